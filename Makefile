@@ -1,0 +1,106 @@
+# Needs Go and make. What else a target needs it builds from tools/ or installs
+# by itself; only the race detector wants a C compiler (make cc-check says so).
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL: # the targets share the build cache, the cores and the work tree
+
+GO ?= go
+LINT := bin/tools/golangci-lint
+VULN := bin/tools/govulncheck
+
+# Limits, not expectations: a test binary that is still running then has hung.
+TEST_TIMEOUT ?= 5m
+RACE_TIMEOUT ?= 10m
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+##@ Work
+
+# exec: the service takes make's place in the shell, so that Ctrl-C and SIGTERM
+# reach it and make waits until it has stopped.
+.PHONY: run
+run: build ## build everything and run the service; Ctrl-C stops it
+	@exec bin/svc
+
+.PHONY: build
+build: ## build every program into bin/
+	$(GO) build -o bin/ ./cmd/...
+
+.PHONY: test
+test: ## run the tests; they find or install PostgreSQL themselves
+	$(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: race
+race: cc-check ## run the tests under the race detector
+	$(GO) test -race -timeout $(RACE_TIMEOUT) ./...
+
+.PHONY: cover
+cover: ## run the tests and write bin/cover.html
+	@mkdir -p bin
+	$(GO) test -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out ./...
+	$(GO) tool cover -html=bin/cover.out -o bin/cover.html
+	$(GO) tool cover -func=bin/cover.out | tail -n 1
+
+.PHONY: fmt
+fmt: ## format the Go files
+	gofmt -w $(GO_DIRS)
+
+.PHONY: generate
+generate: ## write the generated files anew
+	$(GO) generate ./...
+
+.PHONY: lint
+lint: $(LINT) ## run golangci-lint, the dependency rule among it
+	$(LINT) run ./...
+
+.PHONY: verify
+verify: fmt-check vet lint tidy-check generate-check race vuln ## all that a change must pass
+	@echo 'verify: ok'
+
+.PHONY: clean
+clean: ## remove bin/ and the tests' cached results
+	rm -rf bin
+	$(GO) clean -testcache
+
+##@ Parts of verify
+
+# Directories of Go files; .svc and other folders of data are none of them.
+GO_DIRS = $$($(GO) list -f '{{.Dir}}' ./...)
+
+.PHONY: fmt-check
+fmt-check:
+	@unformatted=$$(gofmt -l $(GO_DIRS) | sort -u); \
+	test -z "$$unformatted" || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
+
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+
+.PHONY: tidy-check
+tidy-check:
+	$(GO) mod tidy -diff
+
+.PHONY: generate-check
+generate-check:
+	GO=$(GO) tools/generate-check
+
+.PHONY: vuln
+vuln: $(VULN)
+	tools/vuln $(VULN) ./...
+
+.PHONY: cc-check
+cc-check:
+	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || \
+	{ echo "the race detector needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
+
+# The tools are pinned in tools/go.mod and built from source, so that they come
+# through the same module proxy and checksums as everything else.
+$(LINT): TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(VULN): TOOL = golang.org/x/vuln/cmd/govulncheck
+$(LINT) $(VULN): tools/go.mod tools/go.sum
+	$(GO) build -C tools -o ../$@ $(TOOL)
+	@touch $@

@@ -1,0 +1,154 @@
+package aggregates
+
+import (
+	"svc/events"
+	"svc/fault"
+)
+
+// Why a workspace may refuse a change of its members.
+var (
+	ErrNoMember        = fault.New(fault.NotFound, "member_not_found", "There is no such member.")
+	ErrMemberForbidden = fault.New(fault.Denied, "member_update_forbidden", "You are not allowed to update this member.")
+	ErrLastOwner       = fault.New(fault.Conflict, "last_owner", "This is the workspace's last owner. Make someone else an owner before changing this role.")
+	ErrAlreadyMember   = fault.New(fault.Conflict, "already_member", "User is already a member of this organization.")
+	ErrRoleRequired    = fault.New(fault.Denied, "role_required", "Your role does not allow this.").With("required", []string{"Owner", "Maintainer"})
+)
+
+type member struct {
+	user         events.ID
+	email        string
+	role         events.Role
+	approveLoops *bool
+}
+
+func (w *Workspace) put(id events.ID, m member) {
+	w.drop(id)
+	w.members[id], w.byUser[m.user] = m, id
+	if m.role == events.Owner {
+		w.owners++
+	}
+}
+
+func (w *Workspace) drop(id events.ID) {
+	m, ok := w.members[id]
+	if !ok {
+		return
+	}
+	if m.role == events.Owner {
+		w.owners--
+	}
+	delete(w.byUser, m.user)
+	delete(w.members, id)
+}
+
+// Role returns the role of a user, "" if they are no member.
+func (w *Workspace) Role(user events.ID) events.Role {
+	return w.members[w.byUser[user]].role
+}
+
+// Administer refuses everyone who may not change members and service accounts.
+func (w *Workspace) Administer(by events.ID) error {
+	switch role := w.Role(by); {
+	case role == "":
+		return fault.ErrTenantNotFound
+	case !role.Administers():
+		return ErrRoleRequired
+	}
+	return nil
+}
+
+// Join adds a person.
+func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
+	if _, ok := w.byUser[e.User]; ok {
+		return nil, ErrAlreadyMember
+	}
+	return one(e)
+}
+
+// ChangeRole gives a member another role.
+func (w *Workspace) ChangeRole(by, id events.ID, to events.Role) ([]events.Event, error) {
+	m, err := w.changeable(by, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case to == events.Legacy && m.role != to:
+		return nil, fault.Field("role", "must be one of Owner, Maintainer, Viewer")
+	case to == events.Owner && w.Role(by) != events.Owner:
+		return nil, ErrOwnerRequired
+	case m.role == to:
+		return nil, nil
+	case m.role == events.Owner && w.owners == 1:
+		return nil, ErrLastOwner
+	}
+	return one(events.MemberRoleChanged{Member: id, User: m.user, Email: m.email, From: m.role, To: to})
+}
+
+// SetApproveLoops ticks or unticks approve-loops. From then on the tick
+// counts, also through changes of the role.
+func (w *Workspace) SetApproveLoops(by, id events.ID, to bool) ([]events.Event, error) {
+	m, err := w.changeable(by, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.approveLoops != nil && *m.approveLoops == to:
+		return nil, nil
+	}
+	return one(events.MemberApproveLoopsSet{Member: id, User: m.user, Email: m.email, From: m.mayApprove(), To: to})
+}
+
+// Update changes the role, then approve-loops; nil leaves either as it is.
+func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bool) (list []events.Event, err error) {
+	if _, err := w.changeable(by, id); err != nil {
+		return nil, err
+	}
+	if role != nil {
+		if list, err = w.ChangeRole(by, id, *role); err != nil {
+			return nil, err
+		}
+	}
+	if approveLoops != nil {
+		more, err := w.SetApproveLoops(by, id, *approveLoops)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}
+
+// Remove takes a member out. Members who remove themselves leave.
+func (w *Workspace) Remove(by, id events.ID) ([]events.Event, error) {
+	m, ok := w.members[id]
+	leaves := ok && m.user == by
+	if !leaves {
+		var err error
+		if m, err = w.changeable(by, id); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case m.role == events.Owner && w.owners == 1:
+		return nil, ErrLastOwner
+	case leaves:
+		return one(events.MemberLeft{Member: id, User: m.user, Email: m.email, Role: m.role})
+	}
+	return one(events.MemberRemoved{Member: id, User: m.user, Email: m.email, Role: m.role})
+}
+
+// changeable returns the member if by may change them: everyone may who
+// administers, but only Owners change an Owner.
+func (w *Workspace) changeable(by, id events.ID) (member, error) {
+	if err := w.Administer(by); err != nil {
+		return member{}, err
+	}
+	m, ok := w.members[id]
+	switch {
+	case !ok:
+		return m, ErrNoMember
+	case m.role == events.Owner && w.Role(by) != events.Owner:
+		return m, ErrMemberForbidden
+	}
+	return m, nil
+}
+
+func (m member) mayApprove() bool { return events.MayApproveLoops(m.role, m.approveLoops) }

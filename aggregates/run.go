@@ -1,0 +1,153 @@
+package aggregates
+
+import (
+	"maps"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// Why a run may refuse a command.
+var (
+	ErrNoRun        = fault.New(fault.NotFound, "run_not_found", "There is no such run.")
+	ErrRunOver      = fault.New(fault.Conflict, "run_over", "This run has stopped.")
+	ErrRunOutOfStep = fault.New(fault.Conflict, "run_out_of_step", "The run is not where this would follow.")
+	ErrQueued       = fault.New(fault.Conflict, "already_queued", "This issue is queued already.")
+)
+
+// A Run takes one issue through the stages to a merged pull request.
+type Run struct {
+	repo     events.Repo
+	issue    int
+	status   events.RunStatus // "" before it is queued
+	stage    int              // index of the stage it is in
+	settled  bool             // that stage has succeeded or failed
+	attempts map[events.Stage]int
+	head     string // the newest commit of its branch
+	approved string // the commit that a person approved, while the approval counts
+	jobs     map[events.ID]bool
+}
+
+// Apply takes in one event.
+func (r *Run) Apply(e events.Event) {
+	switch e := e.(type) {
+	case events.RunQueued:
+		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
+		r.attempts, r.jobs = map[events.Stage]int{}, map[events.ID]bool{}
+		r.settled = true // Queued is done with as soon as a slot is free
+	case events.RunStageEntered:
+		r.stage, r.settled, r.status = e.Stage.Index(), false, e.Stage.Status()
+		r.attempts[e.Stage] = e.Attempt
+	case events.RunStageSucceeded, events.RunStageFailed:
+		r.settled = true
+	case events.RunCommitsPushed:
+		r.head = e.Head
+	case events.RunJobRequested:
+		r.jobs[e.Job] = true
+	case events.RunInputNeeded:
+		r.status = events.RunNeedsInput
+	case events.RunInputReceived:
+		r.status = events.Stages()[r.stage].Status()
+	case events.RunMergeApproved:
+		r.approved = e.Head
+	case events.RunMergeApprovalVoided:
+		r.approved, r.status = "", events.RunAwaitingApproval
+	case events.RunMergeAttempted:
+		r.status = events.RunMerging
+	case events.RunMerged:
+		r.status = events.RunIsMerged
+	case events.RunRejected:
+		r.status = events.RunIsRejected
+	case events.RunFailed:
+		r.status = events.RunHasFailed
+	case events.RunCancelled:
+		r.status = events.RunIsCancelled
+	}
+}
+
+// Queue begins the run.
+func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
+	switch {
+	case r.status != "":
+		return nil, ErrQueued
+	case e.Repo.ID.IsZero() || e.Repo.Name == "":
+		return nil, fault.Field("repoId", "must name a repository")
+	case e.IssueNumber < 1:
+		return nil, fault.Field("issueNumber", "must be 1 or more")
+	}
+	return one(e)
+}
+
+// Issue returns what the run works on.
+func (r *Run) Issue() (repo events.Repo, number int) { return r.repo, r.issue }
+
+// Over reports whether the run has stopped.
+func (r *Run) Over() bool { return !r.status.Active() }
+
+// Record takes in what the loop reports, all of it or nothing: each fact must
+// follow from the ones before it.
+func (r *Run) Record(facts ...events.Event) ([]events.Event, error) {
+	next := *r
+	next.attempts, next.jobs = maps.Clone(r.attempts), maps.Clone(r.jobs)
+	for _, f := range facts {
+		if err := next.allows(f); err != nil {
+			return nil, err
+		}
+		next.Apply(f)
+	}
+	return facts, nil
+}
+
+func (r *Run) allows(fact events.Event) error {
+	if r.status == "" {
+		return ErrNoRun
+	}
+	ok := true
+	switch e := fact.(type) {
+	case events.RunCostRecorded: // bills may arrive late
+		return nil
+	case events.RunJobSettled: // and so may jobs
+		if !r.jobs[e.Job] {
+			return ErrRunOutOfStep
+		}
+		return nil
+	case events.RunQueued:
+		ok = false
+	case events.RunStageEntered:
+		ok = r.mayEnter(e)
+	case events.RunStageSucceeded:
+		ok = e.Stage.Index() == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+	case events.RunStageFailed:
+		ok = e.Stage.Index() == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+	case events.RunGuardrailsChecked:
+		ok = e.Head == r.head
+	case events.RunReviewed:
+		ok = e.Head == r.head
+	case events.RunInputNeeded:
+		ok = r.status != events.RunNeedsInput
+	case events.RunInputReceived:
+		ok = r.status == events.RunNeedsInput
+	case events.RunMergeApproved:
+		ok = r.status == events.RunAwaitingApproval && e.Head == r.head
+	case events.RunMergeApprovalVoided:
+		ok = r.approved != "" && e.Head == r.approved
+	case events.RunMergeAttempted:
+		ok = r.status == events.RunAwaitingApproval && e.Head == r.approved && e.Head == r.head
+	case events.RunMerged:
+		ok = r.status == events.RunMerging && e.Head == r.head
+	}
+	switch {
+	case r.Over():
+		return ErrRunOver
+	case !ok:
+		return ErrRunOutOfStep
+	}
+	return nil
+}
+
+// mayEnter lets a run go on to the next stage when this one has succeeded, or
+// back to an earlier one, or into the same one again.
+func (r *Run) mayEnter(e events.RunStageEntered) bool {
+	to := e.Stage.Index()
+	return to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= r.stage || to == r.stage+1 && r.settled)
+}

@@ -1,0 +1,112 @@
+package aggregates
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// Why a service account may refuse a command.
+var (
+	ErrNoServiceAccount       = fault.New(fault.NotFound, "service_account_not_found", "There is no such service account.")
+	ErrServiceAccountRevoked  = fault.New(fault.Conflict, "service_account_revoked", "This service account is revoked. Create a new one.")
+	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken", "A service account of this workspace has this name.")
+)
+
+var accountNameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{2,39}$`)
+
+// staleUseEvery is how seldom the use of an old token is recorded.
+const staleUseEvery = time.Hour
+
+// A ServiceAccount is an identity for scripts that holds exactly one token at
+// a time.
+type ServiceAccount struct {
+	id          events.ID
+	name        string
+	scopes      []events.Scope
+	fingerprint events.Fingerprint
+	tail        string
+	revoked     bool
+	staleUse    time.Time // when the use of an old token was last recorded
+}
+
+// A Token is what may be known of a service token: not the token.
+type Token struct {
+	Fingerprint events.Fingerprint
+	Tail        string
+}
+
+// Apply takes in one event.
+func (a *ServiceAccount) Apply(e events.Event) {
+	switch e := e.(type) {
+	case events.ServiceAccountCreated:
+		a.id, a.name, a.scopes, a.fingerprint, a.tail = e.Account, e.Name, e.Scopes, e.Fingerprint, e.Tail
+	case events.ServiceAccountRotated:
+		a.fingerprint, a.tail = e.Fingerprint, e.Tail
+	case events.ServiceAccountRevoked:
+		a.revoked = true
+	case events.ServiceAccountStaleTokenUsed:
+		a.staleUse = e.UsedAt
+	}
+}
+
+// Create makes the account with its first token.
+func (a *ServiceAccount) Create(id events.ID, name string, scopes []events.Scope, t Token) ([]events.Event, error) {
+	if !accountNameForm.MatchString(name) {
+		return nil, fault.Field("name", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")
+	}
+	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
+	if len(scopes) == 0 {
+		return nil, fault.Field("scopes", "must have at least one scope")
+	}
+	for _, s := range scopes {
+		if s != events.ReadAPI && s != events.SubmitJobs {
+			return nil, fault.Field("scopes", "must be among api.read, farm.submit")
+		}
+	}
+	return one(events.ServiceAccountCreated{Account: id, Name: name, Scopes: scopes, Fingerprint: t.Fingerprint, Tail: t.Tail})
+}
+
+// Rotate replaces the token.
+func (a *ServiceAccount) Rotate(t Token) ([]events.Event, error) {
+	if err := a.usable(); err != nil {
+		return nil, err
+	}
+	return one(events.ServiceAccountRotated{
+		Account: a.id, Name: a.name, Scopes: a.scopes,
+		From: a.fingerprint, FromTail: a.tail, Fingerprint: t.Fingerprint, Tail: t.Tail,
+	})
+}
+
+// Revoke disables the account for good.
+func (a *ServiceAccount) Revoke() ([]events.Event, error) {
+	if err := a.usable(); err != nil {
+		return nil, err
+	}
+	return one(events.ServiceAccountRevoked{Account: a.id, Name: a.name, Fingerprint: a.fingerprint, Tail: a.tail})
+}
+
+// NoteStaleToken records that an old token was used, unless that was recorded
+// within the hour.
+func (a *ServiceAccount) NoteStaleToken(tail string, at time.Time) ([]events.Event, error) {
+	if a.id.IsZero() || at.Sub(a.staleUse) < staleUseEvery {
+		return nil, nil
+	}
+	return one(events.ServiceAccountStaleTokenUsed{Account: a.id, Name: a.name, Tail: tail, UsedAt: at})
+}
+
+// Name returns the account's name, "" if there is no account.
+func (a *ServiceAccount) Name() string { return a.name }
+
+func (a *ServiceAccount) usable() error {
+	switch {
+	case a.id.IsZero():
+		return ErrNoServiceAccount
+	case a.revoked:
+		return ErrServiceAccountRevoked
+	}
+	return nil
+}

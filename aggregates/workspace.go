@@ -1,0 +1,76 @@
+package aggregates
+
+import (
+	"regexp"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// Why a workspace may refuse a command.
+var (
+	ErrSlugTaken     = fault.New(fault.Conflict, "slug_taken", "Another workspace has this slug.")
+	ErrOwnerRequired = fault.New(fault.Denied, "owner_required", "Only an owner can make someone an owner.")
+)
+
+var slugForm = regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`)
+
+// A Workspace is a name and the people in it, one of whom is always an Owner.
+type Workspace struct {
+	created bool
+	name    string
+	slug    string
+	members map[events.ID]member
+	byUser  map[events.ID]events.ID // the member that a user is
+	owners  int
+}
+
+// Apply takes in one event.
+func (w *Workspace) Apply(e events.Event) {
+	switch e := e.(type) {
+	case events.WorkspaceCreated:
+		w.created, w.name, w.slug = true, e.Name, e.Slug
+		w.members, w.byUser = map[events.ID]member{}, map[events.ID]events.ID{}
+	case events.WorkspaceRenamed:
+		w.name, w.slug = e.Name, e.Slug
+	case events.MemberJoined:
+		w.put(e.Member, member{user: e.User, email: e.Email, role: e.Role})
+	case events.MemberRoleChanged:
+		m := w.members[e.Member]
+		m.role = e.To
+		w.put(e.Member, m)
+	case events.MemberApproveLoopsSet:
+		m := w.members[e.Member]
+		m.approveLoops = &e.To
+		w.put(e.Member, m)
+	case events.MemberLeft:
+		w.drop(e.Member)
+	case events.MemberRemoved:
+		w.drop(e.Member)
+	}
+}
+
+// Create makes the workspace, with its first Owner.
+func (w *Workspace) Create(name, slug string, owner events.MemberJoined) ([]events.Event, error) {
+	if w.created {
+		return nil, nil
+	}
+	if err := checkName(name, slug); err != nil {
+		return nil, err
+	}
+	owner.Role = events.Owner
+	return []events.Event{events.WorkspaceCreated{Name: name, Slug: slug}, owner}, nil
+}
+
+// Slug returns the slug that the workspace has now.
+func (w *Workspace) Slug() string { return w.slug }
+
+func checkName(name, slug string) error {
+	switch {
+	case name == "" || len(name) > 100:
+		return fault.Field("name", "must have 1 to 100 characters")
+	case !slugForm.MatchString(slug):
+		return fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")
+	}
+	return nil
+}

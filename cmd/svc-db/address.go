@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"svc/config"
+)
+
+// environment is what the command line may leave out.
+type environment struct {
+	Host     string        `env:"SVC_DB_HOST" doc:"Database host, or the folder of its socket."`
+	Port     uint16        `env:"SVC_DB_PORT" envDefault:"5432" doc:"Database port."`
+	Name     string        `env:"SVC_DB_NAME" envDefault:"svc" doc:"Database name."`
+	User     string        `env:"SVC_DB_USER" doc:"Database user."`
+	Password config.Secret `env:"SVC_DB_PASSWORD" doc:"Password of the database user."`
+}
+
+// errUnreadable says nothing of what it could not read: in a malformed
+// address the password may stand anywhere.
+var errUnreadable = errors.New("the database address cannot be read; " +
+	"want postgres://user:password@host:port/database or jdbc:postgresql://host:port/database?user=U&password=P, " +
+	"with special characters percent-encoded and the ssl settings (in it or in PGSSL... variables) valid")
+
+// A setting is one parameter of an address. Of several with one name the last
+// counts.
+type setting struct{ name, value string }
+
+// address returns the URL of the database. A -url takes the place of host,
+// port and name; user and password come from -user and -password, else from
+// the URL, else from the environment.
+func (o options) address(env environment) (config.Secret, error) {
+	place, own := env.place(), []setting(nil)
+	if raw := o.url.Reveal(); raw != "" {
+		var err error
+		if place, own, err = split(raw); err != nil {
+			return "", err
+		}
+	} else if missing := o.missing(env); len(missing) > 0 {
+		return "", noAddress(missing)
+	}
+	settings := []setting{
+		{"application_name", "svc-db"},
+		{"connect_timeout", "10"},
+		{"user", env.User},
+		{"password", env.Password.Reveal()},
+	}
+	settings = append(settings, own...)
+	settings = append(settings, setting{"user", o.user}, setting{"password", o.password.Reveal()})
+	return config.Secret("postgresql://" + place + "?" + encode(settings)), nil
+}
+
+// A noAddress lists the variables that would have to be set.
+type noAddress []string
+
+func (e noAddress) Error() string {
+	return fmt.Sprintf("Unable to connect to the database. Configure the url, user and password!\n"+
+		"Not set: %s. Set them, or pass -url=, -user= and -password=.", strings.Join(e, ", "))
+}
+
+func (o options) missing(env environment) []string {
+	var names []string
+	if env.Host == "" {
+		names = append(names, "SVC_DB_HOST")
+	}
+	if env.User == "" && o.user == "" {
+		names = append(names, "SVC_DB_USER")
+	}
+	if env.Password == "" && o.password == "" {
+		names = append(names, "SVC_DB_PASSWORD")
+	}
+	return names
+}
+
+// place is host, port and name as they stand in a URL.
+func (env environment) place() string {
+	return fmt.Sprintf("%s:%d/%s", escape(env.Host), env.Port, escape(env.Name))
+}
+
+// split takes a URL apart: what comes between user and parameters, and those.
+func split(raw string) (place string, own []setting, err error) {
+	rest, jdbc := strings.CutPrefix(raw, "jdbc:")
+	scheme, rest, _ := strings.Cut(rest, "://")
+	if scheme != "postgres" && scheme != "postgresql" {
+		return "", nil, errUnreadable
+	}
+	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
+		user, password, _ := strings.Cut(rest[:i], ":")
+		own, rest = append(own, setting{"user", user}, setting{"password", password}), rest[i+1:]
+	}
+	place, query, _ := strings.Cut(rest, "?")
+	// An @ left over means that the password held an @ or a / of its own.
+	if strings.Contains(place, "@") {
+		return "", nil, errUnreadable
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, found := strings.Cut(pair, "=")
+		if !found {
+			return "", nil, errUnreadable
+		}
+		if jdbc {
+			name, value = jdbcName(name), strings.ReplaceAll(value, "+", "%20")
+		}
+		own = append(own, setting{name, value})
+	}
+	for i, s := range own {
+		name, bad1 := url.PathUnescape(s.name)
+		value, bad2 := url.PathUnescape(s.value)
+		if bad1 != nil || bad2 != nil {
+			return "", nil, errUnreadable
+		}
+		own[i] = setting{name, value}
+	}
+	return place, own, nil
+}
+
+// jdbcName translates the parameters that the JDBC driver calls otherwise.
+func jdbcName(name string) string {
+	switch name {
+	case "currentSchema":
+		return "search_path"
+	case "ApplicationName":
+		return "application_name"
+	case "connectTimeout", "loginTimeout":
+		return "connect_timeout"
+	}
+	return name
+}
+
+func encode(settings []setting) string {
+	var pairs []string
+	for _, s := range settings {
+		if s.value != "" {
+			pairs = append(pairs, escape(s.name)+"="+escape(s.value))
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// escape percent-encodes text. PostgreSQL does not read + as a space.
+func escape(text string) string {
+	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
+}

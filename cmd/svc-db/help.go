@@ -1,0 +1,58 @@
+package main
+
+const usage = `Usage: svc-db [flags] [command]
+Try svc-db -help.
+`
+
+const help = `Usage: svc-db [flags] [command]
+
+Brings the database to the form this image expects, then exits. Run it once
+for each deploy, after a backup and before the services are restarted, and
+check that its exit status is 0.
+
+Commands:
+  migrate              apply the migrations that are missing (the default)
+  info                 show every migration and its state; changes nothing
+  rebuild [view ...]   build views anew from the log: those named, or all
+
+Flags, before or after the command; they go before the environment:
+  -url=URL             postgres://user:password@host:port/database
+                       postgresql://user:password@host:port/database
+                       jdbc:postgresql://host:port/database?user=U&password=P
+                       Special characters in it are percent-encoded.
+  -user=USER           database user
+  -password=PASSWORD   its password; other users of the machine can read a
+                       command line, so prefer SVC_DB_PASSWORD
+  -connect-retries=N   try again up to N times, a second apart, while the
+                       database cannot be reached (default 0)
+  -seed=development    migrate: then add demonstration workspaces, people and
+                       passwords; never on a production database
+  -seed-file=FILE      with -seed: keep the demonstration's people and tokens
+                       in FILE, mode 0600; no output ever shows them
+  -h, -help            show this help
+
+Environment:
+  SVC_DB_HOST          database host, or the folder of its socket
+  SVC_DB_PORT          database port (default 5432)
+  SVC_DB_NAME          database name (default svc)
+  SVC_DB_USER          database user
+  SVC_DB_PASSWORD      its password
+Without -url, host, user and password are all required. The address must lead
+straight to PostgreSQL, not through a pooler in transaction mode.
+
+Exit status:
+  0  done, or nothing to do; also if the database is newer than this image:
+     that is a warning, and nothing is applied
+  1  not done: the database cannot be reached, its history differs from this
+     image, or a migration failed
+  2  the command line is wrong
+
+Examples:
+  SVC_DB_HOST=db SVC_DB_USER=svc SVC_DB_PASSWORD=... svc-db
+  svc-db -url=postgres://svc@db:5432/svc -connect-retries=30
+  svc-db info -url='jdbc:postgresql://db:5432/svc?sslmode=verify-full' -user=svc
+  svc-db rebuild members runs
+
+Migrations only move forward. To go back, restore the backup, then run the
+earlier images.
+`

@@ -1,0 +1,57 @@
+// Svc-db brings the database to the form this build expects, then exits: its
+// exit status is the result.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"svc/config"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run returns the exit status: 0 done, 1 not done, 2 asked for wrongly.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, _ = io.WriteString(stdout, help)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%v\n\n%s", err, usage)
+		return 2
+	}
+	err = o.do(ctx, environ, stdout)
+	if err == nil {
+		return 0
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
+	fmt.Fprintln(stderr, "ERROR:", err)
+	return 1
+}
+
+func (o options) do(ctx context.Context, environ []string, out io.Writer) error {
+	env, err := config.Parse[environment](environ)
+	if err != nil {
+		return err
+	}
+	url, err := o.address(env)
+	if err != nil {
+		return err
+	}
+	return commands[o.command].run(ctx, job{options: o, url: url, out: out})
+}

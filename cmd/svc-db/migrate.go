@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/migrations"
+)
+
+// migrate applies what is missing, then adds the seed if one is asked for.
+func migrate(ctx context.Context, j job) error {
+	err := j.withConnection(ctx, func(conn *pgx.Conn) error {
+		return migrations.Migrate(ctx, conn, j.out)
+	})
+	if err != nil || j.seed == "" {
+		return err
+	}
+	return demonstrate(ctx, j)
+}
+
+// info shows every migration and its state.
+func info(ctx context.Context, j job) error {
+	return j.withConnection(ctx, func(conn *pgx.Conn) error {
+		return migrations.Info(ctx, conn, j.out)
+	})
+}

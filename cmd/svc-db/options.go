@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"svc/config"
+)
+
+// options are what the command line says.
+type options struct {
+	url      config.Secret
+	user     string
+	password config.Secret
+	retries  uint
+	seed     string
+	seedFile string
+
+	command string
+	views   []string
+}
+
+// parseOptions reads the command line, in which flags may stand before and
+// after the command. The error never repeats a value: a misspelt flag is
+// likely enough to hold the password.
+func parseOptions(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("svc-db", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.TextVar(&o.url, "url", config.Secret(""), "")
+	flags.StringVar(&o.user, "user", "", "")
+	flags.TextVar(&o.password, "password", config.Secret(""), "")
+	flags.UintVar(&o.retries, "connect-retries", 0, "")
+	flags.StringVar(&o.seed, "seed", "", "")
+	flags.StringVar(&o.seedFile, "seed-file", "", "")
+
+	var words []string
+	for {
+		if err := flags.Parse(args); err != nil {
+			return o, flagError(err)
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		words = append(words, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+	o.command = "migrate"
+	if len(words) > 0 {
+		o.command, o.views = words[0], words[1:]
+	}
+	return o, o.check()
+}
+
+// check refuses what does not go together.
+func (o options) check() error {
+	c, known := commands[o.command]
+	switch {
+	case !known && word.MatchString(o.command):
+		return fmt.Errorf("unknown command %s", o.command)
+	case !known:
+		return errors.New("unknown command; a database address goes into -url=")
+	case len(o.views) > 0 && !c.views:
+		return fmt.Errorf("%s takes no arguments", o.command)
+	case o.seed != "" && o.seed != "development":
+		return errors.New("-seed can only be development")
+	case o.seed != "" && o.command != "migrate":
+		return errors.New("-seed goes with migrate")
+	case o.seedFile != "" && o.seed == "":
+		return errors.New("-seed-file goes with -seed")
+	}
+	return nil
+}
+
+// word is what is safe to repeat.
+var word = regexp.MustCompile(`^[a-z][a-z-]{0,19}$`)
+
+func flagError(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		if word.MatchString(name) {
+			return fmt.Errorf("unknown flag -%s", name)
+		}
+		return errors.New("unknown flag")
+	}
+	if strings.HasPrefix(text, "flag needs an argument: ") {
+		return err
+	}
+	if strings.Contains(text, "-connect-retries") {
+		return errors.New("-connect-retries must be a number, 0 or more")
+	}
+	return errors.New("a flag is written -name=value")
+}

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"svc/seed"
+)
+
+// demonstrate makes the demonstration workspaces in a migrated database.
+func demonstrate(ctx context.Context, j job) error {
+	return seed.Development(ctx, j.url.Reveal(), j.seedFile, time.Now())
+}

@@ -1,0 +1,75 @@
+// Command svc-engine is the engine: an internal service that does the work
+// the REST service hands it. Its environment is described by engine.Config.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"svc/config"
+	"svc/engine"
+	"svc/http/serve"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	check := flag.Bool("healthcheck", false, "ask the running engine whether it is well, and exit 0 or 1")
+	show := flag.Bool("version", false, "print the version")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := logger(os.Stdout, slog.LevelInfo)
+	var err error
+	switch {
+	case *show:
+		fmt.Println("svc-engine", version)
+	case *check:
+		err = healthcheck(ctx, os.Environ())
+	default:
+		err = run(ctx, os.Environ(), os.Stdout)
+	}
+	if err != nil {
+		log.Error("svc-engine", "err", err)
+		os.Exit(1)
+	}
+}
+
+func logger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// run serves until ctx is done.
+func run(ctx context.Context, environ []string, out io.Writer) error {
+	cfg, err := config.Parse[engine.Config](environ)
+	if err != nil {
+		return err
+	}
+	log := logger(out, cfg.LogLevel)
+	config.Print(log, cfg)
+	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", string(cfg.Addr))
+	if err != nil {
+		return err
+	}
+	s := serve.Server{Handler: engine.NewHandler(cfg.SharedSecret, version, log), Log: log}
+	return s.Run(ctx, ln)
+}
+
+// healthcheck needs the address only, and so no secret.
+func healthcheck(ctx context.Context, environ []string) error {
+	cfg, err := config.Parse[struct {
+		Addr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:":4001" doc:"As in engine.Config."`
+	}](environ)
+	if err != nil {
+		return err
+	}
+	return serve.Check(ctx, serve.URL(string(cfg.Addr))+"/healthz")
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+
+	"svc/config"
+)
+
+// Config is the environment of svc-rest.
+type Config struct {
+	// Plain HTTP. In a deployment only the web app and the farm gateway reach it.
+	Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"Address to listen on."`
+
+	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
+
+	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" doc:"Where the engine is reached."`
+	EngineSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
+
+	// Browsers reach the service there: it decides whether cookies are secure.
+	AuthURL    config.URL    `env:"AUTH_URL,required,notEmpty" doc:"Public base address of sign-in. Must match the identity provider's registered callback."`
+	AuthSecret config.Secret `env:"AUTH_SECRET,required,notEmpty" min:"32" doc:"Signs session cookies. If it changes everyone is signed out."`
+
+	// Never in production: the demonstration people's passwords are public.
+	DevSignIn bool `env:"SVC_DEV_SIGN_IN" envDefault:"false" doc:"Lets the demonstration people sign in with a password. Refused together with an https AUTH_URL."`
+
+	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"API requests a minute for each token, session or, without either, address. 0 turns every rate limit off."`
+
+	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
+}
+
+// check refuses what is well-formed but not wise.
+func (c Config) check() error {
+	switch {
+	case c.DevSignIn && c.AuthURL.URL().Scheme == "https":
+		return errors.New("SVC_DEV_SIGN_IN must not be on where AUTH_URL is https: it lets people in whose passwords are public")
+	case c.RateLimit < 0:
+		return errors.New("SVC_RATE_LIMIT is malformed: want 0 or more")
+	}
+	return nil
+}

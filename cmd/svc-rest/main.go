@@ -1,0 +1,81 @@
+// Command svc-rest is the REST service: the API, sign-in and the views behind
+// them. Its environment is described by Config.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"svc/config"
+	"svc/http/reply"
+	"svc/http/rest"
+	"svc/http/serve"
+)
+
+func main() {
+	check := flag.Bool("healthcheck", false, "ask the running service whether it is alive, and exit 0 or 1")
+	show := flag.Bool("version", false, "print the version")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := logger(os.Stdout, slog.LevelInfo)
+	var err error
+	switch {
+	case *show:
+		fmt.Println("svc-rest", rest.Version)
+	case *check:
+		err = healthcheck(ctx, os.Environ())
+	default:
+		err = run(ctx, os.Environ(), os.Stdout)
+	}
+	if err != nil {
+		log.Error("svc-rest", "err", err)
+		os.Exit(1)
+	}
+}
+
+func logger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(reply.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
+}
+
+// run serves until ctx is done.
+func run(ctx context.Context, environ []string, out io.Writer) error {
+	cfg, err := config.Parse[Config](environ)
+	if err != nil {
+		return err
+	}
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	log := logger(out, cfg.LogLevel)
+	config.Print(log, cfg)
+	ln, err := serve.Listen(ctx, "SVC_REST_ADDR", string(cfg.Addr))
+	if err != nil {
+		return err
+	}
+	service, err := newService(ctx, cfg, log)
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	defer service.close()
+	return serve.Server{Handler: service.handler, Log: log}.Run(ctx, ln)
+}
+
+// healthcheck needs the address only, and so no secret.
+func healthcheck(ctx context.Context, environ []string) error {
+	cfg, err := config.Parse[struct {
+		Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"As in Config."`
+	}](environ)
+	if err != nil {
+		return err
+	}
+	return serve.Check(ctx, serve.URL(string(cfg.Addr))+"/health/live")
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"svc/config"
+)
+
+// addresses is what dev.json tells about the service that runs, or ran last.
+// A part that does not exist has the address "".
+type addresses struct {
+	RestURL     string `json:"restUrl"`
+	AppURL      string `json:"appUrl"`
+	FarmURL     string `json:"farmUrl"`
+	EngineURL   string `json:"engineUrl"`
+	DatabaseURL string `json:"databaseUrl"` // with its password
+	demo
+}
+
+// announce writes dev.json and says how to use the service.
+func (s *stack) announce(ctx context.Context, db string) error {
+	d, err := s.demoOf(ctx, db)
+	if err != nil {
+		return err
+	}
+	a := addresses{RestURL: s.restURL(), EngineURL: s.engineURL(), DatabaseURL: db, demo: d}
+	if err := s.folder.write("dev.json", a); err != nil {
+		return err
+	}
+	text, err := banner(a, s.folder)
+	if err != nil {
+		return err
+	}
+	s.out.print(text)
+	return nil
+}
+
+// banner says where everything is and gives a command to try each way in. It
+// shows passwords of demonstration people, but no token: those are read from
+// dev.json.
+func banner(a addresses, f *folder) (string, error) {
+	db, err := config.ParseURL(a.DatabaseURL)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+The service runs. Ctrl-C stops it.
+
+  REST API   %s/api/v1
+  API docs   %[1]s/api/docs
+  Engine     %s
+  Database   %s
+  All of it  %s
+`, a.RestURL, a.EngineURL, db, f.file("dev.json"))
+	if len(a.People) > 0 {
+		signIn(&b, a, f)
+	}
+	if len(a.ServiceAccounts) > 0 {
+		useToken(&b, a, f)
+	}
+	b.WriteByte('\n')
+	return b.String(), nil
+}
+
+func signIn(b *strings.Builder, a addresses, f *folder) {
+	p := a.People[0]
+	body, _ := json.Marshal(map[string]string{"email": p.Email, "password": p.Password}) // strings always encode
+	cookies := quote(f.file("cookies"))
+	fmt.Fprintf(b, `
+Sign in as %s, %s of %s, and read the members:
+
+  curl -sS -c %s -H 'Content-Type: application/json' -d %s %s/api/auth/sign-in/email
+  curl -sS -b %[4]s %[6]s/api/v1/members
+`, p.Name, p.Role, p.WorkspaceSlug, cookies, quote(string(body)), a.RestURL)
+}
+
+func useToken(b *strings.Builder, a addresses, f *folder) {
+	name := a.reader()
+	fmt.Fprintf(b, `
+Read the active runs as the service account %s:
+
+  token=$(sed -n '/"name": "%[1]s"/,/"token"/s/.*"token": "\(.*\)".*/\1/p' %s | head -n 1)
+  curl -sS -H "Authorization: Bearer $token" '%s/api/v1/runs?status=active'
+`, name, quote(f.file("dev.json")), a.RestURL)
+}
+
+// reader returns the name of the service account that the banner speaks of.
+func (d demo) reader() string {
+	for _, s := range d.ServiceAccounts {
+		if s.Name == "reader" {
+			return s.Name
+		}
+	}
+	return d.ServiceAccounts[0].Name
+}
+
+// quote makes text one word of a shell.
+func quote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

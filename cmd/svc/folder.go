@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// A folder is the data folder. It belongs to one svc at a time and is closed
+// to other users:
+//
+//	lock          held, and the process id, of the svc that runs
+//	secrets.json  see secrets
+//	demo.json     see demo
+//	dev.json      see addresses
+//	postgres/     the private PostgreSQL
+type folder struct {
+	path string // absolute
+	lock *os.File
+}
+
+// openFolder makes the folder if need be and takes its lock, which ends with
+// the process at the latest. It does not wait for a lock.
+func openFolder(path string) (*folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("SVC_DATA_DIR: %w", err)
+	}
+	if err := os.Chmod(path, 0o700); err != nil {
+		return nil, fmt.Errorf("SVC_DATA_DIR: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(path, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	return &folder{path, lock}, nil
+}
+
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		pid, _ := io.ReadAll(io.LimitReader(f, 20))
+		err = fmt.Errorf("svc runs in %s already, as process %s", filepath.Dir(path), cmp.Or(strings.TrimSpace(string(pid)), "unknown"))
+	} else if err == nil {
+		err = writePid(f)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func writePid(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(f, os.Getpid())
+	return err
+}
+
+// close gives the lock back, also where a program that is just being started
+// has a copy of the file for a moment.
+func (f *folder) close() {
+	_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN)
+	_ = f.lock.Close()
+}
+
+func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
+
+// read decodes a JSON file of the folder. It reports whether there is one.
+func (f *folder) read(name string, into any) (bool, error) {
+	text, err := os.ReadFile(f.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return false, fmt.Errorf("read %s: it holds no JSON as written by svc", f.file(name)) // err may quote it
+	}
+	return true, nil
+}
+
+// write replaces a JSON file of the folder, whole or not at all. Only its
+// owner can read it.
+func (f *folder) write(name string, v any) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // so that sed finds an & in an address
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(f.path, name+".*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // gone if all went well
+	_, err = tmp.Write(text.Bytes())
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.file(name), err)
+	}
+	return os.Rename(tmp.Name(), f.file(name))
+}
+
+// secrets are made once, so that people stay signed in over a restart.
+type secrets struct {
+	EngineSharedSecret string `json:"engineSharedSecret"`
+	AuthSecret         string `json:"authSecret"`
+}
+
+// secrets reads the secrets and makes those that are missing.
+func (f *folder) secrets() (secrets, error) {
+	var s secrets
+	if _, err := f.read("secrets.json", &s); err != nil {
+		return s, err
+	}
+	complete := true
+	for _, secret := range []*string{&s.EngineSharedSecret, &s.AuthSecret} {
+		if *secret == "" {
+			*secret, complete = rand.Text()+rand.Text(), false
+		}
+	}
+	if complete {
+		return s, nil
+	}
+	return s, f.write("secrets.json", s)
+}

@@ -1,0 +1,81 @@
+// Command svc runs the whole service on one machine, for development: it is
+// what make run starts.
+//
+// It starts the programs that lie beside its own file, each a process of its
+// own, in the order in which one needs the other: PostgreSQL (unless
+// SVC_DATABASE_URL names a database), svc-db, svc-engine, svc-rest. It stops
+// them in the opposite order on Ctrl-C, at once on a second Ctrl-C, and when
+// one of them ends by itself. Should svc be killed, they go with it.
+//
+// Whatever it keeps is in the data folder, see [folder]. Its environment is
+// described by [settings]; the programs it starts inherit what it does not
+// set for them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"svc/config"
+)
+
+// settings is the environment of svc.
+type settings struct {
+	// The folder is for one user's eyes; see folder.
+	DataDir string `env:"SVC_DATA_DIR" envDefault:".svc" doc:"Folder for the database, secrets and addresses of a local service."`
+
+	// Without it, PostgreSQL is run in the data folder.
+	DatabaseURL config.URL `env:"SVC_DATABASE_URL" doc:"An existing PostgreSQL database to use instead of a private one."`
+
+	// Unlike in a deployment, nothing is reachable from other machines.
+	EngineAddr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:"127.0.0.1:4001" doc:"Address of the engine."`
+	RestAddr   config.Addr `env:"SVC_REST_ADDR" envDefault:"127.0.0.1:4000" doc:"Address of the REST service."`
+}
+
+func main() {
+	out := newOutput(os.Stdout)
+	log := out.logger("svc")
+	ctx, hurry := stopSignals()
+	err := start(ctx, hurry, out, log)
+	switch {
+	case ctx.Err() != nil:
+		log.Info("stopped")
+	case err != nil:
+		fmt.Fprintln(out.named("svc"), err) // not as a log line: some take several
+		os.Exit(1)
+	}
+}
+
+func start(ctx context.Context, hurry <-chan struct{}, out *output, log *slog.Logger) error {
+	cfg, err := config.Parse[settings](os.Environ())
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s := stack{settings: cfg, programs: filepath.Dir(self), hurry: hurry, out: out, log: log}
+	return s.run(ctx)
+}
+
+// stopSignals returns a context that the first Ctrl-C ends, and a channel
+// that the second one closes.
+func stopSignals() (context.Context, <-chan struct{}) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(context.Background())
+	hurry := make(chan struct{})
+	go func() { // for the life of the process
+		<-signals
+		cancel()
+		<-signals
+		close(hurry)
+	}()
+	return ctx, hurry
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/config"
+)
+
+func TestLinesSayWhoseTheyAre(t *testing.T) {
+	var b bytes.Buffer
+	o := &output{w: &b}
+	rest, engine := o.named("svc-rest"), o.named("svc-engine")
+	fmt.Fprint(rest, "one\ntw")
+	fmt.Fprint(engine, "three\n")
+	fmt.Fprint(rest, "o\n\nfour")
+	rest.flush()
+	rest.flush()
+	require.Equal(t, "svc-rest   │ one\nsvc-engine │ three\nsvc-rest   │ two\nsvc-rest   │ \nsvc-rest   │ four\n", b.String())
+
+	b.Reset()
+	fmt.Fprint(rest, strings.Repeat("x", maxLine+1))
+	require.Contains(t, b.String(), "xx\n", "a line without an end is cut")
+
+	b.Reset()
+	o.colour = true
+	fmt.Fprintln(o.named("svc-rest"), "one")
+	require.Equal(t, "\x1b[32msvc-rest   │ \x1b[0mone\n", b.String())
+}
+
+func TestOutputIsPlainUnlessATerminal(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.False(t, newOutput(f).colour)
+}
+
+func TestFolderIsClosedToOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b")
+	require.NoError(t, os.MkdirAll(path, 0o755))
+	f, err := openFolder(path)
+	require.NoError(t, err)
+	defer f.close()
+	require.Equal(t, os.FileMode(0o700), mode(t, path))
+	_, err = f.secrets()
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), mode(t, f.file("secrets.json")))
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Mode().Perm()
+}
+
+func TestLockNamesItsHolder(t *testing.T) {
+	path := t.TempDir()
+	f, err := openFolder(path)
+	require.NoError(t, err)
+	_, err = openFolder(path)
+	require.EqualError(t, err, "svc runs in "+path+" already, as process "+strconv.Itoa(os.Getpid()))
+	f.close()
+	f, err = openFolder(path)
+	require.NoError(t, err)
+	f.close()
+}
+
+func TestSecretsAreMadeOnce(t *testing.T) {
+	f, err := openFolder(t.TempDir())
+	require.NoError(t, err)
+	defer f.close()
+	first, err := f.secrets()
+	require.NoError(t, err)
+	require.NotEqual(t, first.AuthSecret, first.EngineSharedSecret)
+	second, err := f.secrets()
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+
+	// One that is missing is added, the other kept.
+	require.NoError(t, f.write("secrets.json", map[string]string{"authSecret": "kept"}))
+	third, err := f.secrets()
+	require.NoError(t, err)
+	require.Equal(t, "kept", third.AuthSecret)
+	require.GreaterOrEqual(t, len(third.EngineSharedSecret), 32)
+
+	require.NoError(t, os.WriteFile(f.file("secrets.json"), []byte("hunter2"), 0o600))
+	_, err = f.secrets()
+	require.ErrorContains(t, err, f.file("secrets.json"))
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestWriteReplacesWholeFiles(t *testing.T) {
+	f, err := openFolder(t.TempDir())
+	require.NoError(t, err)
+	defer f.close()
+	require.NoError(t, os.WriteFile(f.file("dev.json"), []byte("old"), 0o644))
+	old, err := os.Open(f.file("dev.json"))
+	require.NoError(t, err)
+	defer old.Close()
+
+	require.NoError(t, f.write("dev.json", map[string]string{"a": "b&c"}))
+	require.Equal(t, os.FileMode(0o600), mode(t, f.file("dev.json")))
+	text, err := os.ReadFile(f.file("dev.json"))
+	require.NoError(t, err)
+	require.Equal(t, "{\n  \"a\": \"b&c\"\n}\n", string(text))
+	before := make([]byte, 10)
+	n, err := old.Read(before)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(before[:n]), "a reader of the old file keeps it whole")
+
+	require.Error(t, f.write("dev.json", func() {}))
+	left, err := os.ReadDir(f.path)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "dev.json and lock, nothing half written")
+}
+
+func TestClaim(t *testing.T) {
+	a, b := config.Addr("127.0.0.1:0"), config.Addr("127.0.0.1:0")
+	require.NoError(t, claim(t.Context(), place{"T_A", &a}, place{"T_B", &b}))
+	require.NotEqual(t, a, b)
+	require.NotContains(t, []config.Addr{a, b}, config.Addr("127.0.0.1:0"))
+
+	err := claim(t.Context(), place{"T_A", &a}, place{"T_B", &a})
+	require.EqualError(t, err, "T_B: the address "+string(a)+" is in use by another program")
+	require.NoError(t, claim(t.Context(), place{"T_A", &a}), "given back")
+}
+
+func TestHidePasswords(t *testing.T) {
+	for whole, want := range map[string][]string{
+		"postgres://svc:p%40ss@db:1/svc?sslmode=require":           {"postgres://svc@db:1/svc?sslmode=require", "SVC_DB_PASSWORD=p@ss"},
+		"postgres://db/svc?options=a%20b&password=a&sslpassword=b": {"postgres://db/svc?options=a%20b", "SVC_DB_PASSWORD=a", "PGSSLPASSWORD=b"},
+		"postgres:///svc?host=/run/pg&user=svc":                    {"postgres:///svc?host=/run/pg&user=svc", "SVC_DB_PASSWORD="},
+	} {
+		plain, environ, err := hidePasswords(whole)
+		require.NoError(t, err)
+		require.Equal(t, want, append([]string{plain}, environ...))
+	}
+}
+
+// A record is what a program left behind, to be read when it has ended.
+type record struct {
+	text  bytes.Buffer
+	ended error
+}
+
+// shell launches a script.
+func shell(t *testing.T, script string) (*child, *record) {
+	t.Helper()
+	r := new(record)
+	out := (&output{w: &r.text}).named("sh")
+	c, err := launch(exec.Command("sh", "-c", script), "sh", out, func(err error) { r.ended = err })
+	require.NoError(t, err)
+	t.Cleanup(func() { c.stop(0, nil) })
+	return c, r
+}
+
+func TestChildSaysHowItEnded(t *testing.T) {
+	c, r := shell(t, "echo out; echo err >&2; exit 3")
+	require.EqualError(t, c.wait(t.Context()), "sh: exit status 3")
+	require.EqualError(t, r.ended, "sh ended by itself: exit status 3")
+	require.Equal(t, "sh         │ out\nsh         │ err\n", r.text.String())
+
+	c, _ = shell(t, "exit 0")
+	require.NoError(t, c.wait(t.Context()))
+
+	c, _ = shell(t, "sleep 1000")
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	require.ErrorIs(t, c.wait(ctx), gone)
+
+	_, err := launch(exec.Command(filepath.Join(t.TempDir(), "none")), "none", nil, nil)
+	require.ErrorContains(t, err, "start none: ")
+}
+
+// TestStopEndsTheGroup has a program that ignores being asked, and one more
+// that it started.
+func TestStopEndsTheGroup(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	c, _ := shell(t, `trap "" TERM; sleep 1000 & echo $! > '`+ready+`.new'; mv '`+ready+`.new' '`+ready+`'; wait; sleep 1000`)
+	var pid int
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(ready)
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		return err == nil
+	}, patience, time.Millisecond)
+	require.True(t, alive(pid))
+
+	began := time.Now()
+	c.stop(50*time.Millisecond, nil)
+	require.GreaterOrEqual(t, time.Since(began), 50*time.Millisecond, "was asked first")
+	require.Equal(t, "signal: killed", c.cmd.ProcessState.String())
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, time.Millisecond)
+}
+
+func TestStopDoesNotWaitInAHurry(t *testing.T) {
+	hurry := make(chan struct{})
+	close(hurry)
+	c, _ := shell(t, `trap "" TERM; sleep 1000; sleep 1000`)
+	c.stop(time.Hour, hurry)
+	require.False(t, c.cmd.ProcessState.Success())
+}
+
+func TestReadyHasALimitAndAReason(t *testing.T) {
+	c, _ := shell(t, "sleep 1000")
+	calls := 0
+	require.NoError(t, c.ready(t.Context(), patience, func(context.Context) error {
+		if calls++; calls < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	}))
+	never := func(context.Context) error { return errors.New("not yet") }
+	require.EqualError(t, c.ready(t.Context(), time.Millisecond, never), "sh is not ready after 1ms: not yet")
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("another one ended"))
+	require.EqualError(t, c.ready(ctx, patience, never), "another one ended")
+}
+
+func TestBannerWithoutDemonstrationData(t *testing.T) {
+	text, err := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()}, &folder{path: "/data"})
+	require.NoError(t, err)
+	require.Contains(t, text, "http://127.0.0.1:4000/api/v1")
+	require.Contains(t, text, "/data/dev.json")
+	require.NotContains(t, text, "curl")
+	require.NotContains(t, text, "hunter2")
+}
+
+func TestAddressesAsJSON(t *testing.T) {
+	text, err := json.Marshal(addresses{RestURL: "http://127.0.0.1:4000", demo: noDemo()})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"restUrl":"http://127.0.0.1:4000","appUrl":"","farmUrl":"","engineUrl":"","databaseUrl":"","people":[],"serviceAccounts":[]}`, string(text))
+}
+
+func TestReference(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, config.Reference(&b, settings{}))
+	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_REST_ADDR"} {
+		require.Contains(t, b.String(), "`"+variable+"`")
+	}
+}

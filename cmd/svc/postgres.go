@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"svc/postgres"
+)
+
+// startPostgres starts the private PostgreSQL unless a database is given.
+func (s *stack) startPostgres(ctx context.Context) error {
+	if !s.DatabaseURL.IsZero() {
+		return nil
+	}
+	s.log.Info("starting PostgreSQL")
+	server, err := postgres.Start(ctx, postgres.Config{Dir: s.folder.file("postgres"), Durable: true, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.server = server
+	s.onStop(s.stopPostgres)
+	go func() { // until stopPostgres
+		<-server.Done()
+		s.ended(fmt.Errorf("PostgreSQL ended by itself: its log is %s", s.folder.file("postgres/postgres.log")))
+	}()
+	return nil
+}
+
+// stopPostgres waits for the private PostgreSQL's end. In a hurry it does
+// not: PostgreSQL then ends with svc.
+func (s *stack) stopPostgres() {
+	s.log.Info("stopping PostgreSQL")
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.server.Stop() }() // has limits of its own
+	select {
+	case err := <-stopped:
+		if err != nil {
+			s.log.Warn("stop PostgreSQL", "err", err)
+		}
+	case <-s.hurry:
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"svc/config"
+	"svc/engine"
+	"svc/http/serve"
+	"svc/postgres"
+)
+
+const (
+	startLimit = time.Minute      // for a service to be ready
+	stopLimit  = 15 * time.Second // for a program to end before it is ended
+)
+
+// A stack is the whole service on this machine.
+type stack struct {
+	settings
+	programs string          // the folder of the programs
+	hurry    <-chan struct{} // closed when nothing may be waited for any more
+	out      *output
+	log      *slog.Logger
+
+	folder  *folder
+	secrets secrets
+	server  *postgres.Server // nil if SVC_DATABASE_URL is set
+	ended   func(error)      // told why the stack is to stop; the first reason counts
+	stops   []func()
+}
+
+// run starts everything, and stops it when ctx is done or something ended
+// that should not have. It returns why, and leaves no process behind.
+func (s *stack) run(ctx context.Context) error {
+	ctx, s.ended = context.WithCancelCause(ctx)
+	s.ended(s.up(ctx))
+	for _, stop := range slices.Backward(s.stops) {
+		stop()
+	}
+	return context.Cause(ctx)
+}
+
+func (s *stack) onStop(stop func()) { s.stops = append(s.stops, stop) }
+
+// up starts everything in order and waits.
+func (s *stack) up(ctx context.Context) (err error) {
+	if err := s.look(); err != nil {
+		return err
+	}
+	if s.folder, err = openFolder(s.DataDir); err != nil {
+		return err
+	}
+	s.onStop(s.folder.close)
+	if s.secrets, err = s.folder.secrets(); err != nil {
+		return err
+	}
+	err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr})
+	if err != nil {
+		return err
+	}
+	if err := s.startPostgres(ctx); err != nil {
+		return err
+	}
+	db, err := s.database(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.startEngine(ctx); err != nil {
+		return err
+	}
+	if err := s.startRest(ctx, db); err != nil {
+		return err
+	}
+	if err := s.announce(ctx, db); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// look returns an error unless the programs are there.
+func (s *stack) look() error {
+	for _, name := range []string{"svc-db", "svc-engine", "svc-rest"} {
+		_, err := os.Stat(filepath.Join(s.programs, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is not in %s beside svc: build it first", name, s.programs)
+		}
+	}
+	return nil
+}
+
+func (s *stack) startEngine(ctx context.Context) error {
+	u, err := config.ParseURL(s.engineURL())
+	if err != nil {
+		return err
+	}
+	return s.start(ctx, "svc-engine", engine.Client{URL: u}.Health,
+		"SVC_ENGINE_ADDR="+string(s.EngineAddr),
+		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
+}
+
+func (s *stack) startRest(ctx context.Context, db string) error {
+	ready := func(ctx context.Context) error { return serve.Check(ctx, s.restURL()+"/health/ready") }
+	return s.start(ctx, "svc-rest", ready,
+		"SVC_REST_ADDR="+string(s.RestAddr),
+		"SVC_DATABASE_URL="+db,
+		"SVC_ENGINE_URL="+s.engineURL(),
+		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret,
+		"AUTH_URL="+s.restURL(),
+		"AUTH_SECRET="+s.secrets.AuthSecret,
+		"SVC_DEV_SIGN_IN=true")
+}
+
+func (s *stack) engineURL() string { return serve.URL(string(s.EngineAddr)) }
+func (s *stack) restURL() string   { return serve.URL(string(s.RestAddr)) }
+
+// start runs a program until the stack stops, and returns once it is ready.
+func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, environ ...string) error {
+	s.log.Info("starting " + name)
+	c, err := launch(s.command(name, nil, environ), name, s.out.named(name), s.ended)
+	if err != nil {
+		return err
+	}
+	s.onStop(func() {
+		s.log.Info("stopping " + name)
+		c.stop(stopLimit, s.hurry)
+	})
+	return c.ready(ctx, startLimit, ready)
+}
+
+// command gives a program svc's environment and environ.
+func (s *stack) command(name string, args, environ []string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.programs, name), args...)
+	cmd.Env = append(os.Environ(), environ...)
+	return cmd
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/config"
+	"svc/engine"
+	"svc/postgres"
+)
+
+// dev reads dev.json.
+func (s *site) dev(t *testing.T) addresses {
+	t.Helper()
+	path := filepath.Join(s.data, "dev.json")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var a addresses
+	require.NoError(t, json.Unmarshal(text, &a))
+	return a
+}
+
+// environment returns what svc-rest was given.
+func environment(t *testing.T, restURL string) map[string]string {
+	t.Helper()
+	res, err := http.Get(restURL + "/environment")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var list []string
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&list))
+	m := map[string]string{}
+	for _, entry := range list {
+		name, value, _ := strings.Cut(entry, "=")
+		m[name] = value
+	}
+	return m
+}
+
+func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
+	s := newSite(t)
+	r := s.start(t).up()
+	a := s.dev(t)
+	require.Equal(t, "olivia@example.com", a.People[0].Email)
+	require.Equal(t, "tok_svc_reader", a.ServiceAccounts[1].Token)
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, a.RestURL)
+
+	env := environment(t, a.RestURL)
+	require.Equal(t, a.DatabaseURL, env["SVC_DATABASE_URL"])
+	require.Equal(t, a.EngineURL, env["SVC_ENGINE_URL"])
+	require.Equal(t, a.RestURL, env["AUTH_URL"])
+	require.Equal(t, "true", env["SVC_DEV_SIGN_IN"])
+	require.GreaterOrEqual(t, len(env["AUTH_SECRET"]), 32)
+	u, err := config.ParseURL(a.EngineURL)
+	require.NoError(t, err)
+	_, err = engine.Client{URL: u, Secret: config.Secret(env["SVC_ENGINE_SHARED_SECRET"])}.Status(t.Context())
+	require.NoError(t, err, "both services share a secret")
+	requireWorkspace(t, a.DatabaseURL)
+
+	code, text := r.stop()
+	require.Zero(t, code, text)
+	require.Regexp(t, `(?s)stopping svc-rest.*stopping svc-engine.*stopping PostgreSQL.*msg=stopped`, text)
+	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
+		require.NotContains(t, text, secret)
+	}
+	s.requireGone(t, r)
+	requireTokenCommand(t, text)
+
+	// Again: the same secrets and data, brought up to date.
+	require.NoError(t, os.Remove(filepath.Join(s.data, "dev.json")))
+	r = s.start(t).up()
+	again := environment(t, s.dev(t).RestURL)
+	require.Equal(t, env["AUTH_SECRET"], again["AUTH_SECRET"])
+	require.Equal(t, env["SVC_ENGINE_SHARED_SECRET"], again["SVC_ENGINE_SHARED_SECRET"])
+	_, _ = r.stop()
+	require.Equal(t, "developmentsvc_seeding\nsvc\n", s.notes(t))
+
+	// Again without demo.json: svc-db writes it anew.
+	require.NoError(t, os.Remove(filepath.Join(s.data, "demo.json")))
+	r = s.start(t).up()
+	require.Len(t, s.dev(t).People, 1)
+	_, _ = r.stop()
+	require.Equal(t, "developmentsvc_seeding\nsvc\ndevelopmentsvc\n", s.notes(t))
+}
+
+func requireWorkspace(t *testing.T, database string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	defer c.Close(context.WithoutCancel(t.Context()))
+	var name, workspace string
+	require.NoError(t, c.QueryRow(t.Context(), `select current_database(), workspace_id::text from logs`).Scan(&name, &workspace))
+	require.Equal(t, "svc", name)
+	require.Equal(t, demoWorkspace, workspace)
+}
+
+func password(t *testing.T, address string) string {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(address)
+	require.NoError(t, err)
+	require.NotEmpty(t, cfg.Password)
+	return cfg.Password
+}
+
+// requireTokenCommand runs the command that the banner gives.
+func requireTokenCommand(t *testing.T, text string) {
+	t.Helper()
+	command := regexp.MustCompile(`(?m)^ +token=.*$`).FindString(text)
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", command+`; printf %s "$token"`).Output()
+	require.NoError(t, err)
+	require.Equal(t, "tok_svc_reader", string(out))
+	require.Contains(t, text, `-d '{"email":"olivia@example.com","password":"it'\''s a demo"}' http://127.0.0.1:`)
+}
+
+func TestASeedThatWasCutOffIsDoneAgain(t *testing.T) {
+	s := newSite(t)
+	r := s.start(t, "SVC_TEST_SEED_EXIT=3")
+	code, text := r.end()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "svc-db: exit status 3")
+	s.requireGone(t, r)
+	require.NoFileExists(t, filepath.Join(s.data, "dev.json"))
+
+	r = s.start(t).up()
+	require.Equal(t, "developmentsvc_seeding\ndevelopmentsvc_seeding\n", s.notes(t))
+	requireWorkspace(t, s.dev(t).DatabaseURL)
+	_, _ = r.stop()
+}
+
+func TestOneSvcAFolder(t *testing.T) {
+	s := newSite(t)
+	r := s.start(t).up()
+	code, text := s.start(t).end()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "as process "+strconv.Itoa(r.cmd.Process.Pid))
+	require.NotContains(t, text, "starting")
+	require.True(t, alive(r.pids["svc-rest"]))
+	_, _ = r.stop()
+}
+
+func TestKillLeavesNoProcessBehind(t *testing.T) {
+	s := newSite(t)
+	r := s.start(t).up()
+	require.NotZero(t, commandsNaming(s.data))
+	require.Len(t, r.pids, 3)
+	require.NoError(t, r.cmd.Process.Kill())
+	s.requireGone(t, r)
+
+	r = s.start(t).up() // nothing stands in the way of another one
+	_, _ = r.stop()
+}
+
+func TestAProgramThatEndsByItselfEndsAll(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"svc-engine", "svc-rest"} {
+		r := s.start(t).up()
+		require.NoError(t, syscall.Kill(r.pids[name], syscall.SIGKILL))
+		code, text := r.end()
+		require.Equal(t, 1, code)
+		require.Contains(t, text, name+" ended by itself: signal: killed")
+		s.requireGone(t, r)
+	}
+
+	r := s.start(t, "SVC_TEST_REST_EXIT=4")
+	code, text := r.end()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "svc-rest ended by itself: exit status 4")
+	s.requireGone(t, r)
+
+	r = s.start(t).up()
+	require.NoError(t, syscall.Kill(postmaster(t, s), syscall.SIGKILL))
+	code, text = r.end()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "PostgreSQL ended by itself")
+	s.requireGone(t, r)
+}
+
+func postmaster(t *testing.T, s *site) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.data, "postgres", "data", "postmaster.pid"))
+	require.NoError(t, err)
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	require.NoError(t, err)
+	return pid
+}
+
+func TestASecondCtrlCForces(t *testing.T) {
+	s := newSite(t, "SVC_TEST_STUBBORN=1")
+	r := s.start(t).up()
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
+	r.until("stopping svc-rest")
+	require.True(t, alive(r.pids["svc-rest"]))
+	_, text := r.stop()
+	require.Contains(t, text, "msg=stopped")
+	s.requireGone(t, r)
+}
+
+func TestAnAddressInUseIsNamed(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	s := newSite(t)
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_ENGINE_ADDR"} {
+		code, text := s.start(t, variable+"="+ln.Addr().String()).end()
+		require.Equal(t, 1, code)
+		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")
+		require.NotContains(t, text, "starting")
+	}
+}
+
+func TestAMissingProgramIsNamed(t *testing.T) {
+	s := newSite(t)
+	require.NoError(t, os.Remove(filepath.Join(s.programs, "svc-rest")))
+	code, text := s.start(t).end()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "svc-rest is not in "+s.programs)
+	require.NoDirExists(t, s.data)
+}
+
+func TestAMalformedVariableIsNamed(t *testing.T) {
+	code, text := newSite(t).start(t, "SVC_DATABASE_URL=hunter2").end()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "SVC_DATABASE_URL is malformed")
+	require.NotContains(t, text, "hunter2")
+}
+
+func TestAGivenDatabase(t *testing.T) {
+	server, err := postgres.Start(t.Context(), postgres.Config{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	given := func(name string) string {
+		c, err := pgx.Connect(t.Context(), server.URL("postgres"))
+		require.NoError(t, err)
+		defer c.Close(context.WithoutCancel(t.Context()))
+		_, err = c.Exec(t.Context(), `create database `+name)
+		require.NoError(t, err)
+		return "SVC_DATABASE_URL=" + server.URL(name)
+	}
+
+	s := newSite(t)
+	empty := given("empty")
+	for range 2 { // filled, then brought up to date
+		r := s.start(t, empty).up()
+		require.Equal(t, "SVC_DATABASE_URL="+s.dev(t).DatabaseURL, empty)
+		require.Len(t, s.dev(t).People, 1)
+		code, text := r.stop()
+		require.Zero(t, code)
+		require.NotContains(t, text, "PostgreSQL")
+		require.NotContains(t, text, password(t, server.URL("empty")))
+	}
+	require.Equal(t, "developmentempty\nempty\n", s.notes(t))
+
+	foreign := given("others")
+	c, err := pgx.Connect(t.Context(), server.URL("others"))
+	require.NoError(t, err)
+	_, err = c.Exec(t.Context(), `create table logs (workspace_id uuid primary key)`)
+	require.NoError(t, err)
+	_, err = c.Exec(t.Context(), `insert into logs values (gen_random_uuid())`)
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+	r := s.start(t, foreign).up()
+	require.NotNil(t, s.dev(t).People)
+	require.Empty(t, s.dev(t).People, "another database's people")
+	_, text := r.stop()
+	require.NotContains(t, text, "curl")
+	require.True(t, strings.HasSuffix(s.notes(t), "\nothers\n"), s.notes(t))
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/config"
+	"svc/engine"
+	"svc/http/serve"
+)
+
+// TestMain is svc or a stand-in for one of the programs beside it where the
+// tests start it by that name. A stand-in says its process id first.
+func TestMain(m *testing.M) {
+	stand := map[string]func() error{"svc-db": standInDB, "svc-engine": standInEngine, "svc-rest": standInRest}
+	name := filepath.Base(os.Args[0])
+	switch {
+	case name == "svc":
+		main()
+	case stand[name] != nil:
+		fmt.Println("pid", os.Getpid())
+		if err := stand[name](); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// exitIfTold ends a stand-in with the code that the test wants of it.
+func exitIfTold(variable string) {
+	if code, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		os.Exit(code)
+	}
+}
+
+const demoWorkspace = "0190a0b0-0000-7000-8000-000000000001"
+
+// standInDB notes its call and, if it is to seed, leaves one workspace.
+func standInDB() error {
+	address := flag.String("url", "", "")
+	seed := flag.String("seed", "", "")
+	file := flag.String("seed-file", "", "")
+	flag.Parse()
+	ctx := context.Background()
+	cfg, err := pgx.ParseConfig(*address)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(*address, os.Getenv("SVC_DB_PASSWORD")) {
+		return fmt.Errorf("the password shows in the list of processes")
+	}
+	cfg.Password = os.Getenv("SVC_DB_PASSWORD")
+	c, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	if err := note(fmt.Sprintf("%s%s\n", *seed, cfg.Database)); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, `create table if not exists logs (workspace_id uuid primary key)`); err != nil || *seed == "" {
+		return err
+	}
+	if _, err := c.Exec(ctx, `insert into logs values ($1) on conflict do nothing`, demoWorkspace); err != nil {
+		return err
+	}
+	exitIfTold("SVC_TEST_SEED_EXIT")
+	return os.WriteFile(*file, []byte(`{
+		"people": [{"name": "Olivia", "email": "olivia@example.com", "password": "it's a demo", "role": "Owner",
+			"workspaceId": "`+demoWorkspace+`", "workspaceSlug": "acme"}],
+		"serviceAccounts": [
+			{"name": "builder", "token": "tok_svc_builder", "scopes": ["farm.submit"], "workspaceSlug": "acme"},
+			{"name": "reader", "token": "tok_svc_reader", "scopes": ["api.read"], "workspaceSlug": "acme"}]}`), 0o600)
+}
+
+func note(call string) error {
+	f, err := os.OpenFile(os.Getenv("SVC_TEST_CALLS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(call)
+	return err
+}
+
+// standInEngine is the real one, but for its configuration.
+func standInEngine() error {
+	secret := config.Secret(os.Getenv("SVC_ENGINE_SHARED_SECRET"))
+	return standIn("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", slog.New(slog.DiscardHandler)))
+}
+
+// standInRest is ready at once, and shows its environment.
+func standInRest() error {
+	exitIfTold("SVC_TEST_REST_EXIT")
+	if os.Getenv("SVC_TEST_STUBBORN") != "" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /environment", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(os.Environ())
+	})
+	return standIn("SVC_REST_ADDR", mux)
+}
+
+func standIn(variable string, h http.Handler) error {
+	ctx := context.Background()
+	if os.Getenv("SVC_TEST_STUBBORN") == "" {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
+	}
+	ln, err := serve.Listen(ctx, variable, os.Getenv(variable))
+	if err != nil {
+		return err
+	}
+	return serve.Server{Handler: h, Log: slog.New(slog.DiscardHandler)}.Run(ctx, ln)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+)
+
+func (s *stack) migrate(ctx context.Context, to string) error { return s.svcDB(ctx, to) }
+
+func (s *stack) seed(ctx context.Context, to string) error {
+	return s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
+}
+
+// svcDB runs svc-db on the database at to, until it exits with 0.
+func (s *stack) svcDB(ctx context.Context, to string, args ...string) error {
+	plain, environ, err := hidePasswords(to)
+	if err != nil {
+		return err
+	}
+	cmd := s.command("svc-db", append(args, "-url="+plain), environ)
+	c, err := launch(cmd, "svc-db", s.out.named("svc-db"), func(error) {})
+	if err != nil {
+		return err
+	}
+	defer c.stop(stopLimit, s.hurry)
+	return c.wait(ctx)
+}
+
+// hidePasswords returns the URL as it may show in the list of processes, and
+// its passwords as environment variables.
+func hidePasswords(whole string) (string, []string, error) {
+	u, err := url.Parse(whole)
+	if err != nil {
+		return "", nil, errors.New("the database address cannot be read") // err quotes it
+	}
+	query := u.Query()
+	password, has := u.User.Password()
+	if has {
+		u.User = url.User(u.User.Username())
+	} else {
+		password = query.Get("password")
+	}
+	environ := []string{"SVC_DB_PASSWORD=" + password}
+	if query.Has("sslpassword") {
+		environ = append(environ, "PGSSLPASSWORD="+query.Get("sslpassword"))
+	}
+	if query.Has("password") || query.Has("sslpassword") {
+		query.Del("password")
+		query.Del("sslpassword")
+		u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // PostgreSQL knows no + for a space
+	}
+	return u.String(), environ, nil
+}

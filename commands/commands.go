@@ -1,0 +1,129 @@
+// Package commands carries out what people, scripts and the engine ask for.
+//
+// A command is a struct in the imperative. The [Handler] method of the same
+// name folds the streams it concerns, lets their aggregates decide, and appends
+// the answer to the log. There is no other way by which anything happens.
+package commands
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// A Handler carries out commands. Its methods may be called concurrently.
+type Handler struct {
+	log   Log
+	now   func() time.Time
+	folds *folds
+}
+
+// New returns a handler that appends to log, at the times that now tells.
+func New(log Log, now func() time.Time) *Handler {
+	return &Handler{log: log, now: now, folds: newFolds()}
+}
+
+// A Log holds the streams of all workspaces.
+type Log interface {
+	Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error)
+	Append(context.Context, *events.Commit) (events.Committed, error)
+	Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error)
+}
+
+// Why a command may fail whatever it asks for.
+var (
+	ErrConflict       = fault.New(fault.Conflict, "conflict", "Somebody else changed this at the same moment. Read it again, then retry.")
+	ErrKeyReused      = fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key belongs to another request.")
+	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. The change may or may not have been made.")
+)
+
+// An Order is what every command carries beside what it asks for: who asks, in
+// which workspace. Key, if not empty, makes the command happen once.
+type Order struct {
+	events.Envelope
+	Workspace events.ID
+	Key       string
+}
+
+// A Result says where a command took its log. Replayed tells that it had been
+// carried out before, and Answer what was kept of that, as JSON.
+type Result struct {
+	Position int64
+	Replayed bool
+	Answer   []byte
+}
+
+// attempts is how often a command decides anew because others were faster.
+const attempts = 8
+
+// carry lets decide work until its decision is stored. What it finds in memory
+// may be old: a decision to do something is then caught by the append, and one
+// to do nothing, or a refusal, is made again on what the log says.
+func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*work) error) (Result, error) {
+	command, before, err := h.repeated(ctx, o, request)
+	if before != nil || err != nil {
+		return orNone(before), err
+	}
+	for attempt := range attempts {
+		w := &work{ctx: ctx, handler: h, order: o, at: h.now(), fresh: attempt > 0}
+		err := decide(w)
+		if err != nil || !w.decided() {
+			w.release()
+			if !w.fresh {
+				continue
+			}
+			return Result{Position: w.position}, err
+		}
+		done, err := w.commit(command)
+		switch {
+		case err == nil:
+			return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
+		case errors.Is(err, events.ErrConflict):
+			continue
+		case errors.Is(err, events.ErrTaken) && w.taken != nil:
+			return Result{}, w.taken
+		case errors.Is(err, events.ErrKeyReused):
+			return Result{}, ErrKeyReused
+		case errors.Is(err, events.ErrOutcomeUnknown):
+			return Result{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		}
+		return Result{}, fmt.Errorf("commit to %s: %w", o.Workspace, err)
+	}
+	return Result{}, ErrConflict
+}
+
+// repeated looks for the answer of a command that has a key, and returns what
+// marks it as carried out if there is none.
+func (h *Handler) repeated(ctx context.Context, o Order, request any) (events.Command, *Result, error) {
+	if o.Key == "" {
+		return events.Command{}, nil, nil
+	}
+	text, err := json.Marshal(request)
+	if err != nil {
+		return events.Command{}, nil, fmt.Errorf("encode command: %w", err)
+	}
+	hash := sha256.Sum256(fmt.Appendf(text, "%T", request))
+	answer, known, ok, err := h.log.Answer(ctx, o.Workspace, o.Actor.ID, o.Key)
+	switch {
+	case err != nil:
+		return events.Command{}, nil, fmt.Errorf("look up command: %w", err)
+	case !ok:
+		return events.Command{Key: o.Key, Hash: hash[:]}, nil, nil
+	case string(known) != string(hash[:]):
+		return events.Command{}, nil, ErrKeyReused
+	}
+	return events.Command{}, &Result{Position: answer.Head, Replayed: true, Answer: answer.Answer}, nil
+}
+
+func orNone(r *Result) Result {
+	if r == nil {
+		return Result{}
+	}
+	return *r
+}

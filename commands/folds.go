@@ -1,0 +1,73 @@
+package commands
+
+import (
+	"context"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"svc/events"
+)
+
+// remembered is how many streams a process keeps folded.
+const remembered = 20_000
+
+// folds remembers aggregates between commands. What it remembers may be old,
+// which is safe: the append compares versions.
+type folds struct {
+	cache *lru.Cache[foldKey, *fold]
+}
+
+type foldKey struct{ workspace, stream events.ID }
+
+func newFolds() *folds {
+	cache, err := lru.New[foldKey, *fold](remembered)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &folds{cache}
+}
+
+// of returns the fold of a stream, an empty one if it is not remembered.
+func (c *folds) of(workspace, stream events.ID) *fold {
+	f := &fold{stream: stream, free: make(chan struct{}, 1)}
+	f.free <- struct{}{}
+	key := foldKey{workspace, stream}
+	if known, ok, _ := c.cache.PeekOrAdd(key, f); ok {
+		c.cache.Get(key) // it was used
+		return known
+	}
+	return f
+}
+
+// A fold is an aggregate and how far it has come. One command at a time holds
+// it, from its decision to the end of its append, so that the commands of one
+// process do not overtake each other.
+type fold struct {
+	stream  events.ID
+	free    chan struct{}
+	state   interface{ Apply(events.Event) } // nil until it is first loaded
+	version int
+	seq     int64 // of the newest event in it
+}
+
+// lock waits for the fold, as long as ctx does.
+func (f *fold) lock(ctx context.Context) error {
+	select {
+	case <-f.free:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *fold) unlock() { f.free <- struct{}{} }
+
+// take applies those of the records that are of this stream and follow.
+func (f *fold) take(records []events.Record) {
+	for _, r := range records {
+		if r.Stream == f.stream && r.Version == f.version+1 {
+			f.state.Apply(r.Event)
+			f.version, f.seq = r.Version, r.Seq
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package commands
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// AddMember makes a person a member without asking them. It is the system's:
+// people come in by invitation.
+type AddMember struct {
+	Order  `json:"-"`
+	Member events.ID   `json:"memberId"`
+	User   events.ID   `json:"userId"`
+	Email  string      `json:"email"`
+	Role   events.Role `json:"role"`
+}
+
+// AddMember carries out the command of the same name.
+func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
+	return h.carryMember(ctx, c.Order, c, func(w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Role: c.Role})
+	})
+}
+
+// UpdateMember gives a member another role, ticks or unticks approve-loops, or
+// both. What is nil stays.
+type UpdateMember struct {
+	Order        `json:"-"`
+	Member       events.ID    `json:"memberId"`
+	Role         *events.Role `json:"role"`
+	ApproveLoops *bool        `json:"canApproveLoops"`
+}
+
+// UpdateMember carries out the command of the same name.
+func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
+	return h.carryMember(ctx, c.Order, c, func(w *aggregates.Workspace) (list []events.Event, err error) {
+		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops)
+	})
+}
+
+// RemoveMember takes a member out of the workspace.
+type RemoveMember struct {
+	Order  `json:"-"`
+	Member events.ID `json:"memberId"`
+}
+
+// RemoveMember carries out the command of the same name.
+func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
+	return h.carryMember(ctx, c.Order, c, func(w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Remove(c.Actor.ID, c.Member)
+	})
+}
+
+// carryMember carries out what the workspace alone decides.
+func (h *Handler) carryMember(ctx context.Context, o Order, request any, decide func(*aggregates.Workspace) ([]events.Event, error)) (Result, error) {
+	return h.carry(ctx, o, request, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, o.Workspace)
+		if err != nil {
+			return err
+		}
+		list, err := decide(workspace)
+		return w.then(o.Workspace, list, err)
+	})
+}

@@ -1,0 +1,135 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/fault"
+)
+
+// work is one attempt at a command: the streams it looked at and what is to be
+// appended. A stream that it looked at and did not write to must not move
+// before the append either: a decision never rests on a right that was revoked
+// in between.
+type work struct {
+	ctx      context.Context
+	handler  *Handler
+	order    Order
+	at       time.Time
+	fresh    bool // read what the log has gained since a stream was last folded
+	position int64
+
+	loaded   []loaded
+	claims   []events.Claim
+	releases []events.Claim
+	taken    *fault.Fault // what to answer if a claim is refused
+	answer   any          // kept for a repetition of the command; never a secret
+}
+
+// loaded is a fold that the work holds, and the events that follow for it.
+type loaded struct {
+	fold    *fold
+	version int
+	events  []events.Event
+}
+
+// load folds a stream. The aggregate is the work's own until it is released.
+func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error) {
+	f := w.handler.folds.of(w.order.Workspace, stream)
+	if err := f.lock(w.ctx); err != nil {
+		return nil, fmt.Errorf("wait for %s: %w", stream, err)
+	}
+	if f.state == nil || w.fresh {
+		if err := refresh[T, A](w, f, stream); err != nil {
+			f.unlock()
+			return nil, err
+		}
+	}
+	w.loaded = append(w.loaded, loaded{fold: f, version: f.version})
+	w.position = max(w.position, f.seq)
+	return f.state.(A), nil
+}
+
+func refresh[T any, A aggregates.Aggregate[T]](w *work, f *fold, stream events.ID) error {
+	records, err := w.handler.log.Load(w.ctx, w.order.Workspace, stream, f.version)
+	if err != nil {
+		return fmt.Errorf("load %s/%s: %w", w.order.Workspace, stream, err)
+	}
+	if f.state == nil {
+		f.state = A(new(T))
+	}
+	f.take(records)
+	return nil
+}
+
+// then adds what the aggregate of a loaded stream decided.
+func (w *work) then(stream events.ID, list []events.Event, err error) error {
+	if err != nil {
+		return err
+	}
+	for i := range w.loaded {
+		if w.loaded[i].fold.stream == stream {
+			w.loaded[i].events = append(w.loaded[i].events, list...)
+			return nil
+		}
+	}
+	return fmt.Errorf("events for %s, which was not loaded", stream)
+}
+
+// claim takes a key for a stream when the work is committed. If somebody else
+// holds it the command is answered taken.
+func (w *work) claim(c events.Claim, taken *fault.Fault) {
+	w.claims, w.taken = append(w.claims, c), taken
+}
+
+func (w *work) decided() bool {
+	for _, l := range w.loaded {
+		if len(l.events) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) commit(command events.Command) (events.Committed, error) {
+	c := &events.Commit{
+		Workspace: w.order.Workspace, Envelope: w.order.Envelope, At: w.at,
+		Claims: w.claims, Releases: w.releases, Command: command,
+	}
+	if command.Key != "" {
+		var err error
+		if c.Command.Answer, err = json.Marshal(w.answer); err != nil {
+			w.release()
+			return events.Committed{}, fmt.Errorf("encode answer: %w", err)
+		}
+	}
+	var held []*fold
+	for _, l := range w.loaded {
+		if len(l.events) == 0 {
+			c.Reads = append(c.Reads, events.Read{Stream: l.fold.stream, Version: l.version})
+			l.fold.unlock()
+			continue
+		}
+		c.Writes = append(c.Writes, events.Write{Stream: l.fold.stream, Version: l.version, Events: l.events})
+		held = append(held, l.fold)
+	}
+	done, err := w.handler.log.Append(w.ctx, c)
+	for _, f := range held {
+		if err == nil {
+			f.take(done.Records)
+		}
+		f.unlock()
+	}
+	return done, err
+}
+
+// release gives back the folds of a work that comes to nothing.
+func (w *work) release() {
+	for _, l := range w.loaded {
+		l.fold.unlock()
+	}
+}

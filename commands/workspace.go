@@ -1,0 +1,34 @@
+package commands
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// CreateWorkspace makes a workspace that the asking user owns. The order's
+// workspace is the new one.
+type CreateWorkspace struct {
+	Order  `json:"-"`
+	Member events.ID `json:"memberId"` // the Owner's place in it
+	Email  string    `json:"email"`    // the Owner's address
+	Name   string    `json:"name"`
+	Slug   string    `json:"slug"`
+}
+
+// CreateWorkspace carries out the command of the same name.
+func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+		if err != nil {
+			return err
+		}
+		w.claim(events.Claim{Key: SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+		list, err := workspace.Create(c.Name, c.Slug, events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email})
+		return w.then(c.Workspace, list, err)
+	})
+}
+
+// SlugKey is the global key by which the workspace of a slug is found.
+func SlugKey(slug string) string { return "slug/" + slug }

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// An Addr is where a server listens: host:port, or :port for every interface.
+type Addr string
+
+// UnmarshalText checks that text has a port between 0 and 65535.
+func (a *Addr) UnmarshalText(text []byte) error {
+	_, port, err := net.SplitHostPort(string(text))
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return want("an address such as :4000 or 127.0.0.1:4000")
+	}
+	*a = Addr(text)
+	return nil
+}
+
+// CIDRs is a list of networks. A lone address is a network of one.
+type CIDRs []netip.Prefix
+
+// Contains reports whether one of the networks holds addr, which may be an
+// IPv4 address in its IPv6 form.
+func (c CIDRs) Contains(addr netip.Addr) bool {
+	for _, p := range c {
+		if p.Contains(addr.Unmap()) {
+			return true
+		}
+	}
+	return false
+}
+
+// String joins the networks by commas.
+func (c CIDRs) String() string {
+	texts := make([]string, len(c))
+	for i, p := range c {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// UnmarshalText reads networks and addresses separated by commas.
+func (c *CIDRs) UnmarshalText(text []byte) error {
+	var list CIDRs
+	for part := range strings.SplitSeq(string(text), ",") {
+		p, err := prefix(strings.TrimSpace(part))
+		if err != nil {
+			return want("networks such as 10.0.0.0/8,192.0.2.7 separated by commas")
+		}
+		list = append(list, p)
+	}
+	*c = list
+	return nil
+}
+
+func prefix(text string) (netip.Prefix, error) {
+	if strings.Contains(text, "/") {
+		p, err := netip.ParsePrefix(text)
+		return p.Masked(), err
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return a.Unmap().WithZone("").Prefix(a.Unmap().BitLen())
+}

@@ -1,0 +1,18 @@
+package engine
+
+import (
+	"log/slog"
+
+	"svc/config"
+)
+
+// Config is the environment of svc-engine.
+type Config struct {
+	// Only the REST service calls the engine: keep the address internal.
+	Addr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:":4001" doc:"Address to listen on. Internal only."`
+
+	// Whoever knows it can hand the engine work.
+	SharedSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
+
+	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
+}

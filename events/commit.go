@@ -1,0 +1,65 @@
+package events
+
+import (
+	"errors"
+	"time"
+)
+
+// A Commit is what one command adds to the log of a workspace: all of it or
+// nothing.
+type Commit struct {
+	Workspace ID
+	Envelope  Envelope
+	At        time.Time
+	Writes    []Write
+	Reads     []Read
+	Claims    []Claim
+	Releases  []Claim
+	Command   Command
+}
+
+// A Write appends events to a stream that stands at Version, 0 if it is new.
+type Write struct {
+	Stream  ID
+	Version int
+	Events  []Event
+}
+
+// A Read makes the commit conflict unless the stream still stands at Version:
+// what was decided by it is then still true.
+type Read struct {
+	Stream  ID
+	Version int
+}
+
+// A Claim takes a key for Owner, or gives it back. The key can be held once in
+// the workspace or, if Global, once at all.
+type Claim struct {
+	Key    string // such as "service_account/ci-bot"
+	Owner  ID
+	Global bool
+}
+
+// A Command makes a commit happen once however often it is asked for. The zero
+// Command has no such guard.
+type Command struct {
+	Key    string
+	Hash   []byte // of the request; another request under the same key is refused
+	Answer []byte // JSON, stored for the repetition; never a secret
+}
+
+// A Committed says where a commit ended up.
+type Committed struct {
+	Head     int64    // the log's number after it
+	Records  []Record // what was appended; none if Replayed
+	Replayed bool     // the command had been carried out before
+	Answer   []byte   // what it was answered then, if Replayed
+}
+
+// Why a commit may not be stored.
+var (
+	ErrConflict       = errors.New("a stream has moved on")
+	ErrTaken          = errors.New("a key is taken")
+	ErrKeyReused      = errors.New("the idempotency key belongs to another request")
+	ErrOutcomeUnknown = errors.New("the outcome is unknown")
+)

@@ -1,0 +1,172 @@
+// Package events lists everything that can have happened, in the past tense.
+//
+// An event's kind and JSON form are stored for ever: testdata holds one stored
+// form of each kind, and a test decodes it and encodes it again. A form may
+// gain optional fields; anything else is a new schema version or a new kind.
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// An Event is a fact. Kind is dotted lower case, noun first: "member.role_changed".
+type Event interface{ Kind() string }
+
+// A Record is an event as it was stored.
+type Record struct {
+	Workspace ID    // whose log it is in
+	Seq       int64 // its number in that log: 1, 2, 3 … without a gap, in commit order
+	ID        ID
+	Stream    ID // the aggregate it happened to
+	Version   int
+	Schema    int       // the version of the stored form, 1 for the first
+	At        time.Time // UTC, microseconds; never earlier than the record before it
+	Envelope
+	Event Event
+	Data  []byte // the stored form, byte for byte
+}
+
+// An Envelope says who caused an event, and through which request.
+type Envelope struct {
+	Actor     Actor  `json:"actor"`
+	Origin    Origin `json:"origin"`
+	IP        string `json:"ip,omitempty"`
+	UserAgent string `json:"userAgent,omitempty"`
+	RequestID string `json:"requestId,omitempty"`
+	TokenTail string `json:"tokenTail,omitempty"` // of the service token that was used
+	Causation ID     `json:"causation,omitzero"`  // the event this one follows from
+}
+
+// An Actor is who did it. Name is what people read: an e-mail address, or "service:ci-bot".
+type Actor struct {
+	Type ActorType `json:"type"`
+	ID   ID        `json:"id,omitzero"`
+	Name string    `json:"name"`
+}
+
+// An ActorType says what kind of thing acted.
+type ActorType string
+
+// The types of actors.
+const (
+	ByUser    ActorType = "user"
+	ByService ActorType = "service"
+	ByRunner  ActorType = "runner"
+	BySystem  ActorType = "system"
+)
+
+// An Origin is the door through which a command came in.
+type Origin string
+
+// The origins.
+const (
+	FromUI     Origin = "ui"
+	FromAPI    Origin = "api"
+	FromAuth   Origin = "auth"
+	FromFarm   Origin = "farm"
+	FromCLI    Origin = "cli"
+	FromSystem Origin = "system"
+)
+
+// kinds is the catalogue. A new event type adds one line.
+var kinds = index(
+	of[UserRegistered],
+
+	of[WorkspaceCreated],
+	of[WorkspaceRenamed],
+
+	of[MemberJoined],
+	of[MemberRoleChanged],
+	of[MemberApproveLoopsSet],
+	of[MemberLeft],
+	of[MemberRemoved],
+
+	of[ServiceAccountCreated],
+	of[ServiceAccountRotated],
+	of[ServiceAccountRevoked],
+	of[ServiceAccountStaleTokenUsed],
+
+	of[RunQueued],
+	of[RunStageEntered],
+	of[RunStageSucceeded],
+	of[RunStageFailed],
+	of[RunFactsRecorded],
+	of[RunPlanRecorded],
+	of[RunBranchCreated],
+	of[RunCommitsPushed],
+	of[RunGuardrailsChecked],
+	of[RunJobRequested],
+	of[RunJobSettled],
+	of[RunReviewed],
+	of[RunPullRequestOpened],
+	of[RunInputNeeded],
+	of[RunInputReceived],
+	of[RunHumanIntervened],
+	of[RunCostRecorded],
+	of[RunMergeApproved],
+	of[RunMergeApprovalVoided],
+	of[RunMergeAttempted],
+	of[RunMerged],
+	of[RunRejected],
+	of[RunFailed],
+	of[RunCancelled],
+)
+
+// Kinds returns every kind there is, sorted.
+func Kinds() []string {
+	list := make([]string, 0, len(kinds))
+	for k := range kinds {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Schema is the version that new stored forms carry.
+const Schema = 1
+
+// Decode turns a stored form back into an event. A kind or schema that this
+// build does not know is an error: a newer build wrote it.
+func Decode(kind string, schema int, data []byte) (Event, error) {
+	decode, ok := kinds[kind]
+	if !ok || schema != Schema {
+		return nil, fmt.Errorf("decode event: unknown kind %q, schema %d", kind, schema)
+	}
+	e, err := decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", kind, err)
+	}
+	return e, nil
+}
+
+// Encode returns the form of e that is stored.
+func Encode(e Event) ([]byte, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+	}
+	return data, nil
+}
+
+type decoder func(data []byte) (Event, error)
+
+func of[E Event](data []byte) (Event, error) {
+	var e E
+	err := json.Unmarshal(data, &e)
+	return e, err
+}
+
+func index(decoders ...decoder) map[string]decoder {
+	m := make(map[string]decoder, len(decoders))
+	for _, d := range decoders {
+		zero, err := d([]byte("{}"))
+		if err != nil {
+			panic(err)
+		}
+		m[zero.Kind()] = d
+	}
+	return m
+}

@@ -1,0 +1,61 @@
+package events
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// An ID is a ULID, printed as a lower-case UUID: it sorts by the time it was made.
+type ID [16]byte
+
+// NewID returns an ID made at t.
+func NewID(t time.Time) ID { return NewIDFrom(t, rand.Reader) }
+
+// NewIDFrom returns an ID made at t, its random part read from entropy.
+func NewIDFrom(t time.Time, entropy io.Reader) ID {
+	return ID(ulid.MustNew(ulid.Timestamp(t), entropy))
+}
+
+// ParseID reads the printed form, of either case.
+func ParseID(s string) (id ID, err error) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return id, fmt.Errorf("parse id %.40q: want 8-4-4-4-12 hex digits", s)
+	}
+	_, err = hex.Decode(id[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:]))
+	if err != nil {
+		return ID{}, fmt.Errorf("parse id %q: %w", s, err)
+	}
+	return id, nil
+}
+
+// String returns the printed form: "019a9f3e-…", 36 characters.
+func (id ID) String() string {
+	b, _ := id.MarshalText()
+	return string(b)
+}
+
+// IsZero reports whether id names nothing.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText returns the printed form.
+func (id ID) MarshalText() ([]byte, error) {
+	b := make([]byte, 36)
+	hex.Encode(b, id[:4])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	hex.Encode(b[9:], id[4:6])
+	hex.Encode(b[14:], id[6:8])
+	hex.Encode(b[19:], id[8:10])
+	hex.Encode(b[24:], id[10:])
+	return b, nil
+}
+
+// UnmarshalText reads the printed form.
+func (id *ID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseID(string(text))
+	return err
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+)
+
+const (
+	lanes    = 4               // appenders of a process; a workspace always takes the same one
+	queued   = 1024            // commits that may wait in a lane; further ones wait in Append
+	together = 256             // commits that share a transaction at most
+	patience = 5 * time.Second // how long a transaction may take
+)
+
+// pending is a commit on its way, with room for what becomes of it.
+type pending struct {
+	commit *events.Commit
+	result events.Committed
+	err    error
+	done   chan struct{}
+}
+
+// Append adds a commit to its log, together with whatever other commits wait
+// at that moment. It reports
+//   - [events.ErrConflict] if a stream has moved on: decide again,
+//   - [events.ErrTaken] if somebody else holds a key that it claims,
+//   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
+//     the commit may or may not be in the log.
+func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
+	p := &pending{commit: c, done: make(chan struct{})}
+	select {
+	case s.lanes[int(c.Workspace[15])%lanes] <- p:
+	case <-s.ended:
+		return events.Committed{}, fault.ErrBusy
+	case <-ctx.Done():
+		return events.Committed{}, ctx.Err()
+	}
+	select { // once queued it is carried out, whether or not the caller still waits
+	case <-p.done:
+		return p.result, p.err
+	case <-s.ended:
+		select {
+		case <-p.done:
+			return p.result, p.err
+		default:
+			return events.Committed{}, fault.ErrBusy
+		}
+	}
+}
+
+// drive commits what waits in the lane until ctx ends.
+func (s *Store) drive(ctx context.Context, lane chan *pending) {
+	batch := make([]*pending, 0, together)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case p := <-lane:
+			batch = append(batch[:0], p)
+		}
+		for more := true; more && len(batch) < together; {
+			select {
+			case p := <-lane:
+				batch = append(batch, p)
+			default:
+				more = false
+			}
+		}
+		s.commit(batch)
+	}
+}
+
+// commit appends a batch in one transaction. Nothing of it is stored if one of
+// its commits cannot be: then each half is tried by itself, until the one that
+// is at fault stands alone and gets its error.
+func (s *Store) commit(batch []*pending) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	err := s.transact(ctx, batch)
+	cancel()
+	if err != nil && len(batch) > 1 && rolledBack(err) {
+		half := len(batch) / 2
+		s.commit(batch[:half])
+		s.commit(batch[half:])
+		return
+	}
+	for _, p := range batch {
+		if errors.Is(err, errRepeated) {
+			p.result, p.err = s.repeat(p.commit)
+		} else if p.err = err; err == nil {
+			s.moved(p.commit.Workspace, p.result.Head)
+		}
+		close(p.done)
+	}
+}
+
+// rolledBack reports whether err proves that the transaction left no trace.
+func rolledBack(err error) bool { return !errors.Is(err, events.ErrOutcomeUnknown) }
+
+// repeat answers a command as it was answered the first time.
+func (s *Store) repeat(c *events.Commit) (events.Committed, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answer, hash, ok, err := s.Answer(ctx, c.Workspace, c.Envelope.Actor.ID, c.Command.Key)
+	switch {
+	case err != nil:
+		return answer, fmt.Errorf("answer of a repeated command: %w", err)
+	case !ok || !bytes.Equal(hash, c.Command.Hash):
+		return answer, events.ErrKeyReused
+	}
+	return answer, nil
+}

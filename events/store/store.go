@@ -1,0 +1,132 @@
+// Package store keeps the log in PostgreSQL.
+//
+// The log of a workspace is a row of logs, its head, and the events it counts.
+// Whoever appends holds the head row until the commit, so numbers become
+// visible in order and a reader that has seen n knows that nothing below n is
+// still to come: it can check that the next one it reads is n + 1.
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// A View is kept up to date in the transaction that appends.
+type View interface {
+	// Load queues reading the rows that records may change. Once those are
+	// read and records are numbered, change queues writing them.
+	Load(b *pgx.Batch, records []events.Record) (change func(b *pgx.Batch) error)
+}
+
+// A Store is the log of all workspaces. Its methods may be called concurrently.
+type Store struct {
+	db    *pgxpool.Pool
+	views []View
+	moved func(workspace events.ID, head int64)
+	lanes [lanes]chan *pending
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+	ended chan struct{}
+}
+
+// New returns a store whose appends keep views and then call moved, which must
+// not block. Close it to end its goroutines.
+func New(db *pgxpool.Pool, views []View, moved func(workspace events.ID, head int64)) *Store {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Store{db: db, views: views, moved: moved, stop: stop, ended: make(chan struct{})}
+	for i := range s.lanes {
+		s.lanes[i] = make(chan *pending, queued)
+		s.done.Go(func() { s.drive(ctx, s.lanes[i]) })
+	}
+	return s
+}
+
+// Close lets appends that have begun finish, refuses the others, and returns
+// when nothing of the store runs any more.
+func (s *Store) Close() {
+	s.stop()
+	s.done.Wait()
+	close(s.ended)
+}
+
+// Load returns the records of a stream that follow version, oldest first.
+func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
+	return query(ctx, s.db, `
+		select `+columns+` from events
+		where workspace_id = $1 and stream = $2 and version > $3
+		order by version`, workspace, stream, version)
+}
+
+// A Querier is a connection, a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// After returns up to limit records of a workspace's log that follow seq. It
+// reports an error if one is missing.
+func After(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
+	list, err := query(ctx, db, `
+		select `+columns+` from events
+		where workspace_id = $1 and seq > $2
+		order by seq limit $3`, workspace, seq, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read log %s after %d: %w", workspace, seq, err)
+	}
+	for i, r := range list {
+		if want := seq + 1 + int64(i); r.Seq != want {
+			return nil, fmt.Errorf("read log %s: event %d is missing, found %d in its place", workspace, want, r.Seq)
+		}
+	}
+	return list, nil
+}
+
+// Answer returns what the actor's command of that key was answered, and the
+// hash of its request. ok is false if there was none.
+func (s *Store) Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error) {
+	rows, _ := s.db.Query(ctx, `
+		select request_hash, answer, seq from commands
+		where workspace_id = $1 and actor = $2 and key = $3`, workspace, actor, key)
+	answer.Replayed = true
+	_, err = pgx.ForEachRow(rows, []any{&hash, &answer.Answer, &answer.Head}, func() error { ok = true; return nil })
+	return answer, hash, ok, err
+}
+
+// Holder returns who holds a global key, and in which workspace. Both are zero
+// if nobody does.
+func (s *Store) Holder(ctx context.Context, key string) (workspace, owner events.ID, err error) {
+	rows, _ := s.db.Query(ctx, `select workspace_id, owner from global_keys where key = $1`, key)
+	_, err = pgx.ForEachRow(rows, []any{&workspace, &owner}, func() error { return nil })
+	if err != nil {
+		return workspace, owner, fmt.Errorf("look up key: %w", err)
+	}
+	return workspace, owner, nil
+}
+
+// columns are those that scan reads, in its order.
+const columns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
+
+func query(ctx context.Context, db Querier, sql string, args ...any) ([]events.Record, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows reports the error
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return Scan(row) })
+}
+
+// Scan reads a row of events: workspace_id, seq, id, stream, version, kind,
+// schema, at, meta, data, and after them whatever else was selected.
+func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
+	var kind string
+	var at time.Time
+	into := []any{&r.Workspace, &r.Seq, &r.ID, &r.Stream, &r.Version, &kind, &r.Schema, &at, &r.Envelope, &r.Data}
+	if err := row.Scan(append(into, more...)...); err != nil {
+		return r, err
+	}
+	r.At = at.UTC()
+	r.Event, err = events.Decode(kind, r.Schema, r.Data)
+	return r, err
+}

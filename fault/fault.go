@@ -1,0 +1,100 @@
+// Package fault sorts errors into the few kinds a caller can act upon, and
+// gives each kind its HTTP status.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+)
+
+// A Kind says what the caller may do about an error.
+type Kind int
+
+// The kinds. An error that is no fault is a bug or an outage: [Internal].
+const (
+	Internal         Kind = iota // nothing; the log says why
+	Malformed                    // send a request that can be read
+	Unauthenticated              // say who you are
+	Denied                       // ask someone who may
+	NotFound                     // look elsewhere
+	MethodNotAllowed             // use another method
+	Conflict                     // read again, then retry
+	TooLarge                     // send less
+	UnsupportedMedia             // send another content type
+	Invalid                      // correct the fields named in the details
+	RateLimited                  // wait
+	Unavailable                  // try again later
+)
+
+// statuses is the one place where a kind becomes an HTTP status.
+var statuses = map[Kind]int{
+	Internal:         http.StatusInternalServerError,
+	Malformed:        http.StatusBadRequest,
+	Unauthenticated:  http.StatusUnauthorized,
+	Denied:           http.StatusForbidden,
+	NotFound:         http.StatusNotFound,
+	MethodNotAllowed: http.StatusMethodNotAllowed,
+	Conflict:         http.StatusConflict,
+	TooLarge:         http.StatusRequestEntityTooLarge,
+	UnsupportedMedia: http.StatusUnsupportedMediaType,
+	Invalid:          http.StatusUnprocessableEntity,
+	RateLimited:      http.StatusTooManyRequests,
+	Unavailable:      http.StatusServiceUnavailable,
+}
+
+// Status returns the HTTP status of k.
+func (k Kind) Status() int { return statuses[k] }
+
+// A Fault is an error that is shown to whoever caused it.
+//
+// Code is stable and what clients branch on; Message is for people; Details
+// is JSON-encoded as an object, never null.
+type Fault struct {
+	Kind    Kind
+	Code    string
+	Message string
+	Details map[string]any
+}
+
+// New returns a fault without details.
+func New(k Kind, code, format string, args ...any) *Fault {
+	return &Fault{Kind: k, Code: code, Message: fmt.Sprintf(format, args...), Details: map[string]any{}}
+}
+
+func (f *Fault) Error() string { return f.Code + ": " + f.Message }
+
+// Is makes faults comparable by code, whatever their details.
+func (f *Fault) Is(target error) bool {
+	t, ok := target.(*Fault)
+	return ok && t.Code == f.Code
+}
+
+// With returns a copy of f that has one more detail.
+func (f *Fault) With(name string, value any) *Fault {
+	c := *f
+	c.Details = maps.Clone(f.Details)
+	c.Details[name] = value
+	return &c
+}
+
+// As returns the fault in err's chain, or nil if err is none.
+func As(err error) *Fault {
+	f, _ := errors.AsType[*Fault](err)
+	return f
+}
+
+// Field returns a validation fault about one field of the request.
+func Field(name, format string, args ...any) *Fault {
+	return ErrValidation.With(name, []string{fmt.Sprintf(format, args...)})
+}
+
+// Faults that every route can answer with.
+var (
+	ErrInternal        = New(Internal, "internal_error", "Something went wrong on our side. The request id leads to the reason in the service's log.")
+	ErrValidation      = New(Invalid, "validation_failed", "The request is not valid. See `details` for each field.")
+	ErrUnauthenticated = New(Unauthenticated, "unauthenticated", "Sign in, or send a service token as a Bearer token.")
+	ErrTenantNotFound  = New(NotFound, "tenant_not_found", "There is no such workspace.")
+	ErrBusy            = New(Unavailable, "busy", "The service is busy. Try again in a moment.")
+)

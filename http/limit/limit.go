@@ -1,0 +1,69 @@
+// Package limit keeps callers from asking too often.
+package limit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+
+	"svc/fault"
+)
+
+// ErrLimited says that a caller has to wait.
+var ErrLimited = fault.New(fault.RateLimited, "rate_limited", "Too many requests. Wait as long as Retry-After says.")
+
+// callers is how many callers a limit remembers; it forgets the ones that were
+// quiet longest.
+const callers = 100_000
+
+// A Limit is a number of requests a minute, for each caller by itself. It is
+// kept in the process: each replica has its own. A nil Limit lets all pass.
+type Limit struct {
+	limiter *throttled.GCRARateLimiterCtx
+}
+
+// PerMinute returns a limit of n requests a minute, all of which may come at
+// once. n = 0 is no limit.
+func PerMinute(n int) (*Limit, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	store, err := memstore.NewCtx(callers)
+	if err != nil {
+		return nil, fmt.Errorf("limit of %d: %w", n, err)
+	}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(n), MaxBurst: n - 1})
+	if err != nil {
+		return nil, fmt.Errorf("limit of %d: %w", n, err)
+	}
+	return &Limit{limiter}, nil
+}
+
+// Allow counts a request of caller, tells the caller by headers where they
+// stand, and returns [ErrLimited] if they have to wait.
+func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) error {
+	if l == nil {
+		return nil
+	}
+	limited, state, err := l.limiter.RateLimitCtx(ctx, caller, 1)
+	if err != nil {
+		return fmt.Errorf("count request: %w", err)
+	}
+	header.Set("RateLimit-Limit", strconv.Itoa(state.Limit))
+	header.Set("RateLimit-Remaining", strconv.Itoa(state.Remaining))
+	header.Set("RateLimit-Reset", seconds(state.ResetAfter))
+	if limited {
+		header.Set("Retry-After", seconds(state.RetryAfter))
+		return ErrLimited
+	}
+	return nil
+}
+
+// seconds rounds up, so that whoever waits that long is let in.
+func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }

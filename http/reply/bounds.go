@@ -1,0 +1,67 @@
+package reply
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"svc/fault"
+)
+
+// MaxBody is how many bytes the body of a request may have, unless its route
+// says otherwise.
+const MaxBody = 1 << 20
+
+// maxDuration is how long a request may take from its header to its answer.
+const maxDuration = 30 * time.Second
+
+// ErrTooLarge says that the body is larger than MaxBody.
+var ErrTooLarge = fault.New(fault.TooLarge, "body_too_large", "The body of a request may have 1 MiB at most.")
+
+// CheckForm refuses a request that cannot be read: a body that is too large
+// by its own word, and text that is not UTF-8 or holds a NUL.
+func CheckForm(r *http.Request) error {
+	if r.ContentLength > MaxBody {
+		return ErrTooLarge
+	}
+	if !readable(r.URL.Path) {
+		return fault.Field("path", "must be UTF-8 text without NUL")
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.Field("query", "must be percent-encoded")
+	}
+	for name, values := range query {
+		if !readable(name) {
+			return fault.Field("query", "must be UTF-8 text without NUL")
+		}
+		for _, v := range values {
+			if !readable(v) {
+				return fault.Field(name, "must be UTF-8 text without NUL")
+			}
+		}
+	}
+	return nil
+}
+
+func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+// Bounded bounds the duration and the body of every request, and sets the
+// headers that keep browsers from doing anything unasked with an answer.
+func Bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deadline := time.Now().Add(maxDuration)
+		c := http.NewResponseController(w)
+		_ = c.SetReadDeadline(deadline) // only a connection that is gone refuses
+		_ = c.SetWriteDeadline(deadline)
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,108 @@
+package reply
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+)
+
+type requestIDKey struct{}
+
+// RequestID returns the id of the request that ctx belongs to, "" if to none.
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+// saneID is what a request id of the caller's may look like.
+var saneID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
+
+var tokens = regexp.MustCompile(`tok_svc_[0-9A-Za-z]+`)
+
+// Redact takes service tokens out of text that a caller put them in where they
+// do not belong.
+func Redact(s string) string { return tokens.ReplaceAllString(s, "tok_svc_[redacted]") }
+
+// Traced gives each request an id, the caller's if it is sane, and one line in
+// the log. A panic becomes a 500 that says nothing; if the answer had begun it
+// is broken off.
+func Traced(log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		id := r.Header.Get("X-Request-Id")
+		if !saneID.MatchString(id) || Redact(id) != id {
+			id = events.NewID(start).String()
+		}
+		w.Header().Set("X-Request-Id", id)
+		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+		seen := &seen{ResponseWriter: w}
+		defer func() {
+			v := recover()
+			if v != nil && v != http.ErrAbortHandler {
+				log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				if seen.status == 0 {
+					JSON(seen, http.StatusInternalServerError, BodyOf(fault.ErrInternal))
+					v = nil
+				}
+			}
+			log.InfoContext(r.Context(), "request", "method", r.Method, "path", Redact(r.URL.Path), "status", seen.status,
+				"ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
+			if v != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		next.ServeHTTP(seen, r)
+	})
+}
+
+// seen remembers what was answered.
+type seen struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (s *seen) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *seen) Write(p []byte) (int, error) {
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	n, err := s.ResponseWriter.Write(p)
+	s.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap leads [http.ResponseController] to the connection.
+func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// A Logger is a handler of logs that adds the request's id to each line.
+type Logger struct{ slog.Handler }
+
+// Handle adds the id.
+func (l Logger) Handle(ctx context.Context, r slog.Record) error {
+	if id := RequestID(ctx); id != "" {
+		r.AddAttrs(slog.String("request_id", id))
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps adding the id.
+func (l Logger) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return Logger{l.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup keeps adding the id.
+func (l Logger) WithGroup(name string) slog.Handler { return Logger{l.Handler.WithGroup(name)} }

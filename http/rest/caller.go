@@ -1,0 +1,168 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+	"svc/projections"
+)
+
+// Why a caller is not let in.
+var (
+	errTokenInvalid     = fault.New(fault.Unauthenticated, "service_token_invalid", "This service token is not valid. It may have been rotated or revoked.")
+	errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused", "Service accounts cannot call this route; it needs a person's session.")
+	errCrossOrigin      = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
+)
+
+func errScopeMissing(s events.Scope) error {
+	return fault.New(fault.Denied, "service_scope_missing", "This service account lacks the %s scope.", s).With("scope", s)
+}
+
+// A caller is who makes a request, and in which workspace. The caller of a
+// public route is the zero caller.
+type caller struct {
+	workspace events.ID
+	slug      string
+	person    *person
+	token     *projections.ServiceToken
+	envelope  events.Envelope
+}
+
+// A person is a caller who signed in.
+type person struct {
+	user         events.ID
+	active       *events.ID // the workspace that requests go to unless they name one
+	member       events.ID
+	role         events.Role
+	approveLoops bool
+}
+
+// order begins a command of the caller's.
+func (c *caller) order() commands.Order {
+	return commands.Order{Envelope: c.envelope, Workspace: c.workspace}
+}
+
+// authenticate says who makes the request. An Authorization header is judged
+// alone, whatever cookies come with it.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*caller, error) {
+	if values, ok := r.Header["Authorization"]; ok {
+		return s.authenticateToken(r, values)
+	}
+	cookie, err := r.Cookie(s.Sessions.CookieName())
+	if err != nil {
+		return nil, fault.ErrUnauthenticated
+	}
+	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, fault.ErrUnauthenticated
+	case s.sameSite.Check(r) != nil:
+		return nil, errCrossOrigin
+	}
+	if renewed {
+		http.SetCookie(w, s.Sessions.Cookie(session))
+	}
+	c := &caller{person: &person{user: session.User, active: session.Active}, envelope: envelopeOf(r)}
+	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
+	return c, nil
+}
+
+func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, error) {
+	if len(header) != 1 {
+		return nil, fault.ErrUnauthenticated
+	}
+	scheme, text, _ := strings.Cut(header[0], " ")
+	text = strings.TrimSpace(text)
+	if !strings.EqualFold(scheme, "Bearer") || text == "" || strings.ContainsAny(text, " \t,") {
+		return nil, fault.ErrUnauthenticated
+	}
+	token, ok := commands.ParseServiceToken(text)
+	if !ok {
+		return nil, errTokenInvalid
+	}
+	t, ok, err := s.ServiceAccounts.Token(r.Context(), token.Fingerprint())
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errTokenInvalid
+	case t.Status != projections.TokenCurrent:
+		s.noteStale(t, envelopeOf(r))
+		return nil, errTokenInvalid
+	}
+	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r)}
+	c.envelope.Actor = events.Actor{Type: events.ByService, ID: t.Account, Name: "service:" + t.Name}
+	c.envelope.TokenTail = t.Tail
+	return c, nil
+}
+
+// enter leads the caller into the workspace that X-Svc-Tenant names or, if it
+// names none, into their own. A token has only its own.
+func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
+	if c.token != nil {
+		if tenant != "" && !names(tenant, c.workspace, c.slug) {
+			return fault.ErrTenantNotFound
+		}
+		s.LastSeen.ServiceAccount(c.workspace, c.token.Account, s.Now())
+		return nil
+	}
+	id, err := s.tenant(ctx, c.person, tenant)
+	if err != nil {
+		return err
+	}
+	m, ok, err := s.Members.Membership(ctx, id, c.person.user)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fault.ErrTenantNotFound
+	}
+	c.workspace, c.slug = m.Workspace, m.Slug
+	c.person.member, c.person.role = m.Member, m.Role
+	c.person.approveLoops = events.MayApproveLoops(m.Role, m.ApproveLoops)
+	s.LastSeen.Member(c.workspace, c.person.user, s.Now())
+	return nil
+}
+
+// tenant returns the workspace that a person names, by id or slug. It may not
+// exist.
+func (s *Server) tenant(ctx context.Context, p *person, name string) (events.ID, error) {
+	if name == "" && p.active != nil {
+		return *p.active, nil
+	}
+	if id, err := events.ParseID(name); err == nil {
+		return id, nil
+	}
+	_, id, err := s.Keys.Holder(ctx, commands.SlugKey(strings.ToLower(name)))
+	return id, err
+}
+
+func names(tenant string, id events.ID, slug string) bool {
+	return strings.EqualFold(tenant, slug) || strings.EqualFold(tenant, id.String())
+}
+
+// may refuses a caller whose role or scope does not do.
+func (c *caller) may(g guard) error {
+	switch {
+	case c.token != nil && !slices.Contains(c.token.Scopes, g.scope):
+		return errScopeMissing(g.scope)
+	case c.person != nil && g.roles != nil && !slices.Contains(g.roles, c.person.role):
+		return aggregates.ErrRoleRequired.With("required", g.roles)
+	}
+	return nil
+}
+
+func envelopeOf(r *http.Request) events.Envelope {
+	return events.Envelope{
+		Origin: events.FromAPI, IP: reply.Address(r), RequestID: reply.RequestID(r.Context()), UserAgent: reply.UserAgent(r),
+	}
+}

@@ -1,0 +1,62 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/julienschmidt/httprouter"
+)
+
+var errBody = errors.New("body is not UTF-8 JSON without NUL")
+
+// unmarshal reads JSON that PostgreSQL can store: UTF-8 without NUL.
+func unmarshal(data []byte, v any) error {
+	if !utf8.Valid(data) || bytes.Contains(data, []byte(`\u0000`)) {
+		return errBody
+	}
+	return json.Unmarshal(data, v)
+}
+
+// describe says what the OpenAPI document says beside its routes.
+func describe(o *huma.OpenAPI, origin string) {
+	o.Info.Description = "Members, service accounts, runs and the audit log of a workspace. " +
+		"Scripts send a service account's token; people are signed in by a session cookie and choose a workspace with X-Svc-Tenant."
+	o.Servers = []*huma.Server{{URL: origin}}
+	o.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"serviceToken": {Type: "http", Scheme: "bearer", Description: "The token of a service account: tok_svc_…"},
+		"session":      {Type: "apiKey", In: "cookie", Name: "better-auth.session_token", Description: "A person's session."},
+	}
+	o.Tags = []*huma.Tag{
+		{Name: "Runs", Description: "Issues on their way to a merged pull request."},
+		{Name: "Members & roles", Description: "Who is in the workspace, and what they may do."},
+		{Name: "Service accounts", Description: "Identities for scripts, each with one token."},
+		{Name: "Audit", Description: "Who did what."},
+	}
+}
+
+// serveDescription serves the OpenAPI document, and a page to read it.
+func serveDescription(mux *httprouter.Router, api huma.API) {
+	asJSON, err := json.Marshal(api.OpenAPI())
+	if err != nil {
+		panic(err) // the description is made of our own types
+	}
+	asYAML, err := api.OpenAPI().YAML()
+	if err != nil {
+		panic(err)
+	}
+	mux.HandlerFunc(http.MethodGet, "/api/openapi.json", content("application/json", asJSON))
+	mux.HandlerFunc(http.MethodGet, "/api/openapi.yaml", content("application/yaml", asYAML))
+	serveDocs(mux)
+}
+
+func content(media string, text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Cache-Control", "no-cache")
+		_, _ = w.Write(text)
+	}
+}

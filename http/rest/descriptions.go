@@ -1,0 +1,36 @@
+package rest
+
+import "net/http"
+
+// A description is what the OpenAPI document says of a route.
+type description struct {
+	tag, summary, text string
+	status             int   // of success; 200 if 0
+	refuses            []int // beyond what every route may answer with
+}
+
+var descriptions = map[string]description{
+	"listRuns": {tag: "Runs", summary: "List runs",
+		text: "Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first."},
+	"getRun": {tag: "Runs", summary: "Get a run",
+		text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`."},
+
+	"listMembers": {tag: "Members & roles", summary: "List members",
+		text: "The members of the workspace, by name."},
+	"updateMember": {tag: "Members & roles", summary: "Change a member", refuses: []int{http.StatusConflict},
+		text: "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays."},
+	"removeMember": {tag: "Members & roles", summary: "Remove a member", status: http.StatusNoContent, refuses: []int{http.StatusConflict},
+		text: "Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last Owner stays."},
+
+	"listServiceAccounts": {tag: "Service accounts", summary: "List service accounts",
+		text: "The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown."},
+	"createServiceAccount": {tag: "Service accounts", summary: "Create a service account", status: http.StatusCreated, refuses: []int{http.StatusConflict},
+		text: "Makes a service account and its token. The token is in this answer and can never be read again."},
+	"rotateServiceAccount": {tag: "Service accounts", summary: "Rotate a token", refuses: []int{http.StatusConflict},
+		text: "Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has stopped working when this is answered."},
+	"revokeServiceAccount": {tag: "Service accounts", summary: "Revoke a service account", refuses: []int{http.StatusConflict},
+		text: "Disables the account and its token, at once and for good."},
+
+	"listAudit": {tag: "Audit", summary: "Search the audit log",
+		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. `nextCursor` leads to older ones and is absent on the last page."},
+}

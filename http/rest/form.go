@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"svc/fault"
+)
+
+// A timestamp is written in UTC with exactly three digits of a second: clients
+// are known to misread other precisions.
+type timestamp time.Time
+
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+// MarshalJSON writes "2026-11-20T23:56:25.123Z".
+func (t timestamp) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Time(t).UTC().Format(timeForm))
+}
+
+// Schema describes the form in the OpenAPI document.
+func (timestamp) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-20T23:56:25.123Z"}}
+}
+
+func optional(t *time.Time) *timestamp { return (*timestamp)(t) }
+
+// paging is how a list is asked for a page.
+type paging struct {
+	Limit  int `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"How many items the page has at most."`
+	Offset int `query:"offset" minimum:"0" maximum:"100000" default:"0" doc:"How many items come before the page."`
+}
+
+// A list is a page of items, and how many there are on all pages.
+type list[T any] struct {
+	Total  int `json:"total"`
+	Limit  int `json:"limit"`
+	Offset int `json:"offset"`
+	Items  []T `json:"items" nullable:"false"`
+}
+
+func newList[R, T any](rows []R, total int, p paging, show func(R) T) list[T] {
+	out := list[T]{Total: total, Limit: p.Limit, Offset: p.Offset, Items: make([]T, 0, len(rows))}
+	for _, r := range rows {
+		out.Items = append(out.Items, show(r))
+	}
+	return out
+}
+
+// position tells how far a command took the workspace's log.
+type position struct {
+	Position int64 `header:"X-Svc-Position" doc:"The number that the workspace's log reached by this."`
+}
+
+func invalid(field, text string) error { return fault.Field(field, "%s", text) }

@@ -1,0 +1,119 @@
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
+
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+)
+
+// A guard says who may call a route.
+type guard struct {
+	name   string
+	public bool          // anybody, unasked
+	scope  events.Scope  // a service token needs it; "" refuses every token
+	roles  []events.Role // a person needs one of them; nil lets every member
+}
+
+// The guards.
+var (
+	readers        = guard{name: "any member, or a token with api.read", scope: events.ReadAPI}
+	people         = guard{name: "any member"}
+	administrators = guard{name: "Owner or Maintainer", roles: []events.Role{events.Owner, events.Maintainer}}
+)
+
+var errUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json.")
+
+type callerKey struct{}
+
+// callerOf returns who made the request. Only guarded routes may ask.
+func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*caller) }
+
+// admit is what stands before a route. The order of its questions is the same
+// everywhere: is the request readable, does its caller ask too often, who is
+// it, may this kind of caller ask at all, in which workspace, with which scope
+// or role. Only then is anything of the request validated.
+func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, w, _ := humahttprouter.Unwrap(ctx)
+		c, err := s.admitted(w, r, row)
+		if err != nil {
+			reply.Error(w, r, s.Log, err)
+			return
+		}
+		next(huma.WithValue(ctx, callerKey{}, c))
+	}
+}
+
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
+	if err := checkForm(r); err != nil {
+		return nil, err
+	}
+	if err := s.Limit.Allow(r.Context(), w.Header(), limitKey(r, s.Sessions.CookieName())); err != nil {
+		return nil, err
+	}
+	if row.guard.public {
+		return &caller{}, nil
+	}
+	c, err := s.authenticate(w, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.token != nil && row.guard.scope == "":
+		return nil, errPrincipalRefused
+	}
+	if err := s.enter(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
+		return nil, err
+	}
+	if err := c.may(row.guard); err != nil {
+		return nil, err
+	}
+	return c, s.await(r, row.view, c.workspace)
+}
+
+func checkForm(r *http.Request) error {
+	if err := reply.CheckForm(r); err != nil {
+		return err
+	}
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if r.ContentLength != 0 && media != "" && !strings.EqualFold(strings.TrimSpace(media), "application/json") {
+		return errUnsupportedMedia
+	}
+	return nil
+}
+
+// await lets a reader's own writes come into view before they are answered.
+func (s *Server) await(r *http.Request, view string, workspace events.ID) error {
+	text := r.Header.Get("X-Svc-Min-Position")
+	if text == "" || r.Method != http.MethodGet {
+		return nil
+	}
+	seq, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seq < 0 {
+		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
+	}
+	return s.Follower.Await(r.Context(), view, workspace, seq)
+}
+
+// limitKey tells callers apart by what they present, and by address if they
+// present nothing. It holds no secret.
+func limitKey(r *http.Request, cookie string) string {
+	presented := r.Header.Get("Authorization")
+	if c, err := r.Cookie(cookie); presented == "" && err == nil {
+		presented = c.Value
+	}
+	if presented == "" {
+		return reply.Address(r)
+	}
+	sum := sha256.Sum256([]byte(presented))
+	return hex.EncodeToString(sum[:])
+}

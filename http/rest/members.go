@@ -1,0 +1,117 @@
+package rest
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+type member struct {
+	ID                   string     `json:"id" format:"uuid"`
+	UserID               string     `json:"userId" format:"uuid"`
+	Name                 string     `json:"name"`
+	Email                string     `json:"email"`
+	AvatarURL            string     `json:"avatarUrl"`
+	Role                 string     `json:"role" enum:"Owner,Maintainer,Viewer,member" doc:"member is a legacy role that can no longer be given."`
+	DisplayRole          string     `json:"displayRole" enum:"Owner,Maintainer,Viewer"`
+	CanApproveLoops      bool       `json:"canApproveLoops"`
+	ApproveLoopsExplicit bool       `json:"approveLoopsExplicit" doc:"Whether it was ticked or unticked by somebody; if not, the role decides."`
+	LastActiveAt         *timestamp `json:"lastActiveAt"`
+	JoinedAt             timestamp  `json:"joinedAt"`
+	IsYou                bool       `json:"isYou"`
+}
+
+func newMember(m projections.Member, you events.ID) member {
+	return member{
+		ID: m.ID.String(), UserID: m.User.String(), Name: m.Name, Email: m.Email, AvatarURL: m.AvatarURL,
+		Role: string(m.Role), DisplayRole: m.Role.Displayed(),
+		CanApproveLoops: events.MayApproveLoops(m.Role, m.ApproveLoops), ApproveLoopsExplicit: m.ApproveLoops != nil,
+		LastActiveAt: optional(m.LastActiveAt), JoinedAt: timestamp(m.JoinedAt), IsYou: m.User == you,
+	}
+}
+
+type membersQuery struct {
+	Q    string `query:"q" maxLength:"200" doc:"Only members who have this in their name or address."`
+	Role string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members of this role."`
+	paging
+}
+
+type membersAnswer struct{ Body list[member] }
+
+func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAnswer, error) {
+	c := callerOf(ctx)
+	found, total, err := s.Members.Page(ctx, projections.MemberQuery{
+		Workspace: c.workspace, Q: in.Q, Role: events.Role(in.Role), Limit: in.Limit, Offset: in.Offset,
+	})
+	if err != nil {
+		return nil, err
+	}
+	show := func(m projections.Member) member { return newMember(m, c.person.user) }
+	return &membersAnswer{newList(found, total, in.paging, show)}, nil
+}
+
+type memberPath struct {
+	ID string `path:"id" maxLength:"64" doc:"The member's id."`
+}
+
+type memberChange struct {
+	memberPath
+	Body struct {
+		Role            *string `json:"role,omitempty" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case."`
+		CanApproveLoops *bool   `json:"canApproveLoops,omitempty"`
+	}
+}
+
+type memberAnswer struct {
+	position
+	Body member
+}
+
+func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAnswer, error) {
+	c := callerOf(ctx)
+	change := commands.UpdateMember{Order: c.order(), ApproveLoops: in.Body.CanApproveLoops}
+	if in.Body.Role != nil {
+		role, ok := events.ParseRole(*in.Body.Role)
+		if !ok || role == events.Legacy {
+			return nil, invalid("role", "must be one of Owner, Maintainer, Viewer")
+		}
+		change.Role = &role
+	}
+	if change.Role == nil && change.ApproveLoops == nil {
+		return nil, invalid("body", "must have a role, canApproveLoops, or both")
+	}
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoMember
+	}
+	change.Member = id
+	done, err := s.Commands.UpdateMember(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	m, ok, err := s.Members.Of(ctx, c.workspace, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok: // removed meanwhile
+		return nil, aggregates.ErrNoMember
+	}
+	return &memberAnswer{position{done.Position}, newMember(m, c.person.user)}, nil
+}
+
+type removeAnswer struct{ position }
+
+func (s *Server) removeMember(ctx context.Context, in *memberPath) (*removeAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoMember
+	}
+	done, err := s.Commands.RemoveMember(ctx, commands.RemoveMember{Order: callerOf(ctx).order(), Member: id})
+	if err != nil {
+		return nil, err
+	}
+	return &removeAnswer{position{done.Position}}, nil
+}

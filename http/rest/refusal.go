@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
+
+	"svc/fault"
+	"svc/http/reply"
+)
+
+// A refusal is the body of every error, as huma writes it.
+type refusal struct {
+	reply.Body
+	status int
+}
+
+func (r *refusal) Error() string { return r.Code + ": " + r.Message }
+
+// GetStatus returns the HTTP status.
+func (r *refusal) GetStatus() int { return r.status }
+
+func refuse(f *fault.Fault) *refusal { return &refusal{reply.BodyOf(f), f.Kind.Status()} }
+
+// refusal turns an error of a handler into its answer.
+func (s *Server) refusal(ctx context.Context, err error) error {
+	return refuse(reply.Fault(ctx, s.Log, err))
+}
+
+// missing stands in huma's text of a property that is not there. The name of
+// the property follows, because huma reports it of the object around it.
+const missing = "\x00missing "
+
+func init() { // huma keeps these for the whole process
+	huma.NewError = func(status int, text string, errs ...error) huma.StatusError {
+		return refuse(faultOf(status, text, errs))
+	}
+	huma.NewErrorWithContext = func(_ huma.Context, status int, text string, errs ...error) huma.StatusError {
+		return refuse(faultOf(status, text, errs))
+	}
+	validation.MsgExpectedRequiredProperty = missing + "%s"
+	validation.MsgUnexpectedProperty = "is not known here"
+	validation.MsgExpectedOneOf = `must be one of "%s"`
+	validation.MsgExpectedNumber = "must be a number"
+	validation.MsgExpectedInteger = "must be an integer"
+	validation.MsgExpectedString = "must be a string"
+	validation.MsgExpectedBoolean = "must be true or false"
+	validation.MsgExpectedArray = "must be a list"
+	validation.MsgExpectedObject = "must be an object"
+	validation.MsgExpectedMinimumNumber = "must be %v or more"
+	validation.MsgExpectedMaximumNumber = "must be %v or less"
+	validation.MsgExpectedMinLength = "must have %d characters or more"
+	validation.MsgExpectedMaxLength = "must have %d characters or fewer"
+	validation.MsgExpectedMinItems = "must have %d items or more"
+	validation.MsgExpectedMaxItems = "must have %d items or fewer"
+	validation.MsgExpectedRFC4122UUID = "must be an id"
+	validation.MsgExpectedRFC3339DateTime = "must be a time such as 2026-11-20T23:56:25.123Z"
+}
+
+// faultOf sorts what huma found wrong with a request. None of the values that
+// were sent, and no error of ours, goes into the answer.
+func faultOf(status int, text string, errs []error) *fault.Fault {
+	switch {
+	case status == http.StatusRequestEntityTooLarge:
+		return reply.ErrTooLarge
+	case status == http.StatusUnsupportedMediaType:
+		return errUnsupportedMedia
+	case status == http.StatusNotAcceptable, status >= http.StatusInternalServerError:
+		return fault.ErrInternal
+	}
+	wrong := map[string][]string{}
+	for _, err := range errs {
+		if d, ok := err.(huma.ErrorDetailer); ok {
+			field, message := fieldOf(d.ErrorDetail())
+			wrong[field] = append(wrong[field], message)
+		}
+	}
+	if len(wrong) == 0 {
+		wrong["body"] = []string{bodyProblem(text)}
+	}
+	f := fault.ErrValidation
+	for field, messages := range wrong {
+		f = f.With(field, messages)
+	}
+	return f
+}
+
+// fieldOf names the field of the request that a detail is about: "status" for
+// query.status, "scopes" for body.scopes[0], "body" for the whole of it.
+func fieldOf(d *huma.ErrorDetail) (field, message string) {
+	place, rest, _ := strings.Cut(d.Location, ".")
+	field, _, _ = strings.Cut(rest, "[")
+	if name, ok := strings.CutPrefix(d.Message, missing); ok {
+		if field != "" {
+			name = field + "." + name
+		}
+		return name, "is missing"
+	}
+	if field == "" {
+		field = place
+	}
+	if strings.HasPrefix(d.Message, "required ") {
+		return field, "is missing"
+	}
+	if place == "body" && d.Location == "body" && strings.HasPrefix(d.Message, "invalid") {
+		return field, bodyProblem(d.Message)
+	}
+	if strings.HasPrefix(d.Message, "invalid ") { // huma's words on a parameter that cannot be parsed
+		return field, fmt.Sprintf("must be %s", strings.TrimPrefix(strings.TrimPrefix(d.Message, "invalid "), "value: "))
+	}
+	return field, d.Message
+}
+
+func bodyProblem(text string) string {
+	if strings.Contains(text, "required") {
+		return "is missing"
+	}
+	return "must be JSON that fits the description"
+}

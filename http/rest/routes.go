@@ -1,0 +1,84 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// A route is a row of the API: what is asked for, who may ask, which followed
+// view is read ("" if only inline ones are), and who answers. id is the key of
+// its description.
+type route struct {
+	method, path string // the path is under /api/v1
+	guard        guard
+	view         string
+	id           string
+	serve        operation
+}
+
+// routes is the whole API.
+func (s *Server) routes() []route {
+	return []route{
+		{"GET", "/runs", readers, "runs", "listRuns", op(s.listRuns)},
+		{"GET", "/runs/{id}", readers, "runs", "getRun", op(s.getRun)},
+
+		{"GET", "/members", people, "", "listMembers", op(s.listMembers)},
+		{"PATCH", "/members/{id}", administrators, "", "updateMember", op(s.updateMember)},
+		{"DELETE", "/members/{id}", people, "", "removeMember", op(s.removeMember)}, // everybody may leave
+
+		{"GET", "/service-accounts", administrators, "", "listServiceAccounts", op(s.listServiceAccounts)},
+		{"POST", "/service-accounts", administrators, "", "createServiceAccount", op(s.createServiceAccount)},
+		{"POST", "/service-accounts/{id}/rotate", administrators, "", "rotateServiceAccount", op(s.rotateServiceAccount)},
+		{"POST", "/service-accounts/{id}/revoke", administrators, "", "revokeServiceAccount", op(s.revokeServiceAccount)},
+
+		{"GET", "/audit", administrators, "audit", "listAudit", op(s.listAudit)},
+	}
+}
+
+// An operation adds what answers a route to the API.
+type operation func(s *Server, api huma.API, o huma.Operation)
+
+// op makes an operation of a function from a request to an answer.
+func op[I, O any](serve func(context.Context, *I) (*O, error)) operation {
+	return func(s *Server, api huma.API, o huma.Operation) {
+		huma.Register(api, o, func(ctx context.Context, in *I) (*O, error) {
+			out, err := serve(ctx, in)
+			if err != nil {
+				return nil, s.refusal(ctx, err)
+			}
+			return out, nil
+		})
+	}
+}
+
+// mount adds every route to the API.
+func (s *Server) mount(api huma.API) {
+	for _, r := range s.routes() {
+		d := descriptions[r.id]
+		r.serve(s, api, huma.Operation{
+			OperationID: r.id, Method: r.method, Path: prefix + r.path,
+			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
+			DefaultStatus: d.status, Errors: append(r.refusals(), d.refuses...), Security: r.security(),
+			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
+			Middlewares: huma.Middlewares{s.admit(r)},
+		})
+	}
+}
+
+// refusals lists the statuses that any route of this guard may answer with.
+func (r route) refusals() []int {
+	list := []int{401, 403, 404, 422, 429, 500, 503}
+	if r.method != http.MethodGet {
+		list = append(list, 413, 415)
+	}
+	return list
+}
+
+func (r route) security() []map[string][]string {
+	if r.guard.scope == "" {
+		return []map[string][]string{{"session": {}}}
+	}
+	return []map[string][]string{{"serviceToken": {}}, {"session": {}}}
+}

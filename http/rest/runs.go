@@ -1,0 +1,170 @@
+package rest
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/projections"
+)
+
+type repo struct {
+	ID   string `json:"id" format:"uuid"`
+	Name string `json:"name" example:"acme/web"`
+}
+
+// A run is an item of the list, and the head of a run's own answer.
+type run struct {
+	ID          string           `json:"id" format:"uuid"`
+	IssueNumber int              `json:"issueNumber" example:"7"`
+	IssueTitle  string           `json:"issueTitle" example:"Fix date parsing"`
+	StageLabel  string           `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge"`
+	Status      events.RunStatus `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,merged,rejected,failed,cancelled"`
+	PRNumber    *int             `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
+	Repo        repo             `json:"repo"`
+	CreatedAt   timestamp        `json:"createdAt"`
+	UpdatedAt   timestamp        `json:"updatedAt"`
+	CostCents   int64            `json:"costCents"`
+}
+
+func newRun(r projections.Run) run {
+	return run{
+		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.Stages()[r.Stage].Label(),
+		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
+		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt), CostCents: r.CostCents,
+	}
+}
+
+type runsQuery struct {
+	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that still move. terminal: runs that have stopped."`
+	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
+	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue has this in its title, or as its number."`
+	paging
+}
+
+type runsAnswer struct{ Body list[run] }
+
+func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, error) {
+	q := projections.RunQuery{
+		Workspace: callerOf(ctx).workspace, Active: in.Status == "active", Q: in.Q, Limit: in.Limit, Offset: in.Offset,
+	}
+	if in.Repo != "" {
+		id, err := events.ParseID(in.Repo)
+		if err != nil {
+			return nil, invalid("repo", "must be an id")
+		}
+		q.Repo = id
+	}
+	found, total, err := s.Runs.Page(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &runsAnswer{newList(found, total, in.paging, newRun)}, nil
+}
+
+type runDetail struct {
+	Run        run        `json:"run"`
+	Head       branchHead `json:"head"`
+	Timeline   timeline   `json:"timeline"`
+	Changes    changes    `json:"changes"`
+	Resources  resources  `json:"resources"`
+	Guardrails guardrails `json:"guardrails"`
+}
+
+type branchHead struct {
+	BranchName string `json:"branchName" doc:"Empty until the run has a branch." example:"run/7-fix-date-parsing"`
+	SHA        string `json:"sha" doc:"Empty until something was pushed."`
+}
+
+type timeline struct {
+	Stages []stage `json:"stages" nullable:"false"`
+}
+
+type stage struct {
+	Label      string     `json:"label"`
+	Status     string     `json:"status" enum:"pending,active,succeeded,failed,blocked,skipped"`
+	StartedAt  *timestamp `json:"startedAt"`
+	FinishedAt *timestamp `json:"finishedAt"`
+	Attempt    int        `json:"attempt" doc:"How often the stage was entered."`
+}
+
+type changes struct {
+	Files   int                 `json:"files"`
+	Added   int                 `json:"added"`
+	Removed int                 `json:"removed"`
+	Items   []events.FileChange `json:"items" nullable:"false"`
+}
+
+type resources struct {
+	CostCents int64 `json:"costCents"`
+	ComputeMS int64 `json:"computeMs"`
+	Jobs      []job `json:"jobs" nullable:"false"`
+}
+
+type job struct {
+	ID        string `json:"id" format:"uuid"`
+	Name      string `json:"name"`
+	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled"`
+	ComputeMS int64  `json:"computeMs"`
+}
+
+type guardrails struct {
+	Status string  `json:"status" enum:"unchecked,clean,blocked,allowed_once"`
+	Checks []check `json:"checks" nullable:"false"`
+}
+
+type check struct {
+	ID       string                    `json:"id" example:"protected_paths"`
+	Status   string                    `json:"status" enum:"pass,block,allowed_once"`
+	Findings []events.GuardrailFinding `json:"findings" nullable:"false"`
+}
+
+type runPath struct {
+	ID string `path:"id" maxLength:"64" doc:"The run's id."`
+}
+
+type runAnswer struct{ Body runDetail }
+
+func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoRun
+	}
+	found, ok, err := s.Runs.Of(ctx, callerOf(ctx).workspace, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, aggregates.ErrNoRun
+	}
+	return &runAnswer{newRunDetail(found)}, nil
+}
+
+func newRunDetail(r projections.Run) runDetail {
+	d := r.Detail
+	out := runDetail{
+		Run: newRun(r), Head: branchHead{d.Branch, d.Head},
+		Timeline:   timeline{Stages: []stage{}},
+		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
+		Resources:  resources{CostCents: r.CostCents, Jobs: []job{}},
+		Guardrails: guardrails{Status: d.Guardrails, Checks: []check{}},
+	}
+	for i, st := range d.Stages {
+		out.Timeline.Stages = append(out.Timeline.Stages, stage{
+			Label: events.Stages()[i].Label(), Status: st.Status, Attempt: st.Attempt,
+			StartedAt: optional(st.StartedAt), FinishedAt: optional(st.FinishedAt),
+		})
+	}
+	for _, f := range d.Files {
+		out.Changes.Added += f.Added
+		out.Changes.Removed += f.Removed
+	}
+	for _, j := range d.Jobs {
+		out.Resources.ComputeMS += j.ComputeMS
+		out.Resources.Jobs = append(out.Resources.Jobs, job{j.ID.String(), j.Name, j.Status, j.ComputeMS})
+	}
+	for _, c := range d.Checks {
+		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, append([]events.GuardrailFinding{}, c.Findings...)})
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+// Package rest serves the REST API under /api/v1, its description beside it,
+// and the health endpoints. routes.go is the whole API at a glance.
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
+	"github.com/julienschmidt/httprouter"
+
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/http/limit"
+	"svc/http/reply"
+	"svc/projections"
+	"svc/sessions"
+)
+
+const (
+	// Version is that of the REST service, and info.version of its description.
+	Version = "0.39.0"
+
+	prefix  = "/api/v1"
+	maxBody = reply.MaxBody
+)
+
+// A Server answers API requests. All fields are needed but Limit.
+type Server struct {
+	Commands        *commands.Handler
+	Runs            projections.Runs
+	Members         projections.Members
+	ServiceAccounts projections.ServiceAccounts
+	Audit           projections.Audit
+	Follower        Awaiter
+	Keys            Keys
+	Sessions        *sessions.Store
+	LastSeen        *sessions.LastSeen
+	Limit           *limit.Limit // of requests by each caller; nil is none
+	Dependencies    map[string]Check
+	Origin          string       // where browsers reach the service, such as https://svc.example.com
+	Auth            http.Handler // serves /api/auth
+	Now             func() time.Time
+	Log             *slog.Logger
+
+	sameSite *http.CrossOriginProtection
+	stale    staleUses
+}
+
+// An Awaiter waits until a view has reached a position.
+type Awaiter interface {
+	Await(ctx context.Context, view string, workspace events.ID, seq int64) error
+}
+
+// Keys says who holds a global key.
+type Keys interface {
+	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
+}
+
+var (
+	errNotFound = fault.New(fault.NotFound, "not_found", "There is nothing here.")
+	errMethod   = fault.New(fault.MethodNotAllowed, "method_not_allowed", "This path has no such method. Allow names those it has.")
+)
+
+// Run does what is left to do behind answers, until ctx ends. Call it once,
+// after Handler.
+func (s *Server) Run(ctx context.Context) { s.stale.run(ctx) }
+
+// Handler returns everything that the REST service serves.
+func (s *Server) Handler() http.Handler {
+	s.sameSite = http.NewCrossOriginProtection()
+	s.stale = staleUses{commands: s.Commands, log: s.Log, waiting: make(chan commands.NoteStaleToken, staleWaiting)}
+
+	mux := httprouter.New()
+	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
+	mux.NotFound = s.refuse(errNotFound)
+	mux.MethodNotAllowed = s.refuse(errMethod)
+	mux.HandlerFunc(http.MethodGet, "/health/live", live)
+	mux.HandlerFunc(http.MethodGet, "/health/ready", s.ready)
+
+	api := humahttprouter.New(mux, s.apiConfig())
+	s.mount(api)
+	serveDescription(mux, api)
+	return reply.Traced(s.Log, reply.Bounded(headAsGet(s.withAuth(mux))))
+}
+
+// withAuth leads /api/auth to its own handler.
+func (s *Server) withAuth(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/auth/") {
+			s.Auth.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// headAsGet answers HEAD like GET; the server leaves the body out.
+func headAsGet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			r = r.Clone(r.Context())
+			r.Method = http.MethodGet
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) refuse(f *fault.Fault) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, s.Log, f) })
+}
+
+func (s *Server) apiConfig() huma.Config {
+	c := huma.DefaultConfig("Workspace Service", Version)
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", "", nil
+	c.RejectUnknownQueryParameters = true
+	c.Formats = map[string]huma.Format{"application/json": {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}, "json": {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}}
+	describe(c.OpenAPI, s.Origin)
+	return c
+}

@@ -1,0 +1,147 @@
+package rest
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/projections"
+)
+
+// errTokenShown says that a token was shown when it was made, and never again.
+var errTokenShown = fault.New(fault.Conflict, "token_already_shown", "This was done before, and its token was shown then. Rotate the account to get another one.")
+
+type serviceAccount struct {
+	ID          string         `json:"id" format:"uuid"`
+	Name        string         `json:"name" example:"ci-bot"`
+	DisplayRole string         `json:"displayRole" enum:"Service"`
+	Scopes      []events.Scope `json:"scopes" nullable:"false"`
+	TokenTail   string         `json:"tokenTail" doc:"The last four characters of the current token." example:"x9Qa"`
+	Status      string         `json:"status" enum:"active,revoked"`
+	LastUsedAt  *timestamp     `json:"lastUsedAt"`
+	CreatedBy   string         `json:"createdBy"`
+	CreatedAt   timestamp      `json:"createdAt"`
+	RotatedAt   *timestamp     `json:"rotatedAt"`
+	RevokedAt   *timestamp     `json:"revokedAt"`
+}
+
+func newServiceAccount(a projections.ServiceAccount) serviceAccount {
+	return serviceAccount{
+		ID: a.ID.String(), Name: a.Name, DisplayRole: "Service", Scopes: a.Scopes, TokenTail: a.Tail, Status: a.Status,
+		LastUsedAt: optional(a.LastUsedAt), CreatedBy: a.CreatedBy, CreatedAt: timestamp(a.CreatedAt),
+		RotatedAt: optional(a.RotatedAt), RevokedAt: optional(a.RevokedAt),
+	}
+}
+
+type accountsAnswer struct{ Body list[serviceAccount] }
+
+type accountsQuery struct{ paging }
+
+func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
+	found, total, err := s.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	return &accountsAnswer{newList(found, total, in.paging, newServiceAccount)}, nil
+}
+
+type newAccount struct {
+	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
+	Body struct {
+		Name   string   `json:"name" maxLength:"200" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"ci-bot"`
+		Scopes []string `json:"scopes" nullable:"false" maxItems:"10" doc:"At least one of api.read, farm.submit." example:"[\"api.read\"]"`
+	}
+}
+
+// A tokenAnswer is the one answer in which a token appears.
+type tokenAnswer struct {
+	position
+	CacheControl string `header:"Cache-Control"`
+	Body         struct {
+		Account serviceAccount `json:"account"`
+		Token   string         `json:"token" doc:"The whole token. It is shown this once."`
+	}
+}
+
+func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tokenAnswer, error) {
+	c := callerOf(ctx)
+	create := commands.CreateServiceAccount{
+		Order: c.order(), Account: events.NewID(s.Now()), Token: commands.NewServiceToken(), Name: in.Body.Name,
+	}
+	create.Key = in.Key
+	for _, scope := range in.Body.Scopes {
+		create.Scopes = append(create.Scopes, events.Scope(scope))
+	}
+	done, err := s.Commands.CreateServiceAccount(ctx, create)
+	return s.showToken(ctx, done, err, create.Account, create.Token)
+}
+
+type accountPath struct {
+	ID string `path:"id" maxLength:"64" doc:"The service account's id."`
+}
+
+type rotation struct {
+	accountPath
+	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
+}
+
+func (s *Server) rotateServiceAccount(ctx context.Context, in *rotation) (*tokenAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoServiceAccount
+	}
+	rotate := commands.RotateServiceAccount{Order: callerOf(ctx).order(), Account: id, Token: commands.NewServiceToken()}
+	rotate.Key = in.Key
+	done, err := s.Commands.RotateServiceAccount(ctx, rotate)
+	return s.showToken(ctx, done, err, id, rotate.Token)
+}
+
+func (s *Server) showToken(ctx context.Context, done commands.Result, err error, id events.ID, token commands.ServiceToken) (*tokenAnswer, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case done.Replayed:
+		return nil, errTokenShown
+	}
+	account, err := s.account(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &tokenAnswer{position: position{done.Position}, CacheControl: "no-store"}
+	out.Body.Account, out.Body.Token = account, token.Reveal()
+	return out, nil
+}
+
+type accountAnswer struct {
+	position
+	Body serviceAccount
+}
+
+func (s *Server) revokeServiceAccount(ctx context.Context, in *accountPath) (*accountAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoServiceAccount
+	}
+	done, err := s.Commands.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Order: callerOf(ctx).order(), Account: id})
+	if err != nil {
+		return nil, err
+	}
+	account, err := s.account(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &accountAnswer{position{done.Position}, account}, nil
+}
+
+func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
+	a, ok, err := s.ServiceAccounts.Of(ctx, callerOf(ctx).workspace, id)
+	switch {
+	case err != nil:
+		return serviceAccount{}, err
+	case !ok:
+		return serviceAccount{}, aggregates.ErrNoServiceAccount
+	}
+	return newServiceAccount(a), nil
+}

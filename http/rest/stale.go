@@ -1,0 +1,50 @@
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+const (
+	staleWaiting = 256              // uses that may wait to be recorded; further ones are left out
+	staleLimit   = 10 * time.Second // for one of them
+)
+
+// staleUses records the use of tokens that are no longer current, behind the
+// refusal's back: who is refused learns nothing from how long it took.
+type staleUses struct {
+	commands *commands.Handler
+	log      *slog.Logger
+	waiting  chan commands.NoteStaleToken
+}
+
+func (s *Server) noteStale(t projections.ServiceToken, e events.Envelope) {
+	e.Actor = events.Actor{Type: events.BySystem, Name: "system"}
+	e.TokenTail = t.Tail
+	use := commands.NoteStaleToken{Order: commands.Order{Envelope: e, Workspace: t.Workspace}, Account: t.Account, Tail: t.Tail}
+	select {
+	case s.stale.waiting <- use:
+	default: // somebody hammers; the first of their uses are recorded
+	}
+}
+
+// run records uses until ctx ends.
+func (u *staleUses) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case use := <-u.waiting:
+			limited, cancel := context.WithTimeout(ctx, staleLimit)
+			if _, err := u.commands.NoteStaleToken(limited, use); err != nil && ctx.Err() == nil {
+				u.log.WarnContext(ctx, "record the use of an old token", "account", use.Account, "err", err)
+			}
+			cancel()
+		}
+	}
+}

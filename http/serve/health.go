@@ -1,0 +1,45 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// URL returns where a server that listens on addr can be asked from its own
+// machine: http://127.0.0.1:4001 for :4001.
+func URL(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "http://" + addr
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Check asks url and returns an error unless the answer is 200 within 5 s.
+// It is what the -healthcheck flag of the services does.
+func Check(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := new(http.Client).Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 500)) // it often says what is wrong
+		return fmt.Errorf("get %s: %s: %s", url, res.Status, bytes.TrimSpace(body))
+	}
+	return nil
+}

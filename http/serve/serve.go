@@ -1,0 +1,75 @@
+// Package serve runs an HTTP server, from listening to a graceful stop.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// Listen opens addr, host:port or :port. Its error names variable, the
+// environment variable that addr came from.
+func Listen(ctx context.Context, variable, addr string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s: the address %s is in use by another program", variable, addr)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return ln, nil
+}
+
+// A Server answers requests with Handler.
+//
+// It limits how long a request's header may take and how long a connection
+// may idle. Bodies and answers have no limit, for some are streams: handlers
+// set theirs with [http.ResponseController].
+type Server struct {
+	Handler   http.Handler
+	Log       *slog.Logger
+	StopLimit time.Duration // for requests in flight when the server stops; 10 s if 0
+}
+
+// Run says that it is listening, serves ln until ctx is done and then stops:
+// no new connections, and the requests in flight are answered. Those that
+// take longer than StopLimit are cut off, with a warning.
+func (s Server) Run(ctx context.Context, ln net.Listener) error {
+	srv := &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
+	s.Log.Info("listening", "address", ln.Addr().String())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ln) }()
+
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.Log.Info("stopping")
+	s.stop(srv)
+	<-ended
+	s.Log.Info("stopped")
+	return nil
+}
+
+func (s Server) stop(srv *http.Server) {
+	limit := cmp.Or(s.StopLimit, 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		s.Log.Warn("requests cut off", "limit", limit.String(), "err", err)
+		_ = srv.Close()
+	}
+}

@@ -1,0 +1,89 @@
+package migrations_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"svc/migrations"
+	"svc/test/pgtest"
+)
+
+// blocking is a set up to a version. Its second migration waits for whoever
+// has locked the table of the first.
+func blocking(upTo string) migrations.Set {
+	if upTo == "0001" {
+		return files("0001_busy.sql", "create table busy (id int);")
+	}
+	return files("0001_busy.sql", "create table busy (id int);", "0002_wait.sql", "alter table busy add name text;")
+}
+
+func TestManyRunsAtOnce(t *testing.T) {
+	const runs = 8
+	url := pgtest.Empty(t)
+	set := files(
+		"0001_a.sql", "create table a (id int);",
+		"0002_b.sql", "insert into a values (1);",
+		"0003_i.sql", "-- no transaction\ncreate unique index concurrently i on a (id);",
+		"0004_c.sql", "insert into a values (2);",
+	)
+	var reports [runs]bytes.Buffer
+	var group errgroup.Group
+	for i := range runs {
+		conn := connect(t, url)
+		group.Go(func() error { return set.Migrate(testContext(t), conn, &reports[i]) })
+	}
+	require.NoError(t, group.Wait())
+
+	applied, idle := 0, 0
+	for i := range reports {
+		applied += strings.Count(reports[i].String(), "Successfully applied 4 migrations")
+		idle += strings.Count(reports[i].String(), "No migration necessary.")
+	}
+	require.Equal(t, 1, applied)
+	require.Equal(t, runs-1, idle)
+	conn := connect(t, url)
+	require.Equal(t, []string{"1 a true", "2 b true", "3 i true", "4 c true"}, history(t, conn))
+	var rows int
+	require.NoError(t, conn.QueryRow(testContext(t), "select count(*) from a").Scan(&rows))
+	require.Equal(t, 2, rows)
+}
+
+func TestWaitForAnotherRunHasALimit(t *testing.T) {
+	url := pgtest.Empty(t)
+	first, second, other := connect(t, url), connect(t, url), connect(t, url)
+	mustMigrate(t, first, blocking("0001"))
+	exec(t, other, "begin; lock table busy")
+
+	out := watch(`to version "2 - wait"`)
+	done := make(chan error)
+	go func() { done <- blocking("0002").Migrate(testContext(t), first, out) }()
+	out.wait(t)
+
+	impatient := blocking("0002")
+	impatient.LockWait = 10 * time.Millisecond
+	report, err := migrate(t, second, impatient)
+	require.ErrorContains(t, err, "another run of svc-db holds the migration lock of this database (backend pid ")
+	require.ErrorContains(t, err, "did not end within 10ms; nothing was changed")
+	require.Equal(t, "Database: postgresql://host:port/name (PostgreSQL version)\n"+
+		"Waiting for another run of svc-db to end ...\n", report)
+
+	ctx, cancel := context.WithCancel(testContext(t))
+	waiting := watch("Waiting for another run")
+	interrupted := make(chan error)
+	go func() { interrupted <- blocking("0002").Migrate(ctx, second, waiting) }()
+	waiting.wait(t)
+	cancel()
+	require.ErrorIs(t, <-interrupted, context.Canceled)
+
+	exec(t, other, "rollback")
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"1 busy true", "2 wait true"}, history(t, other))
+	// The lock is given back, not only left to the end of the session.
+	require.Contains(t, mustMigrate(t, other, blocking("0002")), "No migration necessary.")
+}

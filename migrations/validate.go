@@ -1,0 +1,72 @@
+package migrations
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A refusal is an error in the words an operator knows from Flyway.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// advice closes every refusal over files and history that differ. Flyway
+// would offer to repair the history; here that is never the answer.
+const advice = "The database was migrated by another build than this one. " +
+	"Run the svc-db image that matches the deployment. " +
+	"Never edit an applied migration and never repair the history; if unsure, restore the backup."
+
+// validate returns an error that names all that must be settled before
+// anything is applied. A version newer than every file is not among it.
+func (p plan) validate(h *history) error {
+	var differences, failures []string
+	for _, s := range p.steps {
+		switch p.state(s) {
+		case success:
+			differences = append(differences, s.mismatches()...)
+		case missing:
+			differences = append(differences,
+				fmt.Sprintf("Detected applied migration not resolved locally: %d (%s)", s.version, s.description))
+		case ignored:
+			differences = append(differences,
+				fmt.Sprintf("Detected resolved migration not applied to database: %d (%s)", s.version, s.description))
+		case failed:
+			failures = append(failures, s.leftover(h))
+		}
+	}
+	if len(differences) > 0 {
+		differences = append(differences, advice)
+	}
+	problems := append(failures, differences...)
+	if len(problems) == 0 {
+		return nil
+	}
+	return refusal("Validate failed: Migrations have failed validation\n" + strings.Join(problems, "\n"))
+}
+
+func (s step) mismatches() []string {
+	var found []string
+	if s.row.Checksum != s.file.checksum {
+		found = append(found, mismatch("checksum", s.version, s.row.Checksum, s.file.checksum))
+	}
+	if s.row.Description != s.file.description {
+		found = append(found, mismatch("description", s.version, s.row.Description, s.file.description))
+	}
+	return found
+}
+
+func mismatch(what string, version int, applied, local any) string {
+	return fmt.Sprintf("Migration %s mismatch for migration version %d\n-> Applied to database : %v\n-> Resolved locally : %v",
+		what, version, applied, local)
+}
+
+// leftover says how to go on after a migration that failed outside a
+// transaction, the only kind that leaves a failed row.
+func (s step) leftover(h *history) string {
+	return fmt.Sprintf("Detected failed migration to version %d (%s). Schema %q contains a failed migration to version %d !\n"+
+		"It ran outside a transaction and may have left something half done, such as an invalid index. "+
+		"Restore the backup; or remove what it left by hand, then run\n"+
+		"  delete from %s where version = %d and not success;\n"+
+		"and start again.",
+		s.version, s.description, h.schema, s.version, h.table, s.version)
+}

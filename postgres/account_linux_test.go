@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryAccount starts a server in each way that this user can: root has
+// three, an ordinary user one.
+func TestEveryAccount(t *testing.T) {
+	t.Run("as we are", startsAndStops)
+	if os.Geteuid() != 0 {
+		return
+	}
+	t.Run("root without user namespaces", func(t *testing.T) {
+		namespaces = false
+		defer func() { namespaces = true }()
+		startsAndStops(t)
+	})
+	t.Run("as an ordinary user", asNobody)
+}
+
+func TestFolderThatTheAccountCannotEnter(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o700))
+	who := changedAccount(1, 1)
+	if os.Geteuid() != 0 {
+		who = ourselves()
+		require.NoError(t, os.Chmod(dir, 0))
+		defer os.Chmod(dir, 0o700)
+	}
+	require.True(t, who.barred(dir))
+}
+
+func TestRootIsToldWhichFolderIsClosed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		require.Equal(t, []syscall.SysProcIDMap(nil), ourselves().attributes().UidMappings)
+		return
+	}
+	namespaces = false
+	defer func() { namespaces = true }()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o700))
+	_, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "cluster")})
+	require.ErrorContains(t, err, "cannot enter the folder")
+	require.ErrorContains(t, err, dir)
+}
+
+func startsAndStops(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	open(t, filepath.Join(dir, "cluster"))
+	for range 2 {
+		server, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "cluster")})
+		require.NoError(t, err)
+		conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(t.Context()))
+		require.NoError(t, server.Stop())
+	}
+}
+
+// asNobody runs this binary's tests of the package's surface as an ordinary
+// user, from a copy that this user can read.
+func asNobody(t *testing.T) {
+	uid, gid, _, err := ordinaryUser()
+	require.NoError(t, err)
+	base, err := os.MkdirTemp("", "svc-postgres-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(base)) })
+	require.NoError(t, os.Chown(base, int(uid), int(gid)))
+	binary := filepath.Join(base, "postgres.test")
+	duplicate(t, os.Args[0], binary)
+
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^(TestStopAndStart|TestKillThen|TestKilledParentLeavesNoProcess|TestSecond)")
+	cmd.Dir = base
+	cmd.Env = append(os.Environ(), "TMPDIR="+base, "HOME="+base)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.NotContains(t, string(out), "no tests to run")
+}
+
+func duplicate(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
+	require.NoError(t, err)
+	_, err = io.Copy(out, in)
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+}

@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// cached is the folder for downloaded programs of that name: in the user's
+// cache, or in the machine's when the account cannot enter the user's.
+func (a account) cached(name string) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "svc-postgres")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if a.barred(dir) {
+		dir = "/var/cache/svc-postgres"
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// once fills a folder when it is not there yet. Other processes that want it
+// at the same time wait; an interrupted fill leaves nothing that counts.
+func once(dir string, fill func(fresh string) error) error {
+	file, err := os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	fresh := dir + ".new"
+	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, 0o755)); err != nil {
+		return err
+	}
+	if err := fill(fresh); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	return os.Rename(fresh, dir)
+}

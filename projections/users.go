@@ -1,0 +1,52 @@
+package projections
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Users is the view of all people who ever signed in. It is inline.
+type Users struct{ DB *pgxpool.Pool }
+
+// A User is a person. WorkspaceID is their personal workspace, whose log tells
+// what they did to their own account.
+type User struct {
+	ID           events.ID `db:"user_id"`
+	Workspace    events.ID `db:"workspace_id"`
+	Name         string    `db:"name"`
+	Email        string    `db:"email"`  // the primary address
+	Emails       []string  `db:"emails"` // every verified one
+	AvatarURL    string    `db:"avatar_url"`
+	RegisteredAt time.Time `db:"registered_at"`
+}
+
+var users = &fold[events.ID, User]{
+	table: "users", key: "user_id", alone: true,
+	keys: func(r events.Record) []events.ID {
+		if e, ok := r.Event.(events.UserRegistered); ok {
+			return []events.ID{e.User}
+		}
+		return nil
+	},
+	apply: func(id events.ID, u *User, r events.Record) *User {
+		if e, ok := r.Event.(events.UserRegistered); ok {
+			return &User{
+				ID: id, Workspace: r.Workspace, Name: e.Name, Email: e.Emails[0], Emails: e.Emails,
+				AvatarURL: e.AvatarURL, RegisteredAt: r.At,
+			}
+		}
+		return u
+	},
+}
+
+// Of returns a person by id. ok is false if there is none.
+func (v Users) Of(ctx context.Context, id events.ID) (u User, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select user_id, workspace_id, name, email, emails, avatar_url, registered_at
+		from users where user_id = $1`, id)
+	return optional[User](rows, "user "+id.String())
+}

@@ -1,0 +1,201 @@
+// Package projections keeps tables that answer questions about events.
+//
+// A view is a fold: each row is what is left of the events that touched it.
+// One function per view says so, and everything else follows from it: an
+// inline view changes in the transaction that appends, a followed view a moment
+// later, and a rebuild folds the whole log again and must come to the same rows.
+// Views decide nothing. Each has one file: its table, its fold, its questions.
+package projections
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// A fold is a table of rows R, each known by a key K.
+//
+// The fields of R carry the names of the columns in `db` tags. Where the key is
+// not unique by itself, workspace_id leads it.
+type fold[K comparable, R any] struct {
+	table string
+	key   string                                          // the column of K
+	alone bool                                            // K is unique over all workspaces
+	log   bool                                            // each event makes a row and none changes one
+	keys  func(r events.Record) []K                       // the rows that r touches; no position in r yet
+	apply func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; so is after, to delete it
+}
+
+// A View is a fold whatever its rows are.
+type View interface {
+	// Name is that of the view and of its table.
+	Name() string
+	// load queues reading the rows that records touch. The function that it
+	// returns folds the records into them and queues writing what changed.
+	load(b *pgx.Batch, table string, records []events.Record) (change func(b *pgx.Batch) error)
+	// copyLog folds all that next returns and writes the rows to a table
+	// that has none of that workspace.
+	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (rows int64, err error)
+	// primaryKey names the columns that order the rows.
+	primaryKey() []string
+}
+
+func (f *fold[K, R]) Name() string { return f.table }
+
+func (f *fold[K, R]) primaryKey() []string {
+	if f.alone {
+		return []string{f.key}
+	}
+	return []string{"workspace_id", f.key}
+}
+
+func (f *fold[K, R]) load(b *pgx.Batch, table string, records []events.Record) func(*pgx.Batch) error {
+	before := map[rowID[K]]*R{}
+	var order []rowID[K] // rows are written in the order they were first touched
+	for _, r := range records {
+		for _, k := range f.keys(r) {
+			id := rowID[K]{r.Workspace, k}
+			if _, seen := before[id]; !seen {
+				before[id], order = nil, append(order, id)
+			}
+		}
+	}
+	if len(order) == 0 {
+		return func(*pgx.Batch) error { return nil }
+	}
+	if !f.log {
+		f.read(b, table, order, before)
+	}
+	return func(b *pgx.Batch) error {
+		after := map[rowID[K]]*R{}
+		for id, row := range before {
+			after[id] = row
+		}
+		for _, r := range records {
+			if err := f.one(after, r); err != nil {
+				return err
+			}
+		}
+		for _, id := range order {
+			f.write(b, table, id, after[id])
+		}
+		return nil
+	}
+}
+
+// A rowID says which row of which workspace.
+type rowID[K comparable] struct {
+	workspace events.ID
+	key       K
+}
+
+// one folds r into rows. Rows of before are never changed, only replaced.
+func (f *fold[K, R]) one(rows map[rowID[K]]*R, r events.Record) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("view %s: %s, event %d of %s: %v", f.table, r.Event.Kind(), r.Seq, r.Workspace, p)
+		}
+	}()
+	for _, k := range f.keys(r) {
+		id := rowID[K]{r.Workspace, k}
+		rows[id] = f.apply(k, rows[id], r)
+	}
+	return nil
+}
+
+func (f *fold[K, R]) read(b *pgx.Batch, table string, ids []rowID[K], into map[rowID[K]]*R) {
+	keys := make([]K, len(ids))
+	workspaces := make([]events.ID, len(ids))
+	for i, id := range ids {
+		keys[i], workspaces[i] = id.key, id.workspace
+	}
+	sql := fmt.Sprintf(`select %s from %s where workspace_id = any($1) and %s = any($2)`, strings.Join(f.columns(), ", "), table, f.key)
+	b.Queue(sql, workspaces, keys).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[R])
+		for _, row := range found {
+			into[f.id(row)] = row
+		}
+		return err
+	})
+}
+
+func (f *fold[K, R]) write(b *pgx.Batch, table string, id rowID[K], row *R) {
+	if row == nil {
+		b.Queue(fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = $2`, table, f.key), id.workspace, id.key)
+		return
+	}
+	columns := f.columns()
+	var values, sets []string
+	for i, c := range columns {
+		values = append(values, fmt.Sprintf("$%d", i+1))
+		sets = append(sets, c+" = excluded."+c)
+	}
+	b.Queue(fmt.Sprintf(`insert into %s (%s) values (%s) on conflict (%s) do update set %s`, table,
+		strings.Join(columns, ", "), strings.Join(values, ", "), strings.Join(f.primaryKey(), ", "), strings.Join(sets, ", "),
+	), fields(row)...)
+}
+
+func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (int64, error) {
+	rows := map[rowID[K]]*R{}
+	for {
+		records, err := next()
+		if err != nil {
+			return 0, err
+		}
+		if len(records) == 0 {
+			break
+		}
+		for _, r := range records {
+			if err := f.one(rows, r); err != nil {
+				return 0, err
+			}
+		}
+	}
+	var values [][]any
+	for _, row := range rows {
+		if row != nil {
+			values = append(values, fields(row))
+		}
+	}
+	n, err := tx.CopyFrom(ctx, pgx.Identifier{table}, f.columns(), pgx.CopyFromRows(values))
+	if err != nil {
+		return n, fmt.Errorf("copy into %s: %w", table, err)
+	}
+	return n, nil
+}
+
+// id returns which row it is.
+func (f *fold[K, R]) id(row *R) (id rowID[K]) {
+	v := reflect.ValueOf(row).Elem()
+	for i, c := range f.columns() {
+		switch c {
+		case f.key:
+			id.key = v.Field(i).Interface().(K)
+		case "workspace_id":
+			id.workspace = v.Field(i).Interface().(events.ID)
+		}
+	}
+	return id
+}
+
+// columns returns the columns of R in the order of its fields.
+func (f *fold[K, R]) columns() (names []string) {
+	for field := range reflect.TypeFor[R]().Fields() {
+		names = append(names, field.Tag.Get("db"))
+	}
+	return names
+}
+
+func fields[R any](row *R) []any {
+	v := reflect.ValueOf(row).Elem()
+	list := make([]any, v.NumField())
+	for i := range list {
+		list[i] = v.Field(i).Interface()
+	}
+	return list
+}

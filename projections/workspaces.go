@@ -1,0 +1,63 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Workspaces is the view of all workspaces. It is inline.
+type Workspaces struct{ DB *pgxpool.Pool }
+
+// A Workspace is what the view knows of one.
+type Workspace struct {
+	ID        events.ID `db:"workspace_id"`
+	Name      string    `db:"name"`
+	Slug      string    `db:"slug"`
+	CreatedAt time.Time `db:"created_at"`
+}
+
+var workspaces = &fold[events.ID, Workspace]{
+	table: "workspaces", key: "workspace_id", alone: true,
+	keys: func(r events.Record) []events.ID {
+		switch r.Event.(type) {
+		case events.WorkspaceCreated, events.WorkspaceRenamed:
+			return []events.ID{r.Workspace}
+		}
+		return nil
+	},
+	apply: func(id events.ID, w *Workspace, r events.Record) *Workspace {
+		switch e := r.Event.(type) {
+		case events.WorkspaceCreated:
+			return &Workspace{ID: id, Name: e.Name, Slug: e.Slug, CreatedAt: r.At}
+		case events.WorkspaceRenamed:
+			after := *w
+			after.Name, after.Slug = e.Name, e.Slug
+			return &after
+		}
+		return w
+	},
+}
+
+// Of returns a workspace by its id. ok is false if there is none.
+func (v Workspaces) Of(ctx context.Context, id events.ID) (w Workspace, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `select workspace_id, name, slug, created_at from workspaces where workspace_id = $1`, id)
+	return optional[Workspace](rows, "workspace "+id.String())
+}
+
+// optional reads the one row there is, or none.
+func optional[T any](rows pgx.Rows, what string) (row T, ok bool, err error) {
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if err != nil {
+		return row, false, fmt.Errorf("read %s: %w", what, err)
+	}
+	if len(list) == 0 {
+		return row, false, nil
+	}
+	return list[0], true, nil
+}

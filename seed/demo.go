@@ -1,0 +1,188 @@
+package seed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/commands"
+	"svc/events"
+)
+
+// A Demo is what one needs to know to use the demonstration.
+type Demo struct {
+	People          []Person  `json:"people"` // one for each place that somebody has
+	ServiceAccounts []Account `json:"serviceAccounts"`
+
+	members map[[2]events.ID]events.ID // by workspace and user
+}
+
+// A Person is somebody in a workspace.
+type Person struct {
+	Name          string      `json:"name"`
+	Email         string      `json:"email"`
+	Password      string      `json:"password"`
+	Role          events.Role `json:"role"`
+	WorkspaceID   events.ID   `json:"workspaceId"`
+	WorkspaceSlug string      `json:"workspaceSlug"`
+}
+
+// An Account is a service account with its token.
+type Account struct {
+	Name          string         `json:"name"`
+	Token         string         `json:"token"`
+	Scopes        []events.Scope `json:"scopes"`
+	WorkspaceID   events.ID      `json:"workspaceId"`
+	WorkspaceSlug string         `json:"workspaceSlug"`
+}
+
+func (d *Demo) add(p place, c character, r events.Role) {
+	if d.members == nil {
+		d.members = map[[2]events.ID]events.ID{}
+	}
+	d.People = append(d.People, Person{c.name, c.email, Password, r, p.id, p.slug})
+}
+
+func (d *Demo) setRole(p place, c character, r events.Role) {
+	for i := range d.People {
+		if d.People[i].Email == c.email && d.People[i].WorkspaceID == p.id {
+			d.People[i].Role = r
+		}
+	}
+}
+
+// write keeps d in a file that only its owner can read.
+func (d *Demo) write(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode demonstration: %w", err)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(file), ".demo-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	defer os.Remove(temporary.Name())
+	if _, err := temporary.Write(append(text, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	if err := errors.Join(temporary.Sync(), temporary.Close(), os.Rename(temporary.Name(), file)); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
+
+// accounts makes the service accounts of the demonstration.
+func (s *seed) accounts(p place) error {
+	for _, a := range []struct {
+		name   string
+		scopes []events.Scope
+	}{
+		{"ci-bot", []events.Scope{events.ReadAPI, events.SubmitJobs}},
+		{"reader", []events.Scope{events.ReadAPI}},
+		{"farmer", []events.Scope{events.SubmitJobs}},
+		{retired, []events.Scope{events.ReadAPI}},
+	} {
+		token := commands.NewServiceToken()
+		account := commands.CreateServiceAccount{Order: p.by(p.owner), Account: s.id(), Token: token, Name: a.name, Scopes: a.scopes}
+		if _, err := s.commands.CreateServiceAccount(s.ctx, account); err != nil {
+			return fmt.Errorf("create service account %s: %w", a.name, err)
+		}
+		if a.name == retired {
+			s.retired = account.Account
+			continue
+		}
+		s.demo.ServiceAccounts = append(s.demo.ServiceAccounts, Account{a.name, token.Reveal(), a.scopes, p.id, p.slug})
+		s.later(time.Minute)
+	}
+	return nil
+}
+
+// retired is the service account that has been revoked.
+const retired = "old-bot"
+
+// retire revokes it. It is the last command: the demonstration is complete.
+func (s *seed) retire(p place) error {
+	revoke := commands.RevokeServiceAccount{Order: p.by(p.owner), Account: s.retired}
+	revoke.Key = lastKey
+	if _, err := s.commands.RevokeServiceAccount(s.ctx, revoke); err != nil {
+		return fmt.Errorf("revoke service account %s: %w", retired, err)
+	}
+	return nil
+}
+
+// recover writes a file that is gone: nobody knows the tokens any more, so the
+// Owner rotates them.
+func (s *seed) recover(file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.at = s.now
+	if err := s.recallPeople(); err != nil {
+		return err
+	}
+	if err := s.rotate(); err != nil {
+		return err
+	}
+	return s.demo.write(file)
+}
+
+// recallPeople lists the demonstration people and where they are now.
+func (s *seed) recallPeople() error {
+	rows, _ := s.db.Query(s.ctx, `
+		select u.name, u.email, $1, m.role, m.workspace_id, w.slug
+		from members m
+		join users u on u.user_id = m.user_id
+		join workspaces w on w.workspace_id = m.workspace_id
+		join passwords p on p.user_id = m.user_id
+		where w.slug in ('acme', 'globex') order by m.joined_at, m.member_id`, Password)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Person])
+	if err != nil {
+		return fmt.Errorf("recall people: %w", err)
+	}
+	s.demo.People = list
+	return nil
+}
+
+// rotate gives each service account that its Owner can still reach a new token.
+func (s *seed) rotate() error {
+	type row struct {
+		Workspace, Account, Owner events.ID
+		OwnerEmail, Name, Slug    string
+		Scopes                    []events.Scope
+	}
+	rows, _ := s.db.Query(s.ctx, `
+		select a.workspace_id, a.account_id, o.user_id, o.email, a.name, w.slug, a.scopes
+		from service_accounts a
+		join workspaces w on w.workspace_id = a.workspace_id
+		cross join lateral (
+			select user_id, email from members m
+			where m.workspace_id = a.workspace_id and role = 'Owner' order by joined_at limit 1
+		) o
+		where w.slug = 'acme' and a.status = 'active' order by a.created_at`)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		return fmt.Errorf("recall service accounts: %w", err)
+	}
+	for _, r := range list {
+		token := commands.NewServiceToken()
+		order := place{id: r.Workspace}.by(character{user: r.Owner, email: r.OwnerEmail})
+		order.Origin = events.FromCLI
+		if _, err := s.commands.RotateServiceAccount(s.ctx, commands.RotateServiceAccount{Order: order, Account: r.Account, Token: token}); err != nil {
+			return fmt.Errorf("rotate service account %s: %w", r.Name, err)
+		}
+		s.demo.ServiceAccounts = append(s.demo.ServiceAccounts, Account{r.Name, token.Reveal(), r.Scopes, r.Workspace, r.Slug})
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package seed
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"svc/commands"
+	"svc/events"
+)
+
+// Password is that of every demonstration person.
+const Password = "demonstration"
+
+// A character is a demonstration person. They own a personal workspace.
+type character struct {
+	name, email string
+	user        events.ID
+}
+
+func (c character) actor() events.Actor {
+	return events.Actor{Type: events.ByUser, ID: c.user, Name: c.email}
+}
+
+// A cast is everybody, by the first name.
+type cast map[string]character
+
+func (s *seed) people() (cast, error) {
+	team := cast{}
+	for _, c := range []character{
+		{name: "Ada Lind", email: "ada@acme.example"},
+		{name: "Ben Okoro", email: "ben@acme.example"},
+		{name: "Mia Torres", email: "mia@acme.example"},
+		{name: "Max Weber", email: "max@acme.example"},
+		{name: "Vera Novak", email: "vera@acme.example"},
+		{name: "Leo Brandt", email: "leo@acme.example"},
+		{name: "Greta Holm", email: "greta@globex.example"},
+	} {
+		first, _, _ := strings.Cut(c.name, " ")
+		slug := strings.ToLower(first)
+		c.user = s.id()
+		order := commands.Order{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromAuth}, Workspace: s.id()}
+		_, err := s.commands.RegisterUser(s.ctx, commands.RegisterUser{
+			Order: order, User: c.user, Member: s.id(), Name: c.name, Emails: []string{c.email},
+			WorkspaceName: c.name + "'s workspace", WorkspaceSlug: slug,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("register %s: %w", c.email, err)
+		}
+		if err := s.passwords.Set(s.ctx, c.user, Password); err != nil {
+			return nil, err
+		}
+		team[slug] = c
+		s.later(time.Minute)
+	}
+	return team, nil
+}
+
+// A place is a demonstration workspace.
+type place struct {
+	id    events.ID
+	slug  string
+	owner character
+	repos []events.Repo
+}
+
+// by begins a command of a person in the web app.
+func (p place) by(c character) commands.Order {
+	return commands.Order{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromUI}, Workspace: p.id}
+}
+
+// bySystem begins a command that nobody asked for.
+func (p place) bySystem(name string) commands.Order {
+	return commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: name}, Origin: events.FromSystem}, Workspace: p.id}
+}
+
+func (s *seed) workspaces(team cast) (acme, globex place, err error) {
+	acme, err = s.workspace("Acme", "acme", team["ada"], "acme/web", "acme/api", "acme/infra")
+	if err != nil {
+		return acme, globex, err
+	}
+	globex, err = s.workspace("Globex", "globex", team["greta"], "globex/site")
+	if err != nil {
+		return acme, globex, err
+	}
+	for _, m := range []struct {
+		place place
+		who   string
+		role  events.Role
+	}{
+		{acme, "ben", events.Maintainer}, {acme, "mia", events.Maintainer}, {acme, "max", events.Viewer},
+		{acme, "vera", events.Viewer}, {acme, "leo", events.Legacy}, {globex, "mia", events.Viewer},
+	} {
+		if err := s.join(m.place, team[m.who], m.role); err != nil {
+			return acme, globex, err
+		}
+	}
+	for who, change := range map[string]commands.UpdateMember{
+		"ben": {Role: role(events.Owner)},
+		"max": {Role: role(events.Maintainer), ApproveLoops: new(bool)},
+	} {
+		if err := s.change(acme, team[who], change); err != nil {
+			return acme, globex, err
+		}
+	}
+	return acme, globex, s.accounts(acme)
+}
+
+func (s *seed) workspace(name, slug string, owner character, repos ...string) (place, error) {
+	p := place{id: s.id(), slug: slug, owner: owner}
+	_, err := s.commands.CreateWorkspace(s.ctx, commands.CreateWorkspace{
+		Order: p.by(owner), Member: s.id(), Email: owner.email, Name: name, Slug: slug,
+	})
+	if err != nil {
+		return p, fmt.Errorf("create workspace %s: %w", slug, err)
+	}
+	for _, repo := range repos {
+		p.repos = append(p.repos, events.Repo{ID: s.id(), Name: repo})
+	}
+	s.demo.add(p, owner, events.Owner)
+	s.later(time.Minute)
+	return p, nil
+}
+
+func (s *seed) join(p place, c character, r events.Role) error {
+	member := s.id()
+	_, err := s.commands.AddMember(s.ctx, commands.AddMember{
+		Order: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Role: r,
+	})
+	if err != nil {
+		return fmt.Errorf("add %s to %s: %w", c.email, p.slug, err)
+	}
+	s.demo.add(p, c, r)
+	s.demo.members[[2]events.ID{p.id, c.user}] = member
+	s.later(time.Minute)
+	return nil
+}
+
+func (s *seed) change(p place, c character, change commands.UpdateMember) error {
+	change.Order, change.Member = p.by(p.owner), s.demo.members[[2]events.ID{p.id, c.user}]
+	if _, err := s.commands.UpdateMember(s.ctx, change); err != nil {
+		return fmt.Errorf("change %s in %s: %w", c.email, p.slug, err)
+	}
+	if change.Role != nil {
+		s.demo.setRole(p, c, *change.Role)
+	}
+	s.later(time.Minute)
+	return nil
+}
+
+func role(r events.Role) *events.Role { return &r }

@@ -1,0 +1,209 @@
+package seed
+
+import (
+	"fmt"
+	"time"
+
+	"svc/commands"
+	"svc/events"
+)
+
+var titles = []string{
+	"Fix date parsing in the import", "Retry webhooks with backoff", "Dark mode for the settings page",
+	"Speed up the member search", "Upgrade the TLS library", "Typo in the invitation text",
+	"Cache the avatar images", "Handle an empty repository", "Show the run's cost in the list",
+	"Refuse file names with a NUL", "Flaky test in the scheduler", "Sort labels by name",
+	"Memory grows while exporting", "Keyboard shortcut for search", "Wrong time zone in reports",
+	"Validate the slug on rename", "Log the request id everywhere", "Split the build into stages",
+}
+
+// A life is one run while it is told.
+type life struct {
+	s       *seed
+	place   place
+	run     events.ID
+	repo    events.Repo
+	attempt map[events.Stage]int
+	stage   events.Stage
+	head    string
+	job     events.ID
+	err     error // the first command that was refused; the rest does nothing
+}
+
+// finished tells n runs that ended on the day that begins now.
+func (s *seed) finished(p place, n int) error {
+	day := s.at
+	for i := range n {
+		s.at = day.Add(time.Duration(7+4*i)*time.Hour + time.Duration(s.random.IntN(50))*time.Minute)
+		l := s.queue(p)
+		switch luck := s.random.IntN(100); {
+		case luck < 58:
+			l.toReview(false).merge()
+		case luck < 72:
+			l.toReview(true).merge()
+		case luck < 80:
+			l.toReview(false).end(events.RunRejected{Repo: l.repo.ID, Reason: "Solved in another way."})
+		case luck < 92:
+			l.fail()
+		default:
+			l.enter(events.StageAnalyze).end(events.RunCancelled{Repo: l.repo.ID, Reason: "No longer needed."})
+		}
+		if l.err != nil {
+			return l.err
+		}
+	}
+	return nil
+}
+
+// moving tells runs that have not ended, at least one in every stage.
+func (s *seed) moving(p place) error {
+	s.later(3 * time.Hour)
+	for _, tell := range []func(*life) *life{
+		func(l *life) *life { return l.toReview(false).approvable() },
+		func(l *life) *life { return l.toReview(true).approvable() },
+		func(l *life) *life { return l.toReview(false).approvable().merging() },
+		func(l *life) *life { return l.toCode().build().review() },
+		func(l *life) *life { return l.toCode().build() },
+		func(l *life) *life { return l.toCode().blocked() },
+		func(l *life) *life { return l.toCode() },
+		func(l *life) *life { return l.plan() },
+		func(l *life) *life { return l.enter(events.StageAnalyze) },
+		func(l *life) *life { return l },
+		func(l *life) *life { return l },
+	} {
+		l := tell(s.queue(p))
+		if l.err != nil {
+			return l.err
+		}
+		s.later(20 * time.Minute)
+	}
+	return nil
+}
+
+func (s *seed) queue(p place) *life {
+	s.issue++
+	l := &life{s: s, place: p, run: s.id(), repo: p.repos[s.random.IntN(len(p.repos))], attempt: map[events.Stage]int{}}
+	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
+		Order: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: s.issue, IssueTitle: titles[s.issue%len(titles)],
+	})
+	return l
+}
+
+// record reports facts after some minutes have gone by.
+func (l *life) record(order commands.Order, facts ...events.Event) *life {
+	if l.err != nil {
+		return l
+	}
+	l.s.later(time.Duration(1+l.s.random.IntN(6)) * time.Minute)
+	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Order: order, Run: l.run, Facts: facts})
+	if err != nil {
+		l.err = fmt.Errorf("run of issue %d, %s: %w", l.s.issue, facts[0].Kind(), err)
+	}
+	return l
+}
+
+func (l *life) loop(facts ...events.Event) *life {
+	return l.record(l.place.bySystem("loop"), facts...)
+}
+
+// enter ends the stage that the run is in, if it has entered any, and begins another.
+func (l *life) enter(to events.Stage) *life {
+	var facts []events.Event
+	if l.stage != "" {
+		facts = append(facts, events.RunStageSucceeded{Stage: l.stage, Attempt: l.attempt[l.stage]})
+	}
+	return l.begin(to, facts...)
+}
+
+func (l *life) begin(to events.Stage, before ...events.Event) *life {
+	l.stage = to
+	l.attempt[to]++
+	return l.loop(append(before, events.RunStageEntered{Stage: to, Attempt: l.attempt[to]})...)
+}
+
+func (l *life) plan() *life {
+	l.enter(events.StageAnalyze).loop(events.RunFactsRecorded{Facts: []string{"The issue names the file at fault.", "A test can show it."}}, l.cost("model", 4))
+	return l.enter(events.StagePlan).loop(events.RunPlanRecorded{
+		Summary: "Change one function and add a test.", Steps: []string{"Reproduce it in a test", "Mend the function", "Run everything"},
+	}, l.cost("model", 7))
+}
+
+func (l *life) toCode() *life {
+	l.plan().enter(events.StageImplementing).loop(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.s.issue)})
+	return l.push("clean", events.Guardrail{Check: "protected_paths", Status: "pass"}, events.Guardrail{Check: "max_files", Status: "pass"})
+}
+
+// push moves the branch and holds the guardrails against it.
+func (l *life) push(status string, checks ...events.Guardrail) *life {
+	l.head = fmt.Sprintf("%040x", l.s.random.Uint64())
+	file := events.FileChange{Path: "internal/app/change.go", Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
+	test := events.FileChange{Path: "internal/app/change_test.go", Added: 10 + l.s.random.IntN(40)}
+	return l.loop(
+		events.RunCommitsPushed{Head: l.head, Base: fmt.Sprintf("%040x", l.s.issue), Files: []events.FileChange{file, test}},
+		events.RunGuardrailsChecked{Head: l.head, Policy: fmt.Sprintf("%040x", 1), Status: status, Checks: checks},
+		l.cost("model", 10+int64(l.s.random.IntN(60))),
+	)
+}
+
+func (l *life) blocked() *life {
+	return l.push("blocked", events.Guardrail{
+		Check: "protected_paths", Status: "block",
+		Findings: []events.GuardrailFinding{{Path: ".github/workflows/ci.yml", Rule: ".github/**"}},
+	}).loop(events.RunInputNeeded{Decision: "protected_path_allow_once", Question: "Allow the change of .github/workflows/ci.yml this once?"})
+}
+
+func (l *life) build() *life {
+	l.enter(events.StageBuildFarm)
+	l.job = l.s.id()
+	return l.loop(events.RunJobRequested{Job: l.job, Name: "build and test", Head: l.head})
+}
+
+func (l *life) settle(status string) *life {
+	return l.loop(events.RunJobSettled{Job: l.job, Status: status, ComputeMS: 30_000 + int64(l.s.random.IntN(400_000))}, l.cost("farm", 3))
+}
+
+func (l *life) review() *life { return l.settle("succeeded").enter(events.StageSelfReview) }
+
+// toReview brings the run through its self-review. An eventful one needs a
+// person's answer, and a second build.
+func (l *life) toReview(eventful bool) *life {
+	l.toCode()
+	if eventful {
+		person := l.place.by(l.place.owner)
+		l.blocked().record(person, events.RunInputReceived{Answer: "allow_once"}, events.RunHumanIntervened{Repo: l.repo.ID, What: "answer"})
+		l.build().settle("failed")
+		failed := events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "A test failed."}
+		l.begin(events.StageImplementing, failed).push("clean", events.Guardrail{Check: "protected_paths", Status: "allowed_once"})
+	}
+	return l.build().review().loop(events.RunReviewed{Head: l.head, Verdict: "pass"}, l.cost("model", 5))
+}
+
+func (l *life) approvable() *life {
+	return l.enter(events.StageMerge).loop(events.RunPullRequestOpened{Number: 1000 + l.s.issue})
+}
+
+func (l *life) merging() *life {
+	return l.record(l.place.by(l.place.owner), events.RunMergeApproved{Head: l.head}).loop(events.RunMergeAttempted{Head: l.head})
+}
+
+func (l *life) merge() *life {
+	return l.approvable().merging().loop(
+		events.RunStageSucceeded{Stage: events.StageMerge, Attempt: l.attempt[events.StageMerge]},
+		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: fmt.Sprintf("%040x", l.s.random.Uint64())},
+	)
+}
+
+func (l *life) fail() *life {
+	l.toCode().build().settle("failed")
+	return l.loop(
+		events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "The build fails on the base branch too."},
+		events.RunFailed{Repo: l.repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts did not make the build succeed."},
+	)
+}
+
+// end stops the run by a person's word.
+func (l *life) end(e events.Event) *life { return l.record(l.place.by(l.place.owner), e) }
+
+func (l *life) cost(source string, cents int64) events.RunCostRecorded {
+	return events.RunCostRecorded{Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1}
+}

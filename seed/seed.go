@@ -1,0 +1,134 @@
+// Package seed makes the demonstration: two workspaces, the people in them,
+// their service accounts, and runs of the last 90 days. All of it happens
+// through the commands that everybody uses, at times that lie in the past.
+package seed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/sessions"
+)
+
+// Development makes the demonstration in a database that holds no workspace
+// yet, and keeps the people and the service accounts' tokens in file, mode
+// 0600. Where the demonstration is there already, it changes nothing, except
+// that it rotates the tokens if file is gone. It refuses a database that holds
+// anything else. file may be empty: then nobody learns the tokens.
+func Development(ctx context.Context, url, file string, now time.Time) error {
+	pool, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return errors.New("parse the database's address") // err may quote the password
+	}
+	pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // what a crash loses is made again
+	db, err := pgxpool.NewWithConfig(ctx, pool)
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	defer db.Close()
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+
+	s := &seed{
+		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now,
+		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)), //nolint:gosec // a demonstration is to be the same each time
+	}
+	s.commands = commands.New(log, func() time.Time { return s.at })
+	state, err := s.state()
+	switch {
+	case err != nil:
+		return err
+	case state == foreign:
+		return errors.New("the database holds workspaces that are not the demonstration's, or only a part of it: seed an empty database")
+	case state == complete:
+		return s.recover(file)
+	}
+	if err := s.make(); err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	return s.demo.write(file)
+}
+
+// A seed is the making of a demonstration. at is the time at which what it
+// does next will have happened.
+type seed struct {
+	ctx       context.Context
+	db        *pgxpool.Pool
+	commands  *commands.Handler
+	passwords sessions.Passwords
+	random    *rand.Rand
+	at, now   time.Time
+	issue     int       // the number of the newest issue
+	retired   events.ID // the service account that is revoked at the end
+	demo      Demo
+}
+
+// What a database may hold.
+const (
+	empty = iota
+	complete
+	foreign
+)
+
+// lastKey is the idempotency key of the last command of a demonstration.
+const lastKey = "seed/development/complete"
+
+func (s *seed) state() (int, error) {
+	var logs, last bool
+	err := s.db.QueryRow(s.ctx, `
+		select exists (select from logs), exists (select from commands where key = $1)`, lastKey).Scan(&logs, &last)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("look what is there: %w", err)
+	case last:
+		return complete, nil
+	case logs:
+		return foreign, nil
+	}
+	return empty, nil
+}
+
+func (s *seed) make() error {
+	team, err := s.people()
+	if err != nil {
+		return err
+	}
+	acme, globex, err := s.workspaces(team)
+	if err != nil {
+		return err
+	}
+	for s.at.Before(s.now.Add(-36 * time.Hour)) {
+		day := s.at
+		if err := s.finished(acme, 1+s.random.IntN(4)); err != nil {
+			return err
+		}
+		s.at = day
+		if err := s.finished(globex, s.random.IntN(2)); err != nil {
+			return err
+		}
+		s.at = day.Add(24 * time.Hour)
+	}
+	if err := s.moving(acme); err != nil {
+		return err
+	}
+	return s.retire(acme)
+}
+
+// id makes the id of something that comes to be now.
+func (s *seed) id() events.ID { return events.NewID(s.at) }
+
+// later lets time go by.
+func (s *seed) later(d time.Duration) {
+	if s.at = s.at.Add(d); s.at.After(s.now) {
+		s.at = s.now
+	}
+}

@@ -1,0 +1,54 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/crypto/bcrypt"
+
+	"svc/events"
+)
+
+// Passwords are those of the demonstration people. Production people have none.
+type Passwords struct{ DB *pgxpool.Pool }
+
+// nobody's is compared when there is no such person, so that a refusal costs
+// the same whether or not there is.
+var nobodys, _ = bcrypt.GenerateFromPassword([]byte("nobody has this password"), bcrypt.DefaultCost)
+
+// Set gives a person a password.
+func (p Passwords) Set(ctx context.Context, user events.ID, password string) error {
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	if err != nil {
+		return fmt.Errorf("hash password of %s: %w", user, err)
+	}
+	_, err = p.DB.Exec(ctx, `
+		insert into passwords (user_id, hash) values ($1, $2)
+		on conflict (user_id) do update set hash = excluded.hash`, user, string(hash))
+	if err != nil {
+		return fmt.Errorf("set password of %s: %w", user, err)
+	}
+	return nil
+}
+
+// Check returns the person with a verified address and a password, and their
+// personal workspace. ok is false if either is wrong.
+func (p Passwords) Check(ctx context.Context, email, password string) (user, workspace events.ID, ok bool, err error) {
+	var hash string
+	err = p.DB.QueryRow(ctx, `
+		select u.user_id, u.workspace_id, p.hash
+		from global_keys k
+		join users u on u.user_id = k.owner
+		join passwords p on p.user_id = u.user_id
+		where k.key = 'email/' || lower($1)`, email).Scan(&user, &workspace, &hash)
+	switch {
+	case err == pgx.ErrNoRows:
+		_ = bcrypt.CompareHashAndPassword(nobodys, []byte(password))
+		return user, workspace, false, nil
+	case err != nil:
+		return user, workspace, false, fmt.Errorf("look up password: %w", err)
+	}
+	return user, workspace, bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil, nil
+}

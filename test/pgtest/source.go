@@ -1,0 +1,181 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/migrations"
+	"svc/postgres"
+)
+
+// source hands out databases of one server. All that it does as the server's
+// administrator goes over one connection.
+type source struct {
+	server *postgres.Server // nil on a server that is not ours
+	folder string           // of our server
+	base   url.URL          // of the server; the database is put in
+
+	mu     sync.Mutex
+	admin  *pgx.Conn
+	run    int64 // names this run's databases
+	count  int
+	idle   []string // clones given back
+	shape  string   // of a clone that no test has altered
+	filled bool     // the migrations leave rows, so no clone is used twice
+}
+
+// open starts a private cluster, or connects to the server of
+// TEST_DATABASE_URL, and makes the template.
+func open(ctx context.Context) (*source, error) {
+	s := &source{}
+	address := os.Getenv("TEST_DATABASE_URL")
+	if address == "" {
+		if err := s.startServer(ctx); err != nil {
+			return nil, fmt.Errorf("pgtest: %w", err)
+		}
+		address = s.server.URL("postgres")
+	}
+	if err := s.connect(ctx, address); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgtest: %w", err), s.close(ctx))
+	}
+	return s, nil
+}
+
+func (s *source) startServer(ctx context.Context) error {
+	folder, err := newFolder()
+	if err != nil {
+		return err
+	}
+	s.folder = folder
+	s.server, err = postgres.Start(ctx, postgres.Config{Dir: folder, Log: logger()})
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(folder))
+	}
+	return nil
+}
+
+func (s *source) connect(ctx context.Context, address string) error {
+	base, err := url.Parse(address)
+	if err != nil {
+		return errors.New("TEST_DATABASE_URL is not an address such as postgres://user@host:port/database")
+	}
+	s.base = *base
+	if s.admin, err = pgx.Connect(ctx, address); err != nil {
+		return err
+	}
+	if err := s.sign(ctx); err != nil {
+		return err
+	}
+	return s.makeTemplate(ctx)
+}
+
+// makeTemplate migrates a database and closes it to connections: the server
+// clones no database that anyone is connected to.
+func (s *source) makeTemplate(ctx context.Context) error {
+	if err := s.create(ctx, s.template(), "template0"); err != nil {
+		return err
+	}
+	err := s.in(ctx, s.template(), func(conn *pgx.Conn) error {
+		if err := migrations.Migrate(ctx, conn, io.Discard); err != nil {
+			return err
+		}
+		var err error
+		if s.filled, err = holdsRows(ctx, conn); err != nil {
+			return err
+		}
+		s.shape, err = shape(ctx, conn)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make the template: %w", err)
+	}
+	_, err = s.admin.Exec(ctx, "alter database "+quote(s.template())+" with allow_connections false")
+	return err
+}
+
+// take is a clone of the template: one given back, or a new one.
+func (s *source) take(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.idle) - 1; last >= 0 {
+		name := s.idle[last]
+		s.idle = s.idle[:last]
+		return name, nil
+	}
+	name := s.next()
+	return name, s.create(ctx, name, s.template())
+}
+
+func (s *source) empty(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := s.next()
+	return name, s.create(ctx, name, "template0")
+}
+
+// giveBack empties a clone for the next test. A clone whose tables a test has
+// altered is left alone: it goes with the cluster.
+func (s *source) giveBack(ctx context.Context, name string) error {
+	spoilt := s.filled
+	err := s.in(ctx, name, func(conn *pgx.Conn) error {
+		if err := disconnectOthers(ctx, conn); err != nil {
+			return err
+		}
+		now, err := shape(ctx, conn)
+		if err != nil || now != s.shape {
+			spoilt = true
+			return err
+		}
+		return truncate(ctx, conn)
+	})
+	if err != nil {
+		return fmt.Errorf("pgtest: empty %s: %w", name, err)
+	}
+	if !spoilt {
+		s.mu.Lock()
+		s.idle = append(s.idle, name)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// close throws the cluster away. On a server that is not ours it drops this
+// run's databases.
+func (s *source) close(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.server == nil && s.admin != nil {
+		errs = append(errs, s.drop(ctx, s.run))
+	}
+	if s.admin != nil {
+		errs = append(errs, s.admin.Close(ctx))
+	}
+	if s.server != nil {
+		errs = append(errs, s.server.Stop(), os.RemoveAll(s.folder))
+	}
+	return errors.Join(errs...)
+}
+
+// url is the address of a database of the server.
+func (s *source) url(database string) string {
+	u := s.base
+	u.Path = "/" + database
+	return u.String()
+}
+
+// in runs do on a connection of its own to a database.
+func (s *source) in(ctx context.Context, database string, do func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, s.url(database))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(conn), conn.Close(ctx))
+}
