@@ -65,55 +65,42 @@ func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
 	return one(e)
 }
 
-// ChangeRole gives a member another role.
-func (w *Workspace) ChangeRole(by, id events.ID, to events.Role) ([]events.Event, error) {
-	m, err := w.changeable(by, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case to == events.Legacy && m.role != to:
-		return nil, fault.Field("role", "must be one of Owner, Maintainer, Viewer")
-	case to == events.Owner && w.Role(by) != events.Owner:
-		return nil, ErrOwnerRequired
-	case m.role == to:
-		return nil, nil
-	case m.role == events.Owner && w.owners == 1:
-		return nil, ErrLastOwner
-	}
-	return one(events.MemberRoleChanged{Member: id, User: m.user, Email: m.email, From: m.role, To: to})
-}
-
-// SetApproveLoops ticks or unticks approve-loops. From then on the tick
-// counts, also through changes of the role.
-func (w *Workspace) SetApproveLoops(by, id events.ID, to bool) ([]events.Event, error) {
-	m, err := w.changeable(by, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case m.approveLoops != nil && *m.approveLoops == to:
-		return nil, nil
-	}
-	return one(events.MemberApproveLoopsSet{Member: id, User: m.user, Email: m.email, From: m.mayApprove(), To: to})
-}
-
-// Update changes the role, then approve-loops; nil leaves either as it is.
+// Update gives a member another role, ticks or unticks approve-loops, or both;
+// nil leaves either as it is. A tick counts from then on, also through changes
+// of the role.
 func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bool) (list []events.Event, err error) {
-	if _, err := w.changeable(by, id); err != nil {
+	if err := w.Administer(by); err != nil {
 		return nil, err
 	}
-	if role != nil {
-		if list, err = w.ChangeRole(by, id, *role); err != nil {
-			return nil, err
-		}
+	m, err := w.changeable(by, id)
+	if err != nil {
+		return nil, err
 	}
-	if approveLoops != nil {
-		more, err := w.SetApproveLoops(by, id, *approveLoops)
-		if err != nil {
+	if role != nil && *role != m.role {
+		if err := w.mayGive(by, m, *role); err != nil {
 			return nil, err
 		}
-		list = append(list, more...)
+		list = append(list, events.MemberRoleChanged{Member: id, User: m.user, Email: m.email, From: m.role, To: *role})
+		m.role = *role
+	}
+	if approveLoops != nil && (m.approveLoops == nil || *m.approveLoops != *approveLoops) {
+		from := events.MayApproveLoops(m.role, m.approveLoops)
+		list = append(list, events.MemberApproveLoopsSet{Member: id, User: m.user, Email: m.email, From: from, To: *approveLoops})
 	}
 	return list, nil
+}
+
+// mayGive refuses a role that by may not give to m.
+func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
+	switch {
+	case to == events.Legacy:
+		return fault.Field("role", "must be one of Owner, Maintainer, Viewer")
+	case to == events.Owner && w.Role(by) != events.Owner:
+		return ErrOwnerRequired
+	case m.role == events.Owner && w.owners == 1:
+		return ErrLastOwner
+	}
+	return nil
 }
 
 // Remove takes a member out. Members who remove themselves leave.
@@ -121,8 +108,10 @@ func (w *Workspace) Remove(by, id events.ID) ([]events.Event, error) {
 	m, ok := w.members[id]
 	leaves := ok && m.user == by
 	if !leaves {
-		var err error
-		if m, err = w.changeable(by, id); err != nil {
+		if err := w.Administer(by); err != nil {
+			return nil, err
+		}
+		if _, err := w.changeable(by, id); err != nil {
 			return nil, err
 		}
 	}
@@ -135,12 +124,9 @@ func (w *Workspace) Remove(by, id events.ID) ([]events.Event, error) {
 	return one(events.MemberRemoved{Member: id, User: m.user, Email: m.email, Role: m.role})
 }
 
-// changeable returns the member if by may change them: everyone may who
-// administers, but only Owners change an Owner.
+// changeable returns a member whom by, who administers, may change: only an
+// Owner changes an Owner.
 func (w *Workspace) changeable(by, id events.ID) (member, error) {
-	if err := w.Administer(by); err != nil {
-		return member{}, err
-	}
 	m, ok := w.members[id]
 	switch {
 	case !ok:
@@ -150,5 +136,3 @@ func (w *Workspace) changeable(by, id events.ID) (member, error) {
 	}
 	return m, nil
 }
-
-func (m member) mayApprove() bool { return events.MayApproveLoops(m.role, m.approveLoops) }

@@ -10,11 +10,13 @@ import (
 // runEvent is any event of a run's stream.
 type runEvent interface{ IsRun() }
 
-func queuedDetail() RunDetail {
+func queuedDetail(at time.Time) RunDetail {
 	d := RunDetail{Files: []events.FileChange{}, Jobs: []RunJob{}, Checks: []events.Guardrail{}, Guardrails: "unchecked"}
 	for range events.Stages() {
 		d.Stages = append(d.Stages, RunStage{Status: "pending"})
 	}
+	at = at.Truncate(time.Millisecond)
+	d.Stages[0] = RunStage{Status: "active", Attempt: 1, StartedAt: &at}
 	return d
 }
 
@@ -76,6 +78,9 @@ func (run *Run) follow(r events.Record) {
 
 // enter begins a stage. What lies behind it in the loop has to be done again.
 func (run *Run) enter(e events.RunStageEntered, at time.Time) {
+	if queued := &run.Detail.Stages[0]; queued.Status == "active" {
+		queued.end("succeeded", at) // a slot became free
+	}
 	run.Stage, run.Status = e.Stage.Index(), e.Stage.Status()
 	run.Detail.Stages[run.Stage] = RunStage{Status: "active", Attempt: e.Attempt, StartedAt: &at}
 	for i := run.Stage + 1; i < len(run.Detail.Stages); i++ {

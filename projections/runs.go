@@ -75,7 +75,7 @@ var runs = &fold[events.ID, Run]{
 			return &Run{
 				Workspace: r.Workspace, ID: id, Repo: e.Repo.ID, RepoName: e.Repo.Name,
 				IssueNumber: e.IssueNumber, IssueTitle: e.IssueTitle, Status: events.RunInQueue, Active: true,
-				CreatedAt: r.At, UpdatedAt: r.At, Detail: queuedDetail(),
+				CreatedAt: r.At, UpdatedAt: r.At, Detail: queuedDetail(r.At),
 			}
 		}
 		after := *run

@@ -135,12 +135,12 @@ func (l *life) toCode() *life {
 
 // push moves the branch and holds the guardrails against it.
 func (l *life) push(status string, checks ...events.Guardrail) *life {
-	l.head = fmt.Sprintf("%040x", l.s.random.Uint64())
+	l.head = l.s.sha()
 	file := events.FileChange{Path: "internal/app/change.go", Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
 	test := events.FileChange{Path: "internal/app/change_test.go", Added: 10 + l.s.random.IntN(40)}
 	return l.loop(
-		events.RunCommitsPushed{Head: l.head, Base: fmt.Sprintf("%040x", l.s.issue), Files: []events.FileChange{file, test}},
-		events.RunGuardrailsChecked{Head: l.head, Policy: fmt.Sprintf("%040x", 1), Status: status, Checks: checks},
+		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: []events.FileChange{file, test}},
+		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: checks},
 		l.cost("model", 10+int64(l.s.random.IntN(60))),
 	)
 }
@@ -189,7 +189,7 @@ func (l *life) merging() *life {
 func (l *life) merge() *life {
 	return l.approvable().merging().loop(
 		events.RunStageSucceeded{Stage: events.StageMerge, Attempt: l.attempt[events.StageMerge]},
-		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: fmt.Sprintf("%040x", l.s.random.Uint64())},
+		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: l.s.sha()},
 	)
 }
 
@@ -206,4 +206,9 @@ func (l *life) end(e events.Event) *life { return l.record(l.place.by(l.place.ow
 
 func (l *life) cost(source string, cents int64) events.RunCostRecorded {
 	return events.RunCostRecorded{Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1}
+}
+
+// sha makes the name of a commit.
+func (s *seed) sha() string {
+	return fmt.Sprintf("%016x%016x%08x", s.random.Uint64(), s.random.Uint64(), s.random.Uint32())
 }

@@ -27,8 +27,8 @@ func (timestamp) Schema(huma.Registry) *huma.Schema {
 
 func optional(t *time.Time) *timestamp { return (*timestamp)(t) }
 
-// paging is how a list is asked for a page.
-type paging struct {
+// Paging is how a list is asked for a page.
+type Paging struct {
 	Limit  int `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"How many items the page has at most."`
 	Offset int `query:"offset" minimum:"0" maximum:"100000" default:"0" doc:"How many items come before the page."`
 }
@@ -41,7 +41,7 @@ type list[T any] struct {
 	Items  []T `json:"items" nullable:"false"`
 }
 
-func newList[R, T any](rows []R, total int, p paging, show func(R) T) list[T] {
+func newList[R, T any](rows []R, total int, p Paging, show func(R) T) list[T] {
 	out := list[T]{Total: total, Limit: p.Limit, Offset: p.Offset, Items: make([]T, 0, len(rows))}
 	for _, r := range rows {
 		out.Items = append(out.Items, show(r))
@@ -49,8 +49,8 @@ func newList[R, T any](rows []R, total int, p paging, show func(R) T) list[T] {
 	return out
 }
 
-// position tells how far a command took the workspace's log.
-type position struct {
+// A Position tells how far a command took the workspace's log.
+type Position struct {
 	Position int64 `header:"X-Svc-Position" doc:"The number that the workspace's log reached by this."`
 }
 

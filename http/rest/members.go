@@ -36,7 +36,7 @@ func newMember(m projections.Member, you events.ID) member {
 type membersQuery struct {
 	Q    string `query:"q" maxLength:"200" doc:"Only members who have this in their name or address."`
 	Role string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members of this role."`
-	paging
+	Paging
 }
 
 type membersAnswer struct{ Body list[member] }
@@ -50,15 +50,15 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		return nil, err
 	}
 	show := func(m projections.Member) member { return newMember(m, c.person.user) }
-	return &membersAnswer{newList(found, total, in.paging, show)}, nil
+	return &membersAnswer{newList(found, total, in.Paging, show)}, nil
 }
 
-type memberPath struct {
+type MemberPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The member's id."`
 }
 
 type memberChange struct {
-	memberPath
+	MemberPath
 	Body struct {
 		Role            *string `json:"role,omitempty" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case."`
 		CanApproveLoops *bool   `json:"canApproveLoops,omitempty"`
@@ -66,7 +66,7 @@ type memberChange struct {
 }
 
 type memberAnswer struct {
-	position
+	Position
 	Body member
 }
 
@@ -99,12 +99,12 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 	case !ok: // removed meanwhile
 		return nil, aggregates.ErrNoMember
 	}
-	return &memberAnswer{position{done.Position}, newMember(m, c.person.user)}, nil
+	return &memberAnswer{Position{done.Position}, newMember(m, c.person.user)}, nil
 }
 
-type removeAnswer struct{ position }
+type removeAnswer struct{ Position }
 
-func (s *Server) removeMember(ctx context.Context, in *memberPath) (*removeAnswer, error) {
+func (s *Server) removeMember(ctx context.Context, in *MemberPath) (*removeAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoMember
@@ -113,5 +113,5 @@ func (s *Server) removeMember(ctx context.Context, in *memberPath) (*removeAnswe
 	if err != nil {
 		return nil, err
 	}
-	return &removeAnswer{position{done.Position}}, nil
+	return &removeAnswer{Position{done.Position}}, nil
 }

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -57,7 +56,7 @@ func init() { // huma keeps these for the whole process
 	validation.MsgExpectedMaxLength = "must have %d characters or fewer"
 	validation.MsgExpectedMinItems = "must have %d items or more"
 	validation.MsgExpectedMaxItems = "must have %d items or fewer"
-	validation.MsgExpectedRFC4122UUID = "must be an id"
+	validation.MsgExpectedRFC4122UUID = "must be an id%.0s" // huma adds an error that would echo the value
 	validation.MsgExpectedRFC3339DateTime = "must be a time such as 2026-11-20T23:56:25.123Z"
 }
 
@@ -109,10 +108,19 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 	if place == "body" && d.Location == "body" && strings.HasPrefix(d.Message, "invalid") {
 		return field, bodyProblem(d.Message)
 	}
-	if strings.HasPrefix(d.Message, "invalid ") { // huma's words on a parameter that cannot be parsed
-		return field, fmt.Sprintf("must be %s", strings.TrimPrefix(strings.TrimPrefix(d.Message, "invalid "), "value: "))
+	if text, ok := unparsable[d.Message]; ok {
+		return field, text
 	}
 	return field, d.Message
+}
+
+// unparsable translates huma's words on parameters that cannot be parsed.
+var unparsable = map[string]string{
+	"invalid integer":   "must be an integer",
+	"invalid number":    "must be a number",
+	"invalid float":     "must be a number",
+	"invalid boolean":   "must be true or false",
+	"invalid date/time": "must be a time such as 2026-11-20T23:56:25.123Z",
 }
 
 func bodyProblem(text string) string {

@@ -39,7 +39,7 @@ type runsQuery struct {
 	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that still move. terminal: runs that have stopped."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
 	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue has this in its title, or as its number."`
-	paging
+	Paging
 }
 
 type runsAnswer struct{ Body list[run] }
@@ -59,7 +59,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	return &runsAnswer{newList(found, total, in.paging, newRun)}, nil
+	return &runsAnswer{newList(found, total, in.Paging, newRun)}, nil
 }
 
 type runDetail struct {

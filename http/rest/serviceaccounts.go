@@ -37,14 +37,14 @@ func newServiceAccount(a projections.ServiceAccount) serviceAccount {
 
 type accountsAnswer struct{ Body list[serviceAccount] }
 
-type accountsQuery struct{ paging }
+type accountsQuery struct{ Paging }
 
 func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
 	found, total, err := s.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	return &accountsAnswer{newList(found, total, in.paging, newServiceAccount)}, nil
+	return &accountsAnswer{newList(found, total, in.Paging, newServiceAccount)}, nil
 }
 
 type newAccount struct {
@@ -57,7 +57,7 @@ type newAccount struct {
 
 // A tokenAnswer is the one answer in which a token appears.
 type tokenAnswer struct {
-	position
+	Position
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Account serviceAccount `json:"account"`
@@ -78,12 +78,12 @@ func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tok
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }
 
-type accountPath struct {
+type AccountPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The service account's id."`
 }
 
 type rotation struct {
-	accountPath
+	AccountPath
 	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
 }
 
@@ -109,17 +109,17 @@ func (s *Server) showToken(ctx context.Context, done commands.Result, err error,
 	if err != nil {
 		return nil, err
 	}
-	out := &tokenAnswer{position: position{done.Position}, CacheControl: "no-store"}
+	out := &tokenAnswer{Position: Position{done.Position}, CacheControl: "no-store"}
 	out.Body.Account, out.Body.Token = account, token.Reveal()
 	return out, nil
 }
 
 type accountAnswer struct {
-	position
+	Position
 	Body serviceAccount
 }
 
-func (s *Server) revokeServiceAccount(ctx context.Context, in *accountPath) (*accountAnswer, error) {
+func (s *Server) revokeServiceAccount(ctx context.Context, in *AccountPath) (*accountAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoServiceAccount
@@ -132,7 +132,7 @@ func (s *Server) revokeServiceAccount(ctx context.Context, in *accountPath) (*ac
 	if err != nil {
 		return nil, err
 	}
-	return &accountAnswer{position{done.Position}, account}, nil
+	return &accountAnswer{Position{done.Position}, account}, nil
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
