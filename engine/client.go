@@ -16,6 +16,9 @@ import (
 // and the engine hold different values of SVC_ENGINE_SHARED_SECRET.
 var ErrKey = errors.New("the engine refuses the shared secret")
 
+// maxAnswer is how many bytes of an answer are read.
+const maxAnswer = 1 << 20
+
 // A Client calls the engine at URL.
 type Client struct {
 	URL    config.URL
@@ -63,7 +66,7 @@ func (c Client) get(ctx context.Context, path string, key config.Secret, body an
 	default:
 		return fmt.Errorf("engine %s: %s", path, res.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxBody)).Decode(body); err != nil {
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(body); err != nil {
 		return fmt.Errorf("engine %s: %w", path, err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -161,50 +160,6 @@ func TestClientKeepsToItsContext(t *testing.T) {
 	<-entered
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-}
-
-func TestPanicSaysNothingToTheCaller(t *testing.T) {
-	var logs bytes.Buffer
-	log := slog.New(slog.NewJSONHandler(&logs, nil))
-	_, s := start(t, recovered(log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		panic("the reason")
-	})))
-	status, body, _ := ask(t, s, "GET", "/a", "")
-	require.Equal(t, 500, status)
-	require.Equal(t, "internal_error", body["code"])
-	require.NotContains(t, body["message"], "reason")
-	s.Close() // waits for the handler
-
-	require.Equal(t, 1, strings.Count(logs.String(), "\n"))
-	require.Contains(t, logs.String(), `"panic":"the reason"`)
-	require.Contains(t, logs.String(), `"path":"/a"`)
-	require.Contains(t, logs.String(), "engine_test.go")
-}
-
-func TestPanicBreaksOffAnAnswerThatHadBegun(t *testing.T) {
-	_, s := start(t, recovered(slog.New(slog.DiscardHandler), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, strings.Repeat("half", 10_000))
-		panic("the reason")
-	})))
-	res, err := s.Client().Get(s.URL)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	_, err = io.ReadAll(res.Body)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-}
-
-func TestBodiesAreLimited(t *testing.T) {
-	read := make(chan error, 1)
-	_, s := start(t, limited(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.Copy(io.Discard, r.Body)
-		read <- err
-	})))
-	res, err := s.Client().Post(s.URL, "text/plain", bytes.NewReader(make([]byte, maxBody+1)))
-	if err == nil {
-		_ = res.Body.Close()
-	}
-	var tooLarge *http.MaxBytesError
-	require.ErrorAs(t, <-read, &tooLarge)
 }
 
 func TestConfigReference(t *testing.T) {

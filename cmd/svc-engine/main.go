@@ -14,6 +14,7 @@ import (
 
 	"svc/config"
 	"svc/engine"
+	"svc/http/reply"
 	"svc/http/serve"
 )
 
@@ -44,7 +45,7 @@ func main() {
 }
 
 func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(reply.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
 // run serves until ctx is done.

@@ -49,7 +49,7 @@ type Server struct {
 	Log             *slog.Logger
 
 	sameSite *http.CrossOriginProtection
-	stale    staleUses
+	stale    *staleUses
 }
 
 // An Awaiter waits until a view has reached a position.
@@ -74,7 +74,7 @@ func (s *Server) Run(ctx context.Context) { s.stale.run(ctx) }
 // Handler returns everything that the REST service serves.
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
-	s.stale = staleUses{commands: s.Commands, log: s.Log, waiting: make(chan commands.NoteStaleToken, staleWaiting)}
+	s.stale = newStaleUses(s.Commands, s.Log)
 
 	mux := httprouter.New()
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
