@@ -2,6 +2,8 @@ package aggregates
 
 import (
 	"regexp"
+	"strings"
+	"unicode/utf8"
 
 	"svc/events"
 	"svc/fault"
@@ -62,12 +64,34 @@ func (w *Workspace) Create(name, slug string, owner events.MemberJoined) ([]even
 	return []events.Event{events.WorkspaceCreated{Name: name, Slug: slug}, owner}, nil
 }
 
-// Slug returns the slug that the workspace has now.
-func (w *Workspace) Slug() string { return w.slug }
+// Rename gives the workspace another name, another slug, or both; nil leaves
+// either as it is. Only an Owner may.
+func (w *Workspace) Rename(by events.ID, name, slug *string) ([]events.Event, error) {
+	switch role := w.Role(by); {
+	case role == "":
+		return nil, fault.ErrTenantNotFound
+	case role != events.Owner:
+		return nil, ErrRoleRequired.With("required", []events.Role{events.Owner})
+	}
+	e := events.WorkspaceRenamed{FromName: w.name, FromSlug: w.slug, Name: w.name, Slug: w.slug}
+	if name != nil {
+		e.Name = *name
+	}
+	if slug != nil {
+		e.Slug = *slug
+	}
+	if e.Name == w.name && e.Slug == w.slug {
+		return nil, nil
+	}
+	if err := checkName(e.Name, e.Slug); err != nil {
+		return nil, err
+	}
+	return one(e)
+}
 
 func checkName(name, slug string) error {
 	switch {
-	case name == "" || len(name) > 100:
+	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 100:
 		return fault.Field("name", "must have 1 to 100 characters")
 	case !slugForm.MatchString(slug):
 		return fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")

@@ -30,5 +30,31 @@ func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Resul
 	})
 }
 
+// RenameWorkspace gives a workspace another name, another slug, or both. What
+// is nil stays. The old slug is free for another workspace.
+type RenameWorkspace struct {
+	Order `json:"-"`
+	Name  *string `json:"name"`
+	Slug  *string `json:"slug"`
+}
+
+// RenameWorkspace carries out the command of the same name.
+func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+		if err != nil {
+			return err
+		}
+		list, err := workspace.Rename(c.Actor.ID, c.Name, c.Slug)
+		for _, e := range list {
+			if e, ok := e.(events.WorkspaceRenamed); ok && e.Slug != e.FromSlug {
+				w.releases = append(w.releases, events.Claim{Key: SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
+				w.claim(events.Claim{Key: SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+			}
+		}
+		return w.then(c.Workspace, list, err)
+	})
+}
+
 // SlugKey is the global key by which the workspace of a slug is found.
 func SlugKey(slug string) string { return "slug/" + slug }

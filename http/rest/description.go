@@ -32,6 +32,7 @@ func describe(o *huma.OpenAPI, origin string) {
 	}
 	o.Tags = []*huma.Tag{
 		{Name: "Runs", Description: "Issues on their way to a merged pull request."},
+		{Name: "Workspace", Description: "What the workspace is called."},
 		{Name: "Members & roles", Description: "Who is in the workspace, and what they may do."},
 		{Name: "Service accounts", Description: "Identities for scripts, each with one token."},
 		{Name: "Audit", Description: "Who did what."},

@@ -15,6 +15,11 @@ var descriptions = map[string]description{
 	"getRun": {tag: "Runs", summary: "Get a run",
 		text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`."},
 
+	"getWorkspace": {tag: "Workspace", summary: "Get the workspace",
+		text: "The name and slug of the workspace, and the caller's place in it."},
+	"renameWorkspace": {tag: "Workspace", summary: "Rename the workspace", refuses: []int{http.StatusConflict},
+		text: "Gives the workspace another name, another slug, or both. The old slug is free for others at once."},
+
 	"listMembers": {tag: "Members & roles", summary: "List members",
 		text: "The members of the workspace, by name."},
 	"updateMember": {tag: "Members & roles", summary: "Change a member", refuses: []int{http.StatusConflict},

@@ -29,6 +29,7 @@ var (
 	readers        = guard{name: "any member, or a token with api.read", scope: events.ReadAPI}
 	people         = guard{name: "any member"}
 	administrators = guard{name: "Owner or Maintainer", roles: []events.Role{events.Owner, events.Maintainer}}
+	owners         = guard{name: "Owner", roles: []events.Role{events.Owner}}
 )
 
 var errUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json.")

@@ -24,6 +24,9 @@ func (s *Server) routes() []route {
 		{"GET", "/runs", readers, "runs", "listRuns", op(s.listRuns)},
 		{"GET", "/runs/{id}", readers, "runs", "getRun", op(s.getRun)},
 
+		{"GET", "/workspace", people, "", "getWorkspace", op(s.getWorkspace)},
+		{"PATCH", "/workspace", owners, "", "renameWorkspace", op(s.renameWorkspace)},
+
 		{"GET", "/members", people, "", "listMembers", op(s.listMembers)},
 		{"PATCH", "/members/{id}", administrators, "", "updateMember", op(s.updateMember)},
 		{"DELETE", "/members/{id}", people, "", "removeMember", op(s.removeMember)}, // everybody may leave

@@ -34,6 +34,7 @@ const (
 type Server struct {
 	Commands        *commands.Handler
 	Runs            projections.Runs
+	Workspaces      projections.Workspaces
 	Members         projections.Members
 	ServiceAccounts projections.ServiceAccounts
 	Audit           projections.Audit

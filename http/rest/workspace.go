@@ -1,0 +1,64 @@
+package rest
+
+import (
+	"context"
+
+	"svc/commands"
+	"svc/fault"
+)
+
+type workspace struct {
+	ID        string    `json:"id" format:"uuid"`
+	Name      string    `json:"name" example:"Acme"`
+	Slug      string    `json:"slug" example:"acme"`
+	CreatedAt timestamp `json:"createdAt"`
+	YourRole  string    `json:"yourRole" enum:"Owner,Maintainer,Viewer,member"`
+}
+
+type workspaceAnswer struct{ Body workspace }
+
+func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswer, error) {
+	w, err := s.workspace(ctx)
+	return &workspaceAnswer{w}, err
+}
+
+func (s *Server) workspace(ctx context.Context) (workspace, error) {
+	c := callerOf(ctx)
+	w, ok, err := s.Workspaces.Of(ctx, c.workspace)
+	switch {
+	case err != nil:
+		return workspace{}, err
+	case !ok:
+		return workspace{}, fault.ErrTenantNotFound
+	}
+	return workspace{w.ID.String(), w.Name, w.Slug, timestamp(w.CreatedAt), string(c.person.role)}, nil
+}
+
+type workspaceChange struct {
+	Body struct {
+		Name *string `json:"name,omitempty" maxLength:"400" doc:"1 to 100 characters."`
+		Slug *string `json:"slug,omitempty" maxLength:"400" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter."`
+	}
+}
+
+type renameAnswer struct {
+	Position
+	Body workspace
+}
+
+func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*renameAnswer, error) {
+	if in.Body.Name == nil && in.Body.Slug == nil {
+		return nil, invalid("body", "must have a name, a slug, or both")
+	}
+	done, err := s.Commands.RenameWorkspace(ctx, commands.RenameWorkspace{
+		Order: callerOf(ctx).order(), Name: in.Body.Name, Slug: in.Body.Slug,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.workspace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &renameAnswer{Position{done.Position}, w}, nil
+}
