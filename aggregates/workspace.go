@@ -93,8 +93,13 @@ func checkName(name, slug string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 100:
 		return fault.Field("name", "must have 1 to 100 characters")
-	case !slugForm.MatchString(slug):
+	case !slugForm.MatchString(slug) || looksLikeID(slug): // a tenant is named by its id or its slug
 		return fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")
 	}
 	return nil
+}
+
+func looksLikeID(slug string) bool {
+	_, err := events.ParseID(slug)
+	return err == nil
 }
