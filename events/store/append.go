@@ -107,6 +107,7 @@ func (s *Store) transact(ctx context.Context, batch []*pending) error {
 func (t *transaction) queue() (*pgx.Batch, error) {
 	b := &pgx.Batch{}
 	b.Queue("begin")
+	b.Queue("set local plan_cache_mode = force_generic_plan") // planning anew takes as long as appending
 	if err := t.queueAppend(b); err != nil {
 		return nil, err
 	}
@@ -180,11 +181,16 @@ func (t *transaction) queueStand(b *pgx.Batch) {
 	}
 	for _, p := range t.batch {
 		for _, w := range p.commit.Writes {
-			add(p.commit.Workspace, w.Stream, w.Version, false)
+			if w.Version > 0 { // a new stream has nothing before it
+				add(p.commit.Workspace, w.Stream, w.Version, false)
+			}
 		}
 		for _, r := range p.commit.Reads {
 			add(p.commit.Workspace, r.Stream, r.Version, true)
 		}
+	}
+	if len(streams) == 0 {
+		return
 	}
 	b.Queue(standSQL, workspaces, streams, versions, reads).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved) })
 }
