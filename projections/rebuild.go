@@ -121,8 +121,8 @@ func (r *rebuild) step(workspace events.ID, records []events.Record) {
 
 // An index is one of the view's, with the name and form it gets on the next table.
 type index struct {
-	name, next, create string
-	primary            bool
+	Name, Next, Create string
+	Primary            bool
 }
 
 // index gives the next table the indexes that the view has.
@@ -136,14 +136,14 @@ func (r *rebuild) index(ctx context.Context) ([]index, error) {
 		return nil, fmt.Errorf("list indexes: %w", err)
 	}
 	for _, i := range list {
-		sql := strings.Replace(i.create, " "+i.name+" ON ", " "+i.next+" ON ", 1)
+		sql := strings.Replace(i.Create, " "+i.Name+" ON ", " "+i.Next+" ON ", 1)
 		sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.next+" ", 1)
 		if _, err := r.db.Exec(ctx, sql); err != nil {
-			return nil, fmt.Errorf("create index %s: %w", i.next, err)
+			return nil, fmt.Errorf("create index %s: %w", i.Next, err)
 		}
-		if i.primary {
-			if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.next, i.next)); err != nil {
-				return nil, fmt.Errorf("primary key %s: %w", i.next, err)
+		if i.Primary {
+			if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.Next, i.Next)); err != nil {
+				return nil, fmt.Errorf("primary key %s: %w", i.Next, err)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error 
 		exec(fmt.Sprintf(`alter table %s rename to %s`, r.next, live)),
 	}
 	for _, i := range indexes {
-		steps = append(steps, exec(fmt.Sprintf(`alter index %s rename to %s`, i.next, i.name)))
+		steps = append(steps, exec(fmt.Sprintf(`alter index %s rename to %s`, i.Next, i.Name)))
 	}
 	steps = append(steps, func() error { return r.checkpoint(ctx, tx) })
 	for _, step := range steps {

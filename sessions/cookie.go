@@ -28,7 +28,7 @@ func (s *Store) Cookie(session Session) *http.Cookie {
 func (s *Store) NoCookie() *http.Cookie { return s.cookie("", -1) }
 
 func (s *Store) cookie(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure is on wherever the site is https
 		Name: s.CookieName(), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.Secure,
 	}

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +45,7 @@ func (p Passwords) Check(ctx context.Context, email, password string) (user, wor
 		join passwords p on p.user_id = u.user_id
 		where k.key = 'email/' || lower($1)`, email).Scan(&user, &workspace, &hash)
 	switch {
-	case err == pgx.ErrNoRows:
+	case errors.Is(err, pgx.ErrNoRows):
 		_ = bcrypt.CompareHashAndPassword(nobodys, []byte(password))
 		return user, workspace, false, nil
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"time"
 
@@ -102,7 +103,7 @@ func (s *Store) find(ctx context.Context, token string) (session Session, ok boo
 		&session.CreatedAt, &session.UpdatedAt, &session.ExpiresAt, &session.IP, &session.UserAgent)
 	session.token = token
 	switch {
-	case err == pgx.ErrNoRows:
+	case errors.Is(err, pgx.ErrNoRows):
 		return Session{}, false, nil
 	case err != nil:
 		return Session{}, false, fmt.Errorf("find session: %w", err)

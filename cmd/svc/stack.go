@@ -125,13 +125,13 @@ func (s *stack) restURL() string   { return serve.URL(string(s.RestAddr)) }
 
 // start runs a program until the stack stops, and returns once it is ready.
 func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, environ ...string) error {
-	s.log.Info("starting " + name)
+	s.log.Info("starting", "program", name)
 	c, err := launch(s.command(name, nil, environ), name, s.out.named(name), s.ended)
 	if err != nil {
 		return err
 	}
 	s.onStop(func() {
-		s.log.Info("stopping " + name)
+		s.log.Info("stopping", "program", name)
 		c.stop(stopLimit, s.hurry)
 	})
 	return c.ready(ctx, startLimit, ready)
@@ -139,7 +139,7 @@ func (s *stack) start(ctx context.Context, name string, ready func(context.Conte
 
 // command gives a program svc's environment and environ.
 func (s *stack) command(name string, args, environ []string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.programs, name), args...)
+	cmd := exec.Command(filepath.Join(s.programs, name), args...) //nolint:noctx // its end is asked for politely, and in order
 	cmd.Env = append(os.Environ(), environ...)
 	return cmd
 }

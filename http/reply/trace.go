@@ -45,7 +45,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 		seen := &seen{ResponseWriter: w}
 		defer func() {
 			v := recover()
-			if v != nil && v != http.ErrAbortHandler {
+			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a value that was panicked with
 				log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if seen.status == 0 {
 					JSON(seen, http.StatusInternalServerError, BodyOf(fault.ErrInternal))

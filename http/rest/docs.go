@@ -68,7 +68,7 @@ func asset(name string) http.HandlerFunc {
 			_, _ = w.Write(packed)
 		default:
 			if unpacked, err := gzip.NewReader(bytes.NewReader(packed)); err == nil {
-				_, _ = io.Copy(w, unpacked)
+				_, _ = io.Copy(w, unpacked) //nolint:gosec // it is a file of our own binary
 			}
 		}
 	}

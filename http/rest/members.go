@@ -53,6 +53,7 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 	return &membersAnswer{newList(found, total, in.Paging, show)}, nil
 }
 
+// A MemberPath names a member.
 type MemberPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The member's id."`
 }

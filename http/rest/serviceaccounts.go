@@ -78,6 +78,7 @@ func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tok
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }
 
+// An AccountPath names a service account.
 type AccountPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The service account's id."`
 }

@@ -59,7 +59,9 @@ func (s Server) Run(ctx context.Context, ln net.Listener) error {
 	}
 	s.Log.Info("stopping")
 	s.stop(srv)
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		s.Log.Warn("stopped listening", "err", err)
+	}
 	s.Log.Info("stopped")
 	return nil
 }

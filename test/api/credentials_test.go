@@ -1,0 +1,58 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// credentials returns the headers by which somebody is known:
+//
+//	nobody            none
+//	ada               her session
+//	ada@acme          her session, in the workspace of that slug
+//	ada@id:acme       the same, the workspace named by id
+//	reader            that service account's token; @ as for people
+//	token tok_svc_…   that token
+func (s *site) credentials(t *testing.T, as string) http.Header {
+	t.Helper()
+	h := http.Header{}
+	if token, ok := strings.CutPrefix(as, "token "); ok {
+		h.Set("Authorization", "Bearer "+token)
+		return h
+	}
+	who, tenant, in := strings.Cut(as, "@")
+	if slug, ok := strings.CutPrefix(tenant, "id:"); ok {
+		tenant = s.id(t, "workspace "+slug)
+	}
+	if in {
+		h.Set("X-Svc-Tenant", tenant)
+	}
+	switch {
+	case s.sessions[who] != "":
+		h.Set("Cookie", cookieName+"="+s.sessions[who])
+	case s.tokens[who] != "":
+		h.Set("Authorization", "Bearer "+s.tokens[who])
+	default:
+		require.Equal(t, "nobody", who)
+	}
+	return h
+}
+
+const cookieName = "better-auth.session_token"
+
+// signIn signs a person in and returns the value of their cookie.
+func (v *service) signIn(t *testing.T, first string) string {
+	t.Helper()
+	host := "acme"
+	if first == "greta" {
+		host = "globex"
+	}
+	a := v.ask(t, "nobody", "POST /api/auth/sign-in/email", `{"email":"`+first+"@"+host+`.example","password":"`+password+`"}`).is(t, "200")
+	cookies := (&http.Response{Header: a.header}).Cookies()
+	require.Len(t, cookies, 1)
+	require.Equal(t, cookieName, cookies[0].Name)
+	return cookies[0].Value
+}

@@ -1,0 +1,42 @@
+// Package api talks to the REST service as its callers do: over the network,
+// with real processes of the built programs on a real database. It imports
+// nothing of the service's own but the tests' databases.
+package api
+
+import (
+	"testing"
+
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// TestAPI makes the site once: programs, an engine and a seeded database. Each
+// part then works with services of its own on clones of that database, so that
+// no part sees what another does. What the processes said and the databases
+// hold is searched for secrets when all of them have ended.
+func TestAPI(t *testing.T) {
+	s := newSite(t)
+	parts := map[string]func(*testing.T, *site){
+		"access":        testAccess,
+		"bad input":     testBadInput,
+		"conversations": testConversations,
+		"credentials":   testCredentials,
+		"description":   testDescription,
+		"health":        testHealth,
+		"rate limit":    testRateLimit,
+		"revocation":    testRevocation,
+		"start-up":      testStartUp,
+		"stop":          testStop,
+		"strangers":     testStrangers,
+	}
+	t.Run("when running", func(t *testing.T) {
+		for name, part := range parts {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				part(t, s)
+			})
+		}
+	})
+	t.Run("no secret was kept", func(t *testing.T) { testSecrets(t, s) })
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package api
+
+import "syscall"
+
+func orphanless() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,218 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A service is a running svc-rest.
+type service struct {
+	*process
+	site     *site
+	database string // its address
+	host     string // host:port
+	client   *http.Client
+	troubled bool // what it logs as an error is expected
+}
+
+// serve starts svc-rest on a database. It must have stopped well when t ends.
+func (s *site) serve(t *testing.T, database string, environ ...string) *service {
+	t.Helper()
+	v := &service{
+		site: s, database: database,
+		client: &http.Client{
+			Timeout: limit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
+		},
+	}
+	v.process = s.start(t, "svc-rest", append(s.environ(database), environ...))
+	t.Cleanup(func() {
+		v.client.CloseIdleConnections()
+		select {
+		case <-v.ended: // the test has stopped it
+		default:
+			v.stop(t)
+		}
+		text, _ := v.out.read()
+		require.NotContains(t, text, "msg=panic")
+		if !v.troubled {
+			require.NotContains(t, text, "level=ERROR")
+		}
+	})
+	v.host = v.address(t)
+	return v
+}
+
+func (s *site) environ(database string) []string {
+	return []string{
+		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + database + "&pool_max_conns=8",
+		"SVC_ENGINE_URL=http://" + s.engine, "SVC_ENGINE_SHARED_SECRET=" + engineSecret,
+		"AUTH_URL=http://localhost:4000", "AUTH_SECRET=" + authSecret,
+		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0",
+	}
+}
+
+// An answer is what the service says to a request.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request of somebody: line is "GET /api/v1/runs?status=active",
+// headers are "Name: value".
+func (v *service) ask(t *testing.T, as, line, body string, headers ...string) answer {
+	t.Helper()
+	method, path, _ := strings.Cut(line, " ")
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+v.host+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header = v.site.credentials(t, as)
+	r.Header.Set("User-Agent", "test")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header[http.CanonicalHeaderKey(name)] = append(without(r.Header, name), value)
+	}
+	res, err := v.client.Do(r)
+	require.NoError(t, err, line)
+	return v.read(t, line, res)
+}
+
+// without returns the values of a header that a test adds to; the content type
+// it replaces.
+func without(h http.Header, name string) []string {
+	if strings.EqualFold(name, "Content-Type") {
+		return nil
+	}
+	return h.Values(name)
+}
+
+// raw sends text as it is, line ends apart, and returns the answer.
+func (v *service) raw(t *testing.T, text string) answer {
+	t.Helper()
+	conn, err := net.Dial("tcp", v.host)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(limit)))
+	_, _ = io.WriteString(conn, strings.ReplaceAll(text, "\n", "\r\n")) // refused early: the answer counts
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	line, _, _ := strings.Cut(text, "\n")
+	return v.read(t, line, res)
+}
+
+func (v *service) read(t *testing.T, line string, res *http.Response) answer {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err, line)
+	a := answer{res.StatusCode, res.Header, string(body)}
+	v.judge(t, line, a)
+	return a
+}
+
+var (
+	tokenForm   = regexp.MustCompile(`tok_svc_[0-9A-Za-z]{38}`)
+	showsTokens = regexp.MustCompile(`^POST /api/v1/service-accounts(/[^/]*/rotate)?$`)
+)
+
+// judge holds an answer against what is true of every answer.
+func (v *service) judge(t *testing.T, line string, a answer) {
+	t.Helper()
+	if a.header.Get("X-Request-Id") == "" {
+		require.Equal(t, http.StatusBadRequest, a.status, line) // net/http's own word on what is no HTTP
+		return
+	}
+	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"), line)
+	require.Contains(t, a.header.Get("Content-Security-Policy"), "default-src 'none'", line)
+	for _, token := range tokenForm.FindAllString(a.body, -1) {
+		v.site.keepSecret(token, "a token that was made")
+		require.Regexp(t, showsTokens, line)
+		require.Less(t, a.status, 300, line)
+		require.Equal(t, "no-store", a.header.Get("Cache-Control"), line)
+	}
+	for _, cookie := range (&http.Response{Header: a.header}).Cookies() {
+		if cookie.Value != "" {
+			v.site.keepSecret(cookie.Value, "a session's cookie")
+			token, _, _ := strings.Cut(cookie.Value, ".")
+			v.site.keepSecret(token, "a session's token")
+		}
+	}
+	if a.status >= 400 && a.body != "" && line != "GET /health/ready" {
+		a.requireError(t, line)
+	}
+}
+
+// requireError checks the form of an error: a 5xx explains nothing.
+func (a answer) requireError(t *testing.T, line string) {
+	t.Helper()
+	require.NotEqual(t, http.StatusInternalServerError, a.status, line)
+	require.Equal(t, "application/json", a.header.Get("Content-Type"), line)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(a.body), &fields), line)
+	require.Len(t, fields, 3, line)
+	require.NotEmpty(t, fields["code"], line)
+	require.NotEmpty(t, fields["message"], line)
+	require.IsType(t, map[string]any{}, fields["details"], line)
+	if a.status >= 500 {
+		require.Empty(t, fields["details"], line)
+	}
+}
+
+// at returns what is at a place of the body, such as "account.id" or "items.0.id".
+func (a answer) at(t *testing.T, place string) any {
+	t.Helper()
+	var value any
+	require.NoError(t, json.Unmarshal([]byte(a.body), &value), a.body)
+	for name := range strings.SplitSeq(place, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			require.Contains(t, v, name, a.body)
+			value = v[name]
+		case []any:
+			var i int
+			_, err := fmt.Sscan(name, &i)
+			require.NoError(t, err)
+			require.Less(t, i, len(v), a.body)
+			value = v[i]
+		default:
+			require.Fail(t, "nothing at "+place, a.body)
+		}
+	}
+	return value
+}
+
+func (a answer) text(t *testing.T, place string) string {
+	t.Helper()
+	text, ok := a.at(t, place).(string)
+	require.True(t, ok, "%s of %s", place, a.body)
+	return text
+}
+
+// is checks status and, of an error, the code: "404 tenant_not_found".
+func (a answer) is(t *testing.T, want string, about ...any) answer {
+	t.Helper()
+	require.Equal(t, want, a.verdict(), about...)
+	return a
+}
+
+// verdict is the status and, of an error, the code.
+func (a answer) verdict() string {
+	var e struct{ Code string }
+	if a.status >= 400 {
+		_ = json.Unmarshal([]byte(a.body), &e) // no JSON has no code
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", a.status, e.Code))
+}
