@@ -34,8 +34,8 @@ type site struct {
 	admin    *pgxpool.Pool // creates databases
 	seeded   *url.URL      // the database that is cloned; nothing may be connected to it
 	engine   string        // address
-	people   []string      // first names
-	sessions map[string]string
+	people   map[string]string // addresses, by first name
+	sessions map[string]string // values of cookies, by first name
 	tokens   map[string]string // by the names of the service accounts
 	names    map[string]string // what ids of the seeded database are of: "member vera@acme"
 
@@ -47,7 +47,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	s := &site{
-		folder: t.TempDir(), sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{},
+		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{},
 		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET"},
 	}
 	s.build(t)
@@ -109,9 +109,8 @@ func (s *site) seed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &demo))
 	for _, p := range demo.People {
-		if first, _, _ := strings.Cut(p.Email, "@"); !slices.Contains(s.people, first) {
-			s.people = append(s.people, first)
-		}
+		first, _, _ := strings.Cut(p.Email, "@")
+		s.people[first] = p.Email
 	}
 	for _, a := range demo.ServiceAccounts {
 		s.tokens[a.Name] = a.Token
@@ -127,7 +126,7 @@ func (s *site) startEngine(t *testing.T) *process {
 // that clones have both.
 func (s *site) signIn(t *testing.T) {
 	v := s.serve(t, s.seeded.String())
-	for _, first := range s.people {
+	for first := range s.people {
 		s.sessions[first] = v.signIn(t, first)
 	}
 	db, err := pgx.Connect(t.Context(), s.seeded.String())

@@ -1,0 +1,115 @@
+package events_test
+
+import (
+	"encoding"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// isOptional reports whether a stored form may lack the field.
+func isOptional(f reflect.StructField) bool {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.Contains(options, "omit")
+}
+
+// isText reports whether a type is stored as one string.
+func isText(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+// optional lists the names of the optional fields of t, also those within.
+func optional(t reflect.Type) (names []string) {
+	switch {
+	case isText(t):
+	case t.Kind() == reflect.Slice:
+		return optional(t.Elem())
+	case t.Kind() == reflect.Struct:
+		for f := range t.Fields() {
+			if isOptional(f) {
+				names = append(names, f.Name)
+			}
+			names = append(names, optional(f.Type)...)
+		}
+	}
+	return names
+}
+
+// requireOptional checks that every optional field within v is set, or none.
+func requireOptional(t *testing.T, v reflect.Value, set bool) {
+	switch {
+	case isText(v.Type()):
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			requireOptional(t, v.Index(i), set)
+		}
+	case v.Kind() == reflect.Struct:
+		for f, value := range v.Fields() {
+			if isOptional(f) {
+				require.Equal(t, set, !value.IsZero(), f.Name)
+			}
+			requireOptional(t, value, set)
+		}
+	}
+}
+
+// fill gives every field within v a made-up value, or every one but the
+// optional.
+func fill(v reflect.Value, minimal bool) {
+	at := time.Date(2026, 11, 20, 23, 56, 25, 123e6, time.UTC)
+	switch v.Interface().(type) {
+	case events.ID:
+		v.Set(reflect.ValueOf(events.NewID(at)))
+		return
+	case time.Time:
+		v.Set(reflect.ValueOf(at))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for f, value := range v.Fields() {
+			if value.CanSet() && (!minimal || !isOptional(f)) {
+				fill(value, minimal)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), minimal)
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), minimal)
+		}
+	case reflect.String:
+		v.SetString("to be replaced")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint8:
+		v.SetUint(7)
+	}
+}
+
+// Envelopes are stored beside the events and are read as long.
+func TestEnvelopeForms(t *testing.T) {
+	id := events.NewIDFrom(time.UnixMilli(1763682985123), strings.NewReader("0123456789"))
+	full := events.Envelope{
+		Actor:  events.Actor{Type: events.ByService, ID: id, Name: "service:ci-bot"},
+		Origin: events.FromAPI, IP: "2001:db8::7", UserAgent: "curl/8.5.0", RequestID: "req-7", TokenTail: "x9Qa", Causation: id,
+	}
+	system := events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}
+	requireOptional(t, reflect.ValueOf(full), true)
+	requireOptional(t, reflect.ValueOf(system), false)
+	for stored, want := range map[string]events.Envelope{
+		`{"actor":{"type":"service","id":"019aa3b2-a4a3-3031-3233-343536373839","name":"service:ci-bot"},"origin":"api","ip":"2001:db8::7",` +
+			`"userAgent":"curl/8.5.0","requestId":"req-7","tokenTail":"x9Qa","causation":"019aa3b2-a4a3-3031-3233-343536373839"}`: full,
+		`{"actor":{"type":"system","name":"loop"},"origin":"system"}`: system,
+	} {
+		requireForm(t, stored, want)
+	}
+}

@@ -1,0 +1,104 @@
+package fault_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/fault"
+)
+
+func TestEveryKindHasAStatus(t *testing.T) {
+	for kind, status := range map[fault.Kind]int{
+		fault.Internal:         500,
+		fault.Malformed:        400,
+		fault.Unauthenticated:  401,
+		fault.Denied:           403,
+		fault.NotFound:         404,
+		fault.MethodNotAllowed: 405,
+		fault.Conflict:         409,
+		fault.TooLarge:         413,
+		fault.UnsupportedMedia: 415,
+		fault.Invalid:          422,
+		fault.RateLimited:      429,
+		fault.Unavailable:      503,
+	} {
+		require.Equal(t, status, kind.Status(), "kind %d", kind)
+	}
+	last := fault.Unavailable
+	for kind := fault.Internal; kind <= last; kind++ {
+		require.NotEmpty(t, http.StatusText(kind.Status()), "kind %d", kind)
+	}
+	require.Zero(t, (last + 1).Status(), "a kind was added: this test has to know it")
+}
+
+func TestFaultsAreEqualByCode(t *testing.T) {
+	taken := fault.New(fault.Conflict, "taken", "It is taken.")
+	require.ErrorIs(t, taken.With("name", "ci-bot"), taken)
+	require.ErrorIs(t, fmt.Errorf("create ci-bot: %w", taken), taken)
+	require.ErrorIs(t, fault.New(fault.NotFound, "taken", "Other words."), taken)
+	require.NotErrorIs(t, fault.New(fault.Conflict, "gone", "It is taken."), taken)
+	require.NotErrorIs(t, errors.New("taken: It is taken."), taken)
+	require.NotErrorIs(t, taken, errors.New("taken: It is taken."))
+}
+
+func TestWithLeavesTheOriginalAsItWas(t *testing.T) {
+	plain := fault.New(fault.Invalid, "wrong", "Something is wrong.")
+	one := plain.With("name", []string{"is too long"})
+	two := one.With("scopes", []string{"is missing"})
+	again := one.With("name", []string{"is too short"})
+
+	require.Equal(t, map[string]any{}, plain.Details)
+	require.Equal(t, map[string]any{"name": []string{"is too long"}}, one.Details)
+	require.Equal(t, map[string]any{"name": []string{"is too long"}, "scopes": []string{"is missing"}}, two.Details)
+	require.Equal(t, map[string]any{"name": []string{"is too short"}}, again.Details)
+}
+
+func TestDetailsAreAnObject(t *testing.T) {
+	text, err := json.Marshal(fault.New(fault.Denied, "denied", "You may not.").Details)
+	require.NoError(t, err)
+	require.JSONEq(t, `{}`, string(text))
+}
+
+func TestAsFindsTheFaultInAChain(t *testing.T) {
+	gone := fault.New(fault.NotFound, "gone", "It is gone.")
+	require.Same(t, gone, fault.As(fmt.Errorf("show: %w", fmt.Errorf("find: %w", gone))))
+	require.Same(t, gone, fault.As(errors.Join(errors.New("first"), gone)))
+	require.Nil(t, fault.As(errors.New("gone")))
+	require.Nil(t, fault.As(nil))
+}
+
+func TestField(t *testing.T) {
+	f := fault.Field("limit", "must be %d or less", 100)
+	require.Equal(t, fault.Invalid, f.Kind)
+	require.Equal(t, "validation_failed", f.Code)
+	require.Equal(t, "The request is not valid. See `details` for each field.", f.Message)
+	require.Equal(t, map[string]any{"limit": []string{"must be 100 or less"}}, f.Details)
+	require.Empty(t, fault.ErrValidation.Details)
+}
+
+func TestErrorNamesCodeAndMessage(t *testing.T) {
+	require.EqualError(t, fault.New(fault.Conflict, "taken", "%s is taken.", "ci-bot"), "taken: ci-bot is taken.")
+}
+
+// The specification gives these words.
+func TestFaultsOfEveryRoute(t *testing.T) {
+	for _, c := range []struct {
+		fault  *fault.Fault
+		status int
+		code   string
+	}{
+		{fault.ErrInternal, 500, "internal_error"},
+		{fault.ErrValidation, 422, "validation_failed"},
+		{fault.ErrUnauthenticated, 401, "unauthenticated"},
+		{fault.ErrTenantNotFound, 404, "tenant_not_found"},
+		{fault.ErrBusy, 503, "busy"},
+	} {
+		require.Equal(t, c.status, c.fault.Kind.Status(), c.code)
+		require.Equal(t, c.code, c.fault.Code)
+	}
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+)
+
+// placeholders names what differs from run to run. Ids of the seeded database
+// are named after what they are of; other ids, tokens and tails are counted as
+// they appear. Of cookies, cursors and positions the last one is remembered.
+type placeholders struct {
+	of     map[string]string // placeholder by value
+	value  map[string]string // and the reverse
+	counts map[string]int
+}
+
+func newPlaceholders(s *site) *placeholders {
+	p := &placeholders{of: map[string]string{}, value: map[string]string{}, counts: map[string]int{}}
+	for value, name := range maps.All(s.names) {
+		p.put(value, "<"+name+">")
+	}
+	for account, token := range s.tokens {
+		p.put(token, "<token of "+account+">")
+	}
+	return p
+}
+
+// put remembers a value. What is quoted, as tails are, is quoted in text.
+func (p *placeholders) put(value, placeholder string) {
+	p.of[value], p.value[placeholder] = placeholder, strings.Trim(value, `"`)
+}
+
+// fill puts values in the place of their names.
+func (p *placeholders) fill(text string) string {
+	return placeholderForm.ReplaceAllStringFunc(text, func(name string) string {
+		if value, ok := p.value[name]; ok {
+			return value
+		}
+		return name
+	})
+}
+
+var placeholderForm = regexp.MustCompile(`<[^<>\n]+>`)
+
+// hide puts names in the place of values, in a body. JSON is spread over lines.
+func (p *placeholders) hide(body string) string {
+	var spread bytes.Buffer
+	if json.Indent(&spread, []byte(body), "", "  ") == nil {
+		body = strings.TrimSpace(spread.String())
+	}
+	for _, field := range volatile {
+		body = field.form.ReplaceAllStringFunc(body, func(found string) string {
+			if field.remembered {
+				p.value[field.name] = field.form.FindStringSubmatch(found)[2]
+			}
+			return field.form.ReplaceAllString(found, "${1}"+field.name)
+		})
+	}
+	body = p.count(body, "id", idForm)
+	body = p.count(body, "token", tokenForm)
+	for value, name := range p.of {
+		if strings.HasPrefix(value, `"`) { // a tail
+			body = strings.ReplaceAll(body, value, `"`+name+`"`)
+		}
+	}
+	return body
+}
+
+var (
+	idForm   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	volatile = []struct {
+		form       *regexp.Regexp // the second group is the value
+		name       string
+		remembered bool
+	}{
+		{regexp.MustCompile(`("(?:lastActiveAt|lastUsedAt)": )(null|"` + timeForm + `")`), `"<time or null>"`, false},
+		{regexp.MustCompile(`(")` + timeForm), `<time>`, false},
+		{regexp.MustCompile(`("sha": )("[0-9a-f]{40}")`), `"<sha>"`, false},
+		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
+		{regexp.MustCompile(`("seq": )(\d+)`), `<seq>`, false},
+		{regexp.MustCompile(`("nextCursor": ")(\d+)`), `<cursor>`, true},
+	}
+)
+
+// timeForm is the one form in which times are written.
+const timeForm = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
+
+// count names what has a form, in the order in which it appears.
+func (p *placeholders) count(body, what string, form *regexp.Regexp) string {
+	return form.ReplaceAllStringFunc(body, func(found string) string {
+		if _, known := p.of[found]; !known {
+			p.counts[what]++
+			p.put(found, fmt.Sprintf("<%s %d>", what, p.counts[what]))
+			if what == "token" {
+				p.put(`"`+found[len(found)-4:]+`"`, fmt.Sprintf("<tail %d>", p.counts[what]))
+			}
+		}
+		return p.of[found]
+	})
+}
+
+var (
+	cookieForm = regexp.MustCompile(`=([^;]+); `)
+	maxAgeForm = regexp.MustCompile(`Max-Age=604\d{3}`)
+)
+
+// header hides what differs in a header.
+func (p *placeholders) header(name, value string) string {
+	switch name {
+	case "X-Svc-Position":
+		p.value["<position>"] = value
+		return "<position>"
+	case "Set-Cookie":
+		if m := cookieForm.FindStringSubmatch(value); m != nil && strings.HasPrefix(value, cookieName) {
+			p.value["<cookie>"] = m[1]
+			value = strings.Replace(value, m[1], "<cookie>", 1)
+		}
+		return maxAgeForm.ReplaceAllString(value, "Max-Age=<7 days>")
+	}
+	return value
+}
