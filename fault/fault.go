@@ -96,5 +96,6 @@ var (
 	ErrValidation      = New(Invalid, "validation_failed", "The request is not valid. See `details` for each field.")
 	ErrUnauthenticated = New(Unauthenticated, "unauthenticated", "Sign in, or send a service token as a Bearer token.")
 	ErrTenantNotFound  = New(NotFound, "tenant_not_found", "There is no such workspace.")
+	ErrUnavailable     = New(Unavailable, "unavailable", "Something that the service needs does not answer. Try again in a moment.")
 	ErrBusy            = New(Unavailable, "busy", "The service is busy. Try again in a moment.")
 )

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,6 +54,9 @@ func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRu
 func Bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := time.Now().Add(maxDuration)
+		ctx, cancel := context.WithDeadline(r.Context(), deadline)
+		defer cancel()
+		r = r.WithContext(ctx)
 		c := http.NewResponseController(w)
 		_ = c.SetReadDeadline(deadline) // only a connection that is gone refuses
 		_ = c.SetWriteDeadline(deadline)

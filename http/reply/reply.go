@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
+	"net"
 	"net/http"
 
 	"svc/fault"
@@ -37,10 +39,26 @@ func JSON(w http.ResponseWriter, status int, v any) {
 // answered with a 500 that says nothing.
 func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	f := Fault(r.Context(), log, err)
-	if f.Kind == fault.Unauthenticated {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
+	maps.Copy(w.Header(), Headers(f))
 	JSON(w, f.Kind.Status(), BodyOf(f))
+}
+
+// unreachable reports whether err says that something we depend on does not
+// answer, so that the same request may succeed later.
+func unreachable(err error) bool {
+	_, network := errors.AsType[*net.OpError](err)
+	return network || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Headers returns what else the answer to a fault says.
+func Headers(f *fault.Fault) http.Header {
+	switch f.Kind {
+	case fault.Unauthenticated:
+		return http.Header{"Www-Authenticate": {"Bearer"}}
+	case fault.Unavailable:
+		return http.Header{"Retry-After": {"1"}}
+	}
+	return http.Header{}
 }
 
 // BodyOf returns the body of a fault. A 5xx has no details.
@@ -60,6 +78,9 @@ func Fault(ctx context.Context, log *slog.Logger, err error) *fault.Fault {
 		return fault.ErrBusy
 	case f == nil:
 		log.ErrorContext(ctx, "request failed", "err", err)
+		if unreachable(err) {
+			return fault.ErrUnavailable
+		}
 		return fault.ErrInternal
 	case f.Kind.Status() >= http.StatusInternalServerError:
 		log.ErrorContext(ctx, "request failed", "code", f.Code, "err", err)

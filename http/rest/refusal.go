@@ -27,7 +27,8 @@ func refuse(f *fault.Fault) *refusal { return &refusal{reply.BodyOf(f), f.Kind.S
 
 // refusal turns an error of a handler into its answer.
 func (s *Server) refusal(ctx context.Context, err error) error {
-	return refuse(reply.Fault(ctx, s.Log, err))
+	f := reply.Fault(ctx, s.Log, err)
+	return huma.ErrorWithHeaders(refuse(f), reply.Headers(f))
 }
 
 // missing stands in huma's text of a property that is not there. The name of
