@@ -25,6 +25,10 @@ type Workspace struct {
 	members map[events.ID]member
 	byUser  map[events.ID]events.ID // the member that a user is
 	owners  int
+
+	invitations map[events.ID]invitation // that wait for an answer
+	invited     map[string]events.ID     // the invitation that an address has
+	closed      map[events.ID]bool       // those that were answered or revoked
 }
 
 // Apply takes in one event.
@@ -33,6 +37,7 @@ func (w *Workspace) Apply(e events.Event) {
 	case events.WorkspaceCreated:
 		w.created, w.name, w.slug = true, e.Name, e.Slug
 		w.members, w.byUser = map[events.ID]member{}, map[events.ID]events.ID{}
+		w.invitations, w.invited, w.closed = map[events.ID]invitation{}, map[string]events.ID{}, map[events.ID]bool{}
 	case events.WorkspaceRenamed:
 		w.name, w.slug = e.Name, e.Slug
 	case events.MemberJoined:
@@ -49,6 +54,8 @@ func (w *Workspace) Apply(e events.Event) {
 		w.drop(e.Member)
 	case events.MemberRemoved:
 		w.drop(e.Member)
+	default:
+		w.applyInvitation(e)
 	}
 }
 

@@ -34,6 +34,7 @@ type Log interface {
 	Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error)
 	Append(context.Context, *events.Commit) (events.Committed, error)
 	Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error)
+	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
 }
 
 // Why a command may fail whatever it asks for.

@@ -19,7 +19,7 @@ type AddMember struct {
 
 // AddMember carries out the command of the same name.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
-	return h.carryMember(ctx, c.Order, c, func(w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Role: c.Role})
 	})
 }
@@ -35,7 +35,7 @@ type UpdateMember struct {
 
 // UpdateMember carries out the command of the same name.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.carryMember(ctx, c.Order, c, func(w *aggregates.Workspace) (list []events.Event, err error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) (list []events.Event, err error) {
 		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops)
 	})
 }
@@ -48,19 +48,7 @@ type RemoveMember struct {
 
 // RemoveMember carries out the command of the same name.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.carryMember(ctx, c.Order, c, func(w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Remove(c.Actor.ID, c.Member)
-	})
-}
-
-// carryMember carries out what the workspace alone decides.
-func (h *Handler) carryMember(ctx context.Context, o Order, request any, decide func(*aggregates.Workspace) ([]events.Event, error)) (Result, error) {
-	return h.carry(ctx, o, request, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, o.Workspace)
-		if err != nil {
-			return err
-		}
-		list, err := decide(workspace)
-		return w.then(o.Workspace, list, err)
 	})
 }

@@ -56,5 +56,17 @@ func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Resul
 	})
 }
 
+// carryWorkspace carries out what the workspace alone decides.
+func (h *Handler) carryWorkspace(ctx context.Context, o Order, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error)) (Result, error) {
+	return h.carry(ctx, o, request, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, o.Workspace)
+		if err != nil {
+			return err
+		}
+		list, err := decide(w, workspace)
+		return w.then(o.Workspace, list, err)
+	})
+}
+
 // SlugKey is the global key by which the workspace of a slug is found.
 func SlugKey(slug string) string { return "slug/" + slug }

@@ -74,6 +74,9 @@ const (
 // kinds is the catalogue. A new event type adds one line.
 var kinds = index(
 	of[UserRegistered],
+	of[UserEmailsVerified],
+	of[UserSignedIn],
+	of[UserSignedOut],
 
 	of[WorkspaceCreated],
 	of[WorkspaceRenamed],
@@ -83,6 +86,12 @@ var kinds = index(
 	of[MemberApproveLoopsSet],
 	of[MemberLeft],
 	of[MemberRemoved],
+
+	of[InvitationSent],
+	of[InvitationResent],
+	of[InvitationRevoked],
+	of[InvitationAccepted],
+	of[InvitationRejected],
 
 	of[ServiceAccountCreated],
 	of[ServiceAccountRotated],

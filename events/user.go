@@ -10,3 +10,29 @@ type UserRegistered struct {
 }
 
 func (UserRegistered) Kind() string { return "user.registered" }
+
+// UserEmailsVerified says that the code host named other verified addresses
+// than before.
+type UserEmailsVerified struct {
+	User   ID       `json:"userId"`
+	From   []string `json:"from"`
+	Emails []string `json:"emails"` // the primary one first
+}
+
+// UserSignedIn says that a person signed in in a browser.
+type UserSignedIn struct {
+	User    ID     `json:"userId"`
+	Email   string `json:"email"`
+	Session ID     `json:"sessionId"`
+	Method  string `json:"method"` // the provider, or "email"
+}
+
+// UserSignedOut says that sessions of a person ended by their own word.
+type UserSignedOut struct {
+	User     ID   `json:"userId"`
+	Sessions []ID `json:"sessionIds"`
+}
+
+func (UserEmailsVerified) Kind() string { return "user.emails_verified" }
+func (UserSignedIn) Kind() string       { return "user.signed_in" }
+func (UserSignedOut) Kind() string      { return "user.signed_out" }

@@ -41,6 +41,16 @@ func targetOf(r events.Record) Target {
 		t.ID, t.Name = e.Member, e.Email
 	case events.MemberRemoved:
 		t.ID, t.Name = e.Member, e.Email
+	case events.InvitationSent:
+		t.ID, t.Name = e.Invitation, e.Email
+	case events.InvitationResent:
+		t.ID, t.Name = e.Invitation, e.Email
+	case events.InvitationRevoked:
+		t.ID, t.Name = e.Invitation, e.Email
+	case events.InvitationAccepted:
+		t.ID, t.Name = e.Invitation, e.Email
+	case events.InvitationRejected:
+		t.ID, t.Name = e.Invitation, e.Email
 	case events.ServiceAccountCreated:
 		t.Name = "service:" + e.Name
 	case events.ServiceAccountRotated:
@@ -67,6 +77,16 @@ func changesOf(r events.Record) []Change {
 		return []Change{{"role", e.Role, nil}}
 	case events.MemberRemoved:
 		return []Change{{"role", e.Role, nil}}
+	case events.InvitationSent:
+		return []Change{{"status", nil, InvitationPending}, {"role", nil, e.Role}, {"expiresAt", nil, e.ExpiresAt}}
+	case events.InvitationResent:
+		return []Change{{"expiresAt", nil, e.ExpiresAt}}
+	case events.InvitationRevoked:
+		return []Change{{"status", InvitationPending, InvitationRevoked}}
+	case events.InvitationAccepted:
+		return []Change{{"status", InvitationPending, InvitationAccepted}}
+	case events.InvitationRejected:
+		return []Change{{"status", InvitationPending, InvitationRejected}}
 	case events.ServiceAccountCreated:
 		return []Change{{"scopes", nil, e.Scopes}, {"tokenTail", nil, e.Tail}}
 	case events.ServiceAccountRotated:

@@ -58,8 +58,9 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	lastSeen := sessions.NewLastSeen(db, log)
 	engineClient := engine.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
 	api := &rest.Server{
-		Commands: commands.New(events, time.Now),
-		Runs:     projections.Runs{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
+		Commands:    commands.New(events, time.Now),
+		Invitations: projections.Invitations{DB: db},
+		Runs:        projections.Runs{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db},
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},

@@ -27,6 +27,15 @@ var descriptions = map[string]description{
 	"removeMember": {tag: "Members & roles", summary: "Remove a member", status: http.StatusNoContent, refuses: []int{http.StatusConflict},
 		text: "Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last Owner stays."},
 
+	"listInvitations": {tag: "Members & roles", summary: "List invitations",
+		text: "The invitations that wait for an answer, the newest first; one whose time is up reads `expired`."},
+	"sendInvitation": {tag: "Members & roles", summary: "Invite somebody", status: http.StatusCreated, refuses: []int{http.StatusConflict},
+		text: "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. Only an Owner invites an Owner."},
+	"resendInvitation": {tag: "Members & roles", summary: "Resend an invitation", refuses: []int{http.StatusConflict},
+		text: "Lets the 48 hours begin again, also after they are up."},
+	"revokeInvitation": {tag: "Members & roles", summary: "Revoke an invitation", status: http.StatusNoContent, refuses: []int{http.StatusConflict},
+		text: "Takes an invitation back."},
+
 	"listServiceAccounts": {tag: "Service accounts", summary: "List service accounts",
 		text: "The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown."},
 	"createServiceAccount": {tag: "Service accounts", summary: "Create a service account", status: http.StatusCreated, refuses: []int{http.StatusConflict},

@@ -31,6 +31,11 @@ func (s *Server) routes() []route {
 		{"PATCH", "/members/{id}", administrators, "", "updateMember", op(s.updateMember)},
 		{"DELETE", "/members/{id}", people, "", "removeMember", op(s.removeMember)}, // everybody may leave
 
+		{"GET", "/invitations", people, "", "listInvitations", op(s.listInvitations)},
+		{"POST", "/invitations", administrators, "", "sendInvitation", op(s.sendInvitation)},
+		{"POST", "/invitations/{id}/resend", administrators, "", "resendInvitation", op(s.resendInvitation)},
+		{"DELETE", "/invitations/{id}", administrators, "", "revokeInvitation", op(s.revokeInvitation)},
+
 		{"GET", "/service-accounts", administrators, "", "listServiceAccounts", op(s.listServiceAccounts)},
 		{"POST", "/service-accounts", administrators, "", "createServiceAccount", op(s.createServiceAccount)},
 		{"POST", "/service-accounts/{id}/rotate", administrators, "", "rotateServiceAccount", op(s.rotateServiceAccount)},

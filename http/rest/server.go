@@ -36,6 +36,7 @@ type Server struct {
 	Runs            projections.Runs
 	Workspaces      projections.Workspaces
 	Members         projections.Members
+	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
 	Audit           projections.Audit
 	Follower        Awaiter

@@ -1,0 +1,100 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// SendInvitation asks the holder of an e-mail address to join the workspace.
+type SendInvitation struct {
+	Order      `json:"-"`
+	Invitation events.ID   `json:"-"`
+	Email      string      `json:"email"`
+	Role       events.Role `json:"role"`
+}
+
+// An InvitationAnswer is what is kept of SendInvitation, for its repetition.
+type InvitationAnswer struct {
+	Invitation events.ID `json:"invitationId"`
+}
+
+// SendInvitation carries out the command of the same name.
+func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result, error) {
+	address, _ := aggregates.Address(c.Email)
+	_, known, err := h.log.Holder(ctx, EmailKey(address))
+	if err != nil {
+		return Result{}, fmt.Errorf("who has the invited address: %w", err)
+	}
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+		if err != nil {
+			return err
+		}
+		w.answer = InvitationAnswer{Invitation: c.Invitation}
+		w.claim(events.Claim{Key: InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrConflict)
+		list, err := workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.at)
+		return w.then(c.Workspace, list, err)
+	})
+}
+
+// ResendInvitation lets the 48 hours of an invitation begin again.
+type ResendInvitation struct {
+	Order      `json:"-"`
+	Invitation events.ID `json:"invitationId"`
+}
+
+// ResendInvitation carries out the command of the same name.
+func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Resend(c.Actor.ID, c.Invitation, at.at)
+	})
+}
+
+// RevokeInvitation takes an invitation back.
+type RevokeInvitation struct {
+	Order      `json:"-"`
+	Invitation events.ID `json:"invitationId"`
+}
+
+// RevokeInvitation carries out the command of the same name.
+func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Revoke(c.Actor.ID, c.Invitation)
+	})
+}
+
+// AcceptInvitation makes the invitee a member. Emails are their verified
+// addresses, the primary one first. The order's workspace is the inviting one.
+type AcceptInvitation struct {
+	Order      `json:"-"`
+	Invitation events.ID `json:"invitationId"`
+	Member     events.ID `json:"-"`
+	Emails     []string  `json:"-"`
+}
+
+// AcceptInvitation carries out the command of the same name.
+func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation, c.Member, at.at)
+	})
+}
+
+// RejectInvitation says no to an invitation. Emails are as in AcceptInvitation.
+type RejectInvitation struct {
+	Order      `json:"-"`
+	Invitation events.ID `json:"invitationId"`
+	Emails     []string  `json:"-"`
+}
+
+// RejectInvitation carries out the command of the same name.
+func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
+	})
+}
+
+// InvitationKey is the global key by which the workspace of an invitation is found.
+func InvitationKey(id events.ID) string { return "invitation/" + id.String() }

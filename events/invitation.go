@@ -1,0 +1,48 @@
+package events
+
+import "time"
+
+// InvitationLifetime is how long an invitation can be accepted after it was
+// sent or sent again.
+const InvitationLifetime = 48 * time.Hour
+
+// InvitationSent says that somebody was asked to join the workspace.
+type InvitationSent struct {
+	Invitation ID        `json:"invitationId"`
+	Email      string    `json:"email"` // lower case
+	Role       Role      `json:"role"`
+	ExpiresAt  time.Time `json:"expiresAt"`
+}
+
+// InvitationResent says that the time of an invitation began again.
+type InvitationResent struct {
+	Invitation ID        `json:"invitationId"`
+	Email      string    `json:"email"`
+	ExpiresAt  time.Time `json:"expiresAt"`
+}
+
+// InvitationRevoked says that the workspace took an invitation back.
+type InvitationRevoked struct {
+	Invitation ID     `json:"invitationId"`
+	Email      string `json:"email"`
+}
+
+// InvitationAccepted says that the invitee accepted. They joined in the same commit.
+type InvitationAccepted struct {
+	Invitation ID     `json:"invitationId"`
+	Email      string `json:"email"`
+	User       ID     `json:"userId"`
+}
+
+// InvitationRejected says that the invitee does not want to join.
+type InvitationRejected struct {
+	Invitation ID     `json:"invitationId"`
+	Email      string `json:"email"`
+	User       ID     `json:"userId"`
+}
+
+func (InvitationSent) Kind() string     { return "invitation.sent" }
+func (InvitationResent) Kind() string   { return "invitation.resent" }
+func (InvitationRevoked) Kind() string  { return "invitation.revoked" }
+func (InvitationAccepted) Kind() string { return "invitation.accepted" }
+func (InvitationRejected) Kind() string { return "invitation.rejected" }

@@ -1,0 +1,117 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+type invitation struct {
+	ID        string    `json:"id" format:"uuid"`
+	Email     string    `json:"email"`
+	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
+	Status    string    `json:"status" enum:"pending,expired"`
+	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it."`
+	CreatedAt timestamp `json:"createdAt"`
+	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
+}
+
+func (s *Server) newInvitation(i projections.Invitation) invitation {
+	status := i.Status
+	if i.Expired(s.Now()) {
+		status = "expired"
+	}
+	return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, timestamp(i.SentAt), timestamp(i.ExpiresAt)}
+}
+
+type invitationsQuery struct{ Paging }
+
+type invitationsAnswer struct{ Body list[invitation] }
+
+func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
+	found, total, err := s.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	return &invitationsAnswer{newList(found, total, in.Paging, s.newInvitation)}, nil
+}
+
+type newInvitation struct {
+	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
+	Body struct {
+		Email string `json:"email" maxLength:"400" doc:"An address that the invitee has verified with the identity provider." example:"bob@example.com"`
+		Role  string `json:"role,omitempty" default:"Viewer" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case."`
+	}
+}
+
+type invitationAnswer struct {
+	Position
+	Body invitation
+}
+
+func (s *Server) sendInvitation(ctx context.Context, in *newInvitation) (*invitationAnswer, error) {
+	role, ok := events.ParseRole(in.Body.Role)
+	if !ok || role == events.Legacy {
+		return nil, invalid("role", "must be one of Owner, Maintainer, Viewer")
+	}
+	send := commands.SendInvitation{Order: callerOf(ctx).order(), Invitation: events.NewID(s.Now()), Email: in.Body.Email, Role: role}
+	send.Key = in.Key
+	done, err := s.Commands.SendInvitation(ctx, send)
+	if err != nil {
+		return nil, err
+	}
+	id := send.Invitation
+	if done.Replayed {
+		var kept commands.InvitationAnswer
+		if err := json.Unmarshal(done.Answer, &kept); err != nil {
+			return nil, fmt.Errorf("read kept answer: %w", err)
+		}
+		id = kept.Invitation
+	}
+	return s.invitation(ctx, done, id)
+}
+
+// An InvitationPath names an invitation.
+type InvitationPath struct {
+	ID string `path:"id" maxLength:"64" doc:"The invitation's id."`
+}
+
+func (s *Server) resendInvitation(ctx context.Context, in *InvitationPath) (*invitationAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoInvitation
+	}
+	done, err := s.Commands.ResendInvitation(ctx, commands.ResendInvitation{Order: callerOf(ctx).order(), Invitation: id})
+	if err != nil {
+		return nil, err
+	}
+	return s.invitation(ctx, done, id)
+}
+
+func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
+	i, ok, err := s.Invitations.Of(ctx, callerOf(ctx).workspace, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, aggregates.ErrNoInvitation
+	}
+	return &invitationAnswer{Position{done.Position}, s.newInvitation(i)}, nil
+}
+
+func (s *Server) revokeInvitation(ctx context.Context, in *InvitationPath) (*removeAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoInvitation
+	}
+	done, err := s.Commands.RevokeInvitation(ctx, commands.RevokeInvitation{Order: callerOf(ctx).order(), Invitation: id})
+	if err != nil {
+		return nil, err
+	}
+	return &removeAnswer{Position{done.Position}}, nil
+}

@@ -1,0 +1,138 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Invitations is the view of all invitations. It is inline.
+type Invitations struct{ DB *pgxpool.Pool }
+
+type invitationRow struct {
+	Workspace   events.ID   `db:"workspace_id"`
+	ID          events.ID   `db:"invitation_id"`
+	Email       string      `db:"email"`
+	Role        events.Role `db:"role"`
+	Status      string      `db:"status"`
+	Inviter     events.ID   `db:"inviter_id"`
+	InviterName string      `db:"inviter_name"`
+	SentAt      time.Time   `db:"sent_at"` // for the first time
+	ExpiresAt   time.Time   `db:"expires_at"`
+}
+
+// What can have become of an invitation. That its time is up is no status of
+// the row: the clock says so.
+const (
+	InvitationPending  = "pending"
+	InvitationAccepted = "accepted"
+	InvitationRejected = "rejected"
+	InvitationRevoked  = "revoked"
+)
+
+var invitations = &fold[events.ID, invitationRow]{
+	table: "invitations", key: "invitation_id",
+	keys: func(r events.Record) []events.ID {
+		switch e := r.Event.(type) {
+		case events.InvitationSent:
+			return []events.ID{e.Invitation}
+		case events.InvitationResent:
+			return []events.ID{e.Invitation}
+		case events.InvitationRevoked:
+			return []events.ID{e.Invitation}
+		case events.InvitationAccepted:
+			return []events.ID{e.Invitation}
+		case events.InvitationRejected:
+			return []events.ID{e.Invitation}
+		}
+		return nil
+	},
+	apply: func(id events.ID, i *invitationRow, r events.Record) *invitationRow {
+		if e, ok := r.Event.(events.InvitationSent); ok {
+			return &invitationRow{
+				Workspace: r.Workspace, ID: id, Email: e.Email, Role: e.Role, Status: InvitationPending,
+				Inviter: r.Actor.ID, InviterName: r.Actor.Name, SentAt: r.At, ExpiresAt: e.ExpiresAt,
+			}
+		}
+		after := *i
+		switch e := r.Event.(type) {
+		case events.InvitationResent:
+			after.ExpiresAt = e.ExpiresAt
+		case events.InvitationRevoked:
+			after.Status = InvitationRevoked
+		case events.InvitationAccepted:
+			after.Status = InvitationAccepted
+		case events.InvitationRejected:
+			after.Status = InvitationRejected
+		}
+		return &after
+	},
+}
+
+// An Invitation is one that was sent, with the workspace it leads to.
+type Invitation struct {
+	ID            events.ID
+	Workspace     events.ID
+	WorkspaceName string
+	WorkspaceSlug string
+	Email         string
+	Role          events.Role
+	Status        string
+	Inviter       events.ID
+	InviterName   string
+	SentAt        time.Time
+	ExpiresAt     time.Time
+}
+
+// Expired reports whether the invitation's time is up at a time.
+func (i Invitation) Expired(at time.Time) bool { return !at.Before(i.ExpiresAt) }
+
+const selectInvitations = `
+	select i.invitation_id, i.workspace_id, w.name, w.slug, i.email, i.role, i.status, i.inviter_id, i.inviter_name, i.sent_at, i.expires_at
+	from invitations i join workspaces w on w.workspace_id = i.workspace_id `
+
+// Page returns the invitations of a workspace that wait for an answer, the
+// newest first, and how many there are on all pages.
+func (v Invitations) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []Invitation, total int, err error) {
+	list, err = v.list(ctx, `where i.workspace_id = $1 and i.status = 'pending' order by i.sent_at desc, i.invitation_id desc limit $2 offset $3`,
+		workspace, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = v.DB.QueryRow(ctx, `select count(*) from invitations where workspace_id = $1 and status = 'pending'`, workspace).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count invitations of %s: %w", workspace, err)
+	}
+	return list, total, nil
+}
+
+// All returns every invitation that a workspace ever sent, the oldest first.
+func (v Invitations) All(ctx context.Context, workspace events.ID) ([]Invitation, error) {
+	return v.list(ctx, `where i.workspace_id = $1 order by i.sent_at, i.invitation_id`, workspace)
+}
+
+// For returns the invitations to any of the addresses that can be accepted at
+// a time, the oldest first.
+func (v Invitations) For(ctx context.Context, addresses []string, at time.Time) ([]Invitation, error) {
+	return v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id`, addresses, at)
+}
+
+// Of returns one invitation of a workspace. ok is false if there is none.
+func (v Invitations) Of(ctx context.Context, workspace, id events.ID) (i Invitation, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.invitation_id = $2`, workspace, id)
+	return optional[Invitation](rows, "invitation "+id.String())
+}
+
+func (v Invitations) list(ctx context.Context, where string, args ...any) ([]Invitation, error) {
+	rows, _ := v.DB.Query(ctx, selectInvitations+where, args...)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Invitation])
+	if err != nil {
+		return nil, fmt.Errorf("list invitations: %w", err)
+	}
+	return list, nil
+}
