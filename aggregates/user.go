@@ -1,16 +1,31 @@
 package aggregates
 
-import "svc/events"
+import (
+	"slices"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// ErrNoUser says that a person never signed in.
+var ErrNoUser = fault.New(fault.NotFound, "user_not_found", "There is no such person.")
 
 // A User is a person. Their stream lies in their personal workspace.
 type User struct {
 	registered bool
+	emails     []string
+	accounts   map[string]bool // provider/id at the provider
 }
 
 // Apply takes in one event.
 func (u *User) Apply(e events.Event) {
-	if _, ok := e.(events.UserRegistered); ok {
-		u.registered = true
+	switch e := e.(type) {
+	case events.UserRegistered:
+		u.registered, u.emails, u.accounts = true, e.Emails, map[string]bool{}
+	case events.UserEmailsVerified:
+		u.emails = e.Emails
+	case events.UserAccountLinked:
+		u.accounts[e.Key()] = true
 	}
 }
 
@@ -18,6 +33,39 @@ func (u *User) Apply(e events.Event) {
 func (u *User) Register(e events.UserRegistered) ([]events.Event, error) {
 	if u.registered {
 		return nil, nil
+	}
+	return one(e)
+}
+
+// Emails returns the addresses that the person has verified, the primary one first.
+func (u *User) Emails() []string { return u.emails }
+
+// Verify replaces the addresses by those that the provider names now.
+func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
+	switch {
+	case !u.registered:
+		return nil, ErrNoUser
+	case len(emails) == 0 || slices.Equal(emails, u.emails):
+		return nil, nil
+	}
+	return one(events.UserEmailsVerified{User: user, From: u.emails, Emails: emails})
+}
+
+// Link adds an account by which the person signs in.
+func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
+	switch {
+	case !u.registered:
+		return nil, ErrNoUser
+	case u.accounts[e.Key()]:
+		return nil, nil
+	}
+	return one(e)
+}
+
+// Record takes in what the person did about their own account.
+func (u *User) Record(e events.Event) ([]events.Event, error) {
+	if !u.registered {
+		return nil, ErrNoUser
 	}
 	return one(e)
 }

@@ -3,26 +3,32 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 )
 
-// ErrEmailTaken says that an address belongs to another person.
-var ErrEmailTaken = fault.New(fault.Conflict, "email_taken", "This e-mail address belongs to another person.")
+// Why a person may be refused.
+var (
+	ErrEmailTaken   = fault.New(fault.Conflict, "email_taken", "This e-mail address belongs to another person.")
+	ErrAccountTaken = fault.New(fault.Conflict, "account_taken", "This account belongs to another person.")
+)
 
 // RegisterUser makes a person known, with a personal workspace that they own.
 // The order's workspace is that of the personal one, which must be new.
+// Account, if it names a provider, is the account that they signed in by.
 type RegisterUser struct {
 	Order         `json:"-"`
-	User          events.ID `json:"userId"`
-	Member        events.ID `json:"memberId"`
-	Name          string    `json:"name"`
-	Emails        []string  `json:"emails"` // verified, lower case, the primary one first
-	AvatarURL     string    `json:"avatarUrl"`
-	WorkspaceName string    `json:"workspaceName"`
-	WorkspaceSlug string    `json:"workspaceSlug"`
+	User          events.ID                `json:"userId"`
+	Member        events.ID                `json:"memberId"`
+	Name          string                   `json:"name"`
+	Emails        []string                 `json:"emails"` // verified, lower case, the primary one first
+	AvatarURL     string                   `json:"avatarUrl"`
+	WorkspaceName string                   `json:"workspaceName"`
+	WorkspaceSlug string                   `json:"workspaceSlug"`
+	Account       events.UserAccountLinked `json:"account"`
 }
 
 // RegisterUser carries out the command of the same name.
@@ -44,6 +50,10 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 		}
 		w.claim(events.Claim{Key: SlugKey(c.WorkspaceSlug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 		list, err := user.Register(events.UserRegistered{User: c.User, Name: c.Name, Emails: c.Emails, AvatarURL: c.AvatarURL})
+		if c.Account.Provider != "" && len(list) > 0 {
+			w.claim(events.Claim{Key: AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
+			list = append(list, c.Account)
+		}
 		if err := w.then(c.User, list, err); err != nil {
 			return err
 		}
@@ -52,5 +62,59 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 	})
 }
 
+// RefreshUser takes in what a provider says of a person who signs in again:
+// the account, and the addresses that are verified now. An address that
+// somebody else holds is left out beforehand. The order's workspace is the
+// personal one.
+type RefreshUser struct {
+	Order   `json:"-"`
+	Emails  []string                 `json:"emails"`
+	Account events.UserAccountLinked `json:"account"`
+}
+
+// RefreshUser carries out the command of the same name.
+func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		user, err := load[aggregates.User](w, c.Actor.ID)
+		if err != nil {
+			return err
+		}
+		for _, address := range user.Emails() {
+			if !slices.Contains(c.Emails, address) {
+				w.releases = append(w.releases, events.Claim{Key: EmailKey(address), Owner: c.Actor.ID, Global: true})
+			}
+		}
+		for _, address := range c.Emails {
+			if !slices.Contains(user.Emails(), address) {
+				w.claim(events.Claim{Key: EmailKey(address), Owner: c.Actor.ID, Global: true}, ErrEmailTaken)
+			}
+		}
+		list, err := user.Verify(c.Actor.ID, c.Emails)
+		if err := w.then(c.Actor.ID, list, err); err != nil {
+			return err
+		}
+		list, err = user.Link(c.Account)
+		if len(list) > 0 {
+			w.claim(events.Claim{Key: AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
+		}
+		return w.then(c.Actor.ID, list, err)
+	})
+}
+
+// carryUser carries out what concerns the asking person alone.
+func (h *Handler) carryUser(ctx context.Context, o Order, request any, decide func(*aggregates.User) ([]events.Event, error)) (Result, error) {
+	return h.carry(ctx, o, request, func(w *work) error {
+		user, err := load[aggregates.User](w, o.Actor.ID)
+		if err != nil {
+			return err
+		}
+		list, err := decide(user)
+		return w.then(o.Actor.ID, list, err)
+	})
+}
+
 // EmailKey is the global key by which the holder of an address is found.
 func EmailKey(address string) string { return "email/" + address }
+
+// AccountKey is the global key by which the person of an account is found.
+func AccountKey(e events.UserAccountLinked) string { return "account/" + e.Key() }

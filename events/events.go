@@ -74,6 +74,7 @@ const (
 // kinds is the catalogue. A new event type adds one line.
 var kinds = index(
 	of[UserRegistered],
+	of[UserAccountLinked],
 	of[UserEmailsVerified],
 	of[UserSignedIn],
 	of[UserSignedOut],

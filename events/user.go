@@ -36,3 +36,16 @@ type UserSignedOut struct {
 func (UserEmailsVerified) Kind() string { return "user.emails_verified" }
 func (UserSignedIn) Kind() string       { return "user.signed_in" }
 func (UserSignedOut) Kind() string      { return "user.signed_out" }
+
+// UserAccountLinked says that a person signs in by an account at a provider.
+type UserAccountLinked struct {
+	User     ID     `json:"userId"`
+	Provider string `json:"provider"`
+	Account  string `json:"accountId"` // at the provider
+	Login    string `json:"login"`
+}
+
+// Key tells the account apart from all others.
+func (e UserAccountLinked) Key() string { return e.Provider + "/" + e.Account }
+
+func (UserAccountLinked) Kind() string { return "user.account_linked" }

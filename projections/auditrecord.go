@@ -27,6 +27,10 @@ func targetOf(r events.Record) Target {
 	switch e := r.Event.(type) {
 	case events.UserRegistered:
 		t.Name = e.Emails[0]
+	case events.UserEmailsVerified:
+		t.Name = e.Emails[0]
+	case events.UserSignedIn:
+		t.Name = e.Email
 	case events.WorkspaceCreated:
 		t.Name = e.Slug
 	case events.WorkspaceRenamed:
@@ -65,6 +69,8 @@ func targetOf(r events.Record) Target {
 
 func changesOf(r events.Record) []Change {
 	switch e := r.Event.(type) {
+	case events.UserEmailsVerified:
+		return []Change{{"emails", e.From, e.Emails}}
 	case events.WorkspaceRenamed:
 		return differing(Change{"name", e.FromName, e.Name}, Change{"slug", e.FromSlug, e.Slug})
 	case events.MemberJoined:

@@ -10,7 +10,7 @@ import (
 // The views. Those that a decision about rights or uniqueness reads are inline;
 // the others are followed.
 var (
-	inlineViews   = []View{users, workspaces, members, invitations, serviceAccounts, serviceTokens}
+	inlineViews   = []View{users, accounts, workspaces, members, invitations, serviceAccounts, serviceTokens}
 	followedViews = []View{runs, audit}
 )
 

@@ -122,6 +122,13 @@ func (v Invitations) For(ctx context.Context, addresses []string, at time.Time) 
 	return v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id`, addresses, at)
 }
 
+// To returns the invitation of a workspace to an address that waits for an
+// answer. ok is false if there is none.
+func (v Invitations) To(ctx context.Context, workspace events.ID, address string) (i Invitation, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.email = $2 and i.status = 'pending'`, workspace, address)
+	return optional[Invitation](rows, "invitation to "+workspace.String())
+}
+
 // Of returns one invitation of a workspace. ok is false if there is none.
 func (v Invitations) Of(ctx context.Context, workspace, id events.ID) (i Invitation, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.invitation_id = $2`, workspace, id)

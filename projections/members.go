@@ -82,7 +82,7 @@ type MemberQuery struct {
 }
 
 const selectMembers = `
-	select m.member_id, m.user_id, u.name, m.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
+	select m.member_id, m.user_id, u.name, u.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
 	from members m
 	join users u on u.user_id = m.user_id
 	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id
@@ -91,7 +91,7 @@ const selectMembers = `
 // Page answers q, and how many members there are on all pages.
 func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, err error) {
 	const narrowed = ` and ($2 = '' or m.role = $2)
-		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(m.email), lower($3)) > 0) `
+		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(u.email), lower($3)) > 0) `
 	rows, _ := v.DB.Query(ctx, selectMembers+narrowed+`order by lower(u.name), m.member_id limit $4 offset $5`,
 		q.Workspace, q.Role, q.Q, q.Limit, q.Offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Member])

@@ -27,17 +27,25 @@ type User struct {
 var users = &fold[events.ID, User]{
 	table: "users", key: "user_id", alone: true,
 	keys: func(r events.Record) []events.ID {
-		if e, ok := r.Event.(events.UserRegistered); ok {
+		switch e := r.Event.(type) {
+		case events.UserRegistered:
+			return []events.ID{e.User}
+		case events.UserEmailsVerified:
 			return []events.ID{e.User}
 		}
 		return nil
 	},
 	apply: func(id events.ID, u *User, r events.Record) *User {
-		if e, ok := r.Event.(events.UserRegistered); ok {
+		switch e := r.Event.(type) {
+		case events.UserRegistered:
 			return &User{
 				ID: id, Workspace: r.Workspace, Name: e.Name, Email: e.Emails[0], Emails: e.Emails,
 				AvatarURL: e.AvatarURL, RegisteredAt: r.At,
 			}
+		case events.UserEmailsVerified:
+			after := *u
+			after.Email, after.Emails = e.Emails[0], e.Emails
+			return &after
 		}
 		return u
 	},

@@ -5,10 +5,10 @@ package sessions
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,8 +36,10 @@ type Store struct {
 type Session struct {
 	ID           events.ID // a handle that may be shown
 	User         events.ID
+	Home         events.ID // their personal workspace
 	Name         string
-	Email        string
+	Email        string   // the primary address
+	Emails       []string // every verified one
 	AvatarURL    string
 	RegisteredAt time.Time
 	Active       *events.ID // the workspace that requests go to unless they name one
@@ -50,17 +52,19 @@ type Session struct {
 	token string
 }
 
+// Has reports whether the person has verified an address.
+func (s Session) Has(address string) bool { return slices.Contains(s.Emails, address) }
+
 // Start signs a person in. active is the workspace they arrive in.
 func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent string) (Session, error) {
 	raw := make([]byte, tokenBytes)
 	rand.Read(raw)
 	token := base64.RawURLEncoding.EncodeToString(raw)
 	now := s.Now()
-	hash := sha256.Sum256([]byte(token))
 	_, err := s.DB.Exec(ctx, `
 		insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent)
 		values ($1, $2, $3, $4, $5, $5, $6, $7, $8)`,
-		hash[:], events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent)
+		digest(token), events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent)
 	if err != nil {
 		return Session{}, fmt.Errorf("start session of %s: %w", user, err)
 	}
@@ -85,8 +89,7 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 		return session, false, true, nil
 	}
 	session.UpdatedAt, session.ExpiresAt = now, now.Add(lifetime)
-	hash := sha256.Sum256([]byte(token))
-	_, err = s.DB.Exec(ctx, `update sessions set updated_at = $2, expires_at = $3 where token_hash = $1`, hash[:], now, session.ExpiresAt)
+	_, err = s.DB.Exec(ctx, `update sessions set updated_at = $2, expires_at = $3 where token_hash = $1`, digest(token), now, session.ExpiresAt)
 	if err != nil {
 		return Session{}, false, false, fmt.Errorf("extend session: %w", err)
 	}
@@ -94,13 +97,8 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 }
 
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {
-	hash := sha256.Sum256([]byte(token))
-	row := s.DB.QueryRow(ctx, `
-		select s.session_id, s.user_id, u.name, u.email, u.avatar_url, u.registered_at, s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent
-		from sessions s join users u on u.user_id = s.user_id
-		where s.token_hash = $1 and s.expires_at > $2`, hash[:], s.Now())
-	err = row.Scan(&session.ID, &session.User, &session.Name, &session.Email, &session.AvatarURL, &session.RegisteredAt, &session.Active,
-		&session.CreatedAt, &session.UpdatedAt, &session.ExpiresAt, &session.IP, &session.UserAgent)
+	rows, _ := s.DB.Query(ctx, selectSession+`where s.token_hash = $1 and s.expires_at > $2`, digest(token), s.Now())
+	session, err = pgx.CollectExactlyOneRow(rows, scan)
 	session.token = token
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -111,14 +109,24 @@ func (s *Store) find(ctx context.Context, token string) (session Session, ok boo
 	return session, true, nil
 }
 
+const selectSession = `
+	select s.session_id, s.user_id, u.workspace_id, u.name, u.email, u.emails, u.avatar_url, u.registered_at,
+		s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent
+	from sessions s join users u on u.user_id = s.user_id `
+
+func scan(row pgx.CollectableRow) (s Session, err error) {
+	err = row.Scan(&s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
+		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent)
+	return s, err
+}
+
 // End signs out the browser of a cookie's value. No session is no error.
 func (s *Store) End(ctx context.Context, cookie string) error {
 	token, ok := s.verify(cookie)
 	if !ok {
 		return nil
 	}
-	hash := sha256.Sum256([]byte(token))
-	if _, err := s.DB.Exec(ctx, `delete from sessions where token_hash = $1`, hash[:]); err != nil {
+	if _, err := s.DB.Exec(ctx, `delete from sessions where token_hash = $1`, digest(token)); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil

@@ -1,177 +1,108 @@
-// Package auth serves /api/auth, where people sign in and out. Its bodies and
-// codes are those of the Better Auth project, so that its browser client works.
+// Package auth serves /api/auth: sign-in, sessions, and a person's side of
+// workspaces. Paths, bodies, codes and statuses are those of the Better Auth
+// project with its organization plugin, so that its browser client works
+// unmodified. Each route is a thin row over the commands that /api/v1 uses.
 package auth
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/mail"
-	"strings"
+	"time"
 
 	"github.com/julienschmidt/httprouter"
 
-	"svc/fault"
+	"svc/commands"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/projections"
 	"svc/sessions"
 )
 
-// Why sign-in is refused.
-var (
-	errNotFound    = fault.New(fault.NotFound, "NOT_FOUND", "There is nothing here.")
-	errMethod      = fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "This path has no such method.")
-	errBadJSON     = fault.New(fault.Malformed, "BAD_REQUEST", "Invalid JSON in request body")
-	errBadEmail    = fault.New(fault.Malformed, "INVALID_EMAIL", "Invalid email")
-	errWrong       = fault.New(fault.Unauthenticated, "INVALID_EMAIL_OR_PASSWORD", "Invalid email or password")
-	errDisabled    = fault.New(fault.Malformed, "EMAIL_PASSWORD_DISABLED", "Email and password sign-in is not enabled")
-	errFields      = fault.New(fault.Malformed, "VALIDATION_ERROR", "The request is not valid.")
-	errMediaType   = fault.New(fault.UnsupportedMedia, "UNSUPPORTED_MEDIA_TYPE", "Send the body as application/json.")
-	errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
-)
+const prefix = "/api/auth"
 
-const (
-	maxEmail    = 320 // bytes
-	maxPassword = 72  // bytes; bcrypt reads no more
-)
-
-// A Server answers sign-in requests.
+// A Server answers the requests. All fields are needed but SignInLimit.
 type Server struct {
-	Sessions  *sessions.Store
-	Passwords sessions.Passwords
-	Limit     *limit.Limit // of sign-ins by each address; nil is none
-	DevSignIn bool         // the demonstration people may sign in with a password
-	Log       *slog.Logger
+	Commands    *commands.Handler
+	Users       projections.Users
+	Accounts    projections.Accounts
+	Workspaces  projections.Workspaces
+	Members     projections.Members
+	Invitations projections.Invitations
+	Keys        Keys
+	Sessions    *sessions.Store
+	States      sessions.States
+	Passwords   sessions.Passwords
+	Tokens      Tokens
+	Providers   map[string]*Provider // by the name that is in callback/:provider
+	Origin      string               // where browsers reach the service, such as https://svc.example.com
+	SignInLimit *limit.Limit         // of sign-ins by each address; nil is none
+	DevSignIn   bool                 // the demonstration people may sign in with a password
+	Now         func() time.Time
+	Log         *slog.Logger
+
+	sameSite *http.CrossOriginProtection
+}
+
+// routes is the whole surface.
+func (s *Server) routes() []route {
+	return []route{
+		{"GET", "/ok", anybody(s.ok)},
+		{"GET", "/error", anybody(s.errorPage)},
+		{"GET", "/error.css", anybody(s.errorCSS)},
+		{"POST", "/sign-up/email", anybody(s.signUpEmail)},
+		{"POST", "/sign-in/email", anybody(s.signInEmail)},
+		{"POST", "/sign-in/social", anybody(s.signInSocial)},
+		{"GET", "/callback/:provider", anybody(s.callback)},
+		{"POST", "/callback/:provider", anybody(s.callbackForm)},
+		{"GET", "/get-session", anybody(s.getSession)},
+		{"POST", "/get-session", anybody(s.deferSession)},
+		{"POST", "/sign-out", anybody(s.signOut)},
+		{"GET", "/list-sessions", signedIn(s.listSessions)},
+		{"POST", "/revoke-session", signedIn(s.revokeSession)},
+		{"POST", "/revoke-sessions", signedIn(s.revokeSessions)},
+		{"POST", "/revoke-other-sessions", signedIn(s.revokeOtherSessions)},
+		{"GET", "/list-accounts", signedIn(s.listAccounts)},
+
+		{"POST", "/organization/create", signedInOr(errCreateUnauthorized, s.createOrganization)},
+		{"POST", "/organization/check-slug", signedIn(s.checkSlug)},
+		{"GET", "/organization/list", signedIn(s.listOrganizations)},
+		{"POST", "/organization/set-active", signedIn(s.setActive)},
+		{"GET", "/organization/get-full-organization", signedIn(s.getFullOrganization)},
+		{"GET", "/organization/get-organization", signedIn(s.getOrganization)},
+		{"POST", "/organization/update", signedIn(s.updateOrganization)},
+		{"POST", "/organization/delete", signedIn(s.deleteOrganization)},
+
+		{"GET", "/organization/list-members", signedIn(s.listMembers)},
+		{"GET", "/organization/get-active-member", signedIn(s.getActiveMember)},
+		{"GET", "/organization/get-active-member-role", signedIn(s.getActiveMemberRole)},
+		{"POST", "/organization/has-permission", signedIn(s.hasPermission)},
+		{"POST", "/organization/update-member-role", signedIn(s.updateMemberRole)},
+		{"POST", "/organization/remove-member", signedIn(s.removeMember)},
+		{"POST", "/organization/leave", signedIn(s.leave)},
+
+		{"POST", "/organization/invite-member", signedIn(s.inviteMember)},
+		{"POST", "/organization/cancel-invitation", signedIn(s.cancelInvitation)},
+		{"POST", "/organization/accept-invitation", signedIn(s.acceptInvitation)},
+		{"POST", "/organization/reject-invitation", signedIn(s.rejectInvitation)},
+		{"GET", "/organization/get-invitation", signedInOr(errNotAuthenticated, s.getInvitation)},
+		{"GET", "/organization/list-invitations", signedIn(s.listInvitations)},
+		{"GET", "/organization/list-user-invitations", signedInOr(errMissingSession, s.listUserInvitations)},
+	}
+}
+
+// A route is a row of the surface.
+type route struct {
+	method, path string // the path is under /api/auth
+	handle       handler
 }
 
 // Handler returns everything under /api/auth.
 func (s *Server) Handler() http.Handler {
+	s.sameSite = http.NewCrossOriginProtection()
 	mux := httprouter.New()
-	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
-	mux.NotFound = s.serve(func(http.ResponseWriter, *http.Request) error { return errNotFound })
-	mux.MethodNotAllowed = s.serve(func(http.ResponseWriter, *http.Request) error { return errMethod })
-	mux.Handler(http.MethodGet, "/api/auth/ok", s.serve(s.ok))
-	mux.Handler(http.MethodPost, "/api/auth/sign-in/email", s.serve(s.signInEmail))
-	mux.Handler(http.MethodPost, "/api/auth/sign-out", s.serve(s.signOut))
-	mux.Handler(http.MethodGet, "/api/auth/get-session", s.serve(s.getSession))
+	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS, mux.HandleMethodNotAllowed = false, false, false, false
+	mux.NotFound = s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound }))
+	for _, r := range s.routes() {
+		mux.Handler(r.method, prefix+r.path, s.serve(r.handle))
+	}
 	return mux
-}
-
-// serve answers what a handler returns as its error. Writes that come from
-// another site are refused.
-func (s *Server) serve(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
-	sameSite := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := reply.CheckForm(r)
-		if err == nil && sameSite.Check(r) != nil {
-			err = errCrossOrigin
-		}
-		if err == nil {
-			err = handle(w, r)
-		}
-		if err != nil {
-			reply.Error(w, r, s.Log, err)
-		}
-	})
-}
-
-func (s *Server) ok(w http.ResponseWriter, _ *http.Request) error {
-	reply.JSON(w, http.StatusOK, map[string]bool{"ok": true})
-	return nil
-}
-
-type signIn struct {
-	Email       string  `json:"email"`
-	Password    string  `json:"password"`
-	CallbackURL *string `json:"callbackURL"`
-	RememberMe  *bool   `json:"rememberMe"`
-}
-
-func (s *Server) signInEmail(w http.ResponseWriter, r *http.Request) error {
-	ip := reply.Address(r)
-	if err := s.Limit.Allow(r.Context(), w.Header(), ip); err != nil {
-		return err
-	}
-	if !s.DevSignIn {
-		return errDisabled
-	}
-	in, err := readSignIn(r)
-	if err != nil {
-		return err
-	}
-	user, workspace, ok, err := s.Passwords.Check(r.Context(), in.Email, in.Password)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return errWrong
-	}
-	session, err := s.Sessions.Start(r.Context(), user, workspace, ip, reply.UserAgent(r))
-	if err != nil {
-		return err
-	}
-	http.SetCookie(w, s.Sessions.Cookie(session))
-	reply.JSON(w, http.StatusOK, map[string]any{"redirect": false, "token": session.ID.String(), "user": newUser(session)})
-	return nil
-}
-
-func readSignIn(r *http.Request) (in signIn, err error) {
-	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	switch strings.TrimSpace(media) {
-	case "application/json", "":
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			return in, errBadJSON
-		}
-	case "application/x-www-form-urlencoded":
-		if err := r.ParseForm(); err != nil {
-			return in, errBadJSON
-		}
-		in.Email, in.Password = r.PostForm.Get("email"), r.PostForm.Get("password")
-	default:
-		return in, errMediaType
-	}
-	switch {
-	case in.Email == "" || len(in.Email) > maxEmail || strings.ContainsRune(in.Email, 0):
-		return in, errFields.With("email", []string{"must be an e-mail address"})
-	case in.Password == "" || len(in.Password) > maxPassword:
-		return in, errFields.With("password", []string{"must have 1 to 72 bytes"})
-	}
-	if address, err := mail.ParseAddress(in.Email); err != nil || address.Address != in.Email {
-		return in, errBadEmail
-	}
-	return in, nil
-}
-
-func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
-	if cookie, err := r.Cookie(s.Sessions.CookieName()); err == nil {
-		if err := s.Sessions.End(r.Context(), cookie.Value); err != nil {
-			return err
-		}
-	}
-	http.SetCookie(w, s.Sessions.NoCookie())
-	reply.JSON(w, http.StatusOK, map[string]bool{"success": true})
-	return nil
-}
-
-// getSession answers null, not an error, to whoever is not signed in.
-func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Pragma", "no-cache")
-	cookie, err := r.Cookie(s.Sessions.CookieName())
-	if err != nil {
-		reply.JSON(w, http.StatusOK, nil)
-		return nil
-	}
-	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		http.SetCookie(w, s.Sessions.NoCookie())
-		reply.JSON(w, http.StatusOK, nil)
-		return nil
-	case renewed:
-		http.SetCookie(w, s.Sessions.Cookie(session))
-	}
-	reply.JSON(w, http.StatusOK, map[string]any{"session": newSession(session), "user": newUser(session)})
-	return nil
 }

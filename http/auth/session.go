@@ -1,10 +1,20 @@
 package auth
 
 import (
+	"net/http"
+	"strings"
 	"time"
 
+	"svc/aggregates"
+	"svc/commands"
 	"svc/events"
+	"svc/http/reply"
 	"svc/sessions"
+)
+
+const (
+	maxPassword = 72             // bytes; bcrypt reads no more
+	fresh       = 24 * time.Hour // how long after sign-in a person may list sessions
 )
 
 type user struct {
@@ -19,11 +29,10 @@ type user struct {
 
 // newUser describes the person of a session. Only verified addresses are kept.
 func newUser(s sessions.Session) user {
-	u := user{ID: s.User.String(), Name: s.Name, Email: s.Email, EmailVerified: true, CreatedAt: at(s.RegisteredAt), UpdatedAt: at(s.RegisteredAt)}
-	if s.AvatarURL != "" {
-		u.Image = &s.AvatarURL
+	return user{
+		ID: s.User.String(), Name: s.Name, Email: s.Email, EmailVerified: true, Image: orNull(s.AvatarURL),
+		CreatedAt: at(s.RegisteredAt), UpdatedAt: at(s.RegisteredAt),
 	}
-	return u
 }
 
 type session struct {
@@ -39,21 +48,224 @@ type session struct {
 }
 
 func newSession(s sessions.Session) session {
-	return session{
+	out := session{
 		ID: s.ID.String(), Token: s.ID.String(), UserID: s.User.String(),
 		ExpiresAt: at(s.ExpiresAt), CreatedAt: at(s.CreatedAt), UpdatedAt: at(s.UpdatedAt),
-		IPAddress: s.IP, UserAgent: s.UserAgent, ActiveOrganizationID: text(s.Active),
+		IPAddress: s.IP, UserAgent: s.UserAgent,
 	}
+	if s.Active != nil {
+		out.ActiveOrganizationID = orNull(s.Active.String())
+	}
+	return out
 }
 
-func text(id *events.ID) *string {
-	if id == nil {
+func orNull(s string) *string {
+	if s == "" {
 		return nil
 	}
-	s := id.String()
 	return &s
 }
 
 // at writes a time with exactly three digits of a second: the client misreads
 // any other number of them.
 func at(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func (s *Server) ok(*visit) (any, error) { return map[string]bool{"ok": true}, nil }
+
+func (s *Server) signUpEmail(*visit) (any, error) { return nil, errSignUpDisabled }
+
+type signIn struct {
+	Email       string `json:"email"`
+	Password    string `json:"password"`
+	CallbackURL string `json:"callbackURL"`
+	RememberMe  *bool  `json:"rememberMe"`
+}
+
+func (s *Server) signInEmail(v *visit) (any, error) {
+	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), reply.Address(v.Request)); err != nil {
+		return nil, err
+	}
+	if !s.DevSignIn {
+		return nil, errPasswordDisabled
+	}
+	in, err := readSignIn(v)
+	if err != nil {
+		return nil, err
+	}
+	if in.CallbackURL != "" && !s.trusted(in.CallbackURL) {
+		return nil, errCallbackURL
+	}
+	user, home, ok, err := s.Passwords.Check(v.Context(), in.Email, in.Password)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errWrongPassword
+	}
+	if err := s.start(v, user, home, "email", in.RememberMe == nil || *in.RememberMe); err != nil {
+		return nil, err
+	}
+	out := map[string]any{"redirect": false, "token": v.session.ID.String(), "user": newUser(v.session)}
+	if in.CallbackURL != "" {
+		out["redirect"], out["url"] = true, in.CallbackURL
+		v.w.Header().Set("Location", in.CallbackURL)
+	}
+	return out, nil
+}
+
+func readSignIn(v *visit) (in signIn, err error) {
+	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
+	if strings.TrimSpace(media) == "application/x-www-form-urlencoded" {
+		if err := v.ParseForm(); err != nil {
+			return in, errBadJSON
+		}
+		in.Email, in.Password, in.CallbackURL = v.PostForm.Get("email"), v.PostForm.Get("password"), v.PostForm.Get("callbackURL")
+	} else if in, err = read[signIn](v); err != nil {
+		return in, err
+	}
+	if err := need("email", in.Email); err != nil {
+		return in, err
+	}
+	if err := need("password", in.Password); err != nil {
+		return in, err
+	}
+	if len(in.Password) > maxPassword || strings.ContainsRune(in.Password, 0) {
+		return in, errWrongPassword
+	}
+	address, ok := aggregates.Address(in.Email)
+	if !ok {
+		return in, errEmail
+	}
+	in.Email = address
+	return in, nil
+}
+
+// start signs a person in: a new session in any case, so that none that was
+// planted in the browser beforehand becomes theirs.
+func (s *Server) start(v *visit, user, home events.ID, method string, remember bool) error {
+	session, err := s.Sessions.Start(v.Context(), user, home, reply.Address(v.Request), reply.UserAgent(v.Request))
+	if err != nil {
+		return err
+	}
+	v.session = session
+	_, err = s.Commands.RecordSignIn(v.Context(), commands.RecordSignIn{
+		Order: v.order(home), Email: session.Email, Session: session.ID, Method: method,
+	})
+	if err != nil {
+		return err
+	}
+	cookie := s.Sessions.Cookie(session)
+	if !remember {
+		cookie.MaxAge = 0 // until the browser closes
+	}
+	http.SetCookie(v.w, cookie)
+	return nil
+}
+
+func (s *Server) signOut(v *visit) (any, error) {
+	session, ok, err := s.sessionOf(v)
+	if err != nil {
+		return nil, err
+	}
+	v.w.Header().Del("Set-Cookie")
+	http.SetCookie(v.w, s.Sessions.NoCookie())
+	if !ok {
+		return map[string]bool{"success": true}, nil
+	}
+	v.session = session
+	return map[string]bool{"success": true}, s.revoke(v, session.ID, events.ID{})
+}
+
+// revoke ends sessions of the person, as sessions.Store.Revoke does, and writes it down.
+func (s *Server) revoke(v *visit, id, keep events.ID) error {
+	ended, err := s.Sessions.Revoke(v.Context(), v.session.User, id, keep)
+	if err != nil {
+		return err
+	}
+	_, err = s.Commands.RecordSignOut(v.Context(), commands.RecordSignOut{Order: v.order(v.session.Home), Sessions: ended})
+	return err
+}
+
+// getSession answers null, not an error, to whoever is not signed in.
+func (s *Server) getSession(v *visit) (any, error) {
+	v.w.Header().Set("Pragma", "no-cache")
+	session, ok, err := s.sessionOf(v)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		if _, err := v.Cookie(s.Sessions.CookieName()); err == nil {
+			http.SetCookie(v.w, s.Sessions.NoCookie())
+		}
+		return nil, nil //nolint:nilnil // null is the answer
+	}
+	return map[string]any{"session": newSession(session), "user": newUser(session)}, nil
+}
+
+func (s *Server) deferSession(*visit) (any, error) { return nil, errDefer }
+
+func (s *Server) listSessions(v *visit) (any, error) {
+	if s.Now().Sub(v.session.CreatedAt) >= fresh {
+		return nil, errNotFresh
+	}
+	found, err := s.Sessions.Of(v.Context(), v.session.User)
+	if err != nil {
+		return nil, err
+	}
+	list := []session{}
+	for _, one := range found {
+		list = append(list, newSession(one))
+	}
+	return list, nil
+}
+
+func (s *Server) revokeSession(v *visit) (any, error) {
+	in, err := read[struct {
+		Token string `json:"token"`
+	}](v)
+	if err != nil {
+		return nil, err
+	}
+	if err := need("token", in.Token); err != nil {
+		return nil, err
+	}
+	if id, err := events.ParseID(in.Token); err == nil { // an unknown handle is answered alike
+		if err := s.revoke(v, id, events.ID{}); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]bool{"status": true}, nil
+}
+
+func (s *Server) revokeSessions(v *visit) (any, error) {
+	return map[string]bool{"status": true}, s.revoke(v, events.ID{}, events.ID{})
+}
+
+func (s *Server) revokeOtherSessions(v *visit) (any, error) {
+	return map[string]bool{"status": true}, s.revoke(v, events.ID{}, v.session.ID)
+}
+
+type account struct {
+	ID         string   `json:"id"`
+	AccountID  string   `json:"accountId"`
+	ProviderID string   `json:"providerId"`
+	UserID     string   `json:"userId"`
+	CreatedAt  string   `json:"createdAt"`
+	UpdatedAt  string   `json:"updatedAt"`
+	Scopes     []string `json:"scopes"`
+}
+
+func (s *Server) listAccounts(v *visit) (any, error) {
+	found, err := s.Accounts.Of(v.Context(), v.session.User)
+	if err != nil {
+		return nil, err
+	}
+	list := []account{}
+	for _, a := range found {
+		list = append(list, account{
+			ID: a.Key, AccountID: a.AccountID, ProviderID: a.Provider, UserID: a.User.String(),
+			CreatedAt: at(a.LinkedAt), UpdatedAt: at(a.LinkedAt), Scopes: scopes,
+		})
+	}
+	return list, nil
+}

@@ -1,0 +1,110 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+)
+
+// admit signs in the person whom the provider named: whoever has the account,
+// or else a verified address of theirs, or else somebody new. made tells that
+// they are new.
+func (s *Server) admit(v *visit, provider string, who profile) (made bool, err error) {
+	linked := events.UserAccountLinked{Provider: provider, Account: strconv.FormatInt(who.ID, 10), Login: who.Login}
+	home, user, err := s.Keys.Holder(v.Context(), commands.AccountKey(linked))
+	for i := 0; err == nil && user.IsZero() && i < len(who.emails); i++ {
+		home, user, err = s.Keys.Holder(v.Context(), commands.EmailKey(who.emails[i]))
+	}
+	if err != nil {
+		return false, err
+	}
+	if user.IsZero() {
+		made = true
+		home, user, err = s.register(v, who, linked)
+	} else {
+		err = s.refresh(v, home, user, who, linked)
+	}
+	if err != nil {
+		return false, err
+	}
+	return made, s.start(v, user, home, provider, true)
+}
+
+const slugTries = 20
+
+// register makes a person with a personal workspace, whose slug is their login
+// or, where that is taken, the login with a number.
+func (s *Server) register(v *visit, who profile, linked events.UserAccountLinked) (home, user events.ID, err error) {
+	home, user = events.NewID(s.Now()), events.NewID(s.Now())
+	linked.User = user
+	v.session.User, v.session.Email = user, who.emails[0]
+	name := strings.TrimSpace(who.Name)
+	if name == "" {
+		name = who.Login
+	}
+	for try := range slugTries {
+		_, err = s.Commands.RegisterUser(v.Context(), commands.RegisterUser{
+			Order: v.order(home), User: user, Member: events.NewID(s.Now()), Name: name, Emails: who.emails, AvatarURL: who.AvatarURL,
+			WorkspaceName: name + "'s workspace", WorkspaceSlug: slug(who.Login, try), Account: linked,
+		})
+		if !errors.Is(err, aggregates.ErrSlugTaken) {
+			break
+		}
+	}
+	if errors.Is(err, commands.ErrEmailTaken) || errors.Is(err, commands.ErrAccountTaken) {
+		err = fmt.Errorf("%w: %w", errNotLinked, err) // somebody was faster
+	}
+	return home, user, err
+}
+
+var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+// slug makes a slug of a login: 3 to 40 letters, digits and hyphens that begin
+// with a letter.
+func slug(login string, try int) string {
+	s := strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(login), "-"), "-")
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		s = "u-" + s
+	}
+	if len(s) > 34 {
+		s = strings.TrimRight(s[:34], "-")
+	}
+	if len(s) < 3 {
+		s += "-home"
+	}
+	if try > 0 {
+		s += "-" + strconv.Itoa(try+1)
+	}
+	return strings.ReplaceAll(s, "--", "-")
+}
+
+// refresh takes in what the provider says now of somebody who is known. An
+// address that another person holds stays theirs.
+func (s *Server) refresh(v *visit, home, user events.ID, who profile, linked events.UserAccountLinked) error {
+	known, ok, err := s.Users.Of(v.Context(), user)
+	if err != nil || !ok {
+		return orElse(err, errNotLinked)
+	}
+	v.session.User, v.session.Email, linked.User = user, known.Email, user
+	var emails []string
+	for _, address := range who.emails {
+		_, holder, err := s.Keys.Holder(v.Context(), commands.EmailKey(address))
+		if err != nil {
+			return err
+		}
+		if holder.IsZero() || holder == user {
+			emails = append(emails, address)
+		}
+	}
+	_, err = s.Commands.RefreshUser(v.Context(), commands.RefreshUser{Order: v.order(home), Emails: emails, Account: linked})
+	if errors.Is(err, commands.ErrEmailTaken) || errors.Is(err, commands.ErrAccountTaken) {
+		err = fmt.Errorf("%w: %w", errNotLinked, err) // somebody was faster
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"svc/aggregates"
+)
+
+// scopes is what a provider is asked for.
+var scopes = []string{"read:user", "user:email"}
+
+const (
+	providerLimit = 10 * time.Second // for each call
+	maxProfile    = 1 << 20          // bytes of an answer
+	maxEmails     = 100              // of a person
+)
+
+// A Provider is a code host with GitHub's OAuth and user interface: GitHub,
+// GitHub Enterprise, Gitea or Forgejo.
+type Provider struct {
+	name   string
+	oauth  oauth2.Config
+	api    string // without a slash at the end
+	client *http.Client
+}
+
+// NewProvider returns the provider of a name. web is its address for browsers,
+// api that of its interface, origin where browsers reach us.
+func NewProvider(name, clientID, clientSecret, web, api, origin string) *Provider {
+	web, api = strings.TrimSuffix(web, "/"), strings.TrimSuffix(api, "/")
+	return &Provider{
+		name: name, api: api,
+		oauth: oauth2.Config{
+			ClientID: clientID, ClientSecret: clientSecret, Scopes: scopes,
+			RedirectURL: origin + prefix + "/callback/" + name,
+			Endpoint: oauth2.Endpoint{
+				AuthURL: web + "/login/oauth/authorize", TokenURL: web + "/login/oauth/access_token",
+				AuthStyle: oauth2.AuthStyleInParams,
+			},
+		},
+		client: &http.Client{
+			Timeout: providerLimit,
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse // a secret goes to the provider and nowhere else
+			},
+		},
+	}
+}
+
+// authorize is where the browser is sent to sign in.
+func (p *Provider) authorize(state, verifier string) string {
+	return p.oauth.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier))
+}
+
+// A profile is what a provider says of a person.
+type profile struct {
+	ID        int64  `json:"id"`
+	Login     string `json:"login"`
+	Name      string `json:"name"`
+	AvatarURL string `json:"avatar_url"`
+	emails    []string
+}
+
+// Errors of a sign-in, as the browser is told them.
+var (
+	errInvalidCode = errors.New("invalid_code")
+	errNoUserInfo  = errors.New("unable_to_get_user_info")
+	errNoEmail     = errors.New("email_not_found")
+	errNotLinked   = errors.New("account_not_linked")
+)
+
+// exchange turns a code into what the provider says of the person, and the token.
+func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile, *oauth2.Token, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, p.client)
+	token, err := p.oauth.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return profile{}, nil, fmt.Errorf("%w: exchange: %w", errInvalidCode, redacted(err))
+	}
+	var who profile
+	if err := p.get(ctx, token, "/user", &who); err != nil {
+		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
+	}
+	if who.ID == 0 {
+		return who, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
+	}
+	if who.emails, err = p.verifiedEmails(ctx, token); err != nil {
+		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
+	}
+	if len(who.emails) == 0 {
+		return who, nil, errNoEmail
+	}
+	return who, token, nil
+}
+
+// redacted keeps the provider's answer, in which there may be a token, out of
+// the error.
+func redacted(err error) error {
+	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return fmt.Errorf("the provider answers %s %.60q", r.Response.Status, r.ErrorCode)
+	}
+	return err
+}
+
+// verifiedEmails returns the addresses that the provider has verified, the
+// primary one first.
+func (p *Provider) verifiedEmails(ctx context.Context, token *oauth2.Token) (list []string, err error) {
+	var emails []struct {
+		Email    string `json:"email"`
+		Primary  bool   `json:"primary"`
+		Verified bool   `json:"verified"`
+	}
+	if err := p.get(ctx, token, "/user/emails", &emails); err != nil {
+		return nil, err
+	}
+	for _, e := range emails {
+		address, ok := aggregates.Address(e.Email)
+		switch {
+		case !ok || !e.Verified || len(list) == maxEmails:
+		case e.Primary:
+			list = append([]string{address}, list...)
+		default:
+			list = append(list, address)
+		}
+	}
+	return list, nil
+}
+
+func (p *Provider) get(ctx context.Context, token *oauth2.Token, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.api+path, nil)
+	if err != nil {
+		return fmt.Errorf("get %s: %w", path, err)
+	}
+	token.SetAuthHeader(req)
+	req.Header.Set("Accept", "application/json")
+	res, err := p.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("get %s: %w", path, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s: %s", path, res.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxProfile)).Decode(into); err != nil {
+		return fmt.Errorf("get %s: the answer is not what it should be", path)
+	}
+	return nil
+}

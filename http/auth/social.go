@@ -1,0 +1,225 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
+	"golang.org/x/oauth2"
+
+	"svc/http/reply"
+	"svc/sessions"
+)
+
+// stateCookieAge is how long a browser may take to come back, in seconds.
+const stateCookieAge = 300
+
+func (s *Server) stateCookieName() string {
+	if s.Sessions.Secure {
+		return "__Secure-better-auth.state"
+	}
+	return "better-auth.state"
+}
+
+// signInSocial begins a sign-in: it keeps a state that can be taken up once,
+// by the browser that holds the cookie, and says where to go.
+func (s *Server) signInSocial(v *visit) (any, error) {
+	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), reply.Address(v.Request)); err != nil {
+		return nil, err
+	}
+	in, err := read[struct {
+		Provider           string `json:"provider"`
+		CallbackURL        string `json:"callbackURL"`
+		ErrorCallbackURL   string `json:"errorCallbackURL"`
+		NewUserCallbackURL string `json:"newUserCallbackURL"`
+		DisableRedirect    bool   `json:"disableRedirect"`
+	}](v)
+	if err != nil {
+		return nil, err
+	}
+	if err := need("provider", in.Provider); err != nil {
+		return nil, err
+	}
+	provider, ok := s.Providers[in.Provider]
+	switch {
+	case !ok:
+		return nil, errProvider
+	case in.CallbackURL != "" && !s.trusted(in.CallbackURL):
+		return nil, errCallbackURL
+	case in.ErrorCallbackURL != "" && !s.trusted(in.ErrorCallbackURL):
+		return nil, errErrorURL
+	case in.NewUserCallbackURL != "" && !s.trusted(in.NewUserCallbackURL):
+		return nil, errNewUserURL
+	}
+	raw := make([]byte, 32)
+	rand.Read(raw)
+	state := base64.RawURLEncoding.EncodeToString(raw)
+	verifier := oauth2.GenerateVerifier()
+	err = s.States.Begin(v.Context(), state, sessions.State{
+		Provider: in.Provider, Verifier: verifier, CallbackURL: in.CallbackURL,
+		ErrorCallbackURL: in.ErrorCallbackURL, NewUserURL: in.NewUserCallbackURL,
+	})
+	if err != nil {
+		return nil, err
+	}
+	http.SetCookie(v.w, s.stateCookie(s.signState(state), stateCookieAge))
+	where := provider.authorize(state, verifier)
+	if !in.DisableRedirect {
+		v.w.Header().Set("Location", where)
+	}
+	return map[string]any{"url": where, "redirect": !in.DisableRedirect}, nil
+}
+
+func (s *Server) stateCookie(value string, age int) *http.Cookie {
+	return &http.Cookie{ //nolint:gosec // Secure is on wherever the site is https
+		Name: s.stateCookieName(), Value: value, Path: "/", MaxAge: age,
+		HttpOnly: true, Secure: s.Sessions.Secure, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// signState binds a state to the browser that began with it.
+func (s *Server) signState(state string) string {
+	mac := hmac.New(sha256.New, s.Sessions.Secret)
+	mac.Write([]byte("state " + state))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// trusted tells an address of ours, to which a browser may be sent on, from
+// others: a path, or an address of the same origin.
+func (s *Server) trusted(address string) bool {
+	if strings.ContainsAny(address, "\\\x00\r\n\t") {
+		return false
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil {
+		return false
+	}
+	if u.Scheme == "" && u.Host == "" {
+		return strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
+	}
+	return u.Scheme+"://"+u.Host == s.Origin
+}
+
+// callback ends a sign-in. Whatever happens, the browser is sent somewhere.
+func (s *Server) callback(v *visit) (any, error) {
+	name := httprouter.ParamsFromContext(v.Context()).ByName("provider")
+	state, err := s.takeState(v, name)
+	http.SetCookie(v.w, s.stateCookie("", -1))
+	if err != nil {
+		return s.sendBack(v, "", err, "")
+	}
+	q := v.URL.Query()
+	if q.Get("error") != "" {
+		return s.sendBack(v, state.ErrorCallbackURL, errors.New(plain(q.Get("error"))), plain(q.Get("error_description")))
+	}
+	who, token, err := s.Providers[name].exchange(v.Context(), q.Get("code"), state.Verifier)
+	if err != nil {
+		return s.sendBack(v, state.ErrorCallbackURL, err, "")
+	}
+	made, err := s.admit(v, name, who)
+	if err != nil {
+		return s.sendBack(v, state.ErrorCallbackURL, err, "")
+	}
+	if err := s.keepToken(v.Context(), v.session.User, name, token); err != nil {
+		s.Log.WarnContext(v.Context(), "keep the provider's token", "err", err)
+	}
+	where := state.CallbackURL
+	if made && state.NewUserURL != "" {
+		where = state.NewUserURL
+	}
+	if where == "" {
+		where = "/"
+	}
+	http.Redirect(v.w, v.Request, where, http.StatusFound)
+	return nil, answered
+}
+
+// callbackForm leads a provider that posts its answer to the same place.
+func (s *Server) callbackForm(v *visit) (any, error) {
+	if err := v.ParseForm(); err != nil {
+		return nil, errBadJSON
+	}
+	http.Redirect(v.w, v.Request, v.URL.Path+"?"+v.PostForm.Encode(), http.StatusFound)
+	return nil, answered
+}
+
+// Errors before there is anything to go by.
+var (
+	errState         = errors.New("state_mismatch")
+	errNoState       = errors.New("state_not_found")
+	errNoOAuthClient = errors.New("oauth_provider_not_found")
+)
+
+func (s *Server) takeState(v *visit, provider string) (sessions.State, error) {
+	if s.Providers[provider] == nil {
+		return sessions.State{}, errNoOAuthClient
+	}
+	random := v.URL.Query().Get("state")
+	if random == "" {
+		return sessions.State{}, errNoState
+	}
+	cookie, err := v.Cookie(s.stateCookieName())
+	if err != nil || !hmac.Equal([]byte(cookie.Value), []byte(s.signState(random))) {
+		return sessions.State{}, errState
+	}
+	state, ok, err := s.States.Take(v.Context(), random)
+	switch {
+	case err != nil:
+		return state, err
+	case !ok || state.Provider != provider:
+		return sessions.State{}, errState
+	}
+	return state, nil
+}
+
+// plain keeps of a provider's words what is safe in an address of ours.
+func plain(s string) string {
+	s = strings.ToValidUTF8(s, "")
+	if runes := []rune(s); len(runes) > 200 {
+		s = string(runes[:200])
+	}
+	return s
+}
+
+// sendBack tells the browser why there is no session. What is not one of the
+// known reasons is logged and called internal.
+func (s *Server) sendBack(v *visit, where string, err error, description string) (any, error) {
+	reason := err.Error()
+	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked} {
+		if errors.Is(err, known) {
+			reason = known.Error()
+		}
+	}
+	if reason != err.Error() || description == "" {
+		s.Log.WarnContext(v.Context(), "sign-in came to nothing", "err", err)
+	}
+	if strings.ContainsAny(reason, " :") {
+		reason = "internal_server_error"
+	}
+	if where == "" {
+		where = s.Origin + prefix + "/error"
+	}
+	q := url.Values{"error": {reason}}
+	if description != "" {
+		q.Set("error_description", description)
+	}
+	separator := "?"
+	if strings.Contains(where, "?") {
+		separator = "&"
+	}
+	http.Redirect(v.w, v.Request, where+separator+q.Encode(), http.StatusFound)
+	return nil, answered
+}
+
+// keepToken seals the provider's token away.
+func (s *Server) keepToken(ctx context.Context, user fmt.Stringer, provider string, token *oauth2.Token) error {
+	return s.Tokens.Put(ctx, user.String(), provider, token.AccessToken)
+}

@@ -1,0 +1,156 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+	"svc/sessions"
+)
+
+// Keys says who holds a global key.
+type Keys interface {
+	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
+}
+
+// Tokens keeps what providers gave us, sealed.
+type Tokens interface {
+	Put(ctx context.Context, user, provider, token string) error
+}
+
+// A visit is a request and, where the route needs one, the session it is made in.
+type visit struct {
+	*http.Request
+	w       http.ResponseWriter
+	session sessions.Session
+}
+
+// A handler answers a visit with JSON, with an error or, by returning answered,
+// by itself.
+type handler func(*Server, *visit) (any, error)
+
+// answered says that a handler has written the answer itself.
+var answered = errors.New("answered")
+
+func anybody(handle func(*visit) (any, error)) handler {
+	return func(_ *Server, v *visit) (any, error) { return handle(v) }
+}
+
+func signedIn(handle func(*visit) (any, error)) handler {
+	return signedInOr(errUnauthorized, handle)
+}
+
+// signedInOr refuses visits without a session in the route's own words.
+func signedInOr(refusal error, handle func(*visit) (any, error)) handler {
+	return func(s *Server, v *visit) (any, error) {
+		session, ok, err := s.sessionOf(v)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			return nil, refusal
+		}
+		v.session = session
+		return handle(v)
+	}
+}
+
+// sessionOf returns the session of the cookie. Extending it sets the cookie anew.
+func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err error) {
+	cookie, err := v.Cookie(s.Sessions.CookieName())
+	if err != nil {
+		return session, false, nil //nolint:nilerr // no cookie is no session
+	}
+	session, renewed, ok, err := s.Sessions.Find(v.Context(), cookie.Value)
+	if renewed {
+		http.SetCookie(v.w, s.Sessions.Cookie(session))
+	}
+	return session, ok, err
+}
+
+// serve answers what a handler returns. Writes from another site are refused.
+func (s *Server) serve(handle handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := s.visited(handle, &visit{Request: r, w: w})
+		switch {
+		case errors.Is(err, answered):
+		case err != nil:
+			reply.Error(w, r, s.Log, err)
+		default:
+			reply.JSON(w, http.StatusOK, body)
+		}
+	})
+}
+
+func (s *Server) visited(handle handler, v *visit) (any, error) {
+	if err := reply.CheckForm(v.Request); err != nil {
+		return nil, err
+	}
+	if s.sameSite.Check(v.Request) != nil {
+		return nil, errCrossOrigin
+	}
+	return handle(s, v)
+}
+
+// order begins a command of the person's in a workspace.
+func (v *visit) order(workspace events.ID) commands.Order {
+	return commands.Order{Workspace: workspace, Envelope: events.Envelope{
+		Actor:  events.Actor{Type: events.ByUser, ID: v.session.User, Name: v.session.Email},
+		Origin: events.FromAuth, IP: reply.Address(v.Request), UserAgent: reply.UserAgent(v.Request),
+		RequestID: reply.RequestID(v.Context()),
+	}}
+}
+
+// read decodes the body of a visit, which is JSON.
+func read[T any](v *visit) (in T, err error) {
+	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
+	if media = strings.TrimSpace(media); media != "application/json" {
+		return in, errMediaType(media)
+	}
+	text, err := io.ReadAll(v.Body)
+	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return in, reply.ErrTooLarge
+		}
+		return in, errBadJSON
+	}
+	if strings.Contains(string(text), `\u0000`) {
+		return in, errValidation("body", "must not have a NUL")
+	}
+	err = json.Unmarshal(text, &in)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return in, errValidation(wrong.Field, "Invalid input: expected "+wrong.Type.String()+", received "+wrong.Value)
+	}
+	if err != nil {
+		return in, errBadJSON
+	}
+	return in, nil
+}
+
+// need refuses a body in which a text is missing.
+func need(field, value string) error {
+	if value == "" {
+		return errValidation(field, "Invalid input: expected string, received undefined")
+	}
+	return nil
+}
+
+// translated answers a refusal of the commands in this surface's words. What
+// words does not name stays as it is.
+func translated(err error, words map[string]*fault.Fault) error {
+	f := fault.As(err)
+	if f == nil {
+		return err
+	}
+	if t, ok := words[f.Code]; ok {
+		return t
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Accounts is the view of the accounts at providers by which people sign in.
+// It is inline.
+type Accounts struct{ DB *pgxpool.Pool }
+
+// An Account is one of a person's.
+type Account struct {
+	Key       string    `db:"account_key"` // provider/id at the provider
+	Workspace events.ID `db:"workspace_id"`
+	User      events.ID `db:"user_id"`
+	Provider  string    `db:"provider"`
+	AccountID string    `db:"account_id"`
+	Login     string    `db:"login"`
+	LinkedAt  time.Time `db:"linked_at"`
+}
+
+var accounts = &fold[string, Account]{
+	table: "accounts", key: "account_key", alone: true,
+	keys: func(r events.Record) []string {
+		if e, ok := r.Event.(events.UserAccountLinked); ok {
+			return []string{e.Key()}
+		}
+		return nil
+	},
+	apply: func(key string, a *Account, r events.Record) *Account {
+		if e, ok := r.Event.(events.UserAccountLinked); ok {
+			return &Account{
+				Key: key, Workspace: r.Workspace, User: e.User, Provider: e.Provider, AccountID: e.Account,
+				Login: e.Login, LinkedAt: r.At,
+			}
+		}
+		return a
+	},
+}
+
+// Of returns the accounts of a person, the oldest first.
+func (v Accounts) Of(ctx context.Context, user events.ID) ([]Account, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select account_key, workspace_id, user_id, provider, account_id, login, linked_at
+		from accounts where user_id = $1 order by linked_at, account_key`, user)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Account])
+	if err != nil {
+		return nil, fmt.Errorf("accounts of %s: %w", user, err)
+	}
+	return list, nil
+}
