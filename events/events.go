@@ -99,6 +99,8 @@ var kinds = index(
 	of[ServiceAccountRevoked],
 	of[ServiceAccountStaleTokenUsed],
 
+	of[CommandDenied],
+
 	of[RunQueued],
 	of[RunStageEntered],
 	of[RunStageSucceeded],

@@ -35,8 +35,9 @@ var audit = &fold[int64, auditRow]{
 	keys: func(r events.Record) []int64 { return []int64{r.Seq} },
 	apply: func(seq int64, _ *auditRow, r events.Record) *auditRow {
 		t := targetOf(r)
+		action, _ := actionOf(r)
 		return &auditRow{
-			Workspace: r.Workspace, Seq: seq, At: r.At, Action: r.Event.Kind(),
+			Workspace: r.Workspace, Seq: seq, At: r.At, Action: action,
 			ActorType: r.Actor.Type, ActorID: r.Actor.ID, ActorName: r.Actor.Name,
 			TargetType: t.Type, TargetID: t.ID, TargetName: t.Name,
 		}
@@ -46,6 +47,8 @@ var audit = &fold[int64, auditRow]{
 // An AuditRecord is an event as the audit log tells it.
 type AuditRecord struct {
 	events.Record
+	Action  string
+	Denied  string // the code of the refusal; empty for what did happen
 	Target  Target
 	Changes []Change
 }
@@ -82,6 +85,7 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) ([]AuditRecord, error) {
 			return AuditRecord{}, err
 		}
 		found := AuditRecord{Record: record, Target: targetOf(record), Changes: changesOf(record)}
+		found.Action, found.Denied = actionOf(record)
 		found.Target.Name = target
 		return found, nil
 	})

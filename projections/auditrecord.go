@@ -21,10 +21,21 @@ type Change struct {
 	From, To any
 }
 
+// actionOf names what happened or, of a denial, what did not.
+func actionOf(r events.Record) (action, code string) {
+	if e, ok := r.Event.(events.CommandDenied); ok {
+		return e.Action, e.Code
+	}
+	return r.Event.Kind(), ""
+}
+
 func targetOf(r events.Record) Target {
 	noun, _, _ := strings.Cut(r.Event.Kind(), ".")
 	t := Target{Type: noun, ID: r.Stream}
 	switch e := r.Event.(type) {
+	case events.CommandDenied:
+		t.Type, _, _ = strings.Cut(e.Action, ".")
+		t.ID = e.Target
 	case events.UserRegistered:
 		t.Name = e.Emails[0]
 	case events.UserEmailsVerified:
@@ -71,6 +82,8 @@ func changesOf(r events.Record) []Change {
 	switch e := r.Event.(type) {
 	case events.UserEmailsVerified:
 		return []Change{{"emails", e.From, e.Emails}}
+	case events.CommandDenied:
+		return []Change{}
 	case events.WorkspaceRenamed:
 		return differing(Change{"name", e.FromName, e.Name}, Change{"slug", e.FromSlug, e.Slug})
 	case events.MemberJoined:

@@ -15,6 +15,7 @@ type auditRecord struct {
 	At      timestamp     `json:"at"`
 	Action  string        `json:"action" example:"member.role_changed"`
 	Outcome string        `json:"outcome" enum:"success,denied"`
+	Code    string        `json:"code,omitempty" doc:"Of a denial: the code of the refusal."`
 	Actor   auditActor    `json:"actor"`
 	Target  auditTarget   `json:"target"`
 	Changes []auditChange `json:"changes" nullable:"false"`
@@ -49,11 +50,14 @@ type auditContext struct {
 
 func newAuditRecord(r projections.AuditRecord) auditRecord {
 	out := auditRecord{
-		ID: r.ID.String(), Seq: r.Seq, At: timestamp(r.At), Action: r.Event.Kind(), Outcome: "success",
+		ID: r.ID.String(), Seq: r.Seq, At: timestamp(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
 		Actor:   auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name},
 		Target:  auditTarget{r.Target.Type, shown(r.Target.ID), r.Target.Name},
 		Changes: []auditChange{},
 		Context: auditContext{r.Origin, r.IP, r.UserAgent, r.RequestID, r.TokenTail},
+	}
+	if r.Denied != "" {
+		out.Outcome = "denied"
 	}
 	for _, c := range r.Changes {
 		out.Changes = append(out.Changes, auditChange(c))
