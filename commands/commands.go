@@ -78,16 +78,21 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 			if !w.fresh {
 				continue
 			}
+			// It may have been refused because it has just happened.
+			if _, before, lookup := h.repeated(ctx, o, request); before != nil || lookup != nil {
+				return orNone(before), lookup
+			}
 			return Result{Position: w.position}, err
 		}
 		done, err := w.commit(command)
+		taken, _ := errors.AsType[*events.Taken](err)
 		switch {
 		case err == nil:
 			return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
 		case errors.Is(err, events.ErrConflict):
 			continue
-		case errors.Is(err, events.ErrTaken) && w.taken != nil:
-			return Result{}, w.taken
+		case taken != nil && w.taken[taken.Key] != nil:
+			return Result{}, w.taken[taken.Key]
 		case errors.Is(err, events.ErrKeyReused):
 			return Result{}, ErrKeyReused
 		case errors.Is(err, events.ErrOutcomeUnknown):
