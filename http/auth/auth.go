@@ -3,7 +3,10 @@
 package auth
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/mail"
@@ -117,18 +120,17 @@ func (s *Server) signInEmail(w http.ResponseWriter, r *http.Request) error {
 
 func readSignIn(r *http.Request) (in signIn, err error) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	switch strings.TrimSpace(media) {
+	switch strings.ToLower(strings.TrimSpace(media)) {
 	case "application/json", "":
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			return in, errBadJSON
-		}
+		err = readJSON(r, &in)
 	case "application/x-www-form-urlencoded":
-		if err := r.ParseForm(); err != nil {
-			return in, errBadJSON
-		}
+		err = unreadable(r.ParseForm())
 		in.Email, in.Password = r.PostForm.Get("email"), r.PostForm.Get("password")
 	default:
-		return in, errMediaType
+		err = errMediaType
+	}
+	if err != nil {
+		return in, err
 	}
 	switch {
 	case in.Email == "" || len(in.Email) > maxEmail || strings.ContainsRune(in.Email, 0):
@@ -140,6 +142,28 @@ func readSignIn(r *http.Request) (in signIn, err error) {
 		return in, errBadEmail
 	}
 	return in, nil
+}
+
+func readJSON(r *http.Request, into any) error {
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	return unreadable(err)
+}
+
+// unreadable says what is wrong with a body that could not be read.
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return reply.ErrTooLarge
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return errFields.With(cmp.Or(wrong.Field, "body"), []string{"has the wrong type"})
+	}
+	return errBadJSON
 }
 
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
