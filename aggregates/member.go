@@ -59,6 +59,9 @@ func (w *Workspace) Administer(by events.ID) error {
 
 // Join adds a person.
 func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
+	if !w.created {
+		return nil, fault.ErrTenantNotFound
+	}
 	if _, ok := w.byUser[e.User]; ok {
 		return nil, ErrAlreadyMember
 	}
@@ -93,7 +96,7 @@ func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bo
 // mayGive refuses a role that by may not give to m.
 func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	switch {
-	case to == events.Legacy:
+	case to != events.Owner && to != events.Maintainer && to != events.Viewer:
 		return fault.Field("role", "must be one of Owner, Maintainer, Viewer")
 	case to == events.Owner && w.Role(by) != events.Owner:
 		return ErrOwnerRequired

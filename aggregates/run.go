@@ -22,6 +22,7 @@ type Run struct {
 	status   events.RunStatus // "" before it is queued
 	stage    int              // index of the stage it is in
 	settled  bool             // that stage has succeeded or failed
+	passed   bool             // that stage has succeeded
 	attempts map[events.Stage]int
 	head     string // the newest commit of its branch
 	approved string // the commit that a person approved, while the approval counts
@@ -34,11 +35,13 @@ func (r *Run) Apply(e events.Event) {
 	case events.RunQueued:
 		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
 		r.attempts, r.jobs = map[events.Stage]int{}, map[events.ID]bool{}
-		r.settled = true // Queued is done with as soon as a slot is free
+		r.settled, r.passed = true, true // Queued is done with as soon as a slot is free
 	case events.RunStageEntered:
-		r.stage, r.settled, r.status = e.Stage.Index(), false, e.Stage.Status()
+		r.stage, r.settled, r.passed, r.status = e.Stage.Index(), false, false, e.Stage.Status()
 		r.attempts[e.Stage] = e.Attempt
-	case events.RunStageSucceeded, events.RunStageFailed:
+	case events.RunStageSucceeded:
+		r.settled, r.passed = true, true
+	case events.RunStageFailed:
 		r.settled = true
 	case events.RunCommitsPushed:
 		r.head = e.Head
@@ -51,7 +54,10 @@ func (r *Run) Apply(e events.Event) {
 	case events.RunMergeApproved:
 		r.approved = e.Head
 	case events.RunMergeApprovalVoided:
-		r.approved, r.status = "", events.RunAwaitingApproval
+		r.approved = ""
+		if r.status == events.RunMerging {
+			r.status = events.RunAwaitingApproval
+		}
 	case events.RunMergeAttempted:
 		r.status = events.RunMerging
 	case events.RunMerged:
@@ -102,7 +108,7 @@ func (r *Run) allows(fact events.Event) error {
 	if r.status == "" {
 		return ErrNoRun
 	}
-	ok := true
+	_, ok := fact.(interface{ IsRun() })
 	switch e := fact.(type) {
 	case events.RunCostRecorded: // bills may arrive late
 		return nil
@@ -120,21 +126,21 @@ func (r *Run) allows(fact events.Event) error {
 	case events.RunStageFailed:
 		ok = e.Stage.Index() == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
 	case events.RunGuardrailsChecked:
-		ok = e.Head == r.head
+		ok = r.at(e.Head)
 	case events.RunReviewed:
-		ok = e.Head == r.head
+		ok = r.at(e.Head)
 	case events.RunInputNeeded:
 		ok = r.status != events.RunNeedsInput
 	case events.RunInputReceived:
 		ok = r.status == events.RunNeedsInput
 	case events.RunMergeApproved:
-		ok = r.status == events.RunAwaitingApproval && e.Head == r.head
+		ok = r.status == events.RunAwaitingApproval && r.at(e.Head)
 	case events.RunMergeApprovalVoided:
 		ok = r.approved != "" && e.Head == r.approved
 	case events.RunMergeAttempted:
-		ok = r.status == events.RunAwaitingApproval && e.Head == r.approved && e.Head == r.head
+		ok = r.status == events.RunAwaitingApproval && e.Head == r.approved && r.at(e.Head)
 	case events.RunMerged:
-		ok = r.status == events.RunMerging && e.Head == r.head
+		ok = r.status == events.RunMerging && r.at(e.Head)
 	}
 	switch {
 	case r.Over():
@@ -145,9 +151,12 @@ func (r *Run) allows(fact events.Event) error {
 	return nil
 }
 
+// at reports whether head is the newest commit of the run's branch.
+func (r *Run) at(head string) bool { return head != "" && head == r.head }
+
 // mayEnter lets a run go on to the next stage when this one has succeeded, or
 // back to an earlier one, or into the same one again.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	to := e.Stage.Index()
-	return to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= r.stage || to == r.stage+1 && r.settled)
+	return to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= r.stage || to == r.stage+1 && r.passed)
 }

@@ -95,7 +95,7 @@ func (a *ServiceAccount) NoteStaleToken(tail string, at time.Time) ([]events.Eve
 	if a.id.IsZero() || at.Sub(a.staleUse) < staleUseEvery {
 		return nil, nil
 	}
-	return one(events.ServiceAccountStaleTokenUsed{Account: a.id, Name: a.name, Tail: tail, UsedAt: at})
+	return one(events.ServiceAccountStaleTokenUsed{Account: a.id, Name: a.name, Tail: tail, UsedAt: at.UTC().Truncate(time.Microsecond)})
 }
 
 // Name returns the account's name, "" if there is no account.

@@ -13,20 +13,23 @@ import (
 	"fmt"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"svc/events"
 	"svc/fault"
 )
 
 // A Handler carries out commands. Its methods may be called concurrently.
 type Handler struct {
-	log   Log
-	now   func() time.Time
-	folds *folds
+	log    Log
+	now    func() time.Time
+	folds  *folds
+	denied *lru.Cache[denial, time.Time]
 }
 
 // New returns a handler that appends to log, at the times that now tells.
 func New(log Log, now func() time.Time) *Handler {
-	return &Handler{log: log, now: now, folds: newFolds()}
+	return &Handler{log: log, now: now, folds: newFolds(), denied: newDenials()}
 }
 
 // A Log holds the streams of all workspaces.
@@ -79,16 +82,23 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 			if !w.fresh {
 				continue
 			}
+			// It may have been refused because it has just happened.
+			if _, before, lookup := h.repeated(ctx, o, request); before != nil || lookup != nil {
+				return orNone(before), lookup
+			}
+			h.deny(ctx, o, request, err)
 			return Result{Position: w.position}, err
 		}
 		done, err := w.commit(command)
+		taken, _ := errors.AsType[*events.Taken](err)
 		switch {
 		case err == nil:
 			return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
 		case errors.Is(err, events.ErrConflict):
 			continue
-		case errors.Is(err, events.ErrTaken) && w.taken != nil:
-			return Result{}, w.taken
+		case taken != nil && w.taken[taken.Key] != nil:
+			h.deny(ctx, o, request, w.taken[taken.Key])
+			return Result{}, w.taken[taken.Key]
 		case errors.Is(err, events.ErrKeyReused):
 			return Result{}, ErrKeyReused
 		case errors.Is(err, events.ErrOutcomeUnknown):

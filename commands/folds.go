@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"reflect"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -17,7 +18,12 @@ type folds struct {
 	cache *lru.Cache[foldKey, *fold]
 }
 
-type foldKey struct{ workspace, stream events.ID }
+// A foldKey says what the stream is taken for: whoever asks names a stream as
+// they like, and an account's id may turn out to be that of a run.
+type foldKey struct {
+	workspace, stream events.ID
+	aggregate         reflect.Type
+}
 
 func newFolds() *folds {
 	cache, err := lru.New[foldKey, *fold](remembered)
@@ -28,10 +34,9 @@ func newFolds() *folds {
 }
 
 // of returns the fold of a stream, an empty one if it is not remembered.
-func (c *folds) of(workspace, stream events.ID) *fold {
-	f := &fold{stream: stream, free: make(chan struct{}, 1)}
+func (c *folds) of(key foldKey) *fold {
+	f := &fold{stream: key.stream, free: make(chan struct{}, 1)}
 	f.free <- struct{}{}
-	key := foldKey{workspace, stream}
 	if known, ok, _ := c.cache.PeekOrAdd(key, f); ok {
 		c.cache.Get(key) // it was used
 		return known

@@ -15,7 +15,8 @@ import (
 )
 
 // A ServiceToken is the whole secret of a service account: "tok_svc_", 32
-// random characters, and a checksum of 6, all base62. It prints as its tail.
+// random characters, and a checksum of 6, all base62. No printing shows it, as long as
+// it is kept in exported fields: fmt cannot call the methods of others.
 type ServiceToken string
 
 const (
@@ -70,8 +71,13 @@ func (t ServiceToken) Tail() string { return string(t[len(t)-tailOfTokens:]) }
 // Reveal returns the token itself: for the one answer that shows it.
 func (t ServiceToken) Reveal() string { return string(t) }
 
+const tokenShown = "[service token]"
+
 // Format keeps the token out of whatever is printed.
-func (t ServiceToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[service token]") }
+func (t ServiceToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, tokenShown) }
+
+// MarshalText keeps it out of JSON and of structured logs.
+func (t ServiceToken) MarshalText() ([]byte, error) { return []byte(tokenShown), nil }
 
 func (t ServiceToken) known() aggregates.Token {
 	return aggregates.Token{Fingerprint: t.Fingerprint(), Tail: t.Tail()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	"svc/aggregates"
@@ -26,8 +27,8 @@ type work struct {
 	loaded   []loaded
 	claims   []events.Claim
 	releases []events.Claim
-	taken    *fault.Fault // what to answer if a claim is refused
-	answer   any          // kept for a repetition of the command; never a secret
+	taken    map[string]*fault.Fault // what to answer if the claim of a key is refused
+	answer   any                     // kept for a repetition of the command; never a secret
 }
 
 // loaded is a fold that the work holds, and the events that follow for it.
@@ -39,7 +40,7 @@ type loaded struct {
 
 // load folds a stream. The aggregate is the work's own until it is released.
 func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error) {
-	f := w.handler.folds.of(w.order.Workspace, stream)
+	f := w.handler.folds.of(foldKey{w.order.Workspace, stream, reflect.TypeFor[T]()})
 	if err := f.lock(w.ctx); err != nil {
 		return nil, fmt.Errorf("wait for %s: %w", stream, err)
 	}
@@ -83,7 +84,10 @@ func (w *work) then(stream events.ID, list []events.Event, err error) error {
 // claim takes a key for a stream when the work is committed. If somebody else
 // holds it the command is answered taken.
 func (w *work) claim(c events.Claim, taken *fault.Fault) {
-	w.claims, w.taken = append(w.claims, c), taken
+	if w.taken == nil {
+		w.taken = map[string]*fault.Fault{}
+	}
+	w.claims, w.taken[c.Key] = append(w.claims, c), taken
 }
 
 func (w *work) decided() bool {

@@ -63,3 +63,11 @@ var (
 	ErrKeyReused      = errors.New("the idempotency key belongs to another request")
 	ErrOutcomeUnknown = errors.New("the outcome is unknown")
 )
+
+// A Taken is the [ErrTaken] of one key.
+type Taken struct{ Key string }
+
+func (*Taken) Error() string { return ErrTaken.Error() } // the key may be somebody's address
+
+// Is makes every Taken an ErrTaken.
+func (*Taken) Is(target error) bool { return target == ErrTaken }

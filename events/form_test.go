@@ -85,7 +85,7 @@ func fill(v reflect.Value, minimal bool) {
 			fill(v.Index(i), minimal)
 		}
 	case reflect.String:
-		v.SetString("to be replaced")
+		v.SetString(madeUp)
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:

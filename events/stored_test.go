@@ -16,7 +16,10 @@ import (
 // A stored form never changes, so what testdata has is never written again.
 var update = flag.Bool("update", false, "write the stored forms that testdata lacks, with made-up values to be replaced by real ones")
 
-const minimal = ".minimal"
+const (
+	minimal = ".minimal"       // ends the name of a form without its optional fields
+	madeUp  = "to be replaced" // what -update writes in the place of text
+)
 
 // TestStoredForms reads every form that was ever stored and writes it again.
 func TestStoredForms(t *testing.T) {
@@ -28,6 +31,7 @@ func TestStoredForms(t *testing.T) {
 			}
 			stored, err := os.ReadFile(file)
 			require.NoError(t, err, "go test ./events -update writes a form to begin with")
+			require.NotContains(t, string(stored), madeUp, "put a real value in its place")
 			e, err := events.Decode(kind, events.Schema, stored)
 			require.NoError(t, err)
 			require.Equal(t, kind, e.Kind())

@@ -85,7 +85,6 @@ func TestErrorNamesCodeAndMessage(t *testing.T) {
 	require.EqualError(t, fault.New(fault.Conflict, "taken", "%s is taken.", "ci-bot"), "taken: ci-bot is taken.")
 }
 
-// The specification gives these words.
 func TestFaultsOfEveryRoute(t *testing.T) {
 	for _, c := range []struct {
 		fault  *fault.Fault

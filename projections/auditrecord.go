@@ -112,6 +112,8 @@ func changesOf(r events.Record) []Change {
 		return []Change{{"tokenTail", e.FromTail, e.Tail}}
 	case events.ServiceAccountRevoked:
 		return []Change{{"status", "active", "revoked"}}
+	case events.ServiceAccountStaleTokenUsed:
+		return []Change{} // whose token it was, and when, is said already
 	}
 	return stated(r.Data)
 }

@@ -64,7 +64,9 @@ func (run *Run) follow(r events.Record) {
 	case events.RunMergeAttempted:
 		run.Status = events.RunMerging
 	case events.RunMergeApprovalVoided:
-		run.Status = events.RunAwaitingApproval
+		if run.Status == events.RunMerging {
+			run.Status = events.RunAwaitingApproval
+		}
 	case events.RunMerged:
 		run.finish(events.RunIsMerged, "succeeded", r.At)
 	case events.RunRejected:

@@ -96,14 +96,10 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 		where workspace_id = $1 and active = $2
 		  and ($3::uuid is null or repo_id = $3)
 		  and ($4 = '' or strpos(lower(issue_title), lower($4)) > 0 or issue_number::text = $4)`
-	var repo *events.ID
-	if !q.Repo.IsZero() {
-		repo = &q.Repo
-	}
 	b := &pgx.Batch{}
-	b.Queue(`select count(*)`+where, q.Workspace, q.Active, repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	b.Queue(`select count(*)`+where, q.Workspace, q.Active, q.Repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
 	b.Queue(`select `+runColumns+where+` order by `+order+` limit $5 offset $6`,
-		q.Workspace, q.Active, repo, q.Q, q.Limit, q.Offset,
+		q.Workspace, q.Active, q.Repo, q.Q, q.Limit, q.Offset,
 	).Query(func(rows pgx.Rows) error {
 		list, err = pgx.CollectRows(rows, scanRun)
 		return err
@@ -116,12 +112,12 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 
 // A RunQuery asks for a page of a workspace's runs: those that still move, the
 // oldest first within each stage, or those that have stopped, the newest
-// first. Repo and Q narrow it unless empty; Q is part of the issue's title, or
+// first. Repo and Q narrow it unless nil or empty; Q is part of the issue's title, or
 // its number.
 type RunQuery struct {
 	Workspace     events.ID
 	Active        bool
-	Repo          events.ID
+	Repo          *events.ID
 	Q             string
 	Limit, Offset int
 }

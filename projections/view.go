@@ -173,10 +173,10 @@ func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next 
 func (f *fold[K, R]) id(row *R) (id rowID[K]) {
 	v := reflect.ValueOf(row).Elem()
 	for i, c := range f.columns() {
-		switch c {
-		case f.key:
+		if c == f.key { // of workspaces it is the workspace_id
 			id.key = v.Field(i).Interface().(K)
-		case "workspace_id":
+		}
+		if c == "workspace_id" {
 			id.workspace = v.Field(i).Interface().(events.ID)
 		}
 	}

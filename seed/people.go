@@ -12,6 +12,22 @@ import (
 // Password is that of every demonstration person.
 const Password = "demonstration"
 
+// An Identity is what a code host knows of a demonstration person.
+type Identity struct{ Name, Email string }
+
+// People returns the demonstration people, in the order in which they joined.
+func People() []Identity {
+	return []Identity{
+		{"Ada Lind", "ada@acme.example"},
+		{"Ben Okoro", "ben@acme.example"},
+		{"Mia Torres", "mia@acme.example"},
+		{"Max Weber", "max@acme.example"},
+		{"Vera Novak", "vera@acme.example"},
+		{"Leo Brandt", "leo@acme.example"},
+		{"Greta Holm", "greta@globex.example"},
+	}
+}
+
 // A character is a demonstration person. They own a personal workspace.
 type character struct {
 	name, email string
@@ -27,18 +43,10 @@ type cast map[string]character
 
 func (s *seed) people() (cast, error) {
 	team := cast{}
-	for _, c := range []character{
-		{name: "Ada Lind", email: "ada@acme.example"},
-		{name: "Ben Okoro", email: "ben@acme.example"},
-		{name: "Mia Torres", email: "mia@acme.example"},
-		{name: "Max Weber", email: "max@acme.example"},
-		{name: "Vera Novak", email: "vera@acme.example"},
-		{name: "Leo Brandt", email: "leo@acme.example"},
-		{name: "Greta Holm", email: "greta@globex.example"},
-	} {
-		first, _, _ := strings.Cut(c.name, " ")
+	for _, p := range People() {
+		first, _, _ := strings.Cut(p.Name, " ")
 		slug := strings.ToLower(first)
-		c.user = s.id()
+		c := character{name: p.Name, email: p.Email, user: s.id()}
 		order := commands.Order{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromAuth}, Workspace: s.id()}
 		_, err := s.commands.RegisterUser(s.ctx, commands.RegisterUser{
 			Order: order, User: c.user, Member: s.id(), Name: c.name, Emails: []string{c.email},

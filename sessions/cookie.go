@@ -4,10 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 )
 
 // CookieName returns the name of the session's cookie.
@@ -21,7 +21,7 @@ func (s *Store) CookieName() string {
 // Cookie returns the cookie that carries a session to the browser.
 func (s *Store) Cookie(session Session) *http.Cookie {
 	value := url.QueryEscape(session.token + "." + s.sign(session.token))
-	return s.cookie(value, int(session.ExpiresAt.Sub(s.Now())/time.Second))
+	return s.cookie(value, int(math.Ceil(session.ExpiresAt.Sub(s.Now()).Seconds())))
 }
 
 // NoCookie returns the cookie that takes the session from the browser.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,9 +16,16 @@ import (
 // Passwords are those of the demonstration people. Production people have none.
 type Passwords struct{ DB *pgxpool.Pool }
 
-// nobody's is compared when there is no such person, so that a refusal costs
-// the same whether or not there is.
-var nobodys, _ = bcrypt.GenerateFromPassword([]byte("nobody has this password"), bcrypt.DefaultCost)
+// nobodys is compared when there is no such person, so that a refusal costs
+// the same whether or not there is. It is made when it is first needed: most
+// processes that know of passwords never compare one.
+var nobodys = sync.OnceValue(func() []byte {
+	hash, err := bcrypt.GenerateFromPassword([]byte("nobody has this password"), bcrypt.DefaultCost)
+	if err != nil {
+		panic(err) // only for a password over 72 bytes
+	}
+	return hash
+})
 
 // Set gives a person a password.
 func (p Passwords) Set(ctx context.Context, user events.ID, password string) error {
@@ -46,7 +54,7 @@ func (p Passwords) Check(ctx context.Context, email, password string) (user, wor
 		where k.key = 'email/' || lower($1)`, email).Scan(&user, &workspace, &hash)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		_ = bcrypt.CompareHashAndPassword(nobodys, []byte(password))
+		_ = bcrypt.CompareHashAndPassword(nobodys(), []byte(password))
 		return user, workspace, false, nil
 	case err != nil:
 		return user, workspace, false, fmt.Errorf("look up password: %w", err)

@@ -68,7 +68,10 @@ func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent
 	if err != nil {
 		return Session{}, fmt.Errorf("start session of %s: %w", user, err)
 	}
-	session, _, err := s.find(ctx, token)
+	session, ok, err := s.find(ctx, token)
+	if err == nil && !ok {
+		err = fmt.Errorf("start session of %s: no such person", user)
+	}
 	return session, err
 }
 

@@ -54,7 +54,7 @@ The service runs. Ctrl-C stops it.
   API docs   %[1]s/api/docs
   Engine     %s
   Database   %s
-  All of it  %s
+  As JSON    %s, with passwords and tokens
 `, a.RestURL, a.EngineURL, db, f.file("dev.json"))
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
@@ -74,8 +74,8 @@ func signIn(b *strings.Builder, a addresses, f *folder) {
 Sign in as %s, %s of %s, and read the members:
 
   curl -sS -c %s -H 'Content-Type: application/json' -d %s %s/api/auth/sign-in/email
-  curl -sS -b %[4]s %[6]s/api/v1/members
-`, p.Name, p.Role, p.WorkspaceSlug, cookies, quote(string(body)), a.RestURL)
+  curl -sS -b %[4]s -H %[7]s %[6]s/api/v1/members
+`, p.Name, p.Role, p.WorkspaceSlug, cookies, quote(string(body)), a.RestURL, quote("X-Svc-Tenant: "+p.WorkspaceSlug))
 }
 
 func useToken(b *strings.Builder, a addresses, f *folder) {

@@ -15,7 +15,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -39,19 +38,18 @@ type settings struct {
 
 func main() {
 	out := newOutput(os.Stdout)
-	log := out.logger("svc")
 	ctx, hurry := stopSignals()
-	err := start(ctx, hurry, out, log)
+	err := start(ctx, hurry, out)
 	switch {
 	case ctx.Err() != nil:
-		log.Info("stopped")
+		fmt.Fprintln(out.named("svc"), "stopped")
 	case err != nil:
-		fmt.Fprintln(out.named("svc"), err) // not as a log line: some take several
+		fmt.Fprintln(out.named("svc"), err)
 		os.Exit(1)
 	}
 }
 
-func start(ctx context.Context, hurry <-chan struct{}, out *output, log *slog.Logger) error {
+func start(ctx context.Context, hurry <-chan struct{}, out *output) error {
 	cfg, err := config.Parse[settings](os.Environ())
 	if err != nil {
 		return err
@@ -60,7 +58,7 @@ func start(ctx context.Context, hurry <-chan struct{}, out *output, log *slog.Lo
 	if err != nil {
 		return err
 	}
-	s := stack{settings: cfg, programs: filepath.Dir(self), hurry: hurry, out: out, log: log}
+	s := stack{settings: cfg, programs: filepath.Dir(self), hurry: hurry, out: out, log: out.logger("svc")}
 	return s.run(ctx)
 }
 

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -35,17 +37,32 @@ func (o *output) named(name string) *lines {
 	return &lines{to: o, prefix: prefix}
 }
 
-// logger logs as name, for people: without the time, and the level if it is
-// the ordinary one.
+// logger logs as name, for people: the message and what belongs to it, after
+// the level if that is not the ordinary one.
 func (o *output) logger(name string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(o.named(name), &slog.HandlerOptions{
-		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey && a.Value.Any() == slog.LevelInfo) {
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
+	return slog.New(notes{slog.NewTextHandler(o.named(name), nil), o, name})
+}
+
+// notes are the lines of a logger. Only Handle differs from a text handler's.
+type notes struct {
+	slog.Handler
+	out  *output
+	name string
+}
+
+// Handle writes one line.
+func (n notes) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	if r.Level != slog.LevelInfo {
+		b.WriteString(r.Level.String() + ": ")
+	}
+	b.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%q", a.Key, a.Value)
+		return true
+	})
+	fmt.Fprintln(n.out.named(n.name), b.String())
+	return nil
 }
 
 // print writes text as it is.

@@ -12,10 +12,10 @@ func (s *stack) startPostgres(ctx context.Context) error {
 	if !s.DatabaseURL.IsZero() {
 		return nil
 	}
-	s.log.Info("starting PostgreSQL")
+	s.say("starting PostgreSQL")
 	server, err := postgres.Start(ctx, postgres.Config{Dir: s.folder.file("postgres"), Durable: true, Log: s.log})
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\nSVC_DATABASE_URL can name a database to use instead", err)
 	}
 	s.server = server
 	s.onStop(s.stopPostgres)
@@ -29,7 +29,7 @@ func (s *stack) startPostgres(ctx context.Context) error {
 // stopPostgres waits for the private PostgreSQL's end. In a hurry it does
 // not: PostgreSQL then ends with svc.
 func (s *stack) stopPostgres() {
-	s.log.Info("stopping PostgreSQL")
+	s.say("stopping PostgreSQL")
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.server.Stop() }() // has limits of its own
 	select {

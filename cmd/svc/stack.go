@@ -87,6 +87,9 @@ func (s *stack) up(ctx context.Context) (err error) {
 	return context.Cause(ctx)
 }
 
+// say tells people what svc is about.
+func (s *stack) say(text string) { fmt.Fprintln(s.out.named("svc"), text) }
+
 // look returns an error unless the programs are there.
 func (s *stack) look() error {
 	for _, name := range []string{"svc-db", "svc-engine", "svc-rest"} {
@@ -125,13 +128,13 @@ func (s *stack) restURL() string   { return serve.URL(string(s.RestAddr)) }
 
 // start runs a program until the stack stops, and returns once it is ready.
 func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, environ ...string) error {
-	s.log.Info("starting", "program", name)
+	s.say("starting " + name)
 	c, err := launch(s.command(name, nil, environ), name, s.out.named(name), s.ended)
 	if err != nil {
 		return err
 	}
 	s.onStop(func() {
-		s.log.Info("stopping", "program", name)
+		s.say("stopping " + name)
 		c.stop(stopLimit, s.hurry)
 	})
 	return c.ready(ctx, startLimit, ready)

@@ -74,7 +74,7 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 
 	code, text := r.stop()
 	require.Zero(t, code, text)
-	require.Regexp(t, `(?s)stopping svc-rest.*stopping svc-engine.*stopping PostgreSQL.*msg=stopped`, text)
+	require.Regexp(t, `(?s)stopping svc-rest.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
 	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
 		require.NotContains(t, text, secret)
 	}
@@ -207,7 +207,7 @@ func TestASecondCtrlCForces(t *testing.T) {
 	r.until("stopping svc-rest")
 	require.True(t, alive(r.pids["svc-rest"]))
 	_, text := r.stop()
-	require.Contains(t, text, "msg=stopped")
+	require.Contains(t, text, "│ stopped")
 	s.requireGone(t, r)
 }
 

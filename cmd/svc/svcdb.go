@@ -7,9 +7,13 @@ import (
 	"strings"
 )
 
-func (s *stack) migrate(ctx context.Context, to string) error { return s.svcDB(ctx, to) }
+func (s *stack) migrate(ctx context.Context, to string) error {
+	s.say("bringing the database up to date")
+	return s.svcDB(ctx, to)
+}
 
 func (s *stack) seed(ctx context.Context, to string) error {
+	s.say("looking after the demonstration data, which takes some seconds the first time")
 	return s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
 }
 

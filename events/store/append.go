@@ -1,12 +1,10 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,10 +54,10 @@ var errRepeated = errors.New("command repeated")
 type transaction struct {
 	batch    []*pending
 	records  []events.Record
-	inserted int // events that went in
-	moved    int // streams that stand elsewhere
-	taken    int // keys that somebody else holds
-	repeated int // commands that had been carried out
+	inserted int           // events that went in
+	moved    int           // streams that stand elsewhere
+	taken    *events.Taken // a key that somebody else holds
+	repeated int           // commands that had been carried out
 }
 
 // transact stores the whole batch in one transaction of two round trips: one
@@ -105,6 +103,9 @@ func (s *Store) transact(ctx context.Context, batch []*pending) error {
 // queue prepares the records and queues everything that happens before the
 // views change.
 func (t *transaction) queue() (*pgx.Batch, error) {
+	if !t.inOrder() {
+		return nil, fmt.Errorf("append: %w", events.ErrConflict)
+	}
 	b := &pgx.Batch{}
 	b.Queue("begin")
 	b.Queue("set local plan_cache_mode = force_generic_plan") // planning anew takes as long as appending
@@ -117,6 +118,32 @@ func (t *transaction) queue() (*pgx.Batch, error) {
 	return b, nil
 }
 
+// inOrder reports whether each commit expects the streams where the ones before
+// it leave them. The checks in the database see only what the whole batch comes
+// to: by them alone a later version could get an earlier number.
+func (t *transaction) inOrder() bool {
+	stands := map[[2]events.ID]int{}
+	expect := func(workspace, stream events.ID, version, after int) bool {
+		key := [2]events.ID{workspace, stream}
+		at, known := stands[key]
+		stands[key] = after
+		return !known || at == version
+	}
+	for _, p := range t.batch {
+		for _, r := range p.commit.Reads {
+			if !expect(p.commit.Workspace, r.Stream, r.Version, r.Version) {
+				return false
+			}
+		}
+		for _, w := range p.commit.Writes {
+			if !expect(p.commit.Workspace, w.Stream, w.Version, w.Version+len(w.Events)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func (t *transaction) queueAppend(b *pgx.Batch) error {
 	var (
 		workspaces, ids, streams []events.ID
@@ -127,6 +154,9 @@ func (t *transaction) queueAppend(b *pgx.Batch) error {
 	)
 	for _, p := range t.batch {
 		c := p.commit
+		if p.size() == 0 {
+			return errors.New("append: a commit has no event")
+		}
 		meta, err := json.Marshal(c.Envelope)
 		if err != nil {
 			return fmt.Errorf("encode envelope: %w", err)
@@ -195,58 +225,6 @@ func (t *transaction) queueStand(b *pgx.Batch) {
 	b.Queue(standSQL, workspaces, streams, versions, reads).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved) })
 }
 
-// queueKeys gives keys back and takes others.
-func (t *transaction) queueKeys(b *pgx.Batch) {
-	type claim struct {
-		workspace events.ID
-		events.Claim
-	}
-	var claims []claim
-	for _, p := range t.batch {
-		for _, c := range p.commit.Releases {
-			if c.Global {
-				b.Queue(`delete from global_keys where key = $1 and owner = $2`, c.Key, c.Owner)
-			} else {
-				b.Queue(`delete from unique_keys where workspace_id = $1 and key = $2 and owner = $3`, p.commit.Workspace, c.Key, c.Owner)
-			}
-		}
-		for _, c := range p.commit.Claims {
-			claims = append(claims, claim{p.commit.Workspace, c})
-		}
-	}
-	// Global keys are taken in one order by everybody, against deadlocks.
-	slices.SortFunc(claims, func(a, b claim) int { return cmp.Compare(a.Key, b.Key) })
-	for _, c := range claims {
-		sql := `insert into unique_keys (workspace_id, key, owner) values ($1, $2, $3) on conflict do nothing`
-		if c.Global {
-			sql = `insert into global_keys (workspace_id, key, owner) values ($1, $2, $3) on conflict do nothing`
-		}
-		b.Queue(sql, c.workspace, c.Key, c.Owner).Exec(func(tag pgconn.CommandTag) error {
-			t.taken += 1 - int(tag.RowsAffected())
-			return nil
-		})
-	}
-}
-
-// queueCommands marks the commands of the batch as carried out.
-func (t *transaction) queueCommands(b *pgx.Batch) {
-	for _, p := range t.batch {
-		c := p.commit
-		if c.Command.Key == "" {
-			continue
-		}
-		b.Queue(`
-			insert into commands (workspace_id, actor, key, request_hash, answer, seq, at)
-			select $1, $2, $3, $4, $5, head, last_at from logs where workspace_id = $1
-			on conflict do nothing`,
-			c.Workspace, c.Envelope.Actor.ID, c.Command.Key, c.Command.Hash, c.Command.Answer,
-		).Exec(func(tag pgconn.CommandTag) error {
-			t.repeated += 1 - int(tag.RowsAffected())
-			return nil
-		})
-	}
-}
-
 // check says whether everything that the first round trip asked for came true.
 func (t *transaction) check() error {
 	switch {
@@ -254,8 +232,8 @@ func (t *transaction) check() error {
 		return errRepeated
 	case t.inserted != len(t.records) || t.moved > 0:
 		return events.ErrConflict
-	case t.taken > 0:
-		return events.ErrTaken
+	case t.taken != nil:
+		return t.taken
 	}
 	return nil
 }
@@ -272,10 +250,7 @@ func (t *transaction) fail(ctx context.Context, conn *pgx.Conn, err error) error
 func (t *transaction) settle() {
 	rest := t.records
 	for _, p := range t.batch {
-		n := 0
-		for _, w := range p.commit.Writes {
-			n += len(w.Events)
-		}
+		n := p.size()
 		p.result.Records, rest = rest[:n:n], rest[n:]
 		p.result.Head = p.result.Records[n-1].Seq
 	}

@@ -26,10 +26,18 @@ type pending struct {
 	done   chan struct{}
 }
 
+// size is how many events it has.
+func (p *pending) size() (n int) {
+	for _, w := range p.commit.Writes {
+		n += len(w.Events)
+	}
+	return n
+}
+
 // Append adds a commit to its log, together with whatever other commits wait
 // at that moment. It reports
 //   - [events.ErrConflict] if a stream has moved on: decide again,
-//   - [events.ErrTaken] if somebody else holds a key that it claims,
+//   - [events.ErrTaken], as a [events.Taken], if somebody else holds a key that it claims,
 //   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
 //     the commit may or may not be in the log.
 func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
@@ -80,10 +88,11 @@ func (s *Store) drive(ctx context.Context, lane chan *pending) {
 // its commits cannot be: then each half is tried by itself, until the one that
 // is at fault stands alone and gets its error.
 func (s *Store) commit(batch []*pending) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	err := s.transact(ctx, batch)
+	late := ctx.Err() != nil // no commit is at fault, and the halves would wait as long again
 	cancel()
-	if err != nil && len(batch) > 1 && rolledBack(err) {
+	if err != nil && len(batch) > 1 && rolledBack(err) && !late {
 		half := len(batch) / 2
 		s.commit(batch[:half])
 		s.commit(batch[half:])
@@ -104,7 +113,7 @@ func rolledBack(err error) bool { return !errors.Is(err, events.ErrOutcomeUnknow
 
 // repeat answers a command as it was answered the first time.
 func (s *Store) repeat(c *events.Commit) (events.Committed, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	answer, hash, ok, err := s.Answer(ctx, c.Workspace, c.Envelope.Actor.ID, c.Command.Key)
 	switch {

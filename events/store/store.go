@@ -27,20 +27,21 @@ type View interface {
 
 // A Store is the log of all workspaces. Its methods may be called concurrently.
 type Store struct {
-	db    *pgxpool.Pool
-	views []View
-	moved func(workspace events.ID, head int64)
-	lanes [lanes]chan *pending
-	stop  context.CancelFunc
-	done  sync.WaitGroup
-	ended chan struct{}
+	db       *pgxpool.Pool
+	views    []View
+	moved    func(workspace events.ID, head int64)
+	lanes    [lanes]chan *pending
+	patience time.Duration
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+	ended    chan struct{}
 }
 
 // New returns a store whose appends keep views and then call moved, which must
 // not block. Close it to end its goroutines.
 func New(db *pgxpool.Pool, views []View, moved func(workspace events.ID, head int64)) *Store {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{db: db, views: views, moved: moved, stop: stop, ended: make(chan struct{})}
+	s := &Store{db: db, views: views, moved: moved, patience: patience, stop: stop, ended: make(chan struct{})}
 	for i := range s.lanes {
 		s.lanes[i] = make(chan *pending, queued)
 		s.done.Go(func() { s.drive(ctx, s.lanes[i]) })

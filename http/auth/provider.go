@@ -118,7 +118,7 @@ func (p *Provider) verifiedEmails(ctx context.Context, token *oauth2.Token) (lis
 		Primary  bool   `json:"primary"`
 		Verified bool   `json:"verified"`
 	}
-	if err := p.get(ctx, token, "/user/emails", &emails); err != nil {
+	if err := p.get(ctx, token, "/user/emails?per_page=100", &emails); err != nil {
 		return nil, err
 	}
 	for _, e := range emails {

@@ -22,6 +22,10 @@ var ErrLimited = fault.New(fault.RateLimited, "rate_limited", "Too many requests
 // quiet longest.
 const callers = 100_000
 
+// tries is how often at most a request is counted anew because another one of its
+// caller's was counted at the same moment.
+const tries = 10_000
+
 // A Limit is a number of requests a minute, for each caller by itself. It is
 // kept in the process: each replica has its own. A nil Limit lets all pass.
 type Limit struct {
@@ -42,6 +46,7 @@ func PerMinute(n int) (*Limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
+	limiter.SetMaxCASAttemptsLimit(tries)
 	return &Limit{limiter}, nil
 }
 

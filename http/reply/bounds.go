@@ -21,6 +21,8 @@ const maxDuration = 30 * time.Second
 // ErrTooLarge says that the body is larger than MaxBody.
 var ErrTooLarge = fault.New(fault.TooLarge, "body_too_large", "The body of a request may have 1 MiB at most.")
 
+const idempotencyKey = "Idempotency-Key"
+
 // CheckForm refuses a request that cannot be read: a body that is too large
 // by its own word, and text that is not UTF-8 or holds a NUL.
 func CheckForm(r *http.Request) error {
@@ -29,6 +31,9 @@ func CheckForm(r *http.Request) error {
 	}
 	if !readable(r.URL.Path) {
 		return fault.Field("path", "must be UTF-8 text without NUL")
+	}
+	if key := r.Header.Get(idempotencyKey); !readable(key) || Redact(key) != key { // it is kept
+		return fault.Field(idempotencyKey, "must be UTF-8 text and no token")
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -50,7 +55,8 @@ func CheckForm(r *http.Request) error {
 func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // Bounded bounds the duration and the body of every request, and sets the
-// headers that keep browsers from doing anything unasked with an answer.
+// headers that keep browsers from doing anything unasked with an answer, such
+// as to keep it: a handler whose answers may be kept says so.
 func Bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := time.Now().Add(maxDuration)
@@ -64,6 +70,7 @@ func Bounded(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		next.ServeHTTP(w, r)

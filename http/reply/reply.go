@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 
 	"svc/fault"
 )
@@ -40,6 +41,9 @@ func JSON(w http.ResponseWriter, status int, v any) {
 func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	f := Fault(r.Context(), log, err)
 	maps.Copy(w.Header(), Headers(f))
+	if allow := w.Header().Get("Allow"); allow != "" { // the router always adds OPTIONS, which we have not
+		w.Header().Set("Allow", strings.TrimSuffix(strings.Replace(allow, "OPTIONS, ", "", 1), ", OPTIONS"))
+	}
 	JSON(w, f.Kind.Status(), BodyOf(f))
 }
 

@@ -11,14 +11,16 @@ import (
 	"github.com/julienschmidt/httprouter"
 )
 
-var errBody = errors.New("body is not UTF-8 JSON without NUL")
+var errBody = errors.New("must be JSON that fits the description")
 
-// unmarshal reads JSON that PostgreSQL can store: UTF-8 without NUL.
+// unmarshal reads JSON that PostgreSQL can store: UTF-8 without NUL. Its error
+// is shown to the caller, and so it is always the same: the decoder's own
+// would quote what was sent.
 func unmarshal(data []byte, v any) error {
-	if !utf8.Valid(data) || bytes.Contains(data, []byte(`\u0000`)) {
+	if !utf8.Valid(data) || bytes.Contains(data, []byte(`\u0000`)) || json.Unmarshal(data, v) != nil {
 		return errBody
 	}
-	return json.Unmarshal(data, v)
+	return nil
 }
 
 // describe says what the OpenAPI document says beside its routes.

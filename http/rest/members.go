@@ -19,7 +19,7 @@ type member struct {
 	DisplayRole          string     `json:"displayRole" enum:"Owner,Maintainer,Viewer"`
 	CanApproveLoops      bool       `json:"canApproveLoops"`
 	ApproveLoopsExplicit bool       `json:"approveLoopsExplicit" doc:"Whether it was ticked or unticked by somebody; if not, the role decides."`
-	LastActiveAt         *timestamp `json:"lastActiveAt"`
+	LastActiveAt         *timestamp `json:"lastActiveAt" nullable:"true"`
 	JoinedAt             timestamp  `json:"joinedAt"`
 	IsYou                bool       `json:"isYou"`
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -42,6 +43,7 @@ func init() { // huma keeps these for the whole process
 	huma.NewErrorWithContext = func(_ huma.Context, status int, text string, errs ...error) huma.StatusError {
 		return refuse(faultOf(status, text, errs))
 	}
+	huma.ValidateStrictCasing = true // Name is not name
 	validation.MsgExpectedRequiredProperty = missing + "%s"
 	validation.MsgUnexpectedProperty = "is not known here"
 	validation.MsgExpectedOneOf = `must be one of "%s"`
@@ -64,9 +66,12 @@ func init() { // huma keeps these for the whole process
 // faultOf sorts what huma found wrong with a request. None of the values that
 // were sent, and no error of ours, goes into the answer.
 func faultOf(status int, text string, errs []error) *fault.Fault {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](errors.Join(errs...))
 	switch {
-	case status == http.StatusRequestEntityTooLarge:
+	case status == http.StatusRequestEntityTooLarge || tooLarge:
 		return reply.ErrTooLarge
+	case text == "cannot read request body": // it ends early, or its chunks are none: to huma a 500
+		return fault.Field("body", "could not be read")
 	case status == http.StatusUnsupportedMediaType:
 		return errUnsupportedMedia
 	case status == http.StatusNotAcceptable, status >= http.StatusInternalServerError:
@@ -109,7 +114,8 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 	if place == "body" && d.Location == "body" && strings.HasPrefix(d.Message, "invalid") {
 		return field, bodyProblem(d.Message)
 	}
-	if text, ok := unparsable[d.Message]; ok {
+	what, _, _ := strings.Cut(d.Message, " for format ") // which would be Go's
+	if text, ok := unparsable[what]; ok {
 		return field, text
 	}
 	return field, d.Message

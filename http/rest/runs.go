@@ -53,7 +53,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 		if err != nil {
 			return nil, invalid("repo", "must be an id")
 		}
-		q.Repo = id
+		q.Repo = &id
 	}
 	found, total, err := s.Runs.Page(ctx, q)
 	if err != nil {
@@ -83,8 +83,8 @@ type timeline struct {
 type stage struct {
 	Label      string     `json:"label"`
 	Status     string     `json:"status" enum:"pending,active,succeeded,failed,blocked,skipped"`
-	StartedAt  *timestamp `json:"startedAt"`
-	FinishedAt *timestamp `json:"finishedAt"`
+	StartedAt  *timestamp `json:"startedAt" nullable:"true"`
+	FinishedAt *timestamp `json:"finishedAt" nullable:"true"`
 	Attempt    int        `json:"attempt" doc:"How often the stage was entered."`
 }
 

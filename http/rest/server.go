@@ -27,7 +27,7 @@ const (
 	Version = "0.39.0"
 
 	prefix  = "/api/v1"
-	maxBody = reply.MaxBody
+	maxBody = reply.MaxBody + 1 // huma refuses a body of as many bytes
 )
 
 // A Server answers API requests. All fields are needed but Limit.

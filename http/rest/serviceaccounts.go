@@ -20,11 +20,11 @@ type serviceAccount struct {
 	Scopes      []events.Scope `json:"scopes" nullable:"false"`
 	TokenTail   string         `json:"tokenTail" doc:"The last four characters of the current token." example:"x9Qa"`
 	Status      string         `json:"status" enum:"active,revoked"`
-	LastUsedAt  *timestamp     `json:"lastUsedAt"`
+	LastUsedAt  *timestamp     `json:"lastUsedAt" nullable:"true"`
 	CreatedBy   string         `json:"createdBy"`
 	CreatedAt   timestamp      `json:"createdAt"`
-	RotatedAt   *timestamp     `json:"rotatedAt"`
-	RevokedAt   *timestamp     `json:"revokedAt"`
+	RotatedAt   *timestamp     `json:"rotatedAt" nullable:"true"`
+	RevokedAt   *timestamp     `json:"revokedAt" nullable:"true"`
 }
 
 func newServiceAccount(a projections.ServiceAccount) serviceAccount {

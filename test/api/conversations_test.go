@@ -85,6 +85,9 @@ func (c *conversation) turn(t *testing.T, title, request string) string {
 			fmt.Fprintf(&b, "< %s: %s\n", name, c.names.header(name, value))
 		}
 	}
+	if id := a.header.Get("X-Request-Id"); !idForm.MatchString(id) { // it is the caller's
+		fmt.Fprintf(&b, "< X-Request-Id: %s\n", id)
+	}
 	if a.body != "" {
 		b.WriteString(c.names.hide(a.body) + "\n")
 	}

@@ -16,14 +16,10 @@ import (
 //	ada@acme          her session, in the workspace of that slug
 //	ada@id:acme       the same, the workspace named by id
 //	reader            that service account's token; @ as for people
-//	token tok_svc_…   that token
+//	token tok_svc_…   that token; @ as for people
 func (s *site) credentials(t *testing.T, as string) http.Header {
 	t.Helper()
 	h := http.Header{}
-	if token, ok := strings.CutPrefix(as, "token "); ok {
-		h.Set("Authorization", "Bearer "+token)
-		return h
-	}
 	who, tenant, in := strings.Cut(as, "@")
 	if slug, ok := strings.CutPrefix(tenant, "id:"); ok {
 		tenant = s.id(t, "workspace "+slug)
@@ -31,7 +27,10 @@ func (s *site) credentials(t *testing.T, as string) http.Header {
 	if in {
 		h.Set("X-Svc-Tenant", tenant)
 	}
+	token, isToken := strings.CutPrefix(who, "token ")
 	switch {
+	case isToken:
+		h.Set("Authorization", "Bearer "+token)
 	case s.sessions[who] != "":
 		h.Set("Cookie", cookieName+"="+s.sessions[who])
 	case s.tokens[who] != "":

@@ -18,7 +18,13 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestAPI(t *testing.T) {
 	s := newSite(t)
 	parts := map[string]func(*testing.T, *site){
+		"access":        testAccess,
+		"bad input":     testBadInput,
 		"conversations": testConversations,
+		"credentials":   testCredentials,
+		"rate limit":    testRateLimit,
+		"revocation":    testRevocation,
+		"strangers":     testStrangers,
 	}
 	t.Run("when running", func(t *testing.T) {
 		for name, part := range parts {

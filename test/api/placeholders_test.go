@@ -104,7 +104,7 @@ func (p *placeholders) count(body, what string, form *regexp.Regexp) string {
 }
 
 var (
-	cookieForm = regexp.MustCompile(`=([^;]+); `)
+	cookieForm = regexp.MustCompile(`^` + regexp.QuoteMeta(cookieName) + `=([^;]+);`)
 	maxAgeForm = regexp.MustCompile(`Max-Age=604\d{3}`)
 )
 
@@ -115,7 +115,7 @@ func (p *placeholders) header(name, value string) string {
 		p.value["<position>"] = value
 		return "<position>"
 	case "Set-Cookie":
-		if m := cookieForm.FindStringSubmatch(value); m != nil && strings.HasPrefix(value, cookieName) {
+		if m := cookieForm.FindStringSubmatch(value); m != nil {
 			p.value["<cookie>"] = m[1]
 			value = strings.Replace(value, m[1], "<cookie>", 1)
 		}

@@ -31,9 +31,9 @@ const (
 // A site is what all parts of the test share.
 type site struct {
 	folder   string
-	admin    *pgxpool.Pool // creates databases
-	seeded   *url.URL      // the database that is cloned; nothing may be connected to it
-	engine   string        // address
+	admin    *pgxpool.Pool     // creates databases
+	seeded   *url.URL          // the database that is cloned; nothing may be connected to it
+	engine   string            // address
 	people   map[string]string // addresses, by first name
 	sessions map[string]string // values of cookies, by first name
 	tokens   map[string]string // by the names of the service accounts
@@ -64,13 +64,20 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// build makes the programs, with the race detector if these tests have it.
+// build makes the programs, the services with the race detector if these tests
+// have it.
 func (s *site) build(t *testing.T) {
-	args := []string{"build", "-buildvcs=false", "-o", s.folder}
+	s.goBuild(t, "svc/cmd/svc-db") // does one thing after the other
+	services := []string{"svc/cmd/svc-engine", "svc/cmd/svc-rest"}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		args = append(args, "-race")
+		services = append([]string{"-race"}, services...)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", append(args, "svc/cmd/svc-db", "svc/cmd/svc-engine", "svc/cmd/svc-rest")...).CombinedOutput()
+	s.goBuild(t, services...)
+}
+
+func (s *site) goBuild(t *testing.T, args ...string) {
+	args = append([]string{"build", "-buildvcs=false", "-o", s.folder}, args...)
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
@@ -126,9 +133,17 @@ func (s *site) startEngine(t *testing.T) *process {
 // that clones have both.
 func (s *site) signIn(t *testing.T) {
 	v := s.serve(t, s.seeded.String())
-	for first := range s.people {
-		s.sessions[first] = v.signIn(t, first)
-	}
+	t.Run("everybody", func(t *testing.T) {
+		for first := range s.people {
+			t.Run(first, func(t *testing.T) {
+				t.Parallel() // passwords are slow to compare
+				cookie := v.signIn(t, first)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.sessions[first] = cookie
+			})
+		}
+	})
 	db, err := pgx.Connect(t.Context(), s.seeded.String())
 	require.NoError(t, err)
 	defer db.Close(context.WithoutCancel(t.Context()))

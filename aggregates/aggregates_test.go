@@ -1,0 +1,71 @@
+package aggregates
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// A spec reads: given these events, when this is asked, then these follow, or
+// err is why none may.
+type spec[T any] struct {
+	name  string
+	given []events.Event
+	when  func(*T) ([]events.Event, error)
+	then  []events.Event
+	err   error
+}
+
+// check holds aggregates to specs, and to the rule that deciding changes
+// nothing.
+func check[T any, A Aggregate[T]](t *testing.T, specs []spec[T]) {
+	t.Helper()
+	for _, s := range specs {
+		t.Run(s.name, func(t *testing.T) {
+			a := folded[T, A](s.given)
+			got, err := s.when(a)
+			require.Equal(t, s.err, err)
+			require.Equal(t, s.then, got)
+			require.Equal(t, folded[T, A](s.given), a, "to decide must change nothing")
+		})
+	}
+}
+
+// folded is the aggregate of a stream.
+func folded[T any, A Aggregate[T]](list []events.Event) *T {
+	a := new(T)
+	for _, e := range list {
+		A(a).Apply(e)
+	}
+	return a
+}
+
+// id is an id that ends in n.
+func id(n byte) events.ID { return events.ID{1, 0x9a, 15: n} }
+
+func after(given []events.Event, more ...events.Event) []events.Event {
+	return append(given[:len(given):len(given)], more...)
+}
+
+// noon is when things happen.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestRegister(t *testing.T) {
+	zoe := events.UserRegistered{User: id(1), Name: "Zoë Brandt", Emails: []string{"zoe@acme.example"}}
+	register := func(u *User) ([]events.Event, error) { return u.Register(zoe) }
+	check(t, []spec[User]{
+		{
+			name: "a person becomes known",
+			when: register,
+			then: []events.Event{zoe},
+		},
+		{
+			name:  "to register again changes nothing",
+			given: []events.Event{zoe},
+			when:  register,
+		},
+	})
+}

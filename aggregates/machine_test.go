@@ -1,0 +1,177 @@
+package aggregates
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"svc/events"
+)
+
+// A machine lets random people do random things to a workspace. It keeps the
+// events that followed, and by itself who is what.
+type machine struct {
+	stream []events.Event
+	state  *Workspace
+	people map[events.ID]person // by member
+	next   byte                 // the next member's number
+}
+
+type person struct {
+	user  events.ID
+	role  events.Role
+	ticks *bool
+}
+
+func newMachine() *machine {
+	m := &machine{state: new(Workspace), people: map[events.ID]person{}}
+	list, err := m.state.Create("Acme", "acme", events.MemberJoined{Member: m.member(), User: id(1), Email: "1@acme.example"})
+	if err != nil {
+		panic(err)
+	}
+	m.take(list)
+	return m
+}
+
+// TestWorkspaceMachine looks for a way to leave a workspace without an Owner,
+// or to do what one's role does not allow.
+func TestWorkspaceMachine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine()
+		t.Repeat(map[string]func(*rapid.T){
+			"join":   m.join,
+			"update": m.update,
+			"remove": m.remove,
+			"":       m.holds,
+		})
+	})
+}
+
+func (m *machine) member() events.ID {
+	m.next++
+	return id(100 + m.next%100)
+}
+
+// users are few, so that they meet.
+var users = rapid.Map(rapid.ByteRange(1, 6), id)
+
+func (m *machine) anyMember(t *rapid.T) events.ID {
+	known := slices.SortedFunc(maps.Keys(m.people), func(a, b events.ID) int { return int(a[15]) - int(b[15]) })
+	return rapid.SampledFrom(append(known, id(255))).Draw(t, "member")
+}
+
+func (m *machine) join(t *rapid.T) {
+	if len(m.people) > 20 {
+		t.Skip("enough people")
+	}
+	e := events.MemberJoined{
+		Member: m.member(), User: users.Draw(t, "user"), Email: "x@acme.example",
+		Role: rapid.SampledFrom([]events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy}).Draw(t, "role"),
+	}
+	was := m.roleOf(e.User)
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Join(e) })
+	require.Equal(t, was == "", len(list) == 1, "who is no member joins, who is one does not")
+}
+
+func (m *machine) update(t *rapid.T) {
+	by, target := users.Draw(t, "by"), m.anyMember(t)
+	role := rapid.Ptr(rapid.SampledFrom([]events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy}), true).Draw(t, "role")
+	tick := rapid.Ptr(rapid.Bool(), true).Draw(t, "tick")
+	actor, was := m.roleOf(by), m.people[target]
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Update(by, target, role, tick) })
+	if len(list) == 0 {
+		return
+	}
+	is := m.people[target]
+	require.True(t, actor.Administers(), "%q changed somebody", actor)
+	require.False(t, actor != events.Owner && (was.role == events.Owner || is.role == events.Owner), "%q changed an Owner", actor)
+	if role != nil {
+		require.Equal(t, *role, is.role)
+		require.False(t, is.role != was.role && is.role == events.Legacy, "the legacy role was given")
+	} else {
+		require.Equal(t, was.role, is.role)
+	}
+	if tick != nil {
+		require.Equal(t, *tick, *is.ticks)
+	} else {
+		require.Equal(t, was.ticks, is.ticks)
+	}
+}
+
+func (m *machine) remove(t *rapid.T) {
+	by, target := users.Draw(t, "by"), m.anyMember(t)
+	actor, was := m.roleOf(by), m.people[target]
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Remove(by, target) })
+	if len(list) == 0 || was.user == by {
+		return
+	}
+	require.True(t, actor.Administers(), "%q removed somebody", actor)
+	require.False(t, actor != events.Owner && was.role == events.Owner, "%q removed an Owner", actor)
+}
+
+// ask lets the workspace decide, and the events that follow happen.
+func (m *machine) ask(t *rapid.T, decide func(*Workspace) ([]events.Event, error)) []events.Event {
+	list, err := decide(m.state)
+	if err != nil {
+		require.Empty(t, list, "a refusal changes nothing")
+	}
+	require.Equal(t, folded[Workspace](m.stream), m.state, "to decide must change nothing")
+	m.take(list)
+	return list
+}
+
+// take lets events happen, to the workspace and to what the machine knows.
+func (m *machine) take(list []events.Event) {
+	for _, e := range list {
+		m.stream = append(m.stream, e)
+		m.state.Apply(e)
+		switch e := e.(type) {
+		case events.MemberJoined:
+			m.people[e.Member] = person{user: e.User, role: e.Role}
+		case events.MemberRoleChanged:
+			p := m.people[e.Member]
+			p.role = e.To
+			m.people[e.Member] = p
+		case events.MemberApproveLoopsSet:
+			p := m.people[e.Member]
+			p.ticks = &e.To
+			m.people[e.Member] = p
+		case events.MemberLeft:
+			delete(m.people, e.Member)
+		case events.MemberRemoved:
+			delete(m.people, e.Member)
+		}
+	}
+}
+
+func (m *machine) roleOf(user events.ID) events.Role {
+	for _, p := range m.people {
+		if p.user == user {
+			return p.role
+		}
+	}
+	return ""
+}
+
+// holds is what is true after everything that anybody does.
+func (m *machine) holds(t *rapid.T) {
+	owners := 0
+	for _, p := range m.people {
+		if p.role == events.Owner {
+			owners++
+		}
+	}
+	require.Positive(t, owners, "a workspace always has an Owner")
+	require.Equal(t, owners, m.state.owners)
+	require.Len(t, m.state.members, len(m.people))
+	for n := range byte(7) {
+		require.Equal(t, m.roleOf(id(n)), m.state.Role(id(n)))
+	}
+	for member, p := range m.people {
+		require.Equal(t, p.ticks, m.state.members[member].approveLoops)
+	}
+	require.Equal(t, folded[Workspace](m.stream), m.state, "the state is the fold of the events")
+}

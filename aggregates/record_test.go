@@ -1,0 +1,209 @@
+package aggregates
+
+import (
+	"testing"
+
+	"svc/events"
+)
+
+// A fact in its place is recorded as it is. Out of its place it is refused.
+func TestRecord(t *testing.T) {
+	facts, plan, branch := events.RunFactsRecorded{}, events.RunPlanRecorded{}, events.RunBranchCreated{Branch: "run/7"}
+	requested, settled := events.RunJobRequested{Job: job, Name: "test", Head: head1}, events.RunJobSettled{Job: job, Status: "succeeded"}
+	otherJob := events.RunJobSettled{Job: id(99), Status: "succeeded"}
+	guarded, guardedElsewhere := events.RunGuardrailsChecked{Head: head1, Status: "clean"}, events.RunGuardrailsChecked{Head: head2, Status: "clean"}
+	reviewed, reviewedElsewhere := events.RunReviewed{Head: head1, Verdict: "pass"}, events.RunReviewed{Head: head2, Verdict: "pass"}
+	asked, answered := events.RunInputNeeded{Decision: "fact_review"}, events.RunInputReceived{Answer: "confirm"}
+	approve, approveElse := events.RunMergeApproved{Head: head1}, events.RunMergeApproved{Head: head2}
+	void, voidElse := events.RunMergeApprovalVoided{Head: head1}, events.RunMergeApprovalVoided{Head: head2}
+	attempt, attemptElse := events.RunMergeAttempted{Head: head1}, events.RunMergeAttempted{Head: head2}
+	merge, mergeElse := events.RunMerged{Head: head1}, events.RunMerged{Head: head2}
+	pulled, helped, cost := events.RunPullRequestOpened{Number: 12}, events.RunHumanIntervened{What: "push"}, events.RunCostRecorded{Cents: 4}
+	reject, fail, cancel := events.RunRejected{}, events.RunFailed{Stage: events.StageAnalyze}, events.RunCancelled{}
+	no := error(ErrRunOutOfStep)
+
+	cases := []struct {
+		name  string
+		given []events.Event
+		fact  events.Event
+		err   error
+	}{
+		// The loop goes forward one stage at a time, when one has succeeded.
+		{"a free slot begins the analysis", inQueue, entered(events.StageAnalyze, 1), nil},
+		{"a stage that succeeded leads to the next", built, entered(events.StageSelfReview, 1), nil},
+		{"a stage that still works does not", building, entered(events.StageSelfReview, 1), no},
+		{"a stage that failed does not", notBuilt, entered(events.StageSelfReview, 1), no},
+		{"a review that failed does not lead to the merge", blocking, entered(events.StageMerge, 1), no},
+		{"no stage is passed over", inQueue, entered(events.StagePlan, 1), no},
+		{"nothing leads back into the queue", coded, entered(events.StageQueued, 1), no},
+		{"there is no such stage", inQueue, entered("done", 1), no},
+
+		// It may loop back, and each time counts.
+		{"a failed build leads back to the code", notBuilt, entered(events.StageImplementing, 2), nil},
+		{"a blocking review leads back to the code", blocking, entered(events.StageImplementing, 2), nil},
+		{"a moved base leads back to the build", awaiting, entered(events.StageBuildFarm, 2), nil},
+		{"a stage may be tried again", notBuilt, entered(events.StageBuildFarm, 2), nil},
+		{"a stage may be begun again", building, entered(events.StageBuildFarm, 2), nil},
+		{"attempts are counted: not the same twice", notBuilt, entered(events.StageImplementing, 1), no},
+		{"attempts are counted: none is left out", notBuilt, entered(events.StageImplementing, 3), no},
+		{"attempts are counted: from 1", inQueue, entered(events.StageAnalyze, 0), no},
+
+		// A stage ends once.
+		{"a stage succeeds", building, succeeded(events.StageBuildFarm, 1), nil},
+		{"a stage fails", building, failed(events.StageBuildFarm, 1), nil},
+		{"not twice", built, succeeded(events.StageBuildFarm, 1), no},
+		{"not after it failed", notBuilt, succeeded(events.StageBuildFarm, 1), no},
+		{"nor fails after it succeeded", built, failed(events.StageBuildFarm, 1), no},
+		{"another stage cannot succeed", building, succeeded(events.StageImplementing, 1), no},
+		{"another stage cannot fail", building, failed(events.StagePlan, 1), no},
+		{"another attempt cannot succeed", building, succeeded(events.StageBuildFarm, 2), no},
+		{"another attempt cannot fail", building, failed(events.StageBuildFarm, 0), no},
+		{"what is no stage cannot succeed", building, succeeded("done", 1), no},
+		{"the queue cannot succeed by itself", inQueue, succeeded(events.StageQueued, 0), no},
+
+		// What a stage finds.
+		{"facts", inAnalysis, facts, nil},
+		{"a plan", planning, plan, nil},
+		{"a branch", coding, branch, nil},
+		{"commits", coding, pushed, nil},
+		{"guardrails on the head", coded, guarded, nil},
+		{"not on another commit", coded, guardedElsewhere, no},
+		{"not before there is a commit", coding, guarded, no},
+		{"not on no commit", coding, events.RunGuardrailsChecked{}, no},
+		{"a job", building, requested, nil},
+		{"a job's end", building, settled, nil},
+		{"not that of a job nobody asked for", building, otherJob, no},
+		{"a review of the head", reviewing, reviewed, nil},
+		{"not of another commit", reviewing, reviewedElsewhere, no},
+		{"not of no commit", coding, events.RunReviewed{}, no},
+		{"a pull request", awaiting, pulled, nil},
+
+		// People.
+		{"a question", coded, asked, nil},
+		{"not while another waits", waiting, asked, no},
+		{"an answer", waiting, answered, nil},
+		{"not to nothing", coded, answered, no},
+		{"help", coded, helped, nil},
+		{"help while it waits", waiting, helped, nil},
+
+		// The merge: a person approves exactly the commit that is merged.
+		{"an approval of the head", awaiting, approve, nil},
+		{"not of another commit", awaiting, approveElse, no},
+		{"not of no commit", awaiting, events.RunMergeApproved{}, no},
+		{"not before the merge stage", reviewing, approve, no},
+		{"not while it merges", merging, approve, no},
+		{"an approval that no longer counts", approved, void, nil},
+		{"not one of another commit", approved, voidElse, no},
+		{"not where there is none", awaiting, void, no},
+		{"not where there is none, of no commit", awaiting, events.RunMergeApprovalVoided{}, no},
+		{"not twice", mergingAnyway, void, no},
+		{"an attempt to merge what was approved", approved, attempt, nil},
+		{"not without an approval", awaiting, attempt, no},
+		{"not without an approval, of no commit", after(inQueue,
+			entered(events.StageAnalyze, 1), succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1), succeeded(events.StagePlan, 1),
+			entered(events.StageImplementing, 1), succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1), succeeded(events.StageBuildFarm, 1),
+			entered(events.StageSelfReview, 1), succeeded(events.StageSelfReview, 1), entered(events.StageMerge, 1),
+		), events.RunMergeAttempted{}, no},
+		{"not of another commit", approved, attemptElse, no},
+		{"not once the branch moved", approvedMoved, attempt, no},
+		{"nor of where it moved to", approvedMoved, attemptElse, no},
+		{"not without the approval that was taken back", mergingAnyway, attempt, no},
+		{"not in another stage", approvedCoding, attempt, no},
+		{"a merge", merging, merge, nil},
+		{"not of another commit", merging, mergeElse, no},
+		{"not before it is attempted", approved, merge, no},
+		{"not after the approval was taken back", mergingAnyway, merge, no},
+
+		// The end.
+		{"a person turns it down", awaiting, reject, nil},
+		{"it gives up", notBuilt, fail, nil},
+		{"somebody stops it", inQueue, cancel, nil},
+		{"somebody stops it while it waits", waiting, cancel, nil},
+
+		// What comes late.
+		{"costs come late", merged, cost, nil},
+		{"jobs end late", cancelledWhileBuilding, settled, nil},
+		{"but only those that were asked for", merged, otherJob, no},
+
+		// What is no fact of a run that was queued.
+		{"it is queued once", inAnalysis, queued, no},
+		{"a fact of something else", inAnalysis, events.MemberLeft{}, no},
+		{"a fact before it is queued", nil, facts, ErrNoRun},
+		{"a cost before it is queued", nil, cost, ErrNoRun},
+		{"the queue is no fact", nil, queued, ErrNoRun},
+	}
+	var specs []spec[Run]
+	for _, c := range cases {
+		s := spec[Run]{name: c.name, given: c.given, when: record(c.fact), err: c.err}
+		if c.err == nil {
+			s.then = []events.Event{c.fact}
+		}
+		specs = append(specs, s)
+	}
+	check(t, specs)
+}
+
+var cancelledWhileBuilding = after(building, events.RunCancelled{})
+
+func record(facts ...events.Event) func(*Run) ([]events.Event, error) {
+	return func(r *Run) ([]events.Event, error) { return r.Record(facts...) }
+}
+
+// Whatever follows the end of a run, but a late bill, is refused: all kinds.
+func TestNothingFollowsTheEnd(t *testing.T) {
+	late := map[string]bool{"run.cost_recorded": true, "run.job_settled": true}
+	var specs []spec[Run]
+	for _, end := range [][]events.Event{merged, rejected, givenUp, cancelled} {
+		for _, fact := range everyFact(t) {
+			if !late[fact.Kind()] {
+				specs = append(specs, spec[Run]{name: end[len(end)-1].Kind() + " then " + fact.Kind(), given: end, when: record(fact), err: ErrRunOver})
+			}
+		}
+	}
+	check(t, specs)
+}
+
+// everyFact has one of each kind of a run's events.
+func everyFact(t *testing.T) (list []events.Event) {
+	for _, kind := range events.Kinds() {
+		e, err := events.Decode(kind, events.Schema, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := e.(interface{ IsRun() }); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func TestRecordTakesAllOrNothing(t *testing.T) {
+	good := []events.Event{succeeded(events.StageBuildFarm, 1), entered(events.StageSelfReview, 1)}
+	check(t, []spec[Run]{
+		{name: "each fact may follow from the one before it", given: building, when: record(good...), then: good},
+		{name: "one that does not refuses them all", given: building, when: record(after(good, entered(events.StageMerge, 1))...), err: ErrRunOutOfStep},
+		{name: "wherever it stands", given: building, when: record(entered(events.StageMerge, 1), good[0]), err: ErrRunOutOfStep},
+		{name: "nothing follows the end among them", given: building, when: record(events.RunCancelled{}, good[0]), err: ErrRunOver},
+		{name: "nothing is nothing", given: building, when: record()},
+		{name: "a job may be asked for and end at once", given: coded, when: record(events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}),
+			then: []events.Event{events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}}},
+		{name: "but not end first", given: coded, when: record(events.RunJobSettled{Job: job}, events.RunJobRequested{Job: job}), err: ErrRunOutOfStep},
+	})
+}
+
+// An issue becomes a merged pull request, the long way round.
+func TestTheWholeLoop(t *testing.T) {
+	all := after(blocking[1:],
+		entered(events.StageImplementing, 2), events.RunCommitsPushed{Head: head2, Base: head1},
+		events.RunGuardrailsChecked{Head: head2, Status: "blocked"}, events.RunInputNeeded{Decision: "protected_path_allow_once"},
+		events.RunInputReceived{Answer: "allow_once"}, events.RunHumanIntervened{What: "answer"}, succeeded(events.StageImplementing, 2),
+		entered(events.StageBuildFarm, 2), succeeded(events.StageBuildFarm, 2),
+		entered(events.StageSelfReview, 2), events.RunReviewed{Head: head2, Verdict: "pass"}, succeeded(events.StageSelfReview, 2),
+		entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12}, events.RunMergeApproved{Head: head2},
+		events.RunMergeAttempted{Head: head2}, events.RunMergeApprovalVoided{Head: head2, Reason: "The base moved."},
+		entered(events.StageBuildFarm, 3), succeeded(events.StageBuildFarm, 3), entered(events.StageSelfReview, 3), succeeded(events.StageSelfReview, 3),
+		entered(events.StageMerge, 2), events.RunMergeApproved{Head: head2}, events.RunMergeAttempted{Head: head2},
+		succeeded(events.StageMerge, 2), events.RunMerged{Repo: repo.ID, Head: head2, MergeCommit: head1},
+	)
+	check(t, []spec[Run]{{name: "in one", given: inQueue, when: record(all...), then: all}})
+}

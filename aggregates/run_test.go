@@ -1,0 +1,127 @@
+package aggregates
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/fault"
+)
+
+const (
+	head1 = "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"
+	head2 = "4be7a90c15d2f8634a1b9c0e57d3862f0e94ab71"
+)
+
+var (
+	repo = events.Repo{ID: id(70), Name: "acme/web"}
+	job  = id(71)
+
+	queued = events.RunQueued{Repo: repo, IssueNumber: 7, IssueTitle: "Fix date parsing"}
+	pushed = events.RunCommitsPushed{Head: head1, Base: head2}
+)
+
+func entered(s events.Stage, attempt int) events.Event {
+	return events.RunStageEntered{Stage: s, Attempt: attempt}
+}
+
+func succeeded(s events.Stage, attempt int) events.Event {
+	return events.RunStageSucceeded{Stage: s, Attempt: attempt}
+}
+
+func failed(s events.Stage, attempt int) events.Event {
+	return events.RunStageFailed{Stage: s, Attempt: attempt, Reason: "It did not work."}
+}
+
+// Where a run may stand.
+var (
+	inQueue        = []events.Event{queued}
+	inAnalysis     = after(inQueue, entered(events.StageAnalyze, 1))
+	planning       = after(inAnalysis, events.RunFactsRecorded{Facts: []string{"A test can show it."}}, succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1))
+	coding         = after(planning, events.RunPlanRecorded{Summary: "Mend it."}, succeeded(events.StagePlan, 1), entered(events.StageImplementing, 1))
+	coded          = after(coding, events.RunBranchCreated{Branch: "run/7"}, pushed)
+	waiting        = after(coded, events.RunInputNeeded{Decision: "protected_path_allow_once", Question: "Allow it?"})
+	building       = after(coded, succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1), events.RunJobRequested{Job: job, Name: "test", Head: head1})
+	built          = after(building, events.RunJobSettled{Job: job, Status: "succeeded"}, succeeded(events.StageBuildFarm, 1))
+	notBuilt       = after(building, events.RunJobSettled{Job: job, Status: "failed"}, failed(events.StageBuildFarm, 1))
+	reviewing      = after(built, entered(events.StageSelfReview, 1))
+	blocking       = after(reviewing, events.RunReviewed{Head: head1, Verdict: "blocking"}, failed(events.StageSelfReview, 1))
+	awaiting       = after(reviewing, events.RunReviewed{Head: head1, Verdict: "pass"}, succeeded(events.StageSelfReview, 1), entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12})
+	approved       = after(awaiting, events.RunMergeApproved{Head: head1})
+	approvedMoved  = after(approved, events.RunCommitsPushed{Head: head2, Base: head1})
+	merging        = after(approved, events.RunMergeAttempted{Head: head1})
+	mergingAnyway  = after(merging, events.RunMergeApprovalVoided{Head: head1, Reason: "The base moved."})
+	approvedCoding = after(approved, entered(events.StageImplementing, 2))
+	merged         = after(merging, succeeded(events.StageMerge, 1), events.RunMerged{Repo: repo.ID, Head: head1, MergeCommit: head2})
+	rejected       = after(awaiting, events.RunRejected{Repo: repo.ID, Reason: "Not this way."})
+	givenUp        = after(notBuilt, events.RunFailed{Repo: repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts."})
+	cancelled      = after(inQueue, events.RunCancelled{Repo: repo.ID, Reason: "No longer needed."})
+)
+
+func TestQueue(t *testing.T) {
+	queue := func(e events.RunQueued) func(*Run) ([]events.Event, error) {
+		return func(r *Run) ([]events.Event, error) { return r.Queue(e) }
+	}
+	check(t, []spec[Run]{
+		{name: "an issue is queued", when: queue(queued), then: inQueue},
+		{name: "not twice", given: inQueue, when: queue(queued), err: ErrQueued},
+		{name: "a run that is over is not begun again", given: cancelled, when: queue(queued), err: ErrQueued},
+		{name: "a repository is needed", when: queue(events.RunQueued{IssueNumber: 7}), err: fault.Field("repoId", "must name a repository")},
+		{name: "and its name", when: queue(events.RunQueued{Repo: events.Repo{ID: repo.ID}, IssueNumber: 7}), err: fault.Field("repoId", "must name a repository")},
+		{name: "issues are numbered from 1", when: queue(events.RunQueued{Repo: repo}), err: fault.Field("issueNumber", "must be 1 or more")},
+	})
+}
+
+func TestIssue(t *testing.T) {
+	got, number := folded[Run](merging).Issue()
+	require.Equal(t, repo, got)
+	require.Equal(t, 7, number)
+}
+
+func TestOver(t *testing.T) {
+	for _, given := range [][]events.Event{nil, inQueue, inAnalysis, planning, coding, waiting, building, notBuilt, reviewing, awaiting, approved, merging} {
+		require.False(t, folded[Run](given).Over())
+	}
+	for _, given := range [][]events.Event{merged, rejected, givenUp, cancelled} {
+		require.True(t, folded[Run](given).Over())
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for status, given := range map[events.RunStatus][]events.Event{
+		"queued": inQueue, "analyzing": inAnalysis, "planning": planning, "coding": coded, "needs_input": waiting,
+		"building": notBuilt, "reviewing": reviewing, "awaiting_approval": approved, "merging": merging,
+		"merged": merged, "rejected": rejected, "failed": givenUp, "cancelled": cancelled,
+	} {
+		require.Equal(t, status, folded[Run](given).status)
+	}
+	answered := events.RunInputReceived{Answer: "allow_once"}
+	voided := events.RunMergeApprovalVoided{Head: head1, Reason: "The base moved."}
+	for name, c := range map[string]struct {
+		given  []events.Event
+		status events.RunStatus
+	}{
+		"an answer leads back into the stage":              {after(waiting, answered), "coding"},
+		"without its approval a merge waits for another":   {mergingAnyway, "awaiting_approval"},
+		"an approval that goes in another stage moves not": {after(approvedCoding, voided), "coding"},
+	} {
+		require.Equal(t, c.status, folded[Run](c.given).status, name)
+	}
+}
+
+func TestRefusalsOfARun(t *testing.T) {
+	for _, c := range []struct {
+		fault  *fault.Fault
+		status int
+		code   string
+	}{
+		{ErrNoRun, 404, "run_not_found"},
+		{ErrRunOver, 409, "run_over"},
+		{ErrRunOutOfStep, 409, "run_out_of_step"},
+		{ErrQueued, 409, "already_queued"},
+	} {
+		require.Equal(t, c.status, c.fault.Kind.Status(), c.code)
+		require.Equal(t, c.code, c.fault.Code)
+	}
+}

@@ -1,0 +1,106 @@
+// Command svc-codehost is a code host for development: people sign in to the
+// service with it where there is no GitHub. Its environment is described by
+// Config.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"svc/codehost"
+	"svc/config"
+	"svc/http/limit"
+	"svc/http/reply"
+	"svc/http/serve"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// perMinute is how many requests each address may make: more than a browser
+// and a service, and fewer than a loop that went wrong.
+const perMinute = 3000
+
+func main() {
+	check := flag.Bool("healthcheck", false, "ask the running code host whether it is well, and exit 0 or 1")
+	show := flag.Bool("version", false, "print the version")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := logger(os.Stdout, slog.LevelInfo)
+	var err error
+	switch {
+	case *show:
+		fmt.Println("svc-codehost", version)
+	case *check:
+		err = healthcheck(ctx, os.Environ())
+	default:
+		err = run(ctx, os.Environ(), os.Stdout)
+	}
+	if err != nil {
+		log.Error("svc-codehost", "err", err)
+		os.Exit(1)
+	}
+}
+
+func logger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(reply.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
+}
+
+// run serves until ctx is done.
+func run(ctx context.Context, environ []string, out io.Writer) error {
+	cfg, err := config.Parse[Config](environ)
+	if err != nil {
+		return err
+	}
+	log := logger(out, cfg.LogLevel)
+	config.Print(log, cfg)
+	handler, err := newHandler(cfg, log)
+	if err != nil {
+		return err
+	}
+	addr, err := loopback(ctx, cfg.Addr)
+	if err != nil {
+		return err
+	}
+	ln, err := serve.Listen(ctx, "SVC_CODEHOST_ADDR", addr)
+	if err != nil {
+		return err
+	}
+	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
+}
+
+func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
+	list, err := people(cfg.People)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := limit.PerMinute(perMinute)
+	if err != nil {
+		return nil, err
+	}
+	return codehost.New(codehost.Config{
+		Clients: []codehost.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
+		People:  list, Limit: requests, Now: time.Now, Log: log,
+	})
+}
+
+// healthcheck needs the address only, and so no secret.
+func healthcheck(ctx context.Context, environ []string) error {
+	cfg, err := config.Parse[struct {
+		Addr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"As in Config."`
+	}](environ)
+	if err != nil {
+		return err
+	}
+	return serve.Check(ctx, serve.URL(string(cfg.Addr))+"/healthz")
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/config"
+	"svc/seed"
+)
+
+// TestMain is svc-codehost itself where the tests start it.
+func TestMain(m *testing.M) {
+	if os.Getenv("SVC_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	secret   = "a client secret of the test"
+	callback = "http://127.0.0.1:4000/api/auth/callback/github"
+)
+
+func command(t *testing.T, args []string, environ ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append([]string{
+		"SVC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "SVC_CODEHOST_ADDR=127.0.0.1:0",
+		"SVC_CODEHOST_CLIENT_ID=svc", "SVC_CODEHOST_CLIENT_SECRET=" + secret, "SVC_CODEHOST_CALLBACK=" + callback,
+	}, environ...)
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// fails runs svc-codehost, which must exit with 1, and returns its output.
+func fails(t *testing.T, args []string, environ ...string) string {
+	t.Helper()
+	out, err := command(t, args, environ...).CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, string(out))
+	require.Equal(t, 1, exit.ExitCode(), string(out))
+	require.NotContains(t, string(out), secret)
+	return string(out)
+}
+
+func TestRunsAndStops(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, nil)
+	pipe, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	out := bufio.NewScanner(pipe)
+	var seen strings.Builder
+	var line struct{ Msg, Address string }
+	for line.Address == "" {
+		require.True(t, out.Scan(), "ended before it listened: %s", seen.String())
+		seen.WriteString(out.Text())
+		require.NoError(t, json.Unmarshal(out.Bytes(), &line), out.Text())
+	}
+	require.Contains(t, seen.String(), `"SVC_CODEHOST_CLIENT_SECRET":"[redacted]"`)
+	_, err = command(t, []string{"-healthcheck"}, "SVC_CODEHOST_ADDR="+line.Address).CombinedOutput()
+	require.NoError(t, err)
+
+	// Every demonstration person can be chosen, by the first name.
+	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, p := range seed.People() {
+		first, _, _ := strings.Cut(strings.ToLower(p.Name), " ")
+		res, err := browser.PostForm("http://"+line.Address+"/login/oauth/authorize?client_id=svc&state=s", url.Values{"login": {first}})
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusFound, res.StatusCode)
+		require.True(t, strings.HasPrefix(res.Header.Get("Location"), callback+"?code="))
+	}
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	for out.Scan() {
+		seen.WriteString(out.Text())
+	}
+	require.NoError(t, cmd.Wait())
+	require.Contains(t, seen.String(), `"msg":"stopped"`)
+	require.NotContains(t, seen.String(), secret)
+	require.Contains(t, fails(t, []string{"-healthcheck"}, "SVC_CODEHOST_ADDR="+line.Address), "refused")
+}
+
+func TestListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"} {
+		require.Contains(t, fails(t, nil, "SVC_CODEHOST_ADDR="+addr), "is not a loopback address", addr)
+	}
+	for _, addr := range []string{"127.0.0.1:1", "127.1.2.3:1", "[::1]:1"} {
+		got, err := loopback(t.Context(), config.Addr(addr))
+		require.NoError(t, err)
+		require.Equal(t, addr, got)
+	}
+	got, err := loopback(t.Context(), "localhost:1")
+	require.NoError(t, err)
+	host, _, err := net.SplitHostPort(got)
+	require.NoError(t, err)
+	require.True(t, net.ParseIP(host).IsLoopback())
+}
+
+func TestStartupFailuresNameTheVariable(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CLIENT_ID="), "SVC_CODEHOST_CLIENT_ID is missing")
+	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CLIENT_SECRET=short"), "SVC_CODEHOST_CLIENT_SECRET is malformed")
+	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CALLBACK=nowhere"), "SVC_CODEHOST_CALLBACK is malformed")
+	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CALLBACK=ftp://here/path"), "callback")
+	require.Contains(t, fails(t, nil, "SVC_CODEHOST_PEOPLE="+filepath.Join(t.TempDir(), "none")), "SVC_CODEHOST_PEOPLE")
+}
+
+func TestPeopleOfAFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "people.json")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+
+	write(`[{"id":7,"login":"zoe","name":"Zoe","emails":[{"email":"zoe@acme.example","primary":true,"verified":true,"public":true}]}]`)
+	list, err := people(file)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, int64(7), list[0].ID)
+	require.Equal(t, "zoe@acme.example", list[0].Emails[0].Address)
+	require.True(t, list[0].Emails[0].Primary && list[0].Emails[0].Verified && list[0].Emails[0].Public)
+
+	for _, text := range []string{``, `{}`, `[{"mail":"zoe@acme.example"}]`} {
+		write(text)
+		_, err := people(file)
+		require.ErrorContains(t, err, "SVC_CODEHOST_PEOPLE: read "+file)
+	}
+}

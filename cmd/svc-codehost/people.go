@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"svc/codehost"
+	"svc/seed"
+)
+
+// people reads the people in a file, or returns the demonstration's if the
+// file has no name.
+func people(file string) ([]codehost.Person, error) {
+	if file == "" {
+		return demonstration(), nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("SVC_CODEHOST_PEOPLE: %w", err)
+	}
+	defer f.Close()
+	var list []codehost.Person
+	d := json.NewDecoder(f)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("SVC_CODEHOST_PEOPLE: read %s: %w", file, err)
+	}
+	return list, nil
+}
+
+func demonstration() []codehost.Person {
+	var list []codehost.Person
+	for i, p := range seed.People() {
+		list = append(list, codehost.Person{
+			ID: int64(i + 1), Name: p.Name,
+			Emails: []codehost.Email{{Address: p.Email, Primary: true, Verified: true}},
+		})
+	}
+	return list
+}

@@ -1,0 +1,155 @@
+// Package codehost is a code host for development and tests: people sign in
+// with it as they would with GitHub, whose OAuth and user interface it has.
+//
+//	GET  /login/oauth/authorize     who asks for what; choose a person, or deny
+//	POST /login/oauth/authorize     302 to the application with code and state
+//	POST /login/oauth/access_token  a token for a code
+//	GET  /user, /user/emails        whose token it is
+//	GET  /avatars/{login}           an SVG
+//	GET  /healthz                   200 {"status":"ok"}
+//
+// The user interface is also below /api/v3, as GitHub Enterprise has it, and
+// below /api/v1 with the field names of Gitea and Forgejo.
+//
+// Nobody proves who they are here: whoever reaches the host can be anybody.
+// So it answers only to the names of loopback, and keeps nothing on disk.
+package codehost
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"svc/config"
+	"svc/fault"
+	"svc/http/limit"
+	"svc/http/reply"
+)
+
+// Config is what a host is made of.
+type Config struct {
+	Clients []Client
+	People  []Person         // whom the authorise page offers, in this order
+	Limit   *limit.Limit     // of the requests of each address; nil is none
+	Faults  *Faults          // for tests; nil is none
+	Now     func() time.Time // tells codes and tokens when they expire
+	Log     *slog.Logger
+}
+
+// A Client is a registered application.
+type Client struct {
+	ID       string
+	Name     string // what people see; ID if empty
+	Secret   config.Secret
+	Callback string // absolute URL, http or https; see the rules of GitHub for what else may be asked for
+}
+
+var (
+	errHost     = fault.New(fault.Denied, "host_refused", "This code host answers to the names of loopback only.")
+	errTooLarge = fault.New(fault.TooLarge, "body_too_large", "The body of a request may have 16 KiB at most.")
+)
+
+// maxForm is how many bytes any form has.
+const maxForm = 16 << 10
+
+type host struct {
+	clients map[string]*client
+	people  *directory
+	grants  *grants
+	faults  *Faults
+	limit   *limit.Limit
+	log     *slog.Logger
+}
+
+type client struct {
+	Client
+	callback *url.URL
+}
+
+// New returns the host. It refuses clients and people that contradict
+// themselves or each other.
+func New(cfg Config) (http.Handler, error) {
+	people, err := newDirectory(cfg.People)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{
+		clients: map[string]*client{}, people: people, grants: newGrants(cfg.Now),
+		faults: cfg.Faults, limit: cfg.Limit, log: cfg.Log,
+	}
+	for _, c := range cfg.Clients {
+		callback, err := parseRedirect(c.Callback)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("client %s: callback: %w", c.ID, err)
+		case c.ID == "" || c.Secret == "" || h.clients[c.ID] != nil:
+			return nil, fmt.Errorf("client %q: want an id of its own and a secret", c.ID)
+		}
+		h.clients[c.ID] = &client{c, callback}
+	}
+	return reply.Traced(cfg.Log, reply.Bounded(h.admit(cfg.Faults.serve(h.routes())))), nil
+}
+
+func (h *host) routes() http.Handler {
+	mux, forms := http.NewServeMux(), http.NewCrossOriginProtection()
+	forms.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		show(w, http.StatusForbidden, message{"Not from here", "This answer came from another site, so it does not count."})
+	}))
+	mux.HandleFunc("GET /login/oauth/authorize", h.ask)
+	mux.Handle("POST /login/oauth/authorize", forms.Handler(http.HandlerFunc(h.decide)))
+	mux.HandleFunc("POST /login/oauth/access_token", h.exchange)
+	for _, api := range []string{"", "/api/v3"} {
+		mux.HandleFunc("GET "+api+"/user", h.user)
+		mux.HandleFunc("GET "+api+"/user/emails", h.emails)
+	}
+	mux.HandleFunc("GET /api/v1/user", h.giteaUser)
+	mux.HandleFunc("GET /api/v1/user/emails", h.giteaEmails)
+	mux.HandleFunc("GET /avatars/{login}", h.avatar)
+	mux.HandleFunc("GET /style.css", style)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		show(w, http.StatusOK, message{"A code host for development", "There is nothing to do here. Begin where you want to sign in."})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "Not Found") })
+	return mux
+}
+
+// admit lets requests in that can be read and do not come too often. Those
+// for another name come from a page that had its own name resolved to us.
+func (h *host) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := reply.CheckForm(r)
+		switch {
+		case err != nil:
+		case !loopback(r.Host):
+			err = errHost
+		case r.ContentLength > maxForm:
+			err = errTooLarge
+		default:
+			err = h.limit.Allow(r.Context(), w.Header(), reply.Address(r))
+		}
+		if err != nil {
+			reply.Error(w, r, h.log, err)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopback reports whether host, with or without a port, names this machine.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.Unmap().IsLoopback()
+}

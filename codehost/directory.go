@@ -1,0 +1,89 @@
+package codehost
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"svc/fault"
+)
+
+// maxInvented is how many people may be added while the host runs; then the
+// eldest of them are forgotten.
+const maxInvented = 100
+
+// A directory holds everybody: those who were listed, then those who were
+// invented since.
+type directory struct {
+	mu     sync.RWMutex
+	people []Person
+	listed int
+}
+
+func newDirectory(list []Person) (*directory, error) {
+	d := &directory{listed: len(list)}
+	for _, p := range list {
+		p.Emails = slices.Clone(p.Emails)
+		p, err := complete(p)
+		if err != nil {
+			return nil, err
+		}
+		if d.find(func(o Person) bool { return o.ID == p.ID || o.Login == p.Login }) != nil {
+			return nil, fmt.Errorf("person %q: another person has this login, or the id %d", p.Login, p.ID)
+		}
+		d.people = append(d.people, p)
+	}
+	return d, nil
+}
+
+func (d *directory) find(is func(Person) bool) *Person {
+	if i := slices.IndexFunc(d.people, is); i >= 0 {
+		return &d.people[i]
+	}
+	return nil
+}
+
+func (d *directory) all() []Person {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Clone(d.people)
+}
+
+func (d *directory) byLogin(login string) (Person, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if p := d.find(func(p Person) bool { return p.Login == login }); p != nil {
+		return *p, true
+	}
+	return Person{}, false
+}
+
+// invent adds a person with one address. The error is a [fault.Fault] that
+// can be shown.
+func (d *directory) invent(name, address string, verified bool) (Person, error) {
+	switch {
+	case !isName(name):
+		return Person{}, fault.Field("name", "Give a name of at most %d characters.", maxName)
+	case !isAddress(address):
+		return Person{}, fault.Field("email", "Give an e-mail address, such as name@example.com.")
+	}
+	p, err := complete(Person{Name: name, Emails: []Email{{Address: address, Primary: true, Verified: verified}}})
+	if err != nil {
+		return p, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o := d.find(func(o Person) bool { return o.has(address) || o.ID == p.ID }); o != nil {
+		return p, fault.Field("email", "%s already has this address. Choose them in the list.", o.Name)
+	}
+	base := p.Login
+	for n := 2; d.find(func(o Person) bool { return o.Login == p.Login }) != nil; n++ {
+		p.Login = base + "-" + strconv.Itoa(n)
+	}
+	if len(d.people)-d.listed == maxInvented {
+		d.people = slices.Delete(d.people, d.listed, d.listed+1)
+	}
+	d.people = append(d.people, p)
+	return p, nil
+}

@@ -1,0 +1,193 @@
+package codehost
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	clientID     = "workspace"
+	clientSecret = "a secret of the test"
+	callback     = "http://127.0.0.1:4000/api/auth/callback/github"
+	// The pair of RFC 7636, appendix B.
+	verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	hash     = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+)
+
+var (
+	ada = Person{ID: 1, Login: "ada", Name: "Ada Lind", Emails: []Email{
+		{Address: "ada@home.example", Verified: true},
+		{Address: "ada@acme.example", Primary: true, Verified: true},
+		{Address: "boss@acme.example"},
+	}}
+	eve = Person{ID: 2, Login: "eve", Emails: []Email{{Address: "ada@acme.example", Primary: true}}}
+	pat = Person{ID: 3, Login: "pat", Name: "Pat Public", Emails: []Email{{Address: "pat@open.example", Primary: true, Verified: true, Public: true}}}
+)
+
+// A site is a host under test and a browser and an application that use it.
+type site struct {
+	url    string
+	http   *http.Client // follows no redirects
+	faults *Faults
+	later  atomic.Int64 // by how much the clock is ahead
+	logs   chan string
+}
+
+func start(t *testing.T, changes ...func(*Config)) *site {
+	t.Helper()
+	s := &site{faults: new(Faults), logs: make(chan string, 1000)}
+	begin := time.Now()
+	cfg := Config{
+		Clients: []Client{
+			{ID: clientID, Name: "Workspace", Secret: clientSecret, Callback: callback},
+			{ID: "other", Secret: "another secret", Callback: "https://other.example/in"},
+		},
+		People: []Person{ada, eve, pat}, Faults: s.faults,
+		Now: func() time.Time { return begin.Add(time.Duration(s.later.Load())) },
+		Log: slog.New(slog.NewTextHandler(s, nil)),
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	handler, err := New(cfg)
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	s.http = &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s
+}
+
+// Write takes a line of the log.
+func (s *site) Write(line []byte) (int, error) {
+	s.logs <- string(line)
+	return len(line), nil
+}
+
+// ask is the query of a request to authorise, with some of it changed; a
+// change to "-" leaves a parameter out.
+func ask(changes ...map[string]string) string {
+	fields := map[string]string{
+		"client_id": clientID, "redirect_uri": callback, "scope": "read:user user:email", "state": "s t&te",
+		"response_type": "code", "code_challenge": hash, "code_challenge_method": "S256",
+	}
+	return "/login/oauth/authorize?" + form(fields, changes...).Encode()
+}
+
+func form(fields map[string]string, changes ...map[string]string) url.Values {
+	values := url.Values{}
+	for _, change := range changes {
+		maps.Copy(fields, change)
+	}
+	for name, value := range fields {
+		if value != "-" {
+			values.Set(name, value)
+		}
+	}
+	return values
+}
+
+// An answered is an answer that was read to its end.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (s *site) do(t *testing.T, method, path, body string, header ...string) answered {
+	t.Helper()
+	res, err := s.try(t.Context(), method, path, body, header...)
+	require.NoError(t, err)
+	return res
+}
+
+// try makes a request with pairs of header names and values.
+func (s *site) try(ctx context.Context, method, path, body string, header ...string) (answered, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return answered{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	if req.Header.Get("Host") != "" {
+		req.Host = req.Header.Get("Host")
+	}
+	res, err := s.http.Do(req)
+	if err != nil {
+		return answered{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return answered{res.StatusCode, res.Header, string(text)}, err
+}
+
+// sent returns where an answer leads, without its query, and the query.
+func (a answered) sent(t *testing.T) (string, url.Values) {
+	t.Helper()
+	require.Equal(t, http.StatusFound, a.status, a.body)
+	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
+	u, err := url.Parse(a.header.Get("Location"))
+	require.NoError(t, err)
+	query := u.Query()
+	u.RawQuery = ""
+	return u.String(), query
+}
+
+// code lets a person say yes.
+func (s *site) code(t *testing.T, login string, changes ...map[string]string) string {
+	t.Helper()
+	_, query := s.do(t, "POST", ask(changes...), url.Values{"login": {login}}.Encode(), "Sec-Fetch-Site", "same-origin").sent(t)
+	require.NotEmpty(t, query.Get("code"))
+	return query.Get("code")
+}
+
+// exchange asks for the token of a code as the product does.
+func (s *site) exchange(t *testing.T, code string, changes ...map[string]string) map[string]string {
+	t.Helper()
+	fields := map[string]string{
+		"grant_type": "authorization_code", "client_id": clientID, "client_secret": clientSecret,
+		"code": code, "redirect_uri": callback, "code_verifier": verifier,
+	}
+	res := s.do(t, "POST", "/login/oauth/access_token", form(fields, changes...).Encode(), "Accept", "application/json")
+	require.Equal(t, http.StatusOK, res.status, res.body)
+	require.Equal(t, "application/json", res.header.Get("Content-Type"))
+	require.Equal(t, "no-store", res.header.Get("Cache-Control"))
+	out := map[string]string{}
+	require.NoError(t, json.Unmarshal([]byte(res.body), &out), res.body)
+	return out
+}
+
+func (s *site) token(t *testing.T, login string, changes ...map[string]string) string {
+	t.Helper()
+	token := s.exchange(t, s.code(t, login, changes...))["access_token"]
+	require.NotEmpty(t, token)
+	return token
+}
+
+// get asks the user interface.
+func (s *site) get(t *testing.T, path, token string) answered {
+	t.Helper()
+	return s.do(t, "GET", path, "", "Authorization", "Bearer "+token)
+}

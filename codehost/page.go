@@ -1,0 +1,137 @@
+package codehost
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed" // the pages
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"svc/fault"
+)
+
+//go:embed style.css
+var styles []byte
+
+//go:embed page.html
+var pages string
+
+var templates = template.Must(template.New("").Parse(pages))
+
+// A message is a page that only says something.
+type message struct{ Title, Text string }
+
+// A question is the page that asks whom an application may know.
+type question struct {
+	Title, Client, Home string
+	Action              string // where the answer goes
+	Asks                []string
+	People              []choice
+	New                 draft
+}
+
+// A choice is a person to choose.
+type choice struct {
+	Login, Name, Address       string
+	More                       int // addresses beside
+	Verified, Expected, Absent bool
+}
+
+// A draft is the form that invents a person, and what is wrong with it.
+type draft struct {
+	Name, Email string
+	Verified    bool
+	Problem     string
+}
+
+var meanings = map[string]string{
+	"read:user":  "Read your profile: name, login and picture",
+	"user:email": "Read your e-mail addresses",
+	"user":       "Read and change your profile, and read your e-mail addresses",
+}
+
+func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q request, form draft) {
+	client := cmp.Or(q.client.Name, q.client.ID)
+	page := question{
+		Title: "Sign in to " + client, Client: client, Home: q.redirect.Host,
+		Action: r.URL.Path + "?" + r.URL.RawQuery, New: form,
+	}
+	for _, s := range q.scopes {
+		page.Asks = append(page.Asks, cmp.Or(meanings[s], s))
+	}
+	if page.Asks == nil {
+		page.Asks = []string{"Read your public profile"}
+	}
+	for _, p := range h.people.all() {
+		page.People = append(page.People, newChoice(p, q.hint))
+	}
+	slices.SortStableFunc(page.People, func(a, b choice) int { return rank(a) - rank(b) })
+	w.Header().Set("Content-Security-Policy", policy(q.redirect))
+	w.Header().Set("Referrer-Policy", "same-origin") // with none at all the form would have no origin
+	render(w, status, "question", page)
+}
+
+func newChoice(p Person, hint string) choice {
+	email := p.primary()
+	return choice{
+		Login: p.Login, Name: cmp.Or(p.Name, p.Login), Address: email.Address, More: len(p.Emails) - 1,
+		Verified: email.Verified, Absent: email.Address == "",
+		Expected: hint != "" && (strings.EqualFold(hint, p.Login) || p.has(hint)),
+	}
+}
+
+// rank puts whom the application expects first.
+func rank(c choice) int {
+	if c.Expected {
+		return 0
+	}
+	return 1
+}
+
+// policy lets the page load our styles and pictures and send its forms to us.
+// Browsers hold the places that a form is then redirected to against the same
+// rule, so it names the application and the rest of this machine, where the
+// application may send the person on.
+func policy(redirect *url.URL) string {
+	origin := redirect.Scheme + "://" + redirect.Host
+	if strings.Contains(redirect.Host, "[") {
+		origin = redirect.Scheme + ":" // the rule has no form for IPv6
+	}
+	return "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; " +
+		"form-action 'self' " + origin + " http://127.0.0.1:* http://localhost:*"
+}
+
+func problem(err error) string {
+	if f := fault.As(err); f != nil {
+		for _, v := range f.Details {
+			if texts, ok := v.([]string); ok && len(texts) > 0 {
+				return texts[0]
+			}
+		}
+	}
+	return "That did not work."
+}
+
+func show(w http.ResponseWriter, status int, m message) {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	render(w, status, "message", m)
+}
+
+func render(w http.ResponseWriter, status int, name string, data any) {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+		panic(err) // a page that cannot be made is a bug
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // if it fails the caller has gone
+}
+
+func style(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(styles)
+}

@@ -1,0 +1,75 @@
+package codehost
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThePageSaysWhoAsksForWhat(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	res := s.do(t, "GET", ask(change{"scope": "user:email repo"}), "")
+	require.Contains(t, res.body, "Workspace wants to know who you are")
+	require.Contains(t, res.body, "<li>Read your e-mail addresses</li>\n<li>repo</li>")
+	require.Contains(t, res.body, "127.0.0.1:4000")
+	require.Contains(t, res.body, "+2<span")
+	require.Equal(t, 1, strings.Count(res.body, "not verified"), "eve's only")
+	require.NotContains(t, res.body, "<script")
+	require.NotContains(t, res.body, clientSecret)
+}
+
+func TestThePageBeginsWithWhomTheApplicationExpects(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, hint := range []change{{"login": "pat"}, {"login_hint": "PAT@open.example"}} {
+		body := s.do(t, "GET", ask(hint), "").body
+		require.Equal(t, 1, strings.Count(body, ">expected<"))
+		require.Less(t, strings.Index(body, `value="pat"`), strings.Index(body, `value="ada"`))
+	}
+	require.NotContains(t, s.do(t, "GET", ask(change{"login": "nobody"}), "").body, ">expected<")
+}
+
+func TestThePageRunsNothing(t *testing.T) {
+	t.Parallel()
+	evil := `"><script>alert(1)</script>`
+	s := start(t, func(c *Config) {
+		c.Clients[0].Name = evil
+		c.People = []Person{{Login: "evil", Name: evil}}
+	})
+	res := s.do(t, "GET", ask(change{"state": evil, "login": evil, "more": evil}), "")
+	require.Equal(t, http.StatusOK, res.status)
+	require.NotContains(t, res.body, "<script")
+	policy := res.header.Get("Content-Security-Policy")
+	require.True(t, strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; img-src 'self';"), policy)
+	require.Contains(t, policy, "form-action 'self' http://127.0.0.1:4000 ")
+	require.Equal(t, "DENY", res.header.Get("X-Frame-Options"))
+	require.Equal(t, "no-store", res.header.Get("Cache-Control"))
+}
+
+func TestTheOtherPages(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	require.Contains(t, s.do(t, "GET", "/", "").body, "A code host for development")
+	require.Equal(t, "text/css; charset=utf-8", s.do(t, "GET", "/style.css", "").header.Get("Content-Type"))
+	require.JSONEq(t, `{"status":"ok"}`, s.do(t, "GET", "/healthz", "").body)
+	require.Equal(t, http.StatusNoContent, s.do(t, "GET", "/favicon.ico", "").status)
+	require.Equal(t, http.StatusNotFound, s.do(t, "GET", "/nothing", "").status)
+}
+
+func TestTheLogKeepsNoSecret(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	code := s.code(t, "ada")
+	token := s.exchange(t, code)["access_token"]
+	s.get(t, "/user", token)
+	for range 3 {
+		line := <-s.logs
+		require.Contains(t, line, "msg=request")
+		for _, secret := range []string{code, token, clientSecret, verifier, "s t&te"} {
+			require.NotContains(t, line, secret)
+		}
+	}
+}

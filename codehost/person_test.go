@@ -1,0 +1,120 @@
+package codehost
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNewRefusesWhatContradictsItself(t *testing.T) {
+	t.Parallel()
+	one := []Email{{Address: "a@acme.example"}}
+	for name, c := range map[string]struct {
+		people  []Person
+		clients []Client
+		want    string
+	}{
+		"nobody":            {[]Person{{Name: "Nobody"}}, nil, "without login and address"},
+		"same login":        {[]Person{{ID: 1, Login: "a"}, {ID: 2, Login: "a"}}, nil, "another person has this login"},
+		"same id":           {[]Person{{ID: 1, Login: "a"}, {ID: 1, Login: "b"}}, nil, "the id 1"},
+		"made the same":     {[]Person{{Emails: one}, {Emails: one}}, nil, "another person"},
+		"a login of spaces": {[]Person{{Login: "a b"}}, nil, "want a login"},
+		"no address":        {[]Person{{Login: "a", Emails: []Email{{Address: "a"}}}}, nil, "no e-mail address"},
+		"two primaries":     {[]Person{{Login: "a", Emails: []Email{{Address: "a@a.example", Primary: true}, {Address: "b@a.example", Primary: true}}}}, nil, "one primary"},
+		"no callback":       {nil, []Client{{ID: "a", Secret: "s"}}, "callback"},
+		"no secret":         {nil, []Client{{ID: "a", Callback: callback}}, "a secret"},
+		"same client":       {nil, []Client{{ID: "a", Secret: "s", Callback: callback}, {ID: "a", Secret: "s", Callback: callback}}, "an id of its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(Config{People: c.people, Clients: c.clients, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestWhatIsLeftOutIsMadeTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	p, err := complete(Person{Emails: []Email{{Address: "Ada.L+x@acme.example"}}})
+	require.NoError(t, err)
+	require.Equal(t, "ada-l-x", p.Login)
+	again, err := complete(Person{Name: "Other", Emails: []Email{{Address: "ada.l+x@acme.example", Verified: true}}})
+	require.NoError(t, err)
+	require.Equal(t, p.ID, again.ID)
+	require.Greater(t, p.ID, int64(1)<<32)
+	require.Less(t, p.ID, int64(1)<<53)
+	other, err := complete(Person{Emails: []Email{{Address: "ada@acme.example"}}})
+	require.NoError(t, err)
+	require.NotEqual(t, p.ID, other.ID)
+}
+
+func TestInventSomebody(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	invent := func(name, email, verified string) answered {
+		return s.do(t, "POST", ask(), url.Values{"new": {"1"}, "name": {name}, "email": {email}, verified: {"1"}}.Encode())
+	}
+	_, query := invent(" Ada <New> ", "ada@new.example", "verified").sent(t)
+	token := s.exchange(t, query.Get("code"))["access_token"]
+	require.Contains(t, s.get(t, "/user", token).body, `"login":"ada-2"`)
+	require.JSONEq(t, `[{"email":"ada@new.example","primary":true,"verified":true,"visibility":"private"}]`, s.get(t, "/user/emails", token).body)
+	page := s.do(t, "GET", ask(), "").body
+	require.Contains(t, page, "Ada &lt;New&gt;")
+	require.NotContains(t, page, "<New>")
+	require.Contains(t, s.get(t, "/user", s.token(t, "ada-2")).body, `"login":"ada-2"`, "may be chosen from now on")
+
+	_, query = invent("Una", "una@new.example", "-").sent(t)
+	token = s.exchange(t, query.Get("code"))["access_token"]
+	require.Contains(t, s.get(t, "/user/emails", token).body, `"verified":false`)
+
+	for name, c := range map[string][3]string{
+		"no name":       {"", "x@new.example", "Give a name"},
+		"no address":    {"X", "new", "Give an e-mail address"},
+		"with comment":  {"X", "X <x@new.example>", "Give an e-mail address"},
+		"taken":         {"X", "ADA@home.example", "Ada Lind already has this address"},
+		"taken by them": {"X", "una@new.example", "Una already has this address"},
+	} {
+		res := invent(c[0], c[1], "verified")
+		require.Equal(t, http.StatusUnprocessableEntity, res.status, name)
+		require.Contains(t, res.body, c[2], name)
+		require.Contains(t, res.body, `role="alert"`, name)
+	}
+	res := s.do(t, "POST", ask(), "login=nobody")
+	require.Equal(t, http.StatusUnprocessableEntity, res.status)
+	require.Contains(t, res.body, "not here any more")
+}
+
+func TestInventedPeopleAreBounded(t *testing.T) {
+	t.Parallel()
+	d, err := newDirectory([]Person{ada})
+	require.NoError(t, err)
+	for i := range maxInvented + 1 {
+		_, err := d.invent("N", fmt.Sprintf("n%d@new.example", i), true)
+		require.NoError(t, err)
+	}
+	require.Len(t, d.all(), 1+maxInvented)
+	for login, want := range map[string]bool{"ada": true, "n0": false, "n1": true, "n100": true} {
+		_, ok := d.byLogin(login)
+		require.Equal(t, want, ok, login)
+	}
+}
+
+func TestAvatars(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.People = append(c.People, Person{Login: "amp", Name: "& Äva Ü"}) })
+	for login, initials := range map[string]string{"ada": "AL", "eve": "E", "amp": "ÄÜ", "gone": "G"} {
+		res := s.do(t, "GET", "/avatars/"+login, "")
+		require.Equal(t, http.StatusOK, res.status)
+		require.Equal(t, "image/svg+xml", res.header.Get("Content-Type"))
+		require.Equal(t, "cross-origin", res.header.Get("Cross-Origin-Resource-Policy"))
+		require.Contains(t, res.body, ">"+initials+"</text>")
+	}
+	for _, login := range []string{"a%22b", "A", strings.Repeat("a", 40)} {
+		require.Equal(t, http.StatusNotFound, s.do(t, "GET", "/avatars/"+login, "").status)
+	}
+}

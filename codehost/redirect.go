@@ -1,0 +1,48 @@
+package codehost
+
+import (
+	"errors"
+	"net/url"
+	"path"
+	"strings"
+)
+
+var errRedirect = errors.New("want an absolute http or https URL without user, fragment and dots in its path")
+
+// parseRedirect reads a place that a browser may be sent to.
+func parseRedirect(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
+		return nil, errRedirect // err would quote text, which may be anything
+	case strings.ContainsAny(text, "#\\") || path.Clean("/"+u.Path) != "/"+strings.Trim(u.Path, "/"):
+		return nil, errRedirect
+	}
+	return u, nil
+}
+
+// matches reports whether an application that registered callback may have
+// its people sent to u: the same scheme, host or one below it, and port; the
+// same path or one below it. On loopback the port is free, because a program
+// there may not know its own beforehand.
+func matches(callback, u *url.URL) bool {
+	own, other := strings.ToLower(callback.Hostname()), strings.ToLower(u.Hostname())
+	sameHost := own == other && (loopback(own) || callback.Port() == u.Port())
+	below := strings.HasSuffix(other, "."+own) && callback.Port() == u.Port()
+	root := strings.TrimSuffix(callback.Path, "/")
+	return callback.Scheme == u.Scheme && (sameHost || below) &&
+		(u.Path == root || strings.HasPrefix(u.Path, root+"/"))
+}
+
+// with returns u with one more parameter for each that is not empty.
+func with(u *url.URL, parameters map[string]string) string {
+	c := *u
+	query := c.Query()
+	for name, value := range parameters {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	c.RawQuery = query.Encode()
+	return c.String()
+}

@@ -1,0 +1,98 @@
+package codehost
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"svc/http/reply"
+)
+
+// authenticate finds whose token a request carries, or refuses it. Of needs,
+// one scope must have been granted; without any, GitHub says that there is
+// nothing.
+func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
+	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if kind == "" {
+		refuse(w, http.StatusUnauthorized, "Requires authentication")
+		return Person{}, false
+	}
+	g, ok := h.grants.of(strings.TrimSpace(text))
+	if !ok || !strings.EqualFold(kind, "Bearer") && !strings.EqualFold(kind, "token") {
+		refuse(w, http.StatusUnauthorized, "Bad credentials")
+		return Person{}, false
+	}
+	w.Header().Set("X-OAuth-Scopes", strings.Join(g.scopes, ", "))
+	w.Header().Set("X-Accepted-OAuth-Scopes", strings.Join(needs, ", "))
+	if len(needs) > 0 && !slices.ContainsFunc(needs, func(s string) bool { return slices.Contains(g.scopes, s) }) {
+		refuse(w, http.StatusNotFound, "Not Found")
+		return Person{}, false
+	}
+	return g.person, true
+}
+
+type user struct {
+	Login     string  `json:"login"`
+	ID        int64   `json:"id"`
+	NodeID    string  `json:"node_id"`
+	AvatarURL string  `json:"avatar_url"`
+	URL       string  `json:"url"`
+	HTMLURL   string  `json:"html_url"`
+	Type      string  `json:"type"`
+	SiteAdmin bool    `json:"site_admin"`
+	Name      *string `json:"name"`
+	Company   *string `json:"company"`
+	Blog      string  `json:"blog"`
+	Location  *string `json:"location"`
+	Email     *string `json:"email"` // the public one
+	Bio       *string `json:"bio"`
+}
+
+func (h *host) user(w http.ResponseWriter, r *http.Request) {
+	p, ok := h.authenticate(w, r)
+	if !ok {
+		return
+	}
+	here := base(r)
+	u := user{
+		Login: p.Login, ID: p.ID, NodeID: base64.StdEncoding.EncodeToString([]byte("04:User" + strconv.FormatInt(p.ID, 10))),
+		AvatarURL: here + "/avatars/" + p.Login, URL: here + "/users/" + p.Login, HTMLURL: here + "/" + p.Login, Type: "User",
+	}
+	if p.Name != "" {
+		u.Name = &p.Name
+	}
+	if i := slices.IndexFunc(p.Emails, func(e Email) bool { return e.Public }); i >= 0 {
+		u.Email = &p.Emails[i].Address
+	}
+	reply.JSON(w, http.StatusOK, u)
+}
+
+// base returns the address by which the caller reached the host.
+func base(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+type giteaUser struct {
+	ID        int64  `json:"id"`
+	Login     string `json:"login"`
+	FullName  string `json:"full_name"`
+	Email     string `json:"email"` // the primary one, verified or not
+	AvatarURL string `json:"avatar_url"`
+	HTMLURL   string `json:"html_url"`
+	IsActive  bool   `json:"active"`
+	UserName  string `json:"username"`
+}
+
+func (h *host) giteaUser(w http.ResponseWriter, r *http.Request) {
+	if p, ok := h.authenticate(w, r); ok {
+		reply.JSON(w, http.StatusOK, giteaUser{
+			ID: p.ID, Login: p.Login, FullName: p.Name, Email: p.primary().Address,
+			AvatarURL: base(r) + "/avatars/" + p.Login, HTMLURL: base(r) + "/" + p.Login, IsActive: true, UserName: p.Login,
+		})
+	}
+}

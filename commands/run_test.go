@@ -1,0 +1,126 @@
+package commands_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+)
+
+var web = events.Repo{ID: newID(), Name: "acme/web"}
+
+func queue(workspace events.ID, issue int) commands.QueueRun {
+	return commands.QueueRun{Order: systems(workspace), Run: newID(), Repo: web, IssueNumber: issue, IssueTitle: "Fix it"}
+}
+
+// queue puts an issue in the queue and returns its run.
+func (m *team) queue(t *testing.T, issue int) events.ID {
+	t.Helper()
+	c := queue(m.id, issue)
+	_, err := m.QueueRun(t.Context(), c)
+	require.NoError(t, err)
+	return c.Run
+}
+
+func TestQueueRun(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	before := m.head(t, m.id)
+	c := queue(m.id, 7)
+	done, err := m.QueueRun(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, before+1, done.Position)
+	m.requireAdded(t, m.id, before, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix it"})
+
+	for name, test := range map[string]struct {
+		change func(*commands.QueueRun)
+		want   error
+	}{
+		"the issue has a run":     {func(c *commands.QueueRun) { c.Run = newID() }, aggregates.ErrQueued},
+		"the run has an issue":    {func(c *commands.QueueRun) { c.IssueNumber = 8 }, aggregates.ErrQueued},
+		"the same once more":      {func(c *commands.QueueRun) {}, aggregates.ErrQueued},
+		"no repository":           {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{} }, fault.ErrValidation},
+		"no issue":                {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 0 }, fault.ErrValidation},
+		"another repository's":    {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{ID: newID(), Name: "acme/api"} }, nil},
+		"another workspace's run": {func(c *commands.QueueRun) { c.Run, c.Workspace = newID(), newID() }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := c
+			test.change(&c)
+			for _, handler := range []replica{m.other, m.replica} {
+				before := m.head(t, c.Workspace)
+				_, err := handler.QueueRun(t.Context(), c)
+				require.ErrorIs(t, err, test.want)
+				if test.want == nil {
+					return
+				}
+				require.Equal(t, before, m.head(t, c.Workspace))
+			}
+		})
+	}
+}
+
+func TestAnIssueIsFreeAgainWhenItsRunIsOver(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	for i, end := range []events.Event{
+		events.RunCancelled{Repo: web.ID}, events.RunRejected{Repo: web.ID},
+		events.RunFailed{Repo: web.ID, Stage: events.StageAnalyze},
+	} {
+		run := m.queue(t, i+1)
+		record := commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
+		_, err := m.other.RecordRun(t.Context(), record)
+		require.NoError(t, err)
+		next := m.queue(t, i+1)
+		_, err = m.other.QueueRun(t.Context(), queue(m.id, i+1))
+		require.ErrorIs(t, err, aggregates.ErrQueued, "%s has it", next)
+	}
+}
+
+func TestRecordRun(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	run := m.queue(t, 1)
+	account, _ := m.account(t, "ci-bot")
+	entered := func(s events.Stage, attempt int) events.Event {
+		return events.RunStageEntered{Stage: s, Attempt: attempt}
+	}
+	succeeded := func(s events.Stage, attempt int) events.Event {
+		return events.RunStageSucceeded{Stage: s, Attempt: attempt}
+	}
+	for _, step := range []struct {
+		what  string
+		run   events.ID
+		facts []events.Event
+		want  error
+	}{
+		{"a run that is not there", newID(), []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
+		{"a service account", account, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
+		{"the workspace", m.id, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
+		{"a stage too far", run, []events.Event{entered(events.StagePlan, 1)}, aggregates.ErrRunOutOfStep},
+		{"two facts that follow", run, []events.Event{entered(events.StageAnalyze, 1), succeeded(events.StageAnalyze, 1)}, nil},
+		{"one that follows and one that does not", run, []events.Event{entered(events.StagePlan, 1), succeeded(events.StageMerge, 1)}, aggregates.ErrRunOutOfStep},
+		{"no fact", run, nil, nil},
+		{"back to an earlier stage", run, []events.Event{entered(events.StageAnalyze, 2)}, nil},
+		{"its end", run, []events.Event{events.RunCancelled{Repo: web.ID, Reason: "enough"}}, nil},
+		{"more after the end", run, []events.Event{succeeded(events.StageAnalyze, 2)}, aggregates.ErrRunOver},
+		{"a late bill", run, []events.Event{events.RunCostRecorded{Repo: web.ID, Cents: 3}}, nil},
+	} {
+		before := m.head(t, m.id)
+		done, err := m.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: step.run, Facts: step.facts})
+		require.ErrorIs(t, err, step.want, step.what)
+		if step.want == nil {
+			require.Equal(t, before+int64(len(step.facts)), m.head(t, m.id), step.what)
+			if len(step.facts) > 0 {
+				require.Equal(t, m.head(t, m.id), done.Position, step.what)
+			}
+			m.requireAdded(t, m.id, before, step.facts...)
+			continue
+		}
+		m.requireAdded(t, m.id, before)
+	}
+}

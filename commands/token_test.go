@@ -1,0 +1,183 @@
+package commands_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+func TestTheFormOfATokenIsFixed(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^tok_svc_[0-9A-Za-z]{32}[0-9A-Za-z]{6}$`)
+	seen := map[string]bool{}
+	for range 200 {
+		token := commands.NewServiceToken()
+		s := token.Reveal()
+		require.Regexp(t, form, s)
+		require.False(t, seen[s])
+		seen[s] = true
+
+		sum := int64(0) // the last six digits are the CRC-32 of all before them
+		for _, digit := range s[len(s)-6:] {
+			sum = sum*62 + int64(strings.IndexRune(base62, digit))
+		}
+		require.EqualValues(t, crc32.ChecksumIEEE([]byte(s[:len(s)-6])), sum)
+
+		parsed, ok := commands.ParseServiceToken(s)
+		require.True(t, ok)
+		require.Equal(t, token, parsed)
+		require.Equal(t, s[len(s)-4:], token.Tail())
+		require.Equal(t, events.Fingerprint(sha256.Sum256([]byte(s))), token.Fingerprint())
+	}
+}
+
+// A token that was made elsewhere: the form may not drift.
+func TestAKnownToken(t *testing.T) {
+	t.Parallel()
+	token, ok := commands.ParseServiceToken("tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E") // the digits of Python's zlib.crc32
+	require.True(t, ok)
+	require.Equal(t, "rA0E", token.Tail())
+}
+
+func TestEveryChangedCharacterIsNoticed(t *testing.T) {
+	t.Parallel()
+	s := commands.NewServiceToken().Reveal()
+	for i := range s {
+		for _, c := range []byte(base62 + "_-+/ =\x00é") {
+			if c == s[i] {
+				continue
+			}
+			_, ok := commands.ParseServiceToken(s[:i] + string(rune(c)) + s[i+1:])
+			require.False(t, ok, "character %d", i)
+		}
+	}
+}
+
+func TestSwappedNeighboursAreNoticed(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		s := commands.NewServiceToken().Reveal()
+		for i := range len(s) - 1 {
+			swapped := []byte(s)
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			_, ok := commands.ParseServiceToken(string(swapped))
+			require.Equal(t, s[i] == s[i+1], ok, "characters %d and %d", i, i+1)
+		}
+	}
+}
+
+func TestOtherTextsAreNoTokens(t *testing.T) {
+	t.Parallel()
+	s := commands.NewServiceToken().Reveal()
+	body, sum := s[:len(s)-6], s[len(s)-6:]
+	for name, text := range map[string]string{
+		"nothing":           "",
+		"the prefix":        "tok_svc_",
+		"another prefix":    "tok_usr_" + s[8:],
+		"an upper prefix":   "TOK_SVC_" + s[8:],
+		"no checksum":       body,
+		"one too few":       s[:len(s)-1],
+		"one too many":      s + "0",
+		"a line end":        s + "\n",
+		"a space before":    " " + s,
+		"twice":             s + s,
+		"upper case":        strings.ToUpper(s),
+		"zeroes":            "tok_svc_" + strings.Repeat("0", 38),
+		"another character": body[:len(body)-1] + "-" + sum,
+		"wide characters":   body[:len(body)-2] + "é" + sum,
+	} {
+		token, ok := commands.ParseServiceToken(text)
+		require.False(t, ok, name)
+		require.NotContains(t, fmt.Sprint(token), s[8:40], name)
+	}
+}
+
+// Each character is as likely as the others: chi-squared over 64,000 of them.
+// One run in a billion would say otherwise by chance.
+func TestTheAlphabetIsUsedEvenly(t *testing.T) {
+	t.Parallel()
+	const tokens = 2000
+	var counts [256]int
+	for range tokens {
+		for _, c := range []byte(commands.NewServiceToken().Reveal()[8:40]) {
+			counts[c]++
+		}
+	}
+	expected, chi := float64(tokens*32)/62, 0.0
+	for _, c := range []byte(base62) {
+		d := float64(counts[c]) - expected
+		chi += d * d / expected
+	}
+	require.Less(t, chi, 148.0, "61 degrees of freedom")
+}
+
+// However a token gets into what is printed, it is not printed.
+func TestNothingPrintsAToken(t *testing.T) {
+	t.Parallel()
+	token := commands.NewServiceToken()
+	holder := struct {
+		Token commands.ServiceToken
+		List  []commands.ServiceToken
+		Map   map[string]*commands.ServiceToken
+		Any   any
+	}{token, []commands.ServiceToken{token}, map[string]*commands.ServiceToken{"token": &token}, &token}
+	command := create(newPerson("ann"), newID(), "ci-bot")
+	command.Token = token
+
+	var out bytes.Buffer
+	for _, what := range []any{token, &token, holder, &holder, command, &command} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%30s", "%.10s", "%T %[1]v"} {
+			fmt.Fprintf(&out, verb+"\n", what)
+		}
+		fmt.Fprintln(&out, what, fmt.Errorf("with %v", what), errors.New(fmt.Sprint(what)))
+		for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+			slog.New(handler).Info("m", "what", what, slog.Any("any", what), slog.Group("g", "what", what))
+		}
+		text, err := json.Marshal(what)
+		require.NoError(t, err)
+		out.Write(text)
+	}
+	require.Contains(t, out.String(), "[service token]")
+	secret := token.Reveal()
+	for i := 8; i+8 <= len(secret); i++ { // nor a part of it, in letters or in hex
+		require.NotContains(t, out.String(), secret[i:i+8])
+		require.NotContains(t, strings.ToLower(out.String()), fmt.Sprintf("%x", secret[i:i+8]))
+	}
+}
+
+// Neither the log of a workspace nor any table holds a token.
+func TestTheDatabaseHoldsNoToken(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	account, first := m.account(t, "ci-bot")
+	r := rotate(m.owner, m.id, account)
+	r.Key = "k"
+	_, err := m.RotateServiceAccount(t.Context(), r)
+	require.NoError(t, err)
+
+	var tables []string
+	require.NoError(t, m.db.QueryRow(t.Context(), `select array_agg(tablename::text) from pg_tables where schemaname = 'public'`).Scan(&tables))
+	require.Contains(t, tables, "service_tokens")
+	for _, table := range tables {
+		for _, token := range []commands.ServiceToken{first, r.Token} {
+			var n int
+			err := m.db.QueryRow(t.Context(), `select count(*) from `+table+` t where strpos(t::text, $1) > 0`, token.Reveal()[8:20]).Scan(&n)
+			require.NoError(t, err)
+			require.Zero(t, n, table)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+// guarded returns a commit to a new stream that happens once under key.
+func guarded(workspace, actor events.ID, key, hash, answer string) *events.Commit {
+	c := commit(workspace, newID(), 0, answer)
+	c.Envelope.Actor.ID = actor
+	c.Command = events.Command{Key: key, Hash: []byte(hash), Answer: []byte(answer)}
+	return c
+}
+
+func TestARepeatedCommandIsAnsweredAsBefore(t *testing.T) {
+	t.Parallel()
+	db, stores := replicas(t)
+	w, ann := newID(), newID()
+	first := guarded(w, ann, "k", "hash", `{"a": 1}`) // the space is kept
+	done := append1(t, stores[0], first)
+	require.Nil(t, done.Answer)
+	append1(t, stores[0], commit(w, newID(), 0, "later"))
+
+	for name, repetition := range map[string]*events.Commit{
+		"the very same commit":              first,
+		"another stream, another answer":    guarded(w, ann, "k", "hash", `{"a":2}`),
+		"one that would conflict by itself": {Workspace: w, Envelope: first.Envelope, At: epoch, Command: first.Command, Writes: []events.Write{{Stream: newID(), Version: 9, Events: told("x", 1)}}},
+	} {
+		for i, s := range stores {
+			again, err := s.Append(t.Context(), repetition)
+			require.NoError(t, err, name)
+			require.Equal(t, events.Committed{Head: 1, Replayed: true, Answer: []byte(`{"a": 1}`)}, again, "%s, process %d", name, i)
+		}
+	}
+	require.EqualValues(t, 2, head(t, db, w))
+	require.Len(t, log(t, db, w), 2)
+}
+
+func TestARepeatedCommandWhoseClaimIsHeldByItsFirst(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w, ann := newID(), newID()
+	var commits []*events.Commit
+	for i := range 2 {
+		c := guarded(w, ann, "k", "hash", fmt.Sprint(i))
+		c.Claims = []events.Claim{{Key: "service_account/ci", Owner: c.Writes[0].Stream}}
+		commits = append(commits, c)
+	}
+	append1(t, s, commits[0])
+	again, err := s.Append(t.Context(), commits[1])
+	require.NoError(t, err)
+	require.Equal(t, events.Committed{Head: 1, Replayed: true, Answer: []byte("0")}, again)
+}
+
+func TestAKeyOfAnotherRequestIsRefused(t *testing.T) {
+	t.Parallel()
+	db, stores := replicas(t)
+	w, ann := newID(), newID()
+	append1(t, stores[0], guarded(w, ann, "k", "hash", `1`))
+	for _, s := range stores {
+		_, err := s.Append(t.Context(), guarded(w, ann, "k", "other hash", `2`))
+		require.ErrorIs(t, err, events.ErrKeyReused)
+	}
+	require.EqualValues(t, 1, head(t, db, w))
+}
+
+func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w, other, ann, bob := newID(), newID(), newID(), newID()
+	append1(t, s, guarded(w, ann, "k", "hash", `"ann"`))
+	append1(t, s, guarded(w, bob, "k", "hash", `"bob"`))
+	append1(t, s, guarded(w, bob, "K", "hash", `"another key"`))
+	append1(t, s, guarded(other, ann, "k", "hash", `"elsewhere"`))
+	append1(t, s, commit(w, newID(), 0, "no key at all"))
+	append1(t, s, commit(w, newID(), 0, "no key either"))
+
+	answer, hash, ok, err := s.Answer(t.Context(), w, bob, "k")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "hash", string(hash))
+	require.Equal(t, events.Committed{Head: 2, Replayed: true, Answer: []byte(`"bob"`)}, answer)
+	_, _, ok, err = s.Answer(t.Context(), other, bob, "k")
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+// A refused command may be tried again under its key.
+func TestARefusedCommandIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w, ann := newID(), newID()
+	c := guarded(w, ann, "k", "hash", `1`)
+	c.Writes[0].Version = 3
+	_, err := s.Append(t.Context(), c)
+	require.ErrorIs(t, err, events.ErrConflict)
+	c.Writes[0].Version = 0
+	append1(t, s, c)
+}
+
+// Impatient callers in two processes send each command many times at once.
+func TestACommandSentManyTimesAtOnceHappensOnce(t *testing.T) {
+	t.Parallel()
+	db, stores := replicas(t)
+	w, ann := newID(), newID()
+	const rounds, times = 15, 12
+	for round := range rounds {
+		key := fmt.Sprint(round)
+		done, errs := make([]events.Committed, times), make([]error, times)
+		var all sync.WaitGroup
+		for i := range times {
+			c := guarded(w, ann, key, "hash", fmt.Sprint(i)) // each has an answer of its own
+			all.Go(func() { done[i], errs[i] = stores[i%2].Append(t.Context(), c) })
+		}
+		all.Wait()
+		first := -1
+		for i := range times {
+			require.NoError(t, errs[i])
+			if !done[i].Replayed {
+				require.Equal(t, -1, first, "it happened twice")
+				first = i
+			}
+		}
+		require.NotEqual(t, -1, first, "it did not happen")
+		for i := range times {
+			require.EqualValues(t, round+1, done[i].Head)
+			if i != first {
+				require.Equal(t, fmt.Sprint(first), string(done[i].Answer))
+			}
+		}
+	}
+	require.Len(t, log(t, db, w), rounds)
+}
+
+func TestRepetitionsThatShareATransaction(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w, ann := newID(), newID()
+	outcomes := store.Together(s,
+		guarded(w, ann, "k", "hash", `0`),
+		guarded(w, ann, "k", "hash", `1`),
+		guarded(w, ann, "k", "other hash", `2`),
+		guarded(w, ann, "k2", "hash", `3`),
+	)
+	require.NoError(t, outcomes[0].Err)
+	require.False(t, outcomes[0].Replayed)
+	require.Equal(t, store.Outcome{Committed: events.Committed{Head: 1, Replayed: true, Answer: []byte(`0`)}}, outcomes[1])
+	require.ErrorIs(t, outcomes[2].Err, events.ErrKeyReused)
+	require.NoError(t, outcomes[3].Err)
+	require.EqualValues(t, 2, outcomes[3].Head)
+	require.Equal(t, []string{"0/0", "3/0"}, marks(log(t, db, w)))
+}
+
+func TestARepetitionIsAnsweredWithThePositionOfTheFirst(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w, other, ann := newID(), newID(), newID()
+	twice := guarded(w, ann, "k", "hash", `0`)
+	twice.Writes[0].Events = told("x", 2)
+	commits := []*events.Commit{commit(w, newID(), 0, ""), twice, commit(other, newID(), 0, ""), guarded(w, ann, "k2", "hash", `1`), commit(w, newID(), 0, "")}
+	outcomes := store.Together(s, commits...)
+	for _, i := range []int{1, 3} {
+		require.NoError(t, outcomes[i].Err)
+		again, err := s.Append(t.Context(), commits[i])
+		require.NoError(t, err)
+		require.Equal(t, outcomes[i].Head, again.Head)
+	}
+}

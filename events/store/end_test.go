@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/fault"
+	"svc/test/pgtest"
+)
+
+// gate is a view at which the commit that carries mark waits until it is opened.
+type gate struct {
+	view
+	reached, open chan struct{}
+}
+
+func newGate(mark string) *gate {
+	g := &gate{reached: make(chan struct{}), open: make(chan struct{})}
+	var once sync.Once
+	g.loads = func(records []events.Record) {
+		if marks(records)[0] == mark+"/0" {
+			once.Do(func() { close(g.reached); <-g.open })
+		}
+	}
+	return g
+}
+
+func TestAClosedStoreRefusesCommits(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := store.New(db, nil, func(events.ID, int64) {})
+	s.Close()
+	w := newID()
+	for range 50 { // there is room in the lane, but nobody behind it
+		_, err := s.Append(t.Context(), commit(w, newID(), 0, ""))
+		require.ErrorIs(t, err, fault.ErrBusy)
+	}
+	requireUntouched(t, db, w)
+}
+
+func TestCloseWaitsForTheCommitThatHasBegunAndRefusesThoseBehindIt(t *testing.T) {
+	t.Parallel()
+	db := withCounts(t, pgtest.New(t))
+	g := newGate("begun")
+	s := store.New(db, []store.View{g}, func(events.ID, int64) {})
+	w := newID()
+	begun, behind := make(chan error, 1), make(chan error, 10)
+	go func() {
+		_, err := s.Append(t.Context(), commit(w, newID(), 0, "begun"))
+		begun <- err
+	}()
+	within(t, g.reached)
+	for range cap(behind) {
+		go func() {
+			_, err := s.Append(t.Context(), commit(w, newID(), 0, "behind"))
+			behind <- err
+		}()
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.Close()
+	}()
+	select {
+	case <-closed:
+		t.Fatal("closed over a commit that had begun")
+	case err := <-begun:
+		t.Fatal("answered before it was stored", err)
+	case <-time.After(50 * time.Millisecond): // long enough for a Close that does not wait
+	}
+	close(g.open)
+	require.NoError(t, within(t, begun))
+	within(t, closed)
+
+	stored := 1
+	for range cap(behind) {
+		switch err := within(t, behind); err {
+		case nil: // the lane had taken it up already
+			stored++
+		default:
+			require.ErrorIs(t, err, fault.ErrBusy)
+		}
+	}
+	require.Len(t, log(t, db, w), stored)
+}
+
+func TestACallerThatHasGivenUpIsToldTheTruth(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w, want := newID(), []string{}
+	for i := range 20 {
+		_, err := s.Append(ctx, commit(w, newID(), 0, fmt.Sprint(i)))
+		if err == nil {
+			want = append(want, fmt.Sprintf("%d/0", i))
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+	require.Equal(t, want, marks(log(t, db, w)))
+}
+
+// One more commit waits than there is room for, behind one that does not end.
+// Then all callers give up: what was queued is carried out all the same, and
+// what was not never will be.
+func TestCallersGiveUpInAQueueThatIsFull(t *testing.T) {
+	t.Parallel()
+	db := withCounts(t, pgtest.New(t))
+	g := newGate("first")
+	s := open(t, db, g)
+	ctx, giveUp := context.WithCancel(t.Context())
+	w := newID()
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.Append(ctx, commit(w, newID(), 0, "first"))
+		first <- err
+	}()
+	within(t, g.reached)
+
+	type answer struct {
+		mark string
+		err  error
+	}
+	answers := make(chan answer, store.Room+1)
+	for i := range cap(answers) {
+		go func() {
+			mark := fmt.Sprint(i)
+			_, err := s.Append(ctx, commit(w, newID(), 0, mark))
+			answers <- answer{mark + "/0", err}
+		}()
+	}
+	giveUp()
+	require.ErrorIs(t, within(t, answers).err, context.Canceled)
+	close(g.open)
+	require.NoError(t, within(t, first))
+	want := []string{"first/0"}
+	for range cap(answers) - 1 {
+		a := within(t, answers)
+		if a.err == nil {
+			want = append(want, a.mark)
+		} else {
+			require.ErrorIs(t, a.err, context.Canceled)
+		}
+	}
+	require.ElementsMatch(t, want, marks(log(t, db, w)))
+}
+
+// Somebody holds the log's head row. Those who wait for it are refused
+// together after one limit, not one after the other.
+func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db, holder := connect(t, url), connect(t, url)
+	s := open(t, db)
+	w := newID()
+	append1(t, s, commit(w, newID(), 0, "before"))
+	tx, err := holder.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `select from logs where workspace_id = $1 for update`, w)
+	require.NoError(t, err)
+
+	const patience = 300 * time.Millisecond
+	store.SetPatience(s, patience)
+	begun := time.Now()
+	var commits []*events.Commit
+	for range 16 {
+		commits = append(commits, commit(w, newID(), 0, "late"))
+	}
+	for _, o := range store.Together(s, commits...) {
+		require.ErrorIs(t, o.Err, context.DeadlineExceeded)
+		require.NotErrorIs(t, o.Err, events.ErrOutcomeUnknown)
+	}
+	require.Less(t, time.Since(begun), 10*patience, "16 commits, each with its own wait")
+
+	store.SetPatience(s, limit)
+	require.NoError(t, tx.Rollback(t.Context()))
+	append1(t, s, commit(w, newID(), 0, "after"))
+	require.Equal(t, []string{"before/0", "after/0"}, marks(log(t, db, w)))
+}
+
+func TestACommitWithoutEventsIsRefused(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w := newID()
+	for name, c := range map[string]*events.Commit{
+		"no stream":                {Workspace: w, At: epoch},
+		"a stream, and no event":   {Workspace: w, At: epoch, Writes: []events.Write{{Stream: newID()}}},
+		"keys only":                {Workspace: w, At: epoch, Claims: []events.Claim{{Key: "k", Owner: w}}},
+		"a command that is no one": {Workspace: w, At: epoch, Command: events.Command{Key: "k", Hash: []byte("h"), Answer: []byte(`1`)}},
+	} {
+		outcomes := store.Together(s, commit(w, newID(), 0, name), c)
+		require.NoError(t, outcomes[0].Err, name)
+		require.ErrorContains(t, outcomes[1].Err, "has no event", name)
+	}
+	require.Len(t, log(t, db, w), 4)
+}

@@ -1,0 +1,181 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+// The connection ends between the events and the commit, from the server's side.
+func TestAConnectionLostBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := withCounts(t, connect(t, url))
+	s := open(t, connect(t, url), &view{writes: func(b *pgx.Batch, _ []events.Record) {
+		b.Queue(`select pg_terminate_backend(pg_backend_pid())`)
+	}})
+	w := newID()
+	_, err := s.Append(t.Context(), commit(w, newID(), 0, "lost"))
+	require.ErrorIs(t, err, events.ErrOutcomeUnknown)
+	requireUntouched(t, db, w)
+}
+
+// The answer to the commit is lost on its way. Who asks again under the same
+// key learns that it had happened.
+func TestAConnectionLostAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := withCounts(t, connect(t, url))
+	var deaf atomic.Bool
+	broken := connect(t, url, func(c *pgxpool.Config) {
+		c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return &deafConn{conn, &deaf}, err
+		}
+	})
+	s := open(t, broken, &view{changes: func([]events.Record) { deaf.Store(true) }})
+	w := newID()
+	c := guarded(w, newID(), "k", "h", `"done"`)
+	_, err := s.Append(t.Context(), c)
+	require.ErrorIs(t, err, events.ErrOutcomeUnknown)
+
+	deaf.Store(false)
+	require.Len(t, log(t, db, w), 1)
+	again, err := s.Append(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, events.Committed{Head: 1, Replayed: true, Answer: []byte(`"done"`)}, again)
+	require.Len(t, log(t, db, w), 1)
+}
+
+// A deafConn hears everything until the server says that it has committed.
+type deafConn struct {
+	net.Conn
+	deaf *atomic.Bool
+}
+
+func (c *deafConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.deaf.Load() && bytes.Contains(b[:n], []byte("COMMIT\x00")) {
+		return 0, errors.New("the line is dead")
+	}
+	return n, err
+}
+
+// Again and again somebody ends all connections of the store while eight
+// writers append. What was acknowledged is there once, what was refused is not.
+func TestConnectionsLostWhileManyWrite(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := connect(t, url)
+	s := open(t, connect(t, url, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["application_name"] = "victim"
+		c.MaxConns = 8
+	}))
+	const writers, each, every = 8, 25, 9
+	workspaces := []events.ID{newID(), newID(), newID()}
+	answered := make(chan struct{}, writers*each)
+	var fates [writers]map[string]error
+	var all sync.WaitGroup
+	for i := range writers {
+		fates[i] = map[string]error{}
+		all.Go(func() {
+			for n := range each {
+				mark := fmt.Sprintf("%d.%d", i, n)
+				c := commit(workspaces[n%3], newID(), 0, mark)
+				c.Writes[0].Events = told(mark, 2)
+				c.Writes = append(c.Writes, events.Write{Stream: newID(), Events: told(mark+"'", 1)})
+				_, fates[i][mark] = s.Append(t.Context(), c)
+				answered <- struct{}{}
+			}
+		})
+	}
+	ended := make(chan int)
+	go func() { ended <- endConnections(t, db, answered, every) }()
+	all.Wait()
+	close(answered)
+	require.GreaterOrEqual(t, within(t, ended), 10, "connections that were ended")
+
+	have := map[string]int{}
+	for _, w := range workspaces {
+		records := log(t, db, w) // without a hole
+		require.EqualValues(t, len(records), head(t, db, w))
+		for _, m := range marks(records) {
+			have[m]++
+		}
+	}
+	stored, refused := 0, 0
+	for _, fate := range fates {
+		for mark, err := range fate {
+			a, b, c := have[mark+"/0"], have[mark+"/1"], have[mark+"'/0"]
+			switch {
+			case err == nil:
+				stored++
+				require.Equal(t, [3]int{1, 1, 1}, [3]int{a, b, c}, "acknowledged: %s", mark)
+			case errors.Is(err, events.ErrOutcomeUnknown):
+				require.Equal(t, [2]int{a, a}, [2]int{b, c}, "half a commit: %s", mark)
+				require.LessOrEqual(t, a, 1, "twice: %s", mark)
+			default:
+				refused++
+				require.Equal(t, [3]int{}, [3]int{a, b, c}, "refused with %v: %s", err, mark)
+			}
+		}
+	}
+	require.Greater(t, stored, writers*each/2)
+	t.Logf("%d stored, %d refused", stored, refused)
+	// One of the pool's connections may still be dead, not all of them for ever.
+	var err error
+	for range 20 {
+		if _, err = s.Append(t.Context(), commit(workspaces[0], newID(), 0, "the store goes on")); err == nil {
+			break
+		}
+	}
+	require.NoError(t, err)
+}
+
+// endConnections ends the store's connections after every so many answers.
+func endConnections(t *testing.T, db *pgxpool.Pool, answered <-chan struct{}, every int) (ended int) {
+	n := 0
+	for range answered {
+		if n++; n%every != 0 {
+			continue
+		}
+		var killed int
+		err := db.QueryRow(t.Context(), `
+			select count(pg_terminate_backend(pid)) from pg_stat_activity
+			where application_name = 'victim' and datname = current_database()`).Scan(&killed)
+		if !assert.NoError(t, err) {
+			return ended
+		}
+		ended += killed
+	}
+	return ended
+}
+
+// What could not be tried at all is refused, and known not to have happened.
+func TestNoConnectionAtAll(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	away := connect(t, url)
+	s := open(t, away)
+	away.Close()
+	w := newID()
+	for _, o := range store.Together(s, commit(w, newID(), 0, "a"), commit(w, newID(), 0, "b")) {
+		require.Error(t, o.Err)
+		require.NotErrorIs(t, o.Err, events.ErrOutcomeUnknown)
+	}
+	requireUntouched(t, connect(t, url), w)
+}

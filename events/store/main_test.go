@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// epoch is when the commits of these tests happen, unless they say otherwise.
+var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// limit bounds whatever a test waits for.
+const limit = 30 * time.Second
+
+// open returns a store that is closed when t ends.
+func open(t *testing.T, db *pgxpool.Pool, views ...store.View) *store.Store {
+	t.Helper()
+	s := store.New(db, views, func(events.ID, int64) {})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// connect returns a pool of its own on the database at url, as another process
+// would have one.
+func connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	for _, f := range change {
+		f(config)
+	}
+	db, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	return db
+}
+
+func newID() events.ID { return events.NewID(epoch) }
+
+// told are n events that nobody could mistake for others: they carry the mark.
+func told(mark string, n int) (list []events.Event) {
+	for i := range n {
+		list = append(list, events.RunFactsRecorded{Facts: []string{fmt.Sprintf("%s/%d", mark, i)}})
+	}
+	return list
+}
+
+// commit returns a commit of one event to one stream.
+func commit(workspace, stream events.ID, version int, mark string) *events.Commit {
+	return &events.Commit{
+		Workspace: workspace, At: epoch,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "test"}, Origin: events.FromSystem},
+		Writes:   []events.Write{{Stream: stream, Version: version, Events: told(mark, 1)}},
+	}
+}
+
+// append1 appends c and requires that it is stored.
+func append1(t *testing.T, s *store.Store, c *events.Commit) events.Committed {
+	t.Helper()
+	done, err := s.Append(t.Context(), c)
+	require.NoError(t, err)
+	require.False(t, done.Replayed)
+	return done
+}
+
+// log returns everything that is in a workspace's log.
+func log(t *testing.T, db store.Querier, workspace events.ID) []events.Record {
+	t.Helper()
+	list, err := store.After(context.WithoutCancel(t.Context()), db, workspace, 0, 1_000_000)
+	require.NoError(t, err)
+	return list
+}
+
+// marks returns the marks of records, which carry one each.
+func marks(records []events.Record) []string {
+	list := []string{}
+	for _, r := range records {
+		list = append(list, r.Event.(events.RunFactsRecorded).Facts...)
+	}
+	return list
+}
+
+// head returns the number that the workspace's head row holds, 0 without one.
+func head(t *testing.T, db *pgxpool.Pool, workspace events.ID) (n int64) {
+	t.Helper()
+	err := db.QueryRow(t.Context(), `select coalesce((select head from logs where workspace_id = $1), 0)`, workspace).Scan(&n)
+	require.NoError(t, err)
+	return n
+}
+
+// requireUntouched requires that a workspace has no log at all.
+func requireUntouched(t *testing.T, db *pgxpool.Pool, workspace events.ID) {
+	t.Helper()
+	require.Zero(t, head(t, db, workspace))
+	require.Empty(t, log(t, db, workspace))
+}
+
+// within returns what c delivers, and fails the test if nothing comes.
+func within[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(limit):
+		require.FailNow(t, "nothing came")
+	}
+	return v
+}

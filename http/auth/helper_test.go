@@ -1,0 +1,234 @@
+package auth_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/http/auth"
+	"svc/http/limit"
+	"svc/http/reply"
+	"svc/projections"
+	"svc/sessions"
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	email    = "zoe@acme.example"
+	password = "correct horse"
+)
+
+// A site is the service's sign-in with one person, as a browser reaches it.
+type site struct {
+	t      *testing.T
+	url    string
+	server *auth.Server
+	log    *journal
+
+	mu     sync.Mutex
+	clock  time.Time // stands still until it is moved
+	heard  []string  // all that was answered, but not the cookies
+	person events.ID
+	home   events.ID // their personal workspace
+}
+
+// newSite is a site. change may alter its server before it begins.
+func newSite(t *testing.T, change ...func(*auth.Server)) *site {
+	t.Helper()
+	db := pgtest.New(t)
+	s := &site{t: t, log: &journal{}, clock: time.Now()}
+	log := slog.New(reply.Logger{Handler: slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})})
+	s.server = &auth.Server{
+		Sessions:  &sessions.Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: s.now},
+		Passwords: sessions.Passwords{DB: db}, DevSignIn: true, Log: log,
+	}
+	for _, c := range change {
+		c(s.server)
+	}
+	s.register()
+	server := httptest.NewServer(reply.Traced(log, reply.Bounded(s.server.Handler())))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+func (s *site) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock
+}
+
+func (s *site) move(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = s.clock.Add(d)
+}
+
+// register makes the person, with a password whose hash is a cheap one.
+func (s *site) register() {
+	s.t.Helper()
+	db := s.server.Sessions.DB
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	s.person, s.home = events.NewID(time.Now()), events.NewID(time.Now())
+	_, err := commands.New(log, time.Now).RegisterUser(ctx, commands.RegisterUser{
+		Order: commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.person, Name: email}, Origin: events.FromAuth}, Workspace: s.home},
+		User:  s.person, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{email},
+		WorkspaceName: "Zoë's workspace", WorkspaceSlug: "zoe",
+	})
+	require.NoError(s.t, err)
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	require.NoError(s.t, err)
+	_, err = db.Exec(ctx, `insert into passwords (user_id, hash) values ($1, $2)`, s.person, string(hash))
+	require.NoError(s.t, err)
+}
+
+// A call is a request to /api/auth. Without a body it is a GET.
+type call struct {
+	method string
+	path   string
+	media  string // application/json unless said otherwise
+	body   string
+	cookie *http.Cookie
+	header map[string]string
+}
+
+// An answer is one that has been read.
+type answer struct {
+	*http.Response
+	t    *testing.T
+	text string
+}
+
+func (s *site) do(c call) answer {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	if c.method == "" {
+		c.method = http.MethodGet
+		if c.body != "" {
+			c.method = http.MethodPost
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, c.method, s.url+"/api/auth"+c.path, strings.NewReader(c.body))
+	require.NoError(s.t, err)
+	r.Header.Set("User-Agent", "Firefox")
+	if c.body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.media != "" {
+		r.Header.Set("Content-Type", c.media)
+	}
+	if c.cookie != nil {
+		r.AddCookie(&http.Cookie{Name: c.cookie.Name, Value: c.cookie.Value})
+	}
+	for name, value := range c.header {
+		r.Header.Set(name, value)
+	}
+	w, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	defer w.Body.Close()
+	text, err := io.ReadAll(w.Body)
+	require.NoError(s.t, err)
+	s.listen(w, text)
+	return answer{w, s.t, string(text)}
+}
+
+func (s *site) listen(w *http.Response, text []byte) {
+	var heard bytes.Buffer
+	others := w.Header.Clone()
+	others.Del("Set-Cookie")
+	require.NoError(s.t, others.Write(&heard))
+	heard.Write(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = append(s.heard, heard.String())
+}
+
+// signIn is the session cookie that the right password gives.
+func (s *site) signIn() *http.Cookie {
+	s.t.Helper()
+	a := s.do(call{path: "/sign-in/email", body: signInBody(email, password)})
+	require.Equal(s.t, http.StatusOK, a.StatusCode, a.text)
+	return a.cookie()
+}
+
+func signInBody(email, password string) string {
+	text, err := json.Marshal(map[string]string{"email": email, "password": password})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// session is what get-session says to a cookie, nil if it says null.
+func (s *site) session(c *http.Cookie) map[string]map[string]any {
+	s.t.Helper()
+	a := s.do(call{path: "/get-session", cookie: c})
+	require.Equal(s.t, http.StatusOK, a.StatusCode, a.text)
+	var body map[string]map[string]any
+	require.NoError(s.t, json.Unmarshal([]byte(a.text), &body))
+	return body
+}
+
+// cookie is the only one that an answer sets.
+func (a answer) cookie() *http.Cookie {
+	a.t.Helper()
+	require.Len(a.t, a.Cookies(), 1)
+	return a.Cookies()[0]
+}
+
+// requireRefused checks that an answer refuses, and signs nobody in.
+func (a answer) requireRefused(status int, code string) {
+	a.t.Helper()
+	var body map[string]any
+	require.NoError(a.t, json.Unmarshal([]byte(a.text), &body), a.text)
+	require.Equal(a.t, status, a.StatusCode, a.text)
+	require.Equal(a.t, code, body["code"])
+	require.NotEmpty(a.t, body["message"])
+	require.IsType(a.t, map[string]any{}, body["details"])
+	require.Len(a.t, body, 3)
+	require.Empty(a.t, a.Cookies())
+}
+
+func withLimit(t *testing.T, n int) func(*auth.Server) {
+	l, err := limit.PerMinute(n)
+	require.NoError(t, err)
+	return func(s *auth.Server) { s.Limit = l }
+}
+
+// A journal is a log that a test reads.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}

@@ -1,0 +1,233 @@
+package auth_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/http/auth"
+)
+
+const moment = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`
+
+func TestGetSession(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	a := s.do(call{path: "/get-session", cookie: cookie})
+	require.Empty(t, a.Cookies(), "nothing about it is new")
+	require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
+	require.Equal(t, "no-cache", a.Header.Get("Pragma"))
+
+	body := s.session(cookie)
+	require.Len(t, body, 2)
+	session, user := body["session"], body["user"]
+	for _, of := range []struct {
+		values map[string]any
+		names  []string
+	}{
+		{session, []string{"expiresAt", "createdAt", "updatedAt"}},
+		{user, []string{"createdAt", "updatedAt"}},
+	} {
+		for _, name := range of.names {
+			require.Regexp(t, moment, of.values[name], name)
+			delete(of.values, name)
+		}
+	}
+	require.Regexp(t, "^[0-9a-f-]{36}$", session["id"])
+	require.Equal(t, map[string]any{
+		"id": session["id"], "token": session["id"], "userId": s.person.String(),
+		"ipAddress": "127.0.0.1", "userAgent": "Firefox", "activeOrganizationId": s.home.String(),
+	}, session)
+	require.Equal(t, map[string]any{
+		"id": s.person.String(), "name": "Zoë Brandt", "email": email, "emailVerified": true, "image": nil,
+	}, user)
+}
+
+func TestSessionLastsSevenDays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	session := s.session(s.signIn())["session"]
+	created, err := time.Parse(time.RFC3339, session["createdAt"].(string))
+	require.NoError(t, err)
+	expires, err := time.Parse(time.RFC3339, session["expiresAt"].(string))
+	require.NoError(t, err)
+	require.Equal(t, 7*24*time.Hour, expires.Sub(created))
+}
+
+func TestWhoIsNotSignedInGetsNull(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.do(call{path: "/get-session"})
+	require.Equal(t, http.StatusOK, a.StatusCode)
+	require.Equal(t, "null\n", a.text)
+	require.Empty(t, a.Cookies())
+
+	cookie := s.signIn()
+	for name, value := range map[string]string{
+		"nothing":              "",
+		"a word":               "signed-in",
+		"no signature":         strings.SplitN(cookie.Value, ".", 2)[0],
+		"a tampered one":       "A" + cookie.Value,
+		"an escape that isn't": "%zz",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := s.do(call{path: "/get-session", cookie: &http.Cookie{Name: cookie.Name, Value: value}})
+			require.Equal(t, http.StatusOK, a.StatusCode)
+			require.Equal(t, "null\n", a.text)
+			requireTaken(t, a)
+		})
+	}
+}
+
+// requireTaken checks that an answer takes the session's cookie from the browser.
+func requireTaken(t *testing.T, a answer) {
+	t.Helper()
+	require.Equal(t, "better-auth.session_token=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax", a.cookie().Raw)
+}
+
+func TestSignOutEndsTheSessionOnTheServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie, other := s.signIn(), s.signIn()
+	a := s.do(call{path: "/sign-out", body: "{}", cookie: cookie})
+	require.Equal(t, http.StatusOK, a.StatusCode)
+	require.JSONEq(t, `{"success":true}`, a.text)
+	requireTaken(t, a)
+
+	require.Nil(t, s.session(cookie), "the old cookie is worth nothing")
+	require.NotNil(t, s.session(other), "another browser stays signed in")
+}
+
+func TestSignOutAlwaysSucceeds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	for name, c := range map[string]call{
+		"without a cookie": {method: http.MethodPost},
+		"with a word":      {method: http.MethodPost, cookie: &http.Cookie{Name: cookie.Name, Value: "x"}},
+		"once more":        {method: http.MethodPost, cookie: cookie},
+		"and again":        {method: http.MethodPost, cookie: cookie},
+	} {
+		c.path = "/sign-out"
+		a := s.do(c)
+		require.Equal(t, http.StatusOK, a.StatusCode, name)
+		require.JSONEq(t, `{"success":true}`, a.text, name)
+	}
+	require.Nil(t, s.session(cookie))
+}
+
+func TestSessionInUseIsExtended(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	s.move(25 * time.Hour)
+	a := s.do(call{path: "/get-session", cookie: cookie})
+	require.Equal(t, cookie.Raw, a.cookie().Raw, "the browser is told anew")
+	s.move(6*24*time.Hour + 23*time.Hour)
+	require.NotNil(t, s.session(cookie))
+}
+
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	s.move(7*24*time.Hour + time.Second)
+	a := s.do(call{path: "/get-session", cookie: cookie})
+	require.Equal(t, "null\n", a.text)
+	requireTaken(t, a)
+}
+
+func TestOnHTTPSTheCookieIsSecure(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(s *auth.Server) { s.Sessions.Secure = true })
+	cookie := s.signIn()
+	require.Equal(t, "__Secure-better-auth.session_token="+cookie.Value+"; Path=/; Max-Age=604800; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
+	require.NotNil(t, s.session(cookie))
+	cookie.Name = "better-auth.session_token"
+	require.Nil(t, s.session(cookie), "one that came in the clear is not believed")
+}
+
+func TestWritesOfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	for name, header := range map[string]map[string]string{
+		"another site, by a browser of today":     {"Sec-Fetch-Site": "cross-site"},
+		"a sister site":                           {"Sec-Fetch-Site": "same-site"},
+		"another site, by a browser of yesterday": {"Origin": "https://evil.example"},
+		"another port":                            {"Origin": "http://127.0.0.1:1"},
+		"a page without an origin":                {"Origin": "null"},
+		"one that names our origin, but is not":   {"Origin": s.url, "Sec-Fetch-Site": "cross-site"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.do(call{path: "/sign-out", body: "{}", cookie: cookie, header: header}).requireRefused(403, "cross_origin_refused")
+			s.do(call{path: "/sign-in/email", body: signInBody(email, password), header: header}).requireRefused(403, "cross_origin_refused")
+			require.NotNil(t, s.session(cookie), "who is signed in stays so")
+			a := s.do(call{path: "/get-session", cookie: cookie, header: header})
+			require.Equal(t, http.StatusOK, a.StatusCode, "to read changes nothing")
+		})
+	}
+}
+
+func TestPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	require.JSONEq(t, `{"ok":true}`, s.do(call{path: "/ok"}).text)
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code         string
+	}{
+		{"GET", "/", 404, "NOT_FOUND"},
+		{"GET", "/ok/", 404, "NOT_FOUND"},
+		{"GET", "/OK", 404, "NOT_FOUND"},
+		{"POST", "/sign-up/email", 404, "NOT_FOUND"},
+		{"GET", "/sign-out", 405, "METHOD_NOT_ALLOWED"},
+		{"GET", "/sign-in/email", 405, "METHOD_NOT_ALLOWED"},
+		{"POST", "/get-session", 405, "METHOD_NOT_ALLOWED"},
+		{"GET", "/get-session?x=%00", 422, "validation_failed"},
+	} {
+		s.do(call{method: c.method, path: c.path}).requireRefused(c.status, c.code)
+	}
+}
+
+// The session's token is in the cookie and nowhere else, and neither it nor a
+// password is in the log.
+func TestSecretsStayWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	s.session(cookie)
+	s.do(call{path: "/sign-in/email", body: signInBody(email, "wrong "+password)})
+	s.do(call{path: "/sign-in/email", body: `{"password":"` + password + `"`})
+	s.server.Sessions.DB.Close() // from here on everything goes wrong
+	for _, c := range []call{
+		{path: "/sign-in/email", body: signInBody(email, password)},
+		{path: "/get-session", cookie: cookie},
+		{path: "/sign-out", body: "{}", cookie: cookie},
+	} {
+		a := s.do(c)
+		require.GreaterOrEqual(t, a.StatusCode, 500)
+		require.NotContains(t, a.text, "closed pool")
+		require.Empty(t, a.Cookies())
+	}
+
+	value, err := url.PathUnescape(cookie.Value)
+	require.NoError(t, err)
+	token, signature, _ := strings.Cut(value, ".")
+	require.Contains(t, s.log.String(), "closed pool", "the log says why")
+	require.Len(t, s.heard, 7)
+	for _, heard := range s.heard {
+		require.NotContains(t, heard, token)
+		require.NotContains(t, heard, signature)
+		require.NotContains(t, heard, password)
+	}
+	require.NotContains(t, s.log.String(), token)
+	require.NotContains(t, s.log.String(), signature)
+	require.NotContains(t, s.log.String(), password)
+}

@@ -1,0 +1,164 @@
+package limit_test
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/http/limit"
+)
+
+// ask makes a request of caller's, and returns what they are told.
+func ask(t *testing.T, l *limit.Limit, caller string) (http.Header, error) {
+	header := http.Header{}
+	return header, l.Allow(t.Context(), header, caller)
+}
+
+func perMinute(t *testing.T, n int) *limit.Limit {
+	l, err := limit.PerMinute(n)
+	require.NoError(t, err)
+	return l
+}
+
+func TestLimitLetsAllOfAMinuteComeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := perMinute(t, 10)
+		for i := range 10 {
+			header, err := ask(t, l, "zoe")
+			require.NoError(t, err)
+			require.Equal(t, http.Header{
+				"Ratelimit-Limit":     {"10"},
+				"Ratelimit-Remaining": {strconv.Itoa(9 - i)},
+				"Ratelimit-Reset":     {strconv.Itoa(6 * (i + 1))}, // seconds until all ten are free again
+			}, header)
+		}
+		header, err := ask(t, l, "zoe")
+		require.ErrorIs(t, err, limit.ErrLimited)
+		require.Equal(t, http.Header{
+			"Ratelimit-Limit": {"10"}, "Ratelimit-Remaining": {"0"}, "Ratelimit-Reset": {"60"}, "Retry-After": {"6"},
+		}, header)
+	})
+}
+
+func TestWhoWaitsAsLongAsToldIsLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := perMinute(t, 7) // 60 seconds do not divide by it
+		for range 7 {
+			_, err := ask(t, l, "zoe")
+			require.NoError(t, err)
+		}
+		for range 3 {
+			header, err := ask(t, l, "zoe")
+			require.ErrorIs(t, err, limit.ErrLimited)
+			seconds, err := strconv.Atoi(header.Get("Retry-After"))
+			require.NoError(t, err)
+			require.Positive(t, seconds)
+			time.Sleep(time.Duration(seconds) * time.Second) //nolint:forbidigo // moves the bubble's clock
+			_, err = ask(t, l, "zoe")
+			require.NoError(t, err)
+		}
+	})
+}
+
+func TestWhoIsRefusedDoesNotWaitLongerForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := perMinute(t, 1)
+		_, err := ask(t, l, "zoe")
+		require.NoError(t, err)
+		for range 5 {
+			time.Sleep(10 * time.Second) //nolint:forbidigo // moves the bubble's clock
+			_, err = ask(t, l, "zoe")
+			require.ErrorIs(t, err, limit.ErrLimited)
+		}
+		time.Sleep(10 * time.Second) //nolint:forbidigo // moves the bubble's clock
+		_, err = ask(t, l, "zoe")
+		require.NoError(t, err)
+	})
+}
+
+func TestAMinuteLaterAllMayComeAtOnceAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := perMinute(t, 10)
+		for range 2 {
+			for range 10 {
+				_, err := ask(t, l, "zoe")
+				require.NoError(t, err)
+			}
+			_, err := ask(t, l, "zoe")
+			require.ErrorIs(t, err, limit.ErrLimited)
+			time.Sleep(time.Minute) //nolint:forbidigo // moves the bubble's clock
+		}
+	})
+}
+
+func TestCallersAreLimitedApart(t *testing.T) {
+	l := perMinute(t, 1)
+	for _, caller := range []string{"zoe", "yan", ""} {
+		_, err := ask(t, l, caller)
+		require.NoError(t, err, caller)
+	}
+	_, err := ask(t, l, "zoe")
+	require.ErrorIs(t, err, limit.ErrLimited)
+}
+
+func TestLimitsAreApart(t *testing.T) {
+	for _, l := range []*limit.Limit{perMinute(t, 1), perMinute(t, 1)} {
+		_, err := ask(t, l, "zoe")
+		require.NoError(t, err)
+	}
+}
+
+func TestNoLimit(t *testing.T) {
+	l := perMinute(t, 0)
+	require.Nil(t, l)
+	for range 1000 {
+		header, err := ask(t, l, "zoe")
+		require.NoError(t, err)
+		require.Empty(t, header, "nobody is told of a limit that there is not")
+	}
+}
+
+func TestLimitCannotBeNegative(t *testing.T) {
+	_, err := limit.PerMinute(-1)
+	require.ErrorContains(t, err, "limit of -1")
+}
+
+// Requests of one caller that come at the same moment are all counted, none
+// twice, and none fails over another.
+func TestLimitUnderConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its clock stands still meanwhile
+		const allowed, callers, each = 500, 50, 40
+		l := perMinute(t, allowed)
+		var passed, refused atomic.Int64
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() {
+				for range each {
+					switch _, err := ask(t, l, "zoe"); {
+					case err == nil:
+						passed.Add(1)
+					case errors.Is(err, limit.ErrLimited):
+						refused.Add(1)
+					default:
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, allowed, passed.Load())
+		require.EqualValues(t, callers*each-allowed, refused.Load())
+	})
+}
+
+func TestErrLimitedIsA429(t *testing.T) {
+	require.Equal(t, http.StatusTooManyRequests, limit.ErrLimited.Kind.Status())
+	require.Equal(t, "rate_limited", limit.ErrLimited.Code)
+}

@@ -1,0 +1,142 @@
+package reply_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/fault"
+	"svc/http/reply"
+)
+
+func TestCheckForm(t *testing.T) {
+	text := func(field string) error { return fault.Field(field, "must be UTF-8 text without NUL") }
+	for name, c := range map[string]struct {
+		path, query string
+		length      int64
+		want        error
+	}{
+		"a plain request":                  {path: "/members", query: "q=zo%C3%AB&limit=7"},
+		"no query":                         {path: "/members"},
+		"a body as large as it may be":     {path: "/", length: 1 << 20},
+		"a body of unknown length":         {path: "/", length: -1},
+		"a body that is too large":         {path: "/", length: 1<<20 + 1, want: reply.ErrTooLarge},
+		"a NUL in the path":                {path: "/members/\x00", want: text("path")},
+		"a path that is not UTF-8":         {path: "/members/\xff", want: text("path")},
+		"a NUL in a parameter":             {path: "/", query: "q=a%00b", want: text("q")},
+		"a NUL in a second value":          {path: "/", query: "q=a&q=%00", want: text("q")},
+		"a parameter that is not UTF-8":    {path: "/", query: "q=%ff", want: text("q")},
+		"a surrogate half":                 {path: "/", query: "q=%ed%a0%80", want: text("q")},
+		"a NUL in a parameter's name":      {path: "/", query: "q%00=a", want: text("query")},
+		"a name that is not UTF-8":         {path: "/", query: "%ff=a", want: text("query")},
+		"an escape that is none":           {path: "/", query: "q=%zz", want: fault.Field("query", "must be percent-encoded")},
+		"an escape that ends too soon":     {path: "/", query: "q=%", want: fault.Field("query", "must be percent-encoded")},
+		"a semicolon between parameters":   {path: "/", query: "q=a;limit=7", want: fault.Field("query", "must be percent-encoded")},
+		"a parameter that has no value":    {path: "/", query: "q"},
+		"the same parameter several times": {path: "/", query: "q=a&q=b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := reply.CheckForm(&http.Request{URL: &url.URL{Path: c.path, RawQuery: c.query}, ContentLength: c.length})
+			require.Equal(t, c.want, err)
+		})
+	}
+}
+
+func TestTooLargeIsA413(t *testing.T) {
+	require.Equal(t, http.StatusRequestEntityTooLarge, reply.ErrTooLarge.Kind.Status())
+	require.Equal(t, "body_too_large", reply.ErrTooLarge.Code)
+}
+
+func TestBoundedAnswersAreSafeInABrowser(t *testing.T) {
+	w := httptest.NewRecorder()
+	reply.Bounded(http.HandlerFunc(ok)).ServeHTTP(w, get("/"))
+	for name, want := range map[string]string{
+		"X-Content-Type-Options":  "nosniff",
+		"Referrer-Policy":         "no-referrer",
+		"X-Frame-Options":         "DENY",
+		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+		"Cache-Control":           "no-store",
+	} {
+		require.Equal(t, want, w.Header().Get(name), name)
+	}
+}
+
+// The length that a request states may be a lie, or be missing.
+func TestBoundedBodyEndsAtItsLimit(t *testing.T) {
+	for size, ok := range map[int]bool{0: true, 1 << 20: true, 1<<20 + 1: false} {
+		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(strings.NewReader(strings.Repeat("x", size))))
+		var n int
+		var err error
+		reply.Bounded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var text []byte
+			text, err = io.ReadAll(r.Body)
+			n = len(text)
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		if ok {
+			require.NoError(t, err)
+			require.Equal(t, size, n)
+			continue
+		}
+		_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+		require.True(t, tooLarge, "%v", err)
+		require.LessOrEqual(t, n, 1<<20)
+	}
+}
+
+func TestBoundedRequestHasADeadline(t *testing.T) {
+	begin := time.Now()
+	reply.Bounded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		deadline, ok := r.Context().Deadline()
+		require.True(t, ok)
+		require.WithinRange(t, deadline, begin.Add(30*time.Second), time.Now().Add(30*time.Second))
+	})).ServeHTTP(httptest.NewRecorder(), get("/"))
+}
+
+func TestAddress(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.7:4711":        "192.0.2.7",
+		"[2001:db8::7]:4711":    "2001:db8::7",
+		"[fe80::7%eth0]:4711":   "fe80::7%eth0",
+		"a socket with no port": "a socket with no port",
+	} {
+		r := get("/")
+		r.RemoteAddr = remote
+		require.Equal(t, want, reply.Address(r))
+	}
+}
+
+// Headers by which somebody claims another address are not believed.
+func TestAddressIsTheConnections(t *testing.T) {
+	r := get("/")
+	r.RemoteAddr = "192.0.2.7:4711"
+	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "True-Client-Ip"} {
+		r.Header.Set(name, "203.0.113.9")
+	}
+	require.Equal(t, "192.0.2.7", reply.Address(r))
+}
+
+func TestUserAgentIsMadeFitToBeKept(t *testing.T) {
+	for name, c := range map[string]struct{ sent, want string }{
+		"none":                       {"", ""},
+		"a browser":                  {"Mozilla/5.0 (X11; Linux)", "Mozilla/5.0 (X11; Linux)"},
+		"as long as it may be":       {strings.Repeat("ü", 256), strings.Repeat("ü", 256)},
+		"longer":                     {strings.Repeat("ü", 257), strings.Repeat("ü", 256)},
+		"no UTF-8":                   {"curl/\xff8", "curl/\uFFFD8"},
+		"a NUL":                      {"curl/\x008", "curl/\uFFFD8"},
+		"a token":                    {"curl " + token, "curl tok_svc_[redacted]"},
+		"a token at the very border": {strings.Repeat("x", 240) + token, strings.Repeat("x", 240) + "tok_svc_[redacte"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := get("/")
+			r.Header["User-Agent"] = []string{c.sent}
+			require.Equal(t, c.want, reply.UserAgent(r))
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package reply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/fault"
+	"svc/http/reply"
+)
+
+// requireSilent500 checks that an answer says that something went wrong, and
+// nothing else.
+func requireSilent500(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.JSONEq(t, `{"code":"internal_error","message":"Something went wrong on our side. The request id leads to the reason in the service's log.","details":{}}`, w.Body.String())
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NotEmpty(t, w.Header().Get("X-Request-Id"))
+}
+
+// fail answers a request with an error.
+func fail(log *journal, err error) *httptest.ResponseRecorder {
+	return failWith(log, get("/"), err)
+}
+
+func failWith(log *journal, r *http.Request, err error) *httptest.ResponseRecorder {
+	r.Header.Set("X-Request-Id", "req-7")
+	return serve(log, r, func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, log.logger(), err) })
+}
+
+func TestA500SaysNothingAndTheLogSaysWhy(t *testing.T) {
+	var log journal
+	w := fail(&log, errors.New("password authentication of svc went wrong"))
+	requireSilent500(t, w)
+	line := log.line(t, "request failed")
+	require.Equal(t, "ERROR", line["level"])
+	require.Equal(t, "password authentication of svc went wrong", line["err"])
+	require.Equal(t, "req-7", line["request_id"])
+	require.Equal(t, "req-7", w.Header().Get("X-Request-Id"))
+}
+
+func TestFaultIsAnsweredAsItIs(t *testing.T) {
+	var log journal
+	taken := fault.New(fault.Conflict, "taken", "It is taken.").With("name", "ci-bot")
+	w := fail(&log, fmt.Errorf("create: %w", taken))
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.JSONEq(t, `{"code":"taken","message":"It is taken.","details":{"name":"ci-bot"}}`, w.Body.String())
+	require.Empty(t, log.lines(t, "request failed"), "what the caller is told is not for the log")
+}
+
+func TestDetailsAreAnObjectNeverNull(t *testing.T) {
+	w := fail(&journal{}, fault.New(fault.NotFound, "gone", "It is gone."))
+	require.Equal(t, `{"code":"gone","message":"It is gone.","details":{}}`+"\n", w.Body.String())
+}
+
+func TestA5xxHasNoDetails(t *testing.T) {
+	var log journal
+	w := fail(&log, fmt.Errorf("append: %w", fault.ErrBusy.With("host", "10.0.0.7")))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.JSONEq(t, `{"code":"busy","message":"The service is busy. Try again in a moment.","details":{}}`, w.Body.String())
+	line := log.line(t, "request failed")
+	require.Equal(t, "busy", line["code"])
+	require.Contains(t, line["err"], "append: ")
+}
+
+func TestHeadersOfErrors(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		name  string
+		value string
+	}{
+		{fault.ErrUnauthenticated, "WWW-Authenticate", "Bearer"},
+		{fault.ErrBusy, "Retry-After", "1"},
+	} {
+		w := fail(&journal{}, c.err)
+		require.Equal(t, c.value, w.Header().Get(c.name))
+		require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	}
+	for _, err := range []error{fault.ErrTenantNotFound, errors.New("bug")} {
+		w := fail(&journal{}, err)
+		require.Empty(t, w.Header().Get("WWW-Authenticate"))
+		require.Empty(t, w.Header().Get("Retry-After"))
+	}
+}
+
+func TestWhatDoesNotAnswerIsA503(t *testing.T) {
+	for name, err := range map[string]error{
+		"a connection that is refused": fmt.Errorf("find: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}),
+		"an answer that does not come": fmt.Errorf("find: %w", context.DeadlineExceeded),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log journal
+			w := fail(&log, err)
+			require.Equal(t, http.StatusServiceUnavailable, w.Code)
+			require.JSONEq(t, `{"code":"unavailable","message":"Something that the service needs does not answer. Try again in a moment.","details":{}}`, w.Body.String())
+			require.Equal(t, "1", w.Header().Get("Retry-After"))
+			require.Equal(t, err.Error(), log.line(t, "request failed")["err"])
+		})
+	}
+}
+
+func TestCallerWhoWentAwayIsNoFailure(t *testing.T) {
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	var log journal
+	w := failWith(&log, get("/").WithContext(gone), fmt.Errorf("find: %w", context.Canceled))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "INFO", log.line(t, "caller went away")["level"])
+	require.Empty(t, log.lines(t, "request failed"))
+}
+
+// Something of ours that was cancelled while the caller still waits is a bug.
+func TestCancellationThatIsNotTheCallersIsAFailure(t *testing.T) {
+	var log journal
+	requireSilent500(t, fail(&log, context.Canceled))
+	log.line(t, "request failed")
+}
+
+func TestJSON(t *testing.T) {
+	w := httptest.NewRecorder()
+	reply.JSON(w, http.StatusCreated, map[string]any{"name": "<ci-bot>", "list": []int{}})
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	require.Equal(t, `{"list":[],"name":"\u003cci-bot\u003e"}`+"\n", w.Body.String())
+}
+
+func TestJSONKeepsWhatWasSaidOfCaching(t *testing.T) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Cache-Control", "private, no-cache")
+	reply.JSON(w, http.StatusOK, nil)
+	require.Equal(t, "private, no-cache", w.Header().Get("Cache-Control"))
+	require.Equal(t, "null\n", w.Body.String())
+}

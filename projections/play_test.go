@@ -1,0 +1,226 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+)
+
+// A player does random things in a workspace, the kind that people, scripts
+// and the loop do there. Several may play in one workspace.
+type player struct {
+	*world
+	random    *rand.Rand
+	workspace events.ID
+	owner     events.Actor
+	members   []events.ID
+	accounts  []events.ID
+	runs      []*life
+	names     int
+}
+
+// texts are what people write, among it what JSON, HTML and SQL have words for.
+var texts = []string{"Fix date parsing", "Ñandú 🐘", `a "quoted" \ title`, "<b>&amp;</b>", "O'Hara; drop table runs", "tab\tand\nline", "\u2028", ""}
+
+// settle makes a workspace for players.
+func (w *world) settle(ctx context.Context, seed uint64) (*player, error) {
+	p := &player{world: w, random: rand.New(rand.NewPCG(seed, 1)), workspace: newID()}
+	user := newID()
+	email := fmt.Sprintf("owner-%s@acme.example", p.workspace)
+	p.owner = events.Actor{Type: events.ByUser, ID: user, Name: email}
+	_, err := w.commands.RegisterUser(ctx, commands.RegisterUser{
+		Order: order(p.workspace, p.owner), User: user, Member: newID(), Name: "Ann " + p.text(), Emails: []string{email, "a." + email},
+		WorkspaceName: "Acme", WorkspaceSlug: "w" + p.workspace.String()[24:],
+	})
+	return p, err
+}
+
+// joins returns another player of the same workspace.
+func (p *player) joins(seed uint64) *player {
+	return &player{world: p.world, random: rand.New(rand.NewPCG(seed, 2)), workspace: p.workspace, owner: p.owner, names: int(seed) * 1_000_000}
+}
+
+func (p *player) text() string { return texts[p.random.IntN(len(texts))] }
+
+func pick[T any](p *player, list []T) (v T) {
+	if len(list) > 0 {
+		v = list[p.random.IntN(len(list))]
+	}
+	return v
+}
+
+// play does n things. Being refused is part of the game.
+func (p *player) play(ctx context.Context, n int) error {
+	for range n {
+		err := p.one(ctx)
+		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) one(ctx context.Context) (err error) {
+	o := order(p.workspace, p.owner)
+	switch luck := p.random.IntN(100); {
+	case luck < 8:
+		add := commands.AddMember{Order: order(p.workspace, system), Member: newID(), User: newID(), Email: p.text() + "@x", Role: events.Viewer}
+		p.members = append(p.members, add.Member)
+		_, err = p.commands.AddMember(ctx, add)
+	case luck < 20:
+		update := commands.UpdateMember{Order: o, Member: pick(p, p.members)}
+		if p.random.IntN(3) > 0 {
+			update.Role = ptr(pick(p, []events.Role{events.Owner, events.Maintainer, events.Viewer}))
+		}
+		if p.random.IntN(3) > 0 {
+			update.ApproveLoops = ptr(p.random.IntN(2) == 0)
+		}
+		_, err = p.commands.UpdateMember(ctx, update)
+	case luck < 24:
+		_, err = p.commands.RemoveMember(ctx, commands.RemoveMember{Order: o, Member: pick(p, p.members)})
+	case luck < 26:
+		err = p.rename(ctx)
+	case luck < 44:
+		err = p.account(ctx, o)
+	case luck < 54:
+		l := &life{id: newID(), repo: events.Repo{ID: newID(), Name: "acme/" + p.text() + "x"}, attempts: map[events.Stage]int{}}
+		p.runs = append(p.runs, l)
+		_, err = p.commands.QueueRun(ctx, commands.QueueRun{
+			Order: order(p.workspace, system), Run: l.id, Repo: l.repo, IssueNumber: 1 + p.random.IntN(999), IssueTitle: p.text(),
+		})
+	case len(p.runs) > 0:
+		err = p.loop(ctx, p.runs[max(0, len(p.runs)-1-p.random.IntN(6))])
+	}
+	return err
+}
+
+func (p *player) account(ctx context.Context, o commands.Order) (err error) {
+	account := pick(p, p.accounts)
+	switch luck := p.random.IntN(18); {
+	case luck < 6:
+		p.names++
+		create := commands.CreateServiceAccount{
+			Order: o, Account: newID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.names), Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
+		}
+		p.accounts = append(p.accounts, create.Account)
+		_, err = p.commands.CreateServiceAccount(ctx, create)
+	case luck < 12:
+		_, err = p.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Order: o, Account: account, Token: commands.NewServiceToken()})
+	case luck < 15:
+		_, err = p.commands.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Order: o, Account: account})
+	default:
+		_, err = p.commands.NoteStaleToken(ctx, commands.NoteStaleToken{Order: order(p.workspace, system), Account: account, Tail: "tail"})
+	}
+	return err
+}
+
+// rename has no command yet; its event has a place in the view.
+func (p *player) rename(ctx context.Context) error {
+	have, err := p.log.Load(ctx, p.workspace, p.workspace, 0)
+	if err != nil {
+		return err
+	}
+	_, err = p.log.Append(ctx, &events.Commit{
+		Workspace: p.workspace, At: p.clock.now(), Envelope: events.Envelope{Actor: p.owner, Origin: events.FromUI},
+		Writes: []events.Write{{Stream: p.workspace, Version: len(have), Events: []events.Event{events.WorkspaceRenamed{Name: "Acme " + p.text(), Slug: "renamed"}}}},
+	})
+	if errors.Is(err, events.ErrConflict) { // another player was faster
+		return nil
+	}
+	return err
+}
+
+// A life is a run as its player knows it.
+type life struct {
+	id       events.ID
+	repo     events.Repo
+	stage    int
+	attempts map[events.Stage]int
+	settled  bool
+	head     string
+	jobs     []events.ID
+}
+
+// loop lets a run go on, mostly forwards.
+func (p *player) loop(ctx context.Context, l *life) error {
+	facts := l.next(p)
+	_, err := p.commands.RecordRun(ctx, commands.RecordRun{Order: order(p.workspace, system), Run: l.id, Facts: facts})
+	if err == nil {
+		l.took(facts)
+	}
+	return err
+}
+
+func (l *life) enter(stage int) events.Event {
+	s := events.Stages()[stage]
+	return events.RunStageEntered{Stage: s, Attempt: l.attempts[s] + 1}
+}
+
+// next is what may follow, without a promise that it does.
+func (l *life) next(p *player) []events.Event {
+	stage := events.Stages()[l.stage]
+	last := l.stage == len(events.Stages())-1
+	switch luck := p.random.IntN(100); {
+	case luck < 45 && l.stage == 0, luck < 45 && l.settled && !last:
+		return []events.Event{l.enter(l.stage + 1)}
+	case luck < 40 && last && l.head != "":
+		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head}, events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: "m"}}[:1+p.random.IntN(3)]
+	case luck < 43 && last:
+		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head}, events.RunMergeApprovalVoided{Head: l.head, Reason: p.text()}}
+	case luck < 55:
+		return []events.Event{events.RunStageSucceeded{Stage: stage, Attempt: l.attempts[stage]}}
+	case luck < 58:
+		return []events.Event{events.RunStageFailed{Stage: stage, Attempt: l.attempts[stage], Reason: p.text()}}
+	case luck < 62 && l.stage > 1:
+		return []events.Event{l.enter(1 + p.random.IntN(l.stage))} // once more, or back
+	case luck < 66:
+		return []events.Event{pick(p, []events.Event{
+			events.RunCancelled{Repo: l.repo.ID, Reason: p.text()}, events.RunRejected{Repo: l.repo.ID, Reason: p.text()},
+			events.RunFailed{Repo: l.repo.ID, Stage: stage, Reason: p.text()},
+		})}
+	case luck < 76:
+		return []events.Event{events.RunCostRecorded{Repo: l.repo.ID, Cents: p.random.Int64N(100), Source: "compute", Quantity: 1}}
+	}
+	return l.aside(p)
+}
+
+// aside is what happens within a stage.
+func (l *life) aside(p *player) []events.Event {
+	job := newID()
+	head := fmt.Sprintf("%08x", p.random.Uint32())
+	return pick(p, [][]events.Event{
+		{events.RunFactsRecorded{Facts: []string{p.text()}}, events.RunPlanRecorded{Summary: p.text(), Steps: []string{}}},
+		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
+		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}}}},
+		{events.RunCommitsPushed{Head: head, Base: "b", ByPerson: true}},
+		{events.RunGuardrailsChecked{Head: l.head, Status: "clean", Checks: []events.Guardrail{}}, events.RunReviewed{Head: l.head, Verdict: "pass"}},
+		{events.RunGuardrailsChecked{Head: l.head, Status: "blocked", Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
+		{events.RunJobRequested{Job: job, Name: p.text(), Head: l.head}},
+		{events.RunJobSettled{Job: pick(p, l.jobs), Status: "succeeded", ComputeMS: p.random.Int64N(1 << 40)}},
+		{events.RunInputNeeded{Decision: "fact_review", Question: p.text()}},
+		{events.RunInputReceived{Answer: p.text()}, events.RunHumanIntervened{Repo: l.repo.ID, What: "answer"}},
+	})
+}
+
+func (l *life) took(facts []events.Event) {
+	for _, f := range facts {
+		switch f := f.(type) {
+		case events.RunStageEntered:
+			l.stage, l.settled, l.attempts[f.Stage] = f.Stage.Index(), false, f.Attempt
+		case events.RunStageSucceeded, events.RunStageFailed:
+			l.settled = true
+		case events.RunCommitsPushed:
+			l.head = f.Head
+		case events.RunJobRequested:
+			l.jobs = append(l.jobs, f.Job)
+		}
+	}
+}

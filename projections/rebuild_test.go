@@ -1,0 +1,363 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/projections"
+)
+
+// What views have become event by event is, byte for byte, what comes of
+// folding the whole log again.
+func TestARebuiltViewIsTheLiveOne(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for i := range uint64(3) {
+				p, err := w.settle(t.Context(), 10*seed+i)
+				require.NoError(t, err)
+				require.NoError(t, p.play(t.Context(), 250))
+			}
+			w.caughtUp(t)
+			live := dumps(t, w.db)
+			requireRich(t, live)
+			for range 2 { // and once more from what the first rebuild made
+				for _, v := range projections.All() {
+					rebuild(t, w.db, v)
+					require.Equal(t, live[v.Name()], dump(t, w.db, v.Name()), v.Name())
+				}
+			}
+		})
+	}
+}
+
+// requireRich requires that the game went through what it is to show.
+func requireRich(t *testing.T, views map[string][]string) {
+	t.Helper()
+	for view, rows := range views {
+		require.NotEmpty(t, rows, view)
+	}
+	all := strings.Join(append(views["runs"], views["service_tokens"]...), "\n")
+	for _, word := range []string{",merged,", ",cancelled,", ",rejected,", ",failed,", ",needs_input,", `""attempt"":2`, ",current)", ",rotated)", ",revoked)"} {
+		require.Contains(t, all, word)
+	}
+}
+
+// Every view is rebuilt, three times, while players write and readers read.
+func TestRebuildWhileOthersWriteAndRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := w.settle(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, first.play(t.Context(), 100))
+	second, err := w.settle(t.Context(), 2)
+	require.NoError(t, err)
+	players := []*player{first, second, first.joins(3)}
+
+	over, end := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for _, p := range players {
+		others.Go(func() {
+			for over.Err() == nil {
+				if !assert.NoError(t, p.play(t.Context(), 5)) {
+					return
+				}
+			}
+		})
+	}
+	readers := connect(t, w.url)
+	for _, read := range reads(readers, first) {
+		others.Go(func() {
+			for over.Err() == nil {
+				if !assert.NoError(t, read(t.Context())) {
+					return
+				}
+			}
+		})
+	}
+	operator := connect(t, w.url)
+	for range 3 {
+		for _, v := range projections.All() {
+			rebuild(t, operator, v)
+		}
+	}
+	end()
+	others.Wait()
+
+	w.caughtUp(t)
+	live := dumps(t, w.db)
+	requireNothingLeft(t, w.db)
+	for _, v := range projections.All() {
+		rebuild(t, w.db, v)
+		require.Equal(t, live[v.Name()], dump(t, w.db, v.Name()), v.Name())
+	}
+}
+
+// reads are the questions that people ask of each view, on and on.
+func reads(db *pgxpool.Pool, p *player) map[string]func(context.Context) error {
+	some := func(n int, err error) error {
+		if err == nil && n == 0 {
+			return errors.New("the view is empty")
+		}
+		return err
+	}
+	return map[string]func(context.Context) error{
+		"people": func(ctx context.Context) error {
+			list, _, err := projections.Members{DB: db}.Page(ctx, projections.MemberQuery{Workspace: p.workspace, Limit: 10})
+			return some(len(list), err)
+		},
+		"places": func(ctx context.Context) error {
+			list, err := projections.Members{DB: db}.MembershipsOf(ctx, p.owner.ID)
+			return some(len(list), err)
+		},
+		"accounts": func(ctx context.Context) error {
+			list, _, err := projections.ServiceAccounts{DB: db}.Page(ctx, p.workspace, 10, 0)
+			return some(len(list), err)
+		},
+		"tokens": func(ctx context.Context) error {
+			var n int
+			err := db.QueryRow(ctx, `select count(*) from service_tokens`).Scan(&n)
+			return some(n, err)
+		},
+		"runs": func(ctx context.Context) error {
+			_, total, err := projections.Runs{DB: db}.Page(ctx, projections.RunQuery{Workspace: p.workspace, Active: true, Limit: 10})
+			return some(total, err)
+		},
+		"audit": func(ctx context.Context) error {
+			list, err := projections.Audit{DB: db}.Page(ctx, projections.AuditQuery{Workspace: p.workspace, Limit: 10})
+			return some(len(list), err)
+		},
+	}
+}
+
+// requireNothingLeft requires that no table or index of a rebuild remains.
+func requireNothingLeft(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), `select relname from pg_class where relname like '%\_\_next%'`)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// shape describes the columns, indexes and constraints of a table.
+func shape(t *testing.T, db *pgxpool.Pool, table string) (list []string) {
+	t.Helper()
+	for _, sql := range []string{
+		`select attnum || ' ' || attname || ' ' || format_type(atttypid, atttypmod) || case when attnotnull then ' not null' else '' end
+			from pg_attribute where attrelid = $1::regclass and attnum > 0 order by attnum`,
+		`select indexname || ': ' || indexdef from pg_indexes where tablename::text = $1 order by 1`,
+		`select conname || ': ' || pg_get_constraintdef(oid) from pg_constraint where conrelid = $1::regclass order by 1`,
+	} {
+		rows, _ := db.Query(t.Context(), sql, table)
+		part, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		list = append(list, part...)
+	}
+	return list
+}
+
+func TestARebuiltTableIsThatOfTheMigration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.settle(t.Context(), 1)
+	require.NoError(t, err)
+	for _, v := range projections.All() {
+		want := shape(t, w.db, v.Name())
+		require.Contains(t, strings.Join(want, "\n"), v.Name()+"_pkey: PRIMARY KEY")
+		for range 2 {
+			rebuild(t, w.db, v)
+			require.Equal(t, want, shape(t, w.db, v.Name()))
+		}
+	}
+	requireNothingLeft(t, w.db)
+}
+
+func TestAnEmptyViewIsRebuiltToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, v := range projections.All() {
+		rebuild(t, w.db, v)
+		require.Empty(t, dump(t, w.db, v.Name()))
+	}
+}
+
+// A row that no event speaks of, one that is missing, one that is wrong.
+func TestARebuildPutsRightWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, err := w.settle(t.Context(), 3)
+	require.NoError(t, err)
+	require.NoError(t, p.play(t.Context(), 200))
+	w.caughtUp(t)
+	id := newID()
+	for name, damage := range map[string][]string{
+		"users":            {`insert into users select '` + id.String() + `', workspace_id, name, email, emails, avatar_url, registered_at from users limit 1`, `update users set name = 'x'`},
+		"workspaces":       {`insert into workspaces values ('` + id.String() + `', 'x', 'x', now())`, `update workspaces set slug = 'x'`},
+		"members":          {`insert into members select workspace_id, '` + id.String() + `', user_id, email, 'Owner', null, now() from members limit 1`, `update members set role = 'Owner'`},
+		"service_accounts": {`insert into service_accounts select workspace_id, '` + id.String() + `', 'x', scopes, tail, status, created_by, now() from service_accounts limit 1`, `update service_accounts set status = 'active'`},
+		"service_tokens":   {`insert into service_tokens select '\x00', workspace_id, account_id, name, scopes, tail, 'current' from service_tokens limit 1`, `update service_tokens set status = 'current'`},
+		"runs":             {`update runs set run_id = '` + id.String() + `' where ctid = (select min(ctid) from runs)`, `update runs set cost_cents = cost_cents + 1`},
+		"audit":            {`update audit set seq = 1000000 where seq = 1`, `update audit set actor_name = 'nobody'`},
+	} {
+		want := dump(t, w.db, name)
+		for _, sql := range append(damage, `delete from `+name) {
+			_, err := w.db.Exec(t.Context(), sql)
+			require.NoError(t, err, sql)
+			require.NotEqual(t, want, dump(t, w.db, name), sql)
+			rebuild(t, w.db, view(t, name))
+			require.Equal(t, want, dump(t, w.db, name), sql)
+		}
+	}
+}
+
+// After a rebuild the followers go on where it ended.
+func TestFollowersGoOnAfterARebuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, err := w.settle(t.Context(), 4)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, p.play(t.Context(), 60))
+		rebuild(t, w.db, view(t, "runs")) // which knows of all logs by then
+		rebuild(t, w.db, view(t, "audit"))
+		var behind int
+		require.NoError(t, w.db.QueryRow(t.Context(), `
+			select count(*) from logs l cross join (values ('runs'), ('audit')) as v (view)
+			left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
+			where c.seq is distinct from l.head`).Scan(&behind))
+		require.Zero(t, behind)
+	}
+}
+
+func TestTwoRebuildsOfAViewAreNotAtWorkTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.settle(t.Context(), 1)
+	require.NoError(t, err)
+	members, asked := view(t, "members"), 0
+	want := dump(t, w.db, "members")
+	err = projections.Rebuild(t.Context(), w.db, members, func(int64, int64) {
+		asked++
+		require.ErrorContains(t, projections.Rebuild(t.Context(), w.db, members, quiet), "another rebuild of this view is under way")
+		require.NoError(t, projections.Rebuild(t.Context(), connect(t, w.url), view(t, "users"), quiet), "of another view")
+	})
+	require.NoError(t, err)
+	require.Positive(t, asked)
+	require.Equal(t, want, dump(t, w.db, "members"))
+	rebuild(t, w.db, members)
+}
+
+func TestProgressGoesUpToTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, err := w.settle(t.Context(), 5)
+	require.NoError(t, err)
+	require.NoError(t, p.play(t.Context(), 50))
+	var head, last, steps int64
+	require.NoError(t, w.db.QueryRow(t.Context(), `select sum(head)::bigint from logs`).Scan(&head))
+	require.NoError(t, projections.Rebuild(t.Context(), w.db, view(t, "audit"), func(done, total int64) {
+		require.Greater(t, done, last)
+		require.Equal(t, head, total)
+		last = done
+		steps++
+	}))
+	require.Equal(t, head, last)
+	require.Positive(t, steps)
+}
+
+// Wherever a rebuild is cancelled, it leaves nothing behind, and the view as it was.
+func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, err := w.settle(t.Context(), 6)
+	require.NoError(t, err)
+	require.NoError(t, p.play(t.Context(), 50))
+	w.caughtUp(t)
+	want := dumps(t, w.db)
+	for _, v := range projections.All() {
+		wantShape := shape(t, w.db, v.Name())
+		untouched := func(err error) {
+			t.Helper()
+			require.Error(t, err)
+			requireNothingLeft(t, w.db)
+			require.Equal(t, want[v.Name()], dump(t, w.db, v.Name()))
+			require.Equal(t, wantShape, shape(t, w.db, v.Name()))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		untouched(projections.Rebuild(ctx, w.db, v, func(int64, int64) { cancel() })) // while it folds
+
+		ctx, cancel = context.WithCancel(t.Context())
+		holder, err := w.db.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = holder.Exec(t.Context(), `select from `+v.Name()+` limit 1`) // keeps the table from being replaced
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() { done <- projections.Rebuild(ctx, w.db, v, quiet) }()
+		require.Eventually(t, func() bool { return w.waitsFor(t, v.Name()) }, limit, 2*time.Millisecond)
+		cancel() // while it waits for the table
+		select {
+		case err = <-done:
+		case <-time.After(limit):
+			require.FailNow(t, "it did not end")
+		}
+		require.NoError(t, holder.Rollback(t.Context()))
+		untouched(err)
+	}
+	for _, after := range []time.Duration{0, 200, 500, 1000, 2000, 4000, 8000, 16000} { // wherever that is
+		ctx, cancel := context.WithTimeout(t.Context(), after*time.Microsecond)
+		_ = projections.Rebuild(ctx, w.db, view(t, "members"), quiet) // it may have been done by then
+		cancel()
+		requireNothingLeft(t, w.db)
+		require.Equal(t, want["members"], dump(t, w.db, "members"))
+	}
+	for _, v := range projections.All() {
+		rebuild(t, w.db, v) // and the next one is not kept waiting
+		require.Equal(t, want[v.Name()], dump(t, w.db, v.Name()))
+	}
+}
+
+// waitsFor reports whether somebody waits for a lock on a table.
+func (w *world) waitsFor(t *testing.T, table string) (waits bool) {
+	t.Helper()
+	err := w.db.QueryRow(t.Context(), `
+		select exists (select from pg_locks where not granted and relation = $1::regclass and mode = 'AccessExclusiveLock')`, table).Scan(&waits)
+	require.NoError(t, err)
+	return waits
+}
+
+// Somebody reads for longer than a rebuild waits at a time: it tries again.
+func TestARebuildOutlastsALongRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.settle(t.Context(), 7)
+	require.NoError(t, err)
+	want := dump(t, w.db, "members")
+	reader, err := w.db.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = reader.Exec(t.Context(), `select from members`)
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- projections.Rebuild(t.Context(), w.db, view(t, "members"), quiet) }()
+	require.Eventually(t, func() bool { return w.waitsFor(t, "members") }, limit, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return !w.waitsFor(t, "members") }, limit, time.Millisecond) // it gave way
+	require.NoError(t, reader.Rollback(t.Context()))
+	select {
+	case err = <-done:
+	case <-time.After(limit):
+		require.FailNow(t, "it did not end")
+	}
+	require.NoError(t, err)
+	require.Equal(t, want, dump(t, w.db, "members"))
+}

@@ -1,0 +1,350 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A bad request and what it must be answered: status and code and, of
+// validation_failed, the field that is wrong.
+type bad struct {
+	as, line, body string
+	headers        []string
+	want           string
+}
+
+const (
+	asRead   = "reader"
+	asAdmin  = "ada@acme"
+	runsOf   = "GET /api/v1/runs?status=active"
+	accounts = "POST /api/v1/service-accounts"
+)
+
+// testBadInput sends what no well-made client sends. Each answer says what is
+// wrong; none is a 500, and the logs stay as they were.
+func testBadInput(t *testing.T, s *site) {
+	v := s.serve(t, s.clone(t))
+	before := v.heads(t)
+	leo := "PATCH /api/v1/members/" + s.id(t, "member leo@acme")
+	for name, list := range map[string][]bad{
+		"paths":    badPaths(),
+		"queries":  badQueries(),
+		"bodies":   badBodies(leo),
+		"headers":  badHeaders(),
+		"position": badPositions(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, b := range list {
+				v.requireBad(t, b)
+			}
+		})
+	}
+	t.Run("HTTP itself", func(t *testing.T) { badHTTP(t, v) })
+	t.Run("size", func(t *testing.T) { badSizes(t, v) })
+	require.Equal(t, before, v.heads(t), "something was stored")
+}
+
+func (v *service) requireBad(t *testing.T, b bad) {
+	t.Helper()
+	a := v.ask(t, b.as, b.line, b.body, b.headers...)
+	want := strings.Fields(b.want)
+	about := fmt.Sprintf("%.200s %.200q %.100q: %.500s", b.line, b.body, b.headers, a.body)
+	assert.Equal(t, strings.Join(want[:min(2, len(want))], " "), a.verdict(), about)
+	if len(want) > 2 {
+		assert.Contains(t, a.at(t, "details"), want[2], about)
+	}
+	require.NotContains(t, a.body, "json:", "Go's own words")
+	require.NotContains(t, a.body, "invalid character", "Go's own words")
+}
+
+func badPaths() (list []bad) {
+	for path, want := range map[string]string{
+		"/api/v1/runs/%00":                            "422 validation_failed path",
+		"/api/v1/runs/%ff":                            "422 validation_failed path",
+		"/api/v1/runs/a%00b":                          "422 validation_failed path",
+		"/api/v1/runs/..%2f":                          "404 not_found",
+		"/api/v1/runs/..%2f..%2fmembers":              "404 not_found",
+		"/api/v1/runs/%2e%2e/members":                 "404 not_found",
+		"/api/v1/runs/.":                              "404 run_not_found",
+		"/api/v1/runs/..":                             "404 run_not_found",
+		"/api/v1/runs/%20":                            "404 run_not_found",
+		"/api/v1/runs/" + noID + "/":                  "404 not_found",
+		"/api/v1/runs/" + noID + "0":                  "404 run_not_found",
+		"/api/v1/runs/" + noID[:35]:                   "404 run_not_found",
+		"/api/v1/runs/" + noID[:35] + "g":             "404 run_not_found",
+		"/api/v1/runs/{" + noID + "}":                 "404 run_not_found",
+		"/api/v1/runs/" + strings.Repeat("a", 65):     "422 validation_failed id",
+		"/api/v1/runs/" + strings.Repeat("a", 30_000): "422 validation_failed id",
+		"/api/v1/runs/1'or'1'='1":                     "404 run_not_found",
+		"/api/v1/runs/" + noID + "/cancel/now":        "404 not_found",
+		"/API/v1/runs?status=active":                  "404 not_found",
+		"/api/v1/Runs?status=active":                  "404 not_found",
+		"/api/v2/runs?status=active":                  "404 not_found",
+		"//api/v1/runs?status=active":                 "404 not_found",
+		"/api/v1/runs;a=b?status=active":              "404 not_found",
+		"/api/v1/runs%3fstatus=active":                "404 not_found",
+		"/internal/runs":                              "404 not_found",
+		"/api":                                        "404 not_found",
+		"/api/docs/":                                  "404 not_found",
+		"/api/docs/nothing.js":                        "404 not_found",
+		"/api/docs/..%2f..%2fhealth/live":             "404 not_found",
+		"/api/auth":                                   "404 not_found",
+		"/api/auth/":                                  "404 NOT_FOUND",
+		"/api/auth/%00":                               "422 validation_failed path",
+		"/health":                                     "404 not_found",
+		"/health/":                                    "404 not_found",
+		"/metrics":                                    "404 not_found",
+	} {
+		list = append(list, bad{as: asRead, line: "GET " + path, want: want})
+	}
+	for _, line := range []string{
+		"POST /api/v1/runs", "DELETE /api/v1/runs/" + noID, "PUT /api/v1/members/" + noID, "POST /api/v1/members/" + noID,
+		"GET /api/v1/service-accounts/" + noID + "/rotate", "PATCH /api/v1/audit", "TRACE /api/v1/runs", "OPTIONS /api/v1/runs",
+		"POST /health/live", "DELETE /api/openapi.json", "NONSENSE /api/v1/runs", "OPTIONS /health/ready",
+	} {
+		list = append(list, bad{as: asAdmin, line: line, want: "405 method_not_allowed"})
+	}
+	return list
+}
+
+func badQueries() (list []bad) {
+	for query, want := range map[string]string{
+		"":                          "422 validation_failed status",
+		"status=":                   "422 validation_failed status",
+		"status":                    "422 validation_failed status",
+		"status=Active":             "422 validation_failed status",
+		"status=active%20":          "422 validation_failed status",
+		"status=active,terminal":    "422 validation_failed status",
+		"status[]=active":           "422 validation_failed",
+		"Status=active":             "422 validation_failed",
+		"status=active&limit=0":     "422 validation_failed limit",
+		"status=active&limit=101":   "422 validation_failed limit",
+		"status=active&limit=-1":    "422 validation_failed limit",
+		"status=active&limit=x":     "422 validation_failed limit",
+		"status=active&limit=1e3":   "422 validation_failed limit",
+		"status=active&limit=1.5":   "422 validation_failed limit",
+		"status=active&limit=0x10":  "422 validation_failed limit",
+		"status=active&limit=%2010": "422 validation_failed limit",
+		"status=active&limit=9999999999999999999999":              "422 validation_failed limit",
+		"status=active&limit=9223372036854775808":                 "422 validation_failed limit",
+		"status=active&offset=-1":                                 "422 validation_failed offset",
+		"status=active&offset=100001":                             "422 validation_failed offset",
+		"status=active&offset=x":                                  "422 validation_failed offset",
+		"status=active&offset=-9223372036854775808":               "422 validation_failed offset",
+		"status=active&offset=99999999999999999999":               "422 validation_failed offset",
+		"status=active&repo=acme":                                 "422 validation_failed repo",
+		"status=active&repo=" + noID + "0":                        "422 validation_failed repo",
+		"status=active&repo={" + noID + "}":                       "422 validation_failed repo",
+		"status=active&repo=urn:uuid:" + noID:                     "422 validation_failed repo",
+		"status=active&repo=" + strings.ReplaceAll(noID, "-", ""): "422 validation_failed repo",
+		"status=active&q=" + strings.Repeat("a", 201):             "422 validation_failed q",
+		"status=active&q=%00":                                     "422 validation_failed q",
+		"status=active&q=%ff":                                     "422 validation_failed q",
+		"status=active&q=%ed%a0%80":                               "422 validation_failed q", // half a surrogate pair
+		"status=active&q=%zz":                                     "422 validation_failed query",
+		"status=active&q=%":                                       "422 validation_failed query",
+		"status=active;q=a":                                       "422 validation_failed query",
+		"status=active&%00=a":                                     "422 validation_failed query",
+		"status=active&%ff=a":                                     "422 validation_failed query",
+		"status=active&color=red":                                 "422 validation_failed color",
+		"status=active&access_token=a":                            "422 validation_failed access_token",
+		"status=active&=a":                                        "422 validation_failed",
+	} {
+		list = append(list, bad{as: asRead, line: strings.TrimSuffix("GET /api/v1/runs?"+query, "?"), want: want})
+	}
+	for query, want := range map[string]string{
+		"cursor=abc":                         "422 validation_failed cursor",
+		"cursor=0":                           "422 validation_failed cursor",
+		"cursor=-1":                          "422 validation_failed cursor",
+		"cursor=1.5":                         "422 validation_failed cursor",
+		"cursor=99999999999999999999":        "422 validation_failed cursor",
+		"cursor=999999999999999999999":       "422 validation_failed cursor",
+		"cursor=%00":                         "422 validation_failed cursor",
+		"from=yesterday":                     "422 validation_failed from",
+		"to=2026-01-01":                      "422 validation_failed to",
+		"from=2026-13-01T00:00:00Z":          "422 validation_failed from",
+		"from=10000-01-01T00:00:00Z":         "422 validation_failed from",
+		"actorType=alien":                    "422 validation_failed actorType",
+		"action=" + strings.Repeat("a", 101): "422 validation_failed action",
+		"actor=" + strings.Repeat("a", 201):  "422 validation_failed actor",
+		"target=%00":                         "422 validation_failed target",
+		"status=active":                      "422 validation_failed status",
+	} {
+		list = append(list, bad{as: asAdmin, line: "GET /api/v1/audit?" + query, want: want})
+	}
+	return append(list,
+		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
+		bad{as: asAdmin, line: "GET /api/v1/members?role=owner", want: "422 validation_failed role"},
+		bad{as: asAdmin, line: "GET /api/v1/runs/" + noID + "?x=1", want: "422 validation_failed x"},
+		bad{as: asAdmin, line: "PATCH /api/v1/workspace?name=x", body: `{"name":"y"}`, want: "422 validation_failed name"},
+	)
+}
+
+func badBodies(leo string) (list []bad) {
+	const invalid = "422 validation_failed"
+	for body, want := range map[string]string{
+		"":       invalid + " body",
+		" ":      invalid + " body",
+		"null":   invalid + " body",
+		"[]":     invalid + " body",
+		`"text"`: invalid + " body",
+		"7":      invalid + " body",
+		"true":   invalid + " body",
+		"{":      invalid + " body",
+		"{}{}":   invalid + " body",
+		`{"name":"a-bot","scopes":["api.read"]} x`:                                        invalid + " body",
+		`{'name':'a-bot'}`:                                                                invalid + " body",
+		"\xef\xbb\xbf{}":                                                                  invalid + " body", // a byte order mark
+		"{}":                                                                              invalid + " name",
+		`{"name":"a-bot"}`:                                                                invalid + " scopes",
+		`{"name":null,"scopes":null}`:                                                     invalid + " name",
+		`{"name":7,"scopes":["api.read"]}`:                                                invalid + " name",
+		`{"name":["a-bot"],"scopes":["api.read"]}`:                                        invalid + " name",
+		`{"name":"a-bot","scopes":"api.read"}`:                                            invalid + " scopes",
+		`{"name":"a-bot","scopes":{}}`:                                                    invalid + " scopes",
+		`{"name":"a-bot","scopes":[]}`:                                                    invalid + " scopes",
+		`{"name":"a-bot","scopes":[7]}`:                                                   invalid + " scopes",
+		`{"name":"a-bot","scopes":[null]}`:                                                invalid + " scopes",
+		`{"name":"a-bot","scopes":["api.read","x"]}`:                                      invalid + " scopes",
+		`{"name":"a-bot","scopes":["API.READ"]}`:                                          invalid + " scopes",
+		`{"name":"a-bot","scopes":["api.read"],"color":"red"}`:                            invalid + " color",
+		`{"name":"a-bot","scopes":["api.read"],"token":"x"}`:                              invalid + " token",
+		`{"NAME":"a-bot","scopes":["api.read"]}`:                                          invalid,
+		`{"name":"ok-bot","name":7,"scopes":["api.read"]}`:                                invalid + " name",
+		`{"name":"ok-bot","name":"9","scopes":["api.read"]}`:                              invalid + " name",
+		`{"name":"a","scopes":["api.read"]}`:                                              invalid + " name",
+		`{"name":"A-bot","scopes":["api.read"]}`:                                          invalid + " name",
+		`{"name":"a_bot","scopes":["api.read"]}`:                                          invalid + " name",
+		`{"name":"-bot","scopes":["api.read"]}`:                                           invalid + " name",
+		`{"name":"a-bot\n","scopes":["api.read"]}`:                                        invalid + " name",
+		`{"name":" a-bot","scopes":["api.read"]}`:                                         invalid + " name",
+		`{"name":"böt","scopes":["api.read"]}`:                                            invalid + " name",
+		`{"name":"` + strings.Repeat("a", 41) + `","scopes":["api.read"]}`:                invalid + " name",
+		`{"name":"` + strings.Repeat("a", 201) + `","scopes":["api.read"]}`:               invalid + " name",
+		`{"name":"a-\u0000bot","scopes":["api.read"]}`:                                    invalid,
+		"{\"name\":\"a-\x00bot\",\"scopes\":[\"api.read\"]}":                              invalid,
+		"{\"name\":\"a-\xffbot\",\"scopes\":[\"api.read\"]}":                              invalid,
+		`{"name":"a-\ud800bot","scopes":["api.read"]}`:                                    invalid + " name",
+		strings.Repeat(`{"name":`, 100_000):                                               invalid + " body",
+		strings.Repeat(`[`, 500_000) + strings.Repeat(`]`, 500_000):                       invalid + " body",
+		`{"name":"a-bot","scopes":[` + strings.Repeat(`"api.read",`, 10) + `"api.read"]}`: invalid + " scopes",
+	} {
+		list = append(list, bad{as: asAdmin, line: accounts, body: body, want: want})
+	}
+	for body, want := range map[string]string{
+		`{}`:                                      invalid + " body",
+		`{"role":null}`:                           invalid,
+		`{"role":7}`:                              invalid + " role",
+		`{"role":""}`:                             invalid + " role",
+		`{"role":"member"}`:                       invalid + " role",
+		`{"role":" Viewer"}`:                      invalid + " role",
+		`{"role":["Viewer"]}`:                     invalid + " role",
+		`{"role":"Viewer","role":"king"}`:         invalid + " role",
+		`{"canApproveLoops":"true"}`:              invalid + " canApproveLoops",
+		`{"canApproveLoops":1}`:                   invalid + " canApproveLoops",
+		`{"canApproveLoops":null}`:                invalid,
+		`{"role":"Viewer","email":"x@y.example"}`: invalid + " email",
+	} {
+		list = append(list, bad{as: asAdmin, line: leo, body: body, want: want})
+	}
+	for body, want := range map[string]string{
+		`{"name":""}`: invalid + " name",
+		`{"name":"` + strings.Repeat("ö", 101) + `"}`: invalid + " name",
+		`{"slug":"Acme"}`:         invalid + " slug",
+		`{"slug":"a"}`:            invalid + " slug",
+		`{"slug":"acme-"}`:        invalid + " slug",
+		`{"slug":"` + noID + `"}`: invalid + " slug",
+		`{"slug":"globex"}`:       "409 slug_taken",
+	} {
+		list = append(list, bad{as: asAdmin, line: "PATCH /api/v1/workspace", body: body, want: want})
+	}
+	for body, want := range map[string]string{
+		"":            "400 BAD_REQUEST",
+		"[]":          "400 VALIDATION_ERROR body",
+		`{"email":7}`: "400 VALIDATION_ERROR email",
+		`{}`:          "400 VALIDATION_ERROR email",
+		"{\"email\":\"a\\u0000@b.example\",\"password\":\"x\"}":                     "400 VALIDATION_ERROR email",
+		`{"email":"ada@acme.example","password":"` + strings.Repeat("x", 73) + `"}`: "400 VALIDATION_ERROR password",
+		`{"email":"Ada <ada@acme.example>","password":"x"}`:                         "400 INVALID_EMAIL",
+		"{\"email\":\"ada\xff@acme.example\",\"password\":\"x\"}":                   "401 INVALID_EMAIL_OR_PASSWORD",
+	} {
+		list = append(list, bad{as: "nobody", line: "POST /api/auth/sign-in/email", body: body, want: want})
+	}
+	return list
+}
+
+func badHeaders() []bad {
+	const good = `{"name":"a-bot","scopes":["api.read"]}`
+	var list []bad
+	for _, media := range []string{
+		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml",
+		"application/jsonp", "application/json-patch+json", "json", "*/*",
+	} {
+		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Type: " + media}, want: "415 unsupported_media_type"})
+	}
+	for _, key := range []string{strings.Repeat("k", 201), "key\xff"} {
+		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Idempotency-Key: " + key}, want: "422 validation_failed Idempotency-Key"})
+	}
+	return append(list,
+		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer " + strings.Repeat("a", 30_000)}, want: "401 service_token_invalid"},
+		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer tok_svc_\xff\xfe"}, want: "401 service_token_invalid"},
+		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=%00.%ff"}, want: "401 unauthenticated"},
+		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=%zz"}, want: "401 unauthenticated"},
+		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=" + strings.Repeat("a.", 10_000)}, want: "401 unauthenticated"},
+		bad{as: "nobody", line: runsOf, headers: []string{"X-Huge: " + strings.Repeat("a", 100<<10)}, want: "431"},
+	)
+}
+
+func badPositions() (list []bad) {
+	for _, position := range []string{"x", "-1", "1.5", "1e3", "99999999999999999999", "0x10", "١", "1 2"} {
+		for _, line := range []string{runsOf, "GET /api/v1/runs/" + noID} {
+			list = append(list, bad{as: asRead, line: line, headers: []string{"X-Svc-Min-Position: " + position}, want: "422 validation_failed X-Svc-Min-Position"})
+		}
+	}
+	return list
+}
+
+// badHTTP sends what is hardly HTTP: net/http answers for us.
+func badHTTP(t *testing.T, v *service) {
+	for text, want := range map[string]int{
+		"GET /api/v1/runs/\x00 HTTP/1.1\nHost: a\n\n":                                                 http.StatusBadRequest,
+		"GET /api/v1/runs?q=\x00 HTTP/1.1\nHost: a\n\n":                                               http.StatusBadRequest,
+		"GET /api/v1/%zz HTTP/1.1\nHost: a\n\n":                                                       http.StatusBadRequest,
+		"GET /api/v1/runs HTTP/1.1\n\n":                                                               http.StatusBadRequest,
+		"GET /api/v1/runs HTTP/1.1\nHost: a\nX-Svc-Tenant: a\x00b\n\n":                                http.StatusBadRequest,
+		"POST /api/v1/service-accounts HTTP/1.1\nHost: a\nContent-Length: -1\n\n":                     http.StatusBadRequest,
+		"POST /api/v1/service-accounts HTTP/1.1\nHost: a\nContent-Length: 2\nContent-Length: 3\n\n{}": http.StatusBadRequest,
+		"POST /api/v1/service-accounts HTTP/1.1\nHost: a\nTransfer-Encoding: gzip\n\n":                http.StatusNotImplemented,
+		"GET /api/v1/runs/\xff HTTP/1.1\nHost: a\n\n":                                                 http.StatusUnprocessableEntity,
+		"GET /api/v1/runs?q=\xff HTTP/1.1\nHost: a\n\n":                                               http.StatusUnprocessableEntity,
+		"GET http://elsewhere/api/v1/runs HTTP/1.1\nHost: a\n\n":                                      http.StatusUnauthorized,
+		"CONNECT elsewhere:443 HTTP/1.1\nHost: a\n\n":                                                 http.StatusNotFound,
+	} {
+		assert.Equal(t, want, v.raw(t, text).status, "%q", text)
+	}
+}
+
+// badSizes sends bodies of 2 MiB, and shows that a body may have 1 MiB.
+func badSizes(t *testing.T, v *service) {
+	const admin = "ada@acme"
+	huge := `{"name":"` + strings.Repeat("a", 2<<20) + `"}`
+	v.ask(t, admin, accounts, huge).is(t, "413 body_too_large")
+	v.ask(t, "nobody", "POST /api/auth/sign-in/email", huge).is(t, "413 body_too_large")
+	v.ask(t, asRead, runsOf, huge).is(t, "413 body_too_large")
+	v.ask(t, admin, accounts, strings.Repeat(" ", 1<<20-2)+"{}").is(t, "422 validation_failed")
+
+	chunked := func(line string, n int) string {
+		head := line + " HTTP/1.1\nHost: a\nCookie: " + cookieName + "=" + v.site.sessions["ada"] + "\nX-Svc-Tenant: acme\n" +
+			"Content-Type: application/json\nTransfer-Encoding: chunked\n\n"
+		return head + strings.Repeat("4000\n"+strings.Repeat(" ", 0x4000)+"\n", n/0x4000) + "2\n{}\n0\n\n"
+	}
+	v.raw(t, chunked(accounts, 2<<20)).is(t, "413 body_too_large")
+	v.raw(t, chunked("POST /api/auth/sign-in/email", 2<<20)).is(t, "413 body_too_large")
+	v.raw(t, chunked(accounts, 1<<19)).is(t, "422 validation_failed")
+	v.raw(t, strings.Replace(chunked(accounts, 1<<15), "4000", "no number", 1)).is(t, "422 validation_failed")
+}

@@ -1,0 +1,128 @@
+//go:build linux
+
+package run
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// TestDemonstrationDataThatWasCutOffIsMadeAgain kills svc-db when it is in the
+// middle of them.
+func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	svc := s.start().until("Successfully applied")
+	seeding := child(t, svc.pid(), "svc-db")
+	half := s.connect("svc_seeding")
+	require.Eventually(t, func() bool {
+		var events int
+		return half.QueryRow(t.Context(), `select count(*) from events`).Scan(&events) == nil && events > 100
+	}, patience, 5*time.Millisecond)
+	there := family(svc.pid())
+	require.NoError(t, syscall.Kill(seeding.pid, syscall.SIGKILL))
+	code, text := svc.wait()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "svc-db: signal: killed")
+	requireGone(t, there, s.data)
+	require.NoFileExists(t, s.file("dev.json"))
+	require.NoFileExists(t, s.file("demo.json"))
+
+	svc = s.start().until(running)
+	d := s.dev()
+	for _, a := range d.ServiceAccounts {
+		requireScopes(t, d.RestURL, a)
+	}
+	requireSignsIn(t, d.RestURL, d.owner(t))
+	whole := s.connect("svc")
+	require.Equal(t, [][]any{{"acme"}, {"globex"}}, rows(t, whole, `select slug from workspaces where slug in ('acme', 'globex') order by 1`))
+	require.Empty(t, rows(t, whole, `select datname from pg_database where datname = 'svc_seeding'`))
+	s.stop(svc)
+}
+
+// connect connects to a database of the site's private PostgreSQL, which the
+// files in its folder lead to.
+func (s *site) connect(database string) *pgx.Conn {
+	s.t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(s.file("postgres/" + name))
+		require.NoError(s.t, err)
+		return strings.TrimSpace(string(text))
+	}
+	c, err := pgx.Connect(s.t.Context(), "postgres://svc:"+read("password")+"@"+read("address")+"/"+database+"?sslmode=disable")
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+// rows returns all that a query finds.
+func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
+	t.Helper()
+	found, err := c.Query(t.Context(), sql, args...)
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
+	require.NoError(t, err)
+	return list
+}
+
+// TestKillingSvcLosesNothing ends svc as the kernel does when memory is short:
+// it has no time to stop anything.
+func TestKillingSvcLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := seededSite(t)
+	s.environ = append(s.environ, "SVC_REST_ADDR="+freeAddress(t), "SVC_ENGINE_ADDR="+freeAddress(t))
+	var tokens []string
+	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
+		svc := s.start().until(running)
+		d := s.dev()
+		requireReady(t, d.RestURL)
+		for _, token := range tokens {
+			requireTokenReads(t, d.RestURL, token)
+		}
+		requireScopes(t, d.RestURL, d.account(t, "reader"))
+		tokens = append(tokens, createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, name).Token)
+		there := family(svc.pid())
+		require.Greater(t, len(there), 4, "svc, PostgreSQL and its own, the engine, the REST service")
+		svc.kill()
+		requireGone(t, there, s.data)
+	}
+}
+
+// freeAddress is an address of which svc does not choose another one.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	return ln.Addr().String()
+}
+
+// TestAProgramThatDiesTakesAllWithIt and the next start finds everything.
+func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
+	t.Parallel()
+	s := seededSite(t)
+	for _, name := range []string{"svc-rest", "svc-engine", "postgres"} {
+		svc := s.start().until(running)
+		d := s.dev()
+		account := createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, "before-"+name)
+		there := family(svc.pid())
+		require.NoError(t, syscall.Kill(child(t, svc.pid(), name).pid, syscall.SIGKILL))
+		code, text := svc.wait()
+		require.Equal(t, 1, code)
+		require.Regexp(t, `(svc-rest|svc-engine|PostgreSQL) ended by itself`, text)
+		requireGone(t, there, s.data)
+
+		svc = s.start().until(running)
+		byToken(account.Token).must(t, http.StatusOK, "GET", s.dev().RestURL+"/api/v1/runs?status=active", nil)
+		s.stop(svc)
+	}
+}

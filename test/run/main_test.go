@@ -1,0 +1,67 @@
+//go:build linux
+
+// Package run tests the whole product as make run starts it: the real programs
+// and a real PostgreSQL, the files and processes that they leave, and what is
+// left of the data when any of them is killed.
+package run
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+)
+
+// patience is how long anything that is waited for may take, the demonstration
+// data on a busy machine too.
+const patience = 3 * time.Minute
+
+// programs is the folder of the programs, and shared one that they can read
+// whoever runs them.
+var programs, shared string
+
+func TestMain(m *testing.M) {
+	code, err := withPrograms(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func withPrograms(run func() int) (int, error) {
+	var err error
+	if shared, err = os.MkdirTemp("", "svc-run-"); err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(shared)
+	if err := os.Chmod(shared, 0o755); err != nil { // an ordinary user must get in
+		return 1, err
+	}
+	programs = filepath.Join(shared, "bin")
+	if err := build(); err != nil {
+		return 1, err
+	}
+	return run(), nil
+}
+
+// build makes the programs, with the race detector if these tests have it.
+// Svc-db goes without: it works alone, and its demonstration data would take
+// four times as long.
+func build() error {
+	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-rest"}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		services = append([]string{"-race"}, services...)
+	}
+	for _, what := range [][]string{{"svc/cmd/svc-db"}, services} {
+		out, err := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", programs + "/"}, what...)...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	}
+	return nil
+}

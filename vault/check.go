@@ -1,0 +1,82 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	checkName  = "master_key"
+	checkPlace = "vault_checks/" + checkName
+)
+
+// changed says by name what happened, what to do, and under which key.
+const changed = "SVC_VAULT_MASTER_KEY has changed: restore the previous value, or list it after the new one (new,previous): "
+
+// Check tells whether the ring is the one that the stored credentials were
+// sealed with. The first start writes a row to compare with; a later one whose
+// first key is new and whose old key is still listed renews it.
+//
+// The error of a changed key names SVC_VAULT_MASTER_KEY, says what to do and
+// wraps [ErrKeyChanged]. What is not a stored credential works regardless, so
+// it is an error to log, not to stop at. It is also returned as long as single
+// tokens are under keys that the ring does not hold: a key that was taken from
+// the list before [Rotate] was done with it.
+//
+// Where the previous key is lost for good so are the credentials: delete the
+// row of vault_checks and those of provider_tokens, and people connect anew.
+func (r Ring) Check(ctx context.Context, db *pgxpool.Pool) error {
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.checkRow(ctx, tx) })
+	if errors.Is(err, ErrKeyChanged) {
+		return fmt.Errorf(changed+"%w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("check SVC_VAULT_MASTER_KEY: %w", err)
+	}
+	return r.checkTokens(ctx, db)
+}
+
+func (r Ring) checkRow(ctx context.Context, tx pgx.Tx) error {
+	sealed, err := r.Seal(checkPlace, nil)
+	if err != nil {
+		return err
+	}
+	// Of replicas that start at once, one writes; the others wait for it here.
+	_, err = tx.Exec(ctx, `
+		insert into vault_checks (name, sealed, key_id, updated_at) values ($1, $2, $3, now())
+		on conflict (name) do nothing`, checkName, sealed, r.ids()[0])
+	if err != nil {
+		return err
+	}
+	var stored []byte
+	var id string
+	err = tx.QueryRow(ctx, `select sealed, key_id from vault_checks where name = $1 for update`, checkName).Scan(&stored, &id)
+	if err != nil {
+		return err
+	}
+	if _, err = r.Open(checkPlace, stored); err != nil || id == r.ids()[0] {
+		return err
+	}
+	_, err = tx.Exec(ctx, `update vault_checks set sealed = $2, key_id = $3, updated_at = now() where name = $1`,
+		checkName, sealed, r.ids()[0])
+	return err
+}
+
+func (r Ring) checkTokens(ctx context.Context, db *pgxpool.Pool) error {
+	var count int64
+	var ids []string
+	err := db.QueryRow(ctx, `
+		select count(*), coalesce(array_agg(distinct key_id), '{}') from provider_tokens where key_id <> all($1)`,
+		r.ids()).Scan(&count, &ids)
+	if err != nil {
+		return fmt.Errorf("check keys of provider tokens: %w", err)
+	}
+	if count > 0 {
+		return fmt.Errorf(changed+"%d provider tokens under %v: %w", count, ids, ErrKeyChanged)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"svc/config"
+	"svc/test/pgtest"
+)
+
+func TestRotateSealsAnewWhatIsUnderOldKeys(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const all = batchSize + 20
+	put(t, db, ringOf(t, older), 0, all, "a token") // user(0) is the zero id: the first row there can be
+	put(t, db, ringOf(t, newer), all, all+5, "a newer token")
+	before := updatedAt(t, db)
+
+	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))
+	require.NoError(t, err)
+	require.Equal(t, Rotation{Resealed: all}, done)
+	require.Equal(t, before, updatedAt(t, db), "the tokens are as old as they were")
+	for n := range all {
+		requireToken(t, Tokens{db, ringOf(t, newer)}, n, "a token")
+	}
+
+	done, err = Rotate(t.Context(), db, ringOf(t, newer, older))
+	require.NoError(t, err)
+	require.Equal(t, Rotation{}, done, "a second time there is nothing to do")
+	require.NoError(t, ringOf(t, newer).Check(t.Context(), db), "the old key may go")
+}
+
+func TestRotateLeavesAloneWhatDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	put(t, db, ringOf(t, older), 1, 4, "a token")
+	put(t, db, ringOf(t, other), 4, 6, "a token")
+	_, err := db.Exec(t.Context(), `update provider_tokens set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where user_id = $1`, user(2))
+	require.NoError(t, err)
+
+	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))
+	require.NoError(t, err)
+	require.Equal(t, Rotation{Resealed: 2, Unknown: 2, Tampered: 1, Left: 3}, done)
+	requireToken(t, Tokens{db, ringOf(t, other)}, 4, "a token")
+}
+
+func TestRotateDoesNotUndoWhatWasPutMeanwhile(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	ring := ringOf(t, newer, older)
+	put(t, db, ringOf(t, older), 1, 6, "a token")
+	rows, err := rowsAfter(t.Context(), db, ring, row{})
+	require.NoError(t, err)
+	require.Len(t, rows, 5)
+
+	put(t, db, ring, 1, 2, "put by a new replica")
+	put(t, db, ringOf(t, older), 2, 3, "put by an old replica")
+	require.NoError(t, Tokens{db, ring}.Delete(t.Context(), user(3), "github"))
+	var done Rotation
+	require.NoError(t, done.reseal(t.Context(), db, ring, rows))
+
+	require.Equal(t, Rotation{Resealed: 2, Overtaken: 3}, done)
+	requireToken(t, Tokens{db, ring}, 1, "put by a new replica")
+	requireToken(t, Tokens{db, ring}, 2, "put by an old replica")
+	_, ok, err := Tokens{db, ring}.Get(t.Context(), user(3), "github")
+	require.NoError(t, err)
+	require.False(t, ok, "deleted stays deleted")
+
+	done, err = Rotate(t.Context(), db, ring)
+	require.NoError(t, err)
+	require.Equal(t, Rotation{Resealed: 1}, done, "the old replica's is done the next time")
+}
+
+func TestRotateGoesOnWhereItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	ring := ringOf(t, newer, older)
+	const all = batchSize + 20
+	put(t, db, ringOf(t, older), 0, all, "a token")
+
+	// A row of the second batch is locked, so the rotation waits there.
+	tx, err := db.Begin(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(t.Context(), `select from provider_tokens where user_id = $1 for update`, user(batchSize+10))
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var first Rotation
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		first, err = Rotate(ctx, db, ring)
+		return err
+	})
+	requireLockWait(t, db, true)
+	cancel()
+	err = group.Wait()
+	require.ErrorIs(t, err, context.Canceled)
+	requireHidden(t, err)
+	requireLockWait(t, db, false) // the server has given up as well
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, Rotation{Resealed: batchSize}, first)
+
+	second, err := Rotate(t.Context(), db, ring)
+	require.NoError(t, err)
+	require.Equal(t, Rotation{Resealed: all - batchSize}, second)
+	require.NoError(t, ringOf(t, newer).Check(t.Context(), db))
+}
+
+func TestRotateAmongWritersAndReplicas(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	ring := ringOf(t, newer, older)
+	const all = 2*batchSize + 40
+	put(t, db, ringOf(t, older), 0, all, "as it was")
+
+	// Each writer puts tokens for a third of the people, but for every other one.
+	ctx, stop := context.WithCancel(t.Context())
+	last := [all]config.Secret{}
+	var writers, replicas errgroup.Group
+	var begun sync.WaitGroup
+	for w := range 3 {
+		begun.Add(1)
+		mine := last[w*all/3 : (w+1)*all/3]
+		writers.Go(func() error {
+			return write(ctx, Tokens{db, ring}, w*all/3, mine, sync.OnceFunc(begun.Done))
+		})
+	}
+	begun.Wait()
+	var counts [2]Rotation
+	for i := range counts {
+		replicas.Go(func() (err error) {
+			counts[i], err = Rotate(t.Context(), db, ring)
+			return err
+		})
+	}
+	err := replicas.Wait()
+	stop()
+	require.NoError(t, writers.Wait())
+	require.NoError(t, err)
+
+	require.Zero(t, counts[0].Left+counts[1].Left, "who writes has the new ring")
+	require.LessOrEqual(t, counts[0].Resealed+counts[1].Resealed, all, "no row is resealed twice")
+	require.GreaterOrEqual(t, counts[0].Resealed+counts[1].Resealed, all/2, "the others are")
+	for n, token := range last {
+		if token == "" {
+			token = "as it was"
+		}
+		requireToken(t, Tokens{db, ringOf(t, newer)}, n, token)
+	}
+}
+
+// write puts tokens for every other person from first on until ctx ends, and
+// keeps in last what it put.
+func write(ctx context.Context, tokens Tokens, first int, last []config.Secret, begun func()) error {
+	defer begun()
+	for i := 0; ctx.Err() == nil; i += 2 {
+		n := i % len(last)
+		token := config.Secret(fmt.Sprintf("put %d", i))
+		if err := tokens.Put(context.WithoutCancel(ctx), user(first+n), "github", token); err != nil {
+			return err
+		}
+		last[n] = token
+		begun()
+	}
+	return nil
+}
+
+// requireLockWait waits until somebody waits for a lock in the database, or nobody.
+func requireLockWait(t *testing.T, db *pgxpool.Pool, want bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := db.QueryRow(t.Context(), `
+			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
+		return err == nil && waits == want
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+func updatedAt(t *testing.T, db *pgxpool.Pool) (times []time.Time) {
+	t.Helper()
+	err := db.QueryRow(t.Context(), `select array_agg(updated_at order by user_id) from provider_tokens`).Scan(&times)
+	require.NoError(t, err)
+	return times
+}
