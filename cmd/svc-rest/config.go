@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"slices"
 
 	"svc/config"
 )
@@ -24,6 +25,16 @@ type Config struct {
 	// Never in production: the demonstration people's passwords are public.
 	DevSignIn bool `env:"SVC_DEV_SIGN_IN" envDefault:"false" doc:"Lets the demonstration people sign in with a password. Refused together with an https AUTH_URL."`
 
+	// The code host by which people sign in. Without a client id nobody can.
+	OAuthKind         string        `env:"SVC_OAUTH_KIND" envDefault:"github" doc:"Code host that people sign in by: github (also Enterprise), gitea or forgejo."`
+	OAuthURL          config.URL    `env:"SVC_OAUTH_URL" envDefault:"https://github.com" doc:"Its address for browsers."`
+	OAuthAPIURL       config.URL    `env:"SVC_OAUTH_API_URL" doc:"Address of its interface. Unset, the one that belongs to the kind and address."`
+	OAuthClientID     string        `env:"SVC_OAUTH_CLIENT_ID" doc:"Client id of the application registered there. Unset, nobody can sign in by it."`
+	OAuthClientSecret config.Secret `env:"SVC_OAUTH_CLIENT_SECRET" doc:"Client secret of that application."`
+
+	// Losing it loses every stored credential; keep it apart from the database's backups.
+	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To change it, list the new key and then the old one, with a comma between."`
+
 	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"API requests a minute for each token, session or, without either, address. 0 turns every rate limit off."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
@@ -34,8 +45,33 @@ func (c Config) check() error {
 	switch {
 	case c.DevSignIn && c.AuthURL.URL().Scheme == "https":
 		return errors.New("SVC_DEV_SIGN_IN must not be on where AUTH_URL is https: it lets people in whose passwords are public")
+	case !slices.Contains([]string{"github", "gitea", "forgejo"}, c.OAuthKind):
+		return errors.New("SVC_OAUTH_KIND is malformed: want github, gitea or forgejo")
+	case c.OAuthClientID != "" && c.OAuthClientSecret == "":
+		return errors.New("SVC_OAUTH_CLIENT_SECRET is missing: SVC_OAUTH_CLIENT_ID is set")
 	case c.RateLimit < 0:
 		return errors.New("SVC_RATE_LIMIT is malformed: want 0 or more")
 	}
 	return nil
+}
+
+// origin is where browsers reach the service: AUTH_URL without its path.
+func (c Config) origin() string {
+	u := c.AuthURL.URL()
+	return u.Scheme + "://" + u.Host
+}
+
+// apiURL is the address of the code host's interface.
+func (c Config) apiURL() string {
+	if !c.OAuthAPIURL.IsZero() {
+		return c.OAuthAPIURL.Reveal()
+	}
+	host := c.OAuthURL.URL()
+	switch {
+	case c.OAuthKind != "github":
+		return host.JoinPath("/api/v1").String()
+	case host.Host == "github.com":
+		return "https://api.github.com"
+	}
+	return host.JoinPath("/api/v3").String() // GitHub Enterprise
 }

@@ -19,6 +19,7 @@ import (
 	"svc/http/rest"
 	"svc/projections"
 	"svc/sessions"
+	"svc/vault"
 )
 
 const (
@@ -50,6 +51,10 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	if err != nil {
 		return nil, err
 	}
+	ring, err := vault.NewRing(cfg.VaultMasterKey)
+	if err != nil {
+		return nil, err
+	}
 	follower := projections.NewFollower(db, log)
 	events := store.New(db, projections.Inline(), follower.Moved)
 	sessionStore := &sessions.Store{
@@ -57,16 +62,21 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	}
 	lastSeen := sessions.NewLastSeen(db, log)
 	engineClient := engine.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
+	handler := commands.New(events, time.Now)
 	api := &rest.Server{
-		Commands:    commands.New(events, time.Now),
+		Commands:    handler,
 		Invitations: projections.Invitations{DB: db},
 		Runs:        projections.Runs{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db},
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
-		Origin:       cfg.AuthURL.URL().Scheme + "://" + cfg.AuthURL.URL().Host,
+		Origin:       cfg.origin(),
 		Auth: (&auth.Server{
-			Sessions: sessionStore, Passwords: sessions.Passwords{DB: db}, Limit: signInLimit, DevSignIn: cfg.DevSignIn, Log: log,
+			Commands: handler, Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
+			Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
+			Keys: events, Sessions: sessionStore, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
+			Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),
+			SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 		}).Handler(),
 		Now: time.Now, Log: log,
 	}
@@ -76,6 +86,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })
+	s.group.Go(func() { checkVault(background, ring, db, log) })
 	return s, nil
 }
 
@@ -110,5 +121,33 @@ func checkEngineKey(ctx context.Context, c engine.Client, log *slog.Logger) {
 	defer cancel()
 	if _, err := c.Status(ctx); errors.Is(err, engine.ErrKey) {
 		log.Error("the engine refuses our key: SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
+	}
+}
+
+// checkVault tells operators at once when the master key has changed; the rest
+// of the service goes on. What is sealed under an old key is sealed anew.
+func checkVault(ctx context.Context, ring vault.Ring, db *pgxpool.Pool, log *slog.Logger) {
+	if err := ring.Check(ctx, db); err != nil {
+		if ctx.Err() == nil {
+			log.Error("stored credentials cannot be opened", "err", err)
+		}
+		return
+	}
+	done, err := vault.Rotate(ctx, db, ring)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		log.Error("seal credentials anew", "err", err)
+	case err == nil && done != (vault.Rotation{}):
+		log.Info("sealed credentials anew", "rotation", done)
+	}
+}
+
+// providers are the code hosts by which people sign in.
+func (c Config) providers() map[string]*auth.Provider {
+	if c.OAuthClientID == "" {
+		return nil
+	}
+	return map[string]*auth.Provider{
+		c.OAuthKind: auth.NewProvider(c.OAuthKind, c.OAuthClientID, c.OAuthClientSecret.Reveal(), c.OAuthURL.Reveal(), c.apiURL(), c.origin()),
 	}
 }

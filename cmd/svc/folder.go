@@ -126,6 +126,8 @@ func (f *folder) write(name string, v any) error {
 type secrets struct {
 	EngineSharedSecret string `json:"engineSharedSecret"`
 	AuthSecret         string `json:"authSecret"`
+	VaultMasterKey     string `json:"vaultMasterKey"`
+	OAuthClientSecret  string `json:"oauthClientSecret"` // shared by the REST service and the code host
 }
 
 // secrets reads the secrets and makes those that are missing.
@@ -135,7 +137,7 @@ func (f *folder) secrets() (secrets, error) {
 		return s, err
 	}
 	complete := true
-	for _, secret := range []*string{&s.EngineSharedSecret, &s.AuthSecret} {
+	for _, secret := range []*string{&s.EngineSharedSecret, &s.AuthSecret, &s.VaultMasterKey, &s.OAuthClientSecret} {
 		if *secret == "" {
 			*secret, complete = rand.Text()+rand.Text(), false
 		}

@@ -34,6 +34,9 @@ type settings struct {
 	// Unlike in a deployment, nothing is reachable from other machines.
 	EngineAddr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:"127.0.0.1:4001" doc:"Address of the engine."`
 	RestAddr   config.Addr `env:"SVC_REST_ADDR" envDefault:"127.0.0.1:4000" doc:"Address of the REST service."`
+
+	// People sign in by it as they would by GitHub.
+	CodeHostAddr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address of the development code host."`
 }
 
 func main() {

@@ -63,7 +63,7 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if s.secrets, err = s.folder.secrets(); err != nil {
 		return err
 	}
-	err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr})
+	err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr})
 	if err != nil {
 		return err
 	}
@@ -75,6 +75,9 @@ func (s *stack) up(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.startEngine(ctx); err != nil {
+		return err
+	}
+	if err := s.startCodeHost(ctx); err != nil {
 		return err
 	}
 	if err := s.startRest(ctx, db); err != nil {
@@ -92,7 +95,7 @@ func (s *stack) say(text string) { fmt.Fprintln(s.out.named("svc"), text) }
 
 // look returns an error unless the programs are there.
 func (s *stack) look() error {
-	for _, name := range []string{"svc-db", "svc-engine", "svc-rest"} {
+	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest"} {
 		_, err := os.Stat(filepath.Join(s.programs, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is not in %s beside svc: build it first", name, s.programs)
@@ -120,11 +123,28 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret,
 		"AUTH_URL="+s.restURL(),
 		"AUTH_SECRET="+s.secrets.AuthSecret,
+		"SVC_VAULT_MASTER_KEY="+s.secrets.VaultMasterKey,
+		"SVC_OAUTH_URL="+s.codeHostURL(),
+		"SVC_OAUTH_CLIENT_ID="+clientID,
+		"SVC_OAUTH_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
 		"SVC_DEV_SIGN_IN=true")
 }
 
-func (s *stack) engineURL() string { return serve.URL(string(s.EngineAddr)) }
-func (s *stack) restURL() string   { return serve.URL(string(s.RestAddr)) }
+// clientID is what the REST service is called at the code host.
+const clientID = "workspace-service"
+
+func (s *stack) startCodeHost(ctx context.Context) error {
+	ready := func(ctx context.Context) error { return serve.Check(ctx, s.codeHostURL()+"/healthz") }
+	return s.start(ctx, "svc-codehost", ready,
+		"SVC_CODEHOST_ADDR="+string(s.CodeHostAddr),
+		"SVC_CODEHOST_CLIENT_ID="+clientID,
+		"SVC_CODEHOST_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
+		"SVC_CODEHOST_CALLBACK="+s.restURL()+"/api/auth/callback/github")
+}
+
+func (s *stack) codeHostURL() string { return serve.URL(string(s.CodeHostAddr)) }
+func (s *stack) engineURL() string   { return serve.URL(string(s.EngineAddr)) }
+func (s *stack) restURL() string     { return serve.URL(string(s.RestAddr)) }
 
 // start runs a program until the stack stops, and returns once it is ready.
 func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, environ ...string) error {

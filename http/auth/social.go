@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"github.com/julienschmidt/httprouter"
 	"golang.org/x/oauth2"
 
+	"svc/config"
+	"svc/events"
 	"svc/http/reply"
 	"svc/sessions"
 )
@@ -220,6 +221,6 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 }
 
 // keepToken seals the provider's token away.
-func (s *Server) keepToken(ctx context.Context, user fmt.Stringer, provider string, token *oauth2.Token) error {
-	return s.Tokens.Put(ctx, user.String(), provider, token.AccessToken)
+func (s *Server) keepToken(ctx context.Context, user events.ID, provider string, token *oauth2.Token) error {
+	return s.Tokens.Put(ctx, user, provider, config.Secret(token.AccessToken))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/fault"
 	"svc/http/reply"
@@ -22,7 +23,7 @@ type Keys interface {
 
 // Tokens keeps what providers gave us, sealed.
 type Tokens interface {
-	Put(ctx context.Context, user, provider, token string) error
+	Put(ctx context.Context, user events.ID, provider string, token config.Secret) error
 }
 
 // A visit is a request and, where the route needs one, the session it is made in.
