@@ -24,10 +24,10 @@ func newDenials() *lru.Cache[denial, time.Time] {
 	return cache
 }
 
-// A deniable command is one whose refusal is recorded. It names the kind of
+// A deniable command is one whose refusal is recorded. wants names the kind of
 // the event that it asks for, and what that would happen to.
 type deniable interface {
-	wants() (kind string, target events.ID)
+	wants() events.CommandDenied
 }
 
 // deny records that a command was refused, if refusals of its kind are
@@ -39,15 +39,14 @@ func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error)
 	if !ok || f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict {
 		return
 	}
-	kind, target := d.wants()
-	_ = h.RecordDenial(ctx, o, kind, target, f.Code) // best effort: the caller hears of the refusal, not of this
+	e := d.wants()
+	e.Code = f.Code
+	_ = h.RecordDenial(ctx, o, e) // best effort: the caller hears of the refusal, not of this
 }
 
-// RecordDenial records that somebody asked for an event of a kind that would
-// have happened to target, and was refused with a code. The same denial of the
-// same person is recorded once a minute.
-func (h *Handler) RecordDenial(ctx context.Context, o Order, kind string, target events.ID, code string) error {
-	e := events.CommandDenied{Action: kind, Target: target, Code: code}
+// RecordDenial records that somebody asked for what they may not have. The
+// same denial of the same person is recorded once a minute.
+func (h *Handler) RecordDenial(ctx context.Context, o Order, e events.CommandDenied) error {
 	now := h.now()
 	key := denial{o.Workspace, o.Actor.ID, e}
 	if last, ok := h.denied.Get(key); ok && now.Sub(last) < denialAgain {
@@ -66,38 +65,49 @@ type denial struct {
 	what             events.CommandDenied
 }
 
-func (c UpdateMember) wants() (string, events.ID) {
-	if c.Role == nil {
-		return events.MemberApproveLoopsSet{}.Kind(), c.Member
-	}
-	return events.MemberRoleChanged{}.Kind(), c.Member
+// of begins the denial of an event.
+func of(e events.Event, target events.ID) events.CommandDenied {
+	return events.CommandDenied{Action: e.Kind(), Target: target}
 }
 
-func (c RemoveMember) wants() (string, events.ID) { return events.MemberRemoved{}.Kind(), c.Member }
-func (c RenameWorkspace) wants() (string, events.ID) {
-	return events.WorkspaceRenamed{}.Kind(), c.Workspace
+func (c UpdateMember) wants() events.CommandDenied {
+	if c.Role == nil {
+		return of(events.MemberApproveLoopsSet{}, c.Member)
+	}
+	return of(events.MemberRoleChanged{}, c.Member)
 }
-func (c SendInvitation) wants() (string, events.ID) {
-	return events.InvitationSent{}.Kind(), events.ID{}
+
+func (c SendInvitation) wants() events.CommandDenied {
+	e := of(events.InvitationSent{}, events.ID{})
+	e.Name = c.Email
+	return e
 }
-func (c ResendInvitation) wants() (string, events.ID) {
-	return events.InvitationResent{}.Kind(), c.Invitation
+
+func (c CreateServiceAccount) wants() events.CommandDenied {
+	e := of(events.ServiceAccountCreated{}, events.ID{})
+	e.Name = "service:" + c.Name
+	return e
 }
-func (c RevokeInvitation) wants() (string, events.ID) {
-	return events.InvitationRevoked{}.Kind(), c.Invitation
+
+func (c RemoveMember) wants() events.CommandDenied { return of(events.MemberRemoved{}, c.Member) }
+func (c RenameWorkspace) wants() events.CommandDenied {
+	return of(events.WorkspaceRenamed{}, c.Workspace)
 }
-func (c AcceptInvitation) wants() (string, events.ID) {
-	return events.InvitationAccepted{}.Kind(), c.Invitation
+func (c ResendInvitation) wants() events.CommandDenied {
+	return of(events.InvitationResent{}, c.Invitation)
 }
-func (c RejectInvitation) wants() (string, events.ID) {
-	return events.InvitationRejected{}.Kind(), c.Invitation
+func (c RevokeInvitation) wants() events.CommandDenied {
+	return of(events.InvitationRevoked{}, c.Invitation)
 }
-func (c CreateServiceAccount) wants() (string, events.ID) {
-	return events.ServiceAccountCreated{}.Kind(), events.ID{}
+func (c AcceptInvitation) wants() events.CommandDenied {
+	return of(events.InvitationAccepted{}, c.Invitation)
 }
-func (c RotateServiceAccount) wants() (string, events.ID) {
-	return events.ServiceAccountRotated{}.Kind(), c.Account
+func (c RejectInvitation) wants() events.CommandDenied {
+	return of(events.InvitationRejected{}, c.Invitation)
 }
-func (c RevokeServiceAccount) wants() (string, events.ID) {
-	return events.ServiceAccountRevoked{}.Kind(), c.Account
+func (c RotateServiceAccount) wants() events.CommandDenied {
+	return of(events.ServiceAccountRotated{}, c.Account)
+}
+func (c RevokeServiceAccount) wants() events.CommandDenied {
+	return of(events.ServiceAccountRevoked{}, c.Account)
 }

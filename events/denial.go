@@ -5,7 +5,8 @@ package events
 type CommandDenied struct {
 	Action string `json:"action"`            // the kind of the event that did not happen
 	Target ID     `json:"targetId,omitzero"` // what it would have happened to
-	Code   string `json:"code"`              // of the refusal
+	Name   string `json:"targetName,omitempty"`
+	Code   string `json:"code"` // of the refusal
 }
 
 func (CommandDenied) Kind() string { return "command.denied" }

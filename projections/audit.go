@@ -73,9 +73,12 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) ([]AuditRecord, error) {
 	args = append(args, q.Limit)
 	rows, _ := v.DB.Query(ctx, `
 		select e.workspace_id, e.seq, e.id, e.stream, e.version, e.kind, e.schema, e.at, e.meta, e.data,
-			coalesce(nullif(a.target_name, ''), r.repo_name || '#' || r.issue_number, '')
+			coalesce(nullif(a.target_name, ''), r.repo_name || '#' || r.issue_number, m.email, i.email, 'service:' || s.name, '')
 		from audit a
 		join events e on e.workspace_id = a.workspace_id and e.seq = a.seq
+		left join members m on m.workspace_id = a.workspace_id and m.member_id = a.target_id
+		left join invitations i on i.workspace_id = a.workspace_id and i.invitation_id = a.target_id
+		left join service_accounts s on s.workspace_id = a.workspace_id and s.account_id = a.target_id
 		left join runs r on r.workspace_id = a.workspace_id and r.run_id = a.target_id
 		where `+where+fmt.Sprintf(` order by a.seq desc limit $%d`, len(args)), args...)
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AuditRecord, error) {

@@ -35,7 +35,7 @@ func targetOf(r events.Record) Target {
 	switch e := r.Event.(type) {
 	case events.CommandDenied:
 		t.Type, _, _ = strings.Cut(e.Action, ".")
-		t.ID = e.Target
+		t.ID, t.Name = e.Target, e.Name
 	case events.UserRegistered:
 		t.Name = e.Emails[0]
 	case events.UserEmailsVerified:

@@ -45,8 +45,8 @@ func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*cal
 // or role. Only then is anything of the request validated.
 func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		r, w, _ := humahttprouter.Unwrap(ctx)
-		c, err := s.admitted(w, r, row)
+		r, w, params := humahttprouter.Unwrap(ctx)
+		c, err := s.admitted(w, r, row, params.ByName("id"))
 		if err != nil {
 			reply.Error(w, r, s.Log, err)
 			return
@@ -55,7 +55,7 @@ func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, target string) (*caller, error) {
 	if err := checkForm(r); err != nil {
 		return nil, err
 	}
@@ -70,15 +70,33 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*c
 	case err != nil:
 		return nil, err
 	case c.token != nil && row.guard.scope == "":
+		s.recordDenial(r, row, target, c, errPrincipalRefused)
 		return nil, errPrincipalRefused
 	}
 	if err := s.enter(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
 		return nil, err
 	}
 	if err := c.may(row.guard); err != nil {
+		s.recordDenial(r, row, target, c, err)
 		return nil, err
 	}
 	return c, s.await(r, row.view, c.workspace)
+}
+
+// recordDenial writes down that the caller asked for an event that they may not
+// cause. The refusal stands whether or not that succeeds.
+func (s *Server) recordDenial(r *http.Request, row route, target string, c *caller, refusal error) {
+	f := fault.As(refusal)
+	if row.event == nil || f == nil {
+		return
+	}
+	e := events.CommandDenied{Action: row.event.Kind(), Code: f.Code}
+	if id, err := events.ParseID(target); err == nil {
+		e.Target = id
+	}
+	if err := s.Commands.RecordDenial(r.Context(), c.order(), e); err != nil {
+		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
+	}
 }
 
 func checkForm(r *http.Request) error {

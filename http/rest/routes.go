@@ -5,15 +5,19 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"svc/events"
 )
 
 // A route is a row of the API: what is asked for, who may ask, which followed
-// view is read ("" if only inline ones are), and who answers. id is the key of
-// its description.
+// view is read ("" if only inline ones are), which event it asks for (nil if it
+// reads; refusals are recorded under its kind), and who answers. id is the key
+// of its description.
 type route struct {
 	method, path string // the path is under /api/v1
 	guard        guard
 	view         string
+	event        events.Event
 	id           string
 	serve        operation
 }
@@ -21,27 +25,27 @@ type route struct {
 // routes is the whole API.
 func (s *Server) routes() []route {
 	return []route{
-		{"GET", "/runs", readers, "runs", "listRuns", op(s.listRuns)},
-		{"GET", "/runs/{id}", readers, "runs", "getRun", op(s.getRun)},
+		{"GET", "/runs", readers, "runs", nil, "listRuns", op(s.listRuns)},
+		{"GET", "/runs/{id}", readers, "runs", nil, "getRun", op(s.getRun)},
 
-		{"GET", "/workspace", people, "", "getWorkspace", op(s.getWorkspace)},
-		{"PATCH", "/workspace", owners, "", "renameWorkspace", op(s.renameWorkspace)},
+		{"GET", "/workspace", people, "", nil, "getWorkspace", op(s.getWorkspace)},
+		{"PATCH", "/workspace", owners, "", events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
 
-		{"GET", "/members", people, "", "listMembers", op(s.listMembers)},
-		{"PATCH", "/members/{id}", administrators, "", "updateMember", op(s.updateMember)},
-		{"DELETE", "/members/{id}", people, "", "removeMember", op(s.removeMember)}, // everybody may leave
+		{"GET", "/members", people, "", nil, "listMembers", op(s.listMembers)},
+		{"PATCH", "/members/{id}", administrators, "", events.MemberRoleChanged{}, "updateMember", op(s.updateMember)},
+		{"DELETE", "/members/{id}", people, "", events.MemberRemoved{}, "removeMember", op(s.removeMember)}, // everybody may leave
 
-		{"GET", "/invitations", people, "", "listInvitations", op(s.listInvitations)},
-		{"POST", "/invitations", administrators, "", "sendInvitation", op(s.sendInvitation)},
-		{"POST", "/invitations/{id}/resend", administrators, "", "resendInvitation", op(s.resendInvitation)},
-		{"DELETE", "/invitations/{id}", administrators, "", "revokeInvitation", op(s.revokeInvitation)},
+		{"GET", "/invitations", people, "", nil, "listInvitations", op(s.listInvitations)},
+		{"POST", "/invitations", administrators, "", events.InvitationSent{}, "sendInvitation", op(s.sendInvitation)},
+		{"POST", "/invitations/{id}/resend", administrators, "", events.InvitationResent{}, "resendInvitation", op(s.resendInvitation)},
+		{"DELETE", "/invitations/{id}", administrators, "", events.InvitationRevoked{}, "revokeInvitation", op(s.revokeInvitation)},
 
-		{"GET", "/service-accounts", administrators, "", "listServiceAccounts", op(s.listServiceAccounts)},
-		{"POST", "/service-accounts", administrators, "", "createServiceAccount", op(s.createServiceAccount)},
-		{"POST", "/service-accounts/{id}/rotate", administrators, "", "rotateServiceAccount", op(s.rotateServiceAccount)},
-		{"POST", "/service-accounts/{id}/revoke", administrators, "", "revokeServiceAccount", op(s.revokeServiceAccount)},
+		{"GET", "/service-accounts", administrators, "", nil, "listServiceAccounts", op(s.listServiceAccounts)},
+		{"POST", "/service-accounts", administrators, "", events.ServiceAccountCreated{}, "createServiceAccount", op(s.createServiceAccount)},
+		{"POST", "/service-accounts/{id}/rotate", administrators, "", events.ServiceAccountRotated{}, "rotateServiceAccount", op(s.rotateServiceAccount)},
+		{"POST", "/service-accounts/{id}/revoke", administrators, "", events.ServiceAccountRevoked{}, "revokeServiceAccount", op(s.revokeServiceAccount)},
 
-		{"GET", "/audit", administrators, "audit", "listAudit", op(s.listAudit)},
+		{"GET", "/audit", administrators, "audit", nil, "listAudit", op(s.listAudit)},
 	}
 }
 
