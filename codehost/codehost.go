@@ -46,7 +46,7 @@ type Client struct {
 	ID       string
 	Name     string // what people see; ID if empty
 	Secret   config.Secret
-	Callback string // absolute URL, http or https; see the rules of GitHub for what else may be asked for
+	Callback string // absolute URL, http or https; an application may ask for a place below it
 }
 
 var (

@@ -103,11 +103,14 @@ func (s *seed) workspaces(team cast) (acme, globex place, err error) {
 			return acme, globex, err
 		}
 	}
-	for who, change := range map[string]commands.UpdateMember{
-		"ben": {Role: role(events.Owner)},
-		"max": {Role: role(events.Maintainer), ApproveLoops: new(bool)},
+	for _, c := range []struct {
+		who    string
+		change commands.UpdateMember
+	}{
+		{"ben", commands.UpdateMember{Role: role(events.Owner)}},
+		{"max", commands.UpdateMember{Role: role(events.Maintainer), ApproveLoops: new(bool)}},
 	} {
-		if err := s.change(acme, team[who], change); err != nil {
+		if err := s.change(acme, team[c.who], c.change); err != nil {
 			return acme, globex, err
 		}
 	}

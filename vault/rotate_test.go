@@ -186,7 +186,7 @@ func requireLockWait(t *testing.T, db *pgxpool.Pool, want bool) {
 
 func updatedAt(t *testing.T, db *pgxpool.Pool) (times []time.Time) {
 	t.Helper()
-	err := db.QueryRow(t.Context(), `select array_agg(updated_at order by user_id) from provider_tokens`).Scan(&times)
+	err := db.QueryRow(t.Context(), `select array_agg(updated_at order by user_id, provider) from provider_tokens`).Scan(&times)
 	require.NoError(t, err)
 	return times
 }

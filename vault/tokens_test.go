@@ -17,8 +17,10 @@ func TestTokensRoundTrip(t *testing.T) {
 	requireToken(t, tokens, 1, "first")
 	requireToken(t, tokens, 2, "")
 
+	before := updatedAt(t, tokens.DB)
 	require.NoError(t, tokens.Put(t.Context(), user(1), "github", "second"))
 	requireToken(t, tokens, 1, "second")
+	require.NotEqual(t, before, updatedAt(t, tokens.DB))
 
 	for range 2 {
 		require.NoError(t, tokens.Delete(t.Context(), user(1), "github"))

@@ -40,12 +40,15 @@ const appendSQL = `
 // runs after appendSQL, under the head rows that one holds. A stream that was
 // written to has the commit's own events behind the version; one that was only
 // read must end there.
+//
+// With "offset 0" each stream is looked up in the index. Without it a plan that
+// is made while the log is small reads the whole log, and is kept as it grows.
 const standSQL = `
 	select count(*) from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bool[]) as s (workspace_id, stream, version, read)
 	where version > 0 and not exists (
-		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version))
+		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version) offset 0)
 	or read and exists (
-		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1))`
+		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1) offset 0)`
 
 // errRepeated says that a command had been carried out before.
 var errRepeated = errors.New("command repeated")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -48,10 +49,19 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 }
 
 // unreachable reports whether err says that something we depend on does not
-// answer, so that the same request may succeed later.
+// answer, so that the same request may succeed later: the connection could not
+// be made, broke, or took too long, or the database is starting or stopping.
 func unreachable(err error) bool {
-	_, network := errors.AsType[*net.OpError](err)
-	return network || errors.Is(err, context.DeadlineExceeded)
+	if state, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		class := state.SQLState()
+		return strings.HasPrefix(class, "08") || strings.HasPrefix(class, "57P") || strings.HasPrefix(class, "53")
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed") // what pgx calls a connection that broke before
 }
 
 // Headers returns what else the answer to a fault says.

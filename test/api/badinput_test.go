@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,9 +53,9 @@ func (v *service) requireBad(t *testing.T, b bad) {
 	a := v.ask(t, b.as, b.line, b.body, b.headers...)
 	want := strings.Fields(b.want)
 	about := fmt.Sprintf("%.200s %.200q %.100q: %.500s", b.line, b.body, b.headers, a.body)
-	assert.Equal(t, strings.Join(want[:min(2, len(want))], " "), a.verdict(), about)
+	require.Equal(t, strings.Join(want[:min(2, len(want))], " "), a.verdict(), about)
 	if len(want) > 2 {
-		assert.Contains(t, a.at(t, "details"), want[2], about)
+		require.Contains(t, a.at(t, "details"), want[2], about)
 	}
 	require.NotContains(t, a.body, "json:", "Go's own words")
 	require.NotContains(t, a.body, "invalid character", "Go's own words")
@@ -325,7 +324,7 @@ func badHTTP(t *testing.T, v *service) {
 		"GET http://elsewhere/api/v1/runs HTTP/1.1\nHost: a\n\n":                                      http.StatusUnauthorized,
 		"CONNECT elsewhere:443 HTTP/1.1\nHost: a\n\n":                                                 http.StatusNotFound,
 	} {
-		assert.Equal(t, want, v.raw(t, text).status, "%q", text)
+		require.Equal(t, want, v.raw(t, text).status, "%q", text)
 	}
 }
 

@@ -22,8 +22,13 @@ func TestAPI(t *testing.T) {
 		"bad input":     testBadInput,
 		"conversations": testConversations,
 		"credentials":   testCredentials,
+		"description":   testDescription,
+		"health":        testHealth,
 		"rate limit":    testRateLimit,
+		"positions":     testPositions,
 		"revocation":    testRevocation,
+		"start-up":      testStartUp,
+		"stop":          testStop,
 		"strangers":     testStrangers,
 	}
 	t.Run("when running", func(t *testing.T) {
@@ -36,5 +41,3 @@ func TestAPI(t *testing.T) {
 	})
 	t.Run("no secret was kept", func(t *testing.T) { testSecrets(t, s) })
 }
-
-func testSecrets(t *testing.T, s *site) {}

@@ -137,6 +137,9 @@ func (v *service) judge(t *testing.T, line string, a answer) {
 	}
 	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"), line)
 	require.Contains(t, a.header.Get("Content-Security-Policy"), "default-src 'none'", line)
+	for _, secret := range []string{authSecret, engineSecret} {
+		require.NotContains(t, a.body, secret, line)
+	}
 	for _, token := range tokenForm.FindAllString(a.body, -1) {
 		v.site.keepSecret(token, "a token that was made")
 		require.Regexp(t, showsTokens, line)

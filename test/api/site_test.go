@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,13 +40,13 @@ type site struct {
 
 	mu        sync.Mutex
 	processes []*process
-	databases []string          // URLs of the clones
+	clones    map[string]string // addresses, and the transaction after which each was made
 	secrets   map[string]string // what must be kept nowhere, and what it is
 }
 
 func newSite(t *testing.T) *site {
 	s := &site{
-		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{},
+		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{}, clones: map[string]string{},
 		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET"},
 	}
 	s.build(t)
@@ -147,14 +146,14 @@ func (s *site) signIn(t *testing.T) {
 	db, err := pgx.Connect(t.Context(), s.seeded.String())
 	require.NoError(t, err)
 	defer db.Close(context.WithoutCancel(t.Context()))
-	require.Eventually(t, func() bool {
+	eventually(t, func() bool {
 		var behind int
 		err := db.QueryRow(t.Context(), `
 			select count(*) from logs l cross join (select distinct view from checkpoints) v
 			left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
 			where c.seq is distinct from l.head`).Scan(&behind)
 		return err == nil && behind == 0
-	}, limit, 20*time.Millisecond, "the views do not catch up")
+	}, "the views do not catch up")
 }
 
 // learnNames reads what the ids and tails of the seeded database belong to.
@@ -196,11 +195,16 @@ func (s *site) clone(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
 	u := *s.seeded
-	u.Path = fmt.Sprintf("%s_%d", u.Path, len(s.databases)+1)
-	s.databases = append(s.databases, u.String())
+	u.Path = fmt.Sprintf("%s_%d", u.Path, len(s.clones)+1)
+	s.clones[u.String()] = ""
 	s.mu.Unlock()
 	_, err := s.admin.Exec(t.Context(), fmt.Sprintf("create database %s template %s strategy file_copy", s.quoted(&u), s.quoted(s.seeded)))
 	require.NoError(t, err)
+	var since string
+	require.NoError(t, s.admin.QueryRow(t.Context(), `select pg_current_xact_id()::text`).Scan(&since))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clones[u.String()] = since
 	return u.String()
 }
 

@@ -4,6 +4,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -17,10 +18,11 @@ import (
 )
 
 // TestDemonstrationDataThatWasCutOffIsMadeAgain kills svc-db when it is in the
-// middle of them.
+// middle of them. All of it happens to a user who has no rights.
 func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	uid := s.asOrdinaryUser()
 	svc := s.start().until("Successfully applied")
 	seeding := child(t, svc.pid(), "svc-db")
 	half := s.connect("svc_seeding")
@@ -38,7 +40,13 @@ func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
 	require.NoFileExists(t, s.file("demo.json"))
 
 	svc = s.start().until(running)
+	for _, b := range family(svc.pid()) {
+		info, err := os.Stat(fmt.Sprintf("/proc/%d", b.pid))
+		require.NoError(t, err)
+		require.Equal(t, uid, info.Sys().(*syscall.Stat_t).Uid, b)
+	}
 	d := s.dev()
+	requireReady(t, d.RestURL)
 	for _, a := range d.ServiceAccounts {
 		requireScopes(t, d.RestURL, a)
 	}
@@ -47,6 +55,20 @@ func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
 	require.Equal(t, [][]any{{"acme"}, {"globex"}}, rows(t, whole, `select slug from workspaces where slug in ('acme', 'globex') order by 1`))
 	require.Empty(t, rows(t, whole, `select datname from pg_database where datname = 'svc_seeding'`))
 	s.stop(svc)
+}
+
+// asOrdinaryUser has svc run as a user without rights: as nobody where the
+// test's own user is root. It returns the user's id.
+func (s *site) asOrdinaryUser() uint32 {
+	uid := uint32(os.Geteuid())
+	if uid != 0 {
+		return uid
+	}
+	const nobody = 65534
+	s.user = &syscall.Credential{Uid: nobody, Gid: nobody}
+	require.NoError(s.t, os.Chown(s.home, nobody, nobody))
+	s.environ = append(s.environ, "HOME="+s.home, "XDG_CACHE_HOME=", "TMPDIR="+s.home)
+	return nobody
 }
 
 // connect connects to a database of the site's private PostgreSQL, which the

@@ -59,7 +59,7 @@ func TestWithoutPostgresEveryWayIsNamed(t *testing.T) {
 		require.Contains(t, text, "│ "+way)
 	}
 	require.Empty(t, mentioning(s.data))
-	left, err := filepath.Glob(filepath.Join(empty, "*"))
+	left, err := filepath.Glob(filepath.Join(empty, "svc-postgres-*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "of a download that came to nothing")
 }

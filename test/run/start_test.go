@@ -5,9 +5,6 @@ package run
 import (
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -159,31 +156,4 @@ func requireFiles(t *testing.T, folder string, names ...string) {
 		there = append(there, e.Name())
 	}
 	require.Equal(t, names, there)
-}
-
-// TestAnOrdinaryUserNeedsNoOneElse starts everything from nothing as a user
-// who has no rights; where the test's own user is one, as that one.
-func TestAnOrdinaryUserNeedsNoOneElse(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	uid := os.Geteuid()
-	if uid == 0 {
-		uid = 65534
-		s.user = &syscall.Credential{Uid: 65534, Gid: 65534}
-		require.NoError(t, os.Chown(s.home, 65534, 65534))
-		s.environ = append(s.environ, "HOME="+s.home, "XDG_CACHE_HOME=", "TMPDIR="+s.home)
-	}
-	svc := s.start().until(running)
-	d := s.dev()
-	for _, b := range family(svc.pid()) {
-		info, err := os.Stat(filepath.Join("/proc", strings.Fields(b.String())[0]))
-		require.NoError(t, err)
-		require.EqualValues(t, uid, info.Sys().(*syscall.Stat_t).Uid, b)
-	}
-	requireReady(t, d.RestURL)
-	requireTokenReads(t, d.RestURL, d.account(t, "reader").Token)
-	s.stop(svc)
-	svc = s.start().until(running)
-	requireReady(t, s.dev().RestURL)
-	s.stop(svc)
 }

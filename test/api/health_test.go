@@ -1,0 +1,118 @@
+package api
+
+import (
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testHealth shows that readiness names what does not answer, soon, and
+// recovers with it. Liveness stays whatever happens.
+func testHealth(t *testing.T, s *site) {
+	database, err := url.Parse(s.clone(t))
+	require.NoError(t, err)
+	db := newProxy(t, database.Host)
+	database.Host = db.address()
+	engine := s.startEngine(t)
+	address := engine.address(t)
+	v := s.serve(t, database.String(), "SVC_ENGINE_URL=http://"+address)
+	v.troubled = true
+	v.requireReady(t)
+
+	t.Run("an engine that hangs", func(t *testing.T) {
+		require.NoError(t, engine.cmd.Process.Signal(syscall.SIGSTOP))
+		v.requireDown(t, "engine")
+		require.NoError(t, engine.cmd.Process.Signal(syscall.SIGCONT))
+		v.requireReady(t)
+	})
+	t.Run("an engine that is gone", func(t *testing.T) {
+		engine.stop(t)
+		v.requireDown(t, "engine")
+		v.ask(t, "reader", aRead, "").is(t, "200") // reading needs no engine
+	})
+	t.Run("a database that is gone too", func(t *testing.T) {
+		db.set(cut)
+		v.requireDown(t, "database", "engine")
+		a := v.ask(t, "reader", aRead, "").is(t, "503 unavailable")
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+	})
+	db.set(whole)
+	s.start(t, "svc-engine", []string{"SVC_ENGINE_ADDR=" + address, "SVC_ENGINE_SHARED_SECRET=" + engineSecret})
+	t.Run("both are back", func(t *testing.T) {
+		v.requireReady(t)
+		v.ask(t, "reader", aRead, "").is(t, "200")
+	})
+	t.Run("a database that hangs", func(t *testing.T) {
+		db.set(stalled)
+		v.requireDown(t, "database")
+		db.set(whole)
+		v.requireReady(t)
+	})
+	t.Run("another secret", func(t *testing.T) {
+		v := s.serve(t, s.clone(t), "SVC_ENGINE_SHARED_SECRET=another-secret-than-the-engine-has")
+		v.troubled = true
+		v.says(t, "SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
+		v.requireReady(t) // it only asks whether the engine runs
+		text, _ := v.out.read()
+		require.Equal(t, 1, strings.Count(text, "level=ERROR"))
+		require.NotContains(t, text, "another-secret")
+	})
+}
+
+// soon is about two seconds, on a machine that has something else to do too.
+const soon = 4 * time.Second
+
+// requireDown waits until readiness is lost: 503 names what is down, and
+// nothing else. Each answer comes soon.
+func (v *service) requireDown(t *testing.T, names ...string) {
+	t.Helper()
+	v.ask(t, "nobody", "GET /health/live", "").is(t, "200")
+	var a answer
+	eventually(t, func() bool { // signals take a moment
+		start := time.Now()
+		a = v.ask(t, "nobody", "GET /health/ready", "")
+		require.Less(t, time.Since(start), soon)
+		return a.status == 503 && len(a.at(t, "error").(map[string]any)) == len(names)
+	})
+	require.Equal(t, "error", a.text(t, "status"))
+	require.Len(t, a.at(t, "info"), 2-len(names), a.body)
+	for _, name := range names {
+		require.Equal(t, "down", a.text(t, "error."+name+".status"))
+		message := a.text(t, "error."+name+".message")
+		require.Contains(t, message, name)
+		require.NotContains(t, message, "127.0.0.1", "an address")
+	}
+	v.ask(t, "nobody", "GET /health/live", "").is(t, "200")
+}
+
+// requireReady waits until everything answers: connections are made anew.
+func (v *service) requireReady(t *testing.T) {
+	t.Helper()
+	eventually(t, func() bool {
+		return v.ask(t, "nobody", "GET /health/ready", "").status == 200
+	})
+	a := v.ask(t, "nobody", "GET /health/ready", "").is(t, "200")
+	require.JSONEq(t, `{"status":"ok","info":{"database":{"status":"up"},"engine":{"status":"up"}},"error":{}}`, a.body)
+}
+
+// testPositions shows that an answer waits for its view as long as is
+// promised, and then says that it has not come so far.
+func testPositions(t *testing.T, s *site) {
+	v := s.serve(t, s.clone(t))
+	v.troubled = true // each 503 has its line
+	for line, as := range map[string]string{
+		aRead: "reader", "GET /api/v1/audit": "ada@acme", "GET /api/v1/members": "vera@acme", "GET /api/v1/runs/" + noID: "leo@acme",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			a := v.ask(t, as, line, "", "X-Svc-Min-Position: 9223372036854775807").is(t, "503 not_caught_up")
+			require.GreaterOrEqual(t, time.Since(start), 4900*time.Millisecond)
+			require.Equal(t, "1", a.header.Get("Retry-After"))
+		})
+	}
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/projections"
+)
+
+// An entry is an event of the workspace in which the writers write.
+type entry struct {
+	Seq                   int64
+	Kind, Stream, Request string
+	Data                  []byte
+}
+
+// entries returns the whole log of a workspace.
+func entries(t *testing.T, s *stage) []entry {
+	t.Helper()
+	var list []entry
+	for _, row := range rows(t, s.connect(), `
+		select seq, kind, stream::text, coalesce(meta->>'requestId', ''), data::text from events
+		where workspace_id = (select workspace_id from workspaces where slug = 'acme') order by seq`) {
+		list = append(list, entry{row[0].(int64), row[1].(string), row[2].(string), row[3].(string), []byte(row[4].(string))})
+	}
+	return list
+}
+
+// requireEachDeedOnce proves that what was acknowledged is in the log, once and
+// where the answer said; that what was refused is not; and that nothing is in
+// it twice.
+func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
+	t.Helper()
+	list := entries(t, s)
+	by := map[string][]entry{}
+	for _, e := range list {
+		by[e.Request] = append(by[e.Request], e)
+	}
+	counts := map[outcome]int{}
+	for _, d := range deeds {
+		counts[d.outcome]++
+		var found []entry
+		for _, id := range d.requests {
+			found = append(found, by[id]...)
+			delete(by, id)
+		}
+		requireDeed(t, d, found, list)
+	}
+	delete(by, "") // the demonstration's
+	require.Empty(t, by, "events of nobody's request")
+	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
+}
+
+func requireDeed(t *testing.T, d *deed, found, list []entry) {
+	t.Helper()
+	what := fmt.Sprintf("%+v: %+v", *d, found)
+	switch {
+	case d.outcome == refused:
+		require.Empty(t, found, what)
+		return
+	case d.outcome == acknowledged && d.role != "" && len(found) == 0:
+		require.Equal(t, d.role, roleAt(t, list, d.member, d.position), "nothing was done, for it was so already: %s", what)
+		return
+	case d.outcome == acknowledged:
+		require.Len(t, found, 1, what)
+	default:
+		require.LessOrEqual(t, len(found), 1, what)
+	}
+	for _, e := range found {
+		require.Equal(t, d.kind, e.Kind, what)
+		if d.position > 0 {
+			require.Equal(t, d.position, e.Seq, what)
+		}
+		if d.account != "" {
+			require.Equal(t, d.account, e.Stream, what)
+		}
+		if d.token != "" {
+			require.Contains(t, string(e.Data), `"tail":"`+d.token[len(d.token)-4:]+`"`, what)
+		}
+	}
+}
+
+// roleAt folds the role that a member has at a position.
+func roleAt(t *testing.T, list []entry, member string, position int64) (role string) {
+	t.Helper()
+	for _, e := range list {
+		var data struct{ MemberID, Role, To string }
+		if e.Seq > position || e.Kind != "member.joined" && e.Kind != "member.role_changed" {
+			continue
+		}
+		require.NoError(t, json.Unmarshal(e.Data, &data))
+		if data.MemberID == member {
+			role = data.Role + data.To // one of them is empty
+		}
+	}
+	return role
+}
+
+// requireTokensOf proves that the last token that was shown of an account
+// opens the door, at both replicas, and the one before it does not.
+func requireTokensOf(t *testing.T, s *stage, deeds []*deed) {
+	t.Helper()
+	shown := map[string][]*deed{} // by account
+	for _, d := range deeds {
+		if d.account != "" && d.role == "" {
+			shown[d.account] = append(shown[d.account], d)
+		}
+	}
+	tried := 0
+	for _, list := range shown {
+		last := list[len(list)-1]
+		if last.token == "" {
+			continue // whether it was rotated once more is not known, or its answer was lost
+		}
+		if tried++; tried > 50 {
+			return
+		}
+		requireTokenReads(t, s.rest[tried%2].url(), last.token)
+		for _, before := range list[:len(list)-1] {
+			if before.token != "" {
+				byToken(before.token).must(t, http.StatusUnauthorized, "GET", s.rest[(tried+1)%2].url()+"/api/v1/runs?status=active", nil)
+				break
+			}
+		}
+	}
+	require.Positive(t, tried)
+}
+
+// requireWholeLogs proves that no log has a gap, and no stream.
+func requireWholeLogs(t *testing.T, s *stage) {
+	t.Helper()
+	c := s.connect()
+	require.Empty(t, rows(t, c, `
+		select l.workspace_id, l.head, min(e.seq), max(e.seq), count(e.seq) from logs l left join events e using (workspace_id)
+		group by l.workspace_id having min(e.seq) <> 1 or max(e.seq) <> l.head or count(e.seq) <> l.head`), "logs with a gap")
+	require.Empty(t, rows(t, c, `
+		select workspace_id, stream from events group by 1, 2 having min(version) <> 1 or max(version) <> count(*)`), "streams with a gap")
+	require.Empty(t, rows(t, c, `
+		select seq from (select seq, at, lag(at) over (partition by workspace_id order by seq) as before from events) e
+		where at < before`), "times that run backwards")
+}
+
+// requireCaughtUp proves that answers from followed views have everything.
+func requireCaughtUp(t *testing.T, s *stage) {
+	t.Helper()
+	head := fmt.Sprint(rows(t, s.connect(), `select head from logs where workspace_id = (select workspace_id from workspaces where slug = 'acme')`)[0][0])
+	for _, r := range s.rest {
+		for _, path := range []string{"/api/v1/runs?status=active", "/api/v1/audit?limit=1"} {
+			s.owner.must(t, http.StatusOK, "GET", r.url()+path, nil, "X-Svc-Min-Position", head)
+		}
+	}
+}
+
+// requireViewsAsRebuilt rebuilds all views and proves that nothing of them, nor
+// of their form, is another than before.
+func requireViewsAsRebuilt(t *testing.T, s *stage) {
+	t.Helper()
+	before := dump(t, s)
+	s.svcDB("rebuild")
+	after := dump(t, s)
+	for name := range before {
+		require.NotEmpty(t, before[name], name)
+		require.Equal(t, before[name], after[name], name)
+	}
+}
+
+// dump returns the rows of every view, and its columns and indexes.
+func dump(t *testing.T, s *stage) map[string][][]any {
+	t.Helper()
+	c := s.connect()
+	all := map[string][][]any{}
+	for _, v := range projections.All() {
+		form := rows(t, c, `
+			select indexdef from pg_indexes where tablename = $1
+			union all select concat_ws(' ', ordinal_position, column_name, data_type, is_nullable, column_default)
+			from information_schema.columns where table_name = $1 order by 1`, v.Name())
+		all[v.Name()] = slices.Concat(form, rows(t, c, `select v::text from `+v.Name()+` v order by 1`))
+	}
+	return all
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/projections"
+)
+
+// TestAnOperatorRebuildsViewsWhileRequestsGoOn has readers of every view and
+// writers, none of whom may notice.
+func TestAnOperatorRebuildsViewsWhileRequestsGoOn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	w := startWriters(t, s, 3)
+	failed := startReaders(t, s)
+	names := []string{""}
+	for _, v := range projections.All() {
+		names = append(names, v.Name())
+	}
+	for _, name := range names {
+		args := []string{"rebuild"}
+		if name != "" {
+			args = append(args, name)
+		}
+		require.Contains(t, s.svcDB(args...), name+": rebuilt from ")
+		w.requireProgress(t)
+		select {
+		case failure := <-failed:
+			require.Fail(t, failure)
+		default:
+		}
+	}
+	for _, d := range w.end(t) {
+		require.NotEqual(t, unknown, d.outcome, d)
+	}
+	requireCaughtUp(t, s)
+	requireViewsAsRebuilt(t, s)
+	s.stop()
+}
+
+// startReaders reads every view at both replicas, until the test ends. What
+// goes wrong is sent to the channel.
+func startReaders(t *testing.T, s *stage) <-chan string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	failed := make(chan string, 1)
+	var group sync.WaitGroup
+	for i, path := range []string{"/runs?status=active", "/runs?status=terminal", "/members", "/service-accounts", "/audit", "/workspace"} {
+		group.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				a, err := s.owner.send("GET", s.rest[n%2].url()+"/api/v1"+path, nil)
+				if ctx.Err() == nil && (err != nil || a.status != http.StatusOK) {
+					select {
+					case failed <- fmt.Sprintf("GET %s: %d %s %v", path, a.status, a.body, err):
+					default: // one is enough
+					}
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); group.Wait() })
+	return failed
+}
