@@ -114,7 +114,15 @@ func (f *fold[K, R]) read(b *pgx.Batch, table string, ids []rowID[K], into map[r
 	for i, id := range ids {
 		keys[i], workspaces[i] = id.key, id.workspace
 	}
-	sql := fmt.Sprintf(`select %s from %s where workspace_id = any($1) and %s = any($2)`, strings.Join(f.columns(), ", "), table, f.key)
+	where := `t.` + f.key + ` = k.key`
+	if !f.alone {
+		where = `t.workspace_id = k.workspace_id and ` + where
+	}
+	// "offset 0" keeps each row a look-up by key, whatever the planner believed
+	// of the table when it was empty.
+	sql := fmt.Sprintf(`
+		select r.* from unnest($1::uuid[], $2::%s[]) as k (workspace_id, key)
+		cross join lateral (select %s from %s t where %s offset 0) r`, f.keyType(), strings.Join(f.columns(), ", "), table, where)
 	b.Queue(sql, workspaces, keys).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[R])
 		for _, row := range found {
@@ -167,6 +175,19 @@ func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next 
 		return n, fmt.Errorf("copy into %s: %w", table, err)
 	}
 	return n, nil
+}
+
+// keyType is what K is called in SQL.
+func (f *fold[K, R]) keyType() string {
+	switch any(*new(K)).(type) {
+	case events.ID:
+		return "uuid"
+	case events.Fingerprint:
+		return "bytea"
+	case int64:
+		return "bigint"
+	}
+	return "text"
 }
 
 // id returns which row it is.

@@ -45,7 +45,7 @@ func CheckForm(r *http.Request) error {
 		}
 		for _, v := range values {
 			if !readable(v) {
-				return fault.Field(name, "must be UTF-8 text without NUL")
+				return fault.Field(Redact(name), "must be UTF-8 text without NUL")
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 	}
 	f := fault.ErrValidation
 	for field, messages := range wrong {
-		f = f.With(field, messages)
+		f = f.With(reply.Redact(field), messages) // the caller may have named it
 	}
 	return f
 }

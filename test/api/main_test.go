@@ -17,20 +17,6 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // hold is searched for secrets when all of them have ended.
 func TestAPI(t *testing.T) {
 	s := newSite(t)
-	parts := map[string]func(*testing.T, *site){
-		"access":        testAccess,
-		"bad input":     testBadInput,
-		"conversations": testConversations,
-		"credentials":   testCredentials,
-		"description":   testDescription,
-		"health":        testHealth,
-		"rate limit":    testRateLimit,
-		"positions":     testPositions,
-		"revocation":    testRevocation,
-		"start-up":      testStartUp,
-		"stop":          testStop,
-		"strangers":     testStrangers,
-	}
 	t.Run("when running", func(t *testing.T) {
 		for name, part := range parts {
 			t.Run(name, func(t *testing.T) {
@@ -40,4 +26,20 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("no secret was kept", func(t *testing.T) { testSecrets(t, s) })
+}
+
+var parts = map[string]func(*testing.T, *site){
+	"access":        testAccess,
+	"bad input":     testBadInput,
+	"conversations": testConversations,
+	"credentials":   testCredentials,
+	"description":   testDescription,
+	"health":        testHealth,
+	"rate limit":    testRateLimit,
+	"misplaced":     testMisplaced,
+	"positions":     testPositions,
+	"revocation":    testRevocation,
+	"start-up":      testStartUp,
+	"stop":          testStop,
+	"strangers":     testStrangers,
 }

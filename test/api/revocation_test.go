@@ -48,14 +48,14 @@ func testRevocation(t *testing.T, s *site) {
 	})
 
 	t.Run("a demoted Maintainer", func(t *testing.T) {
-		max, leo := "PATCH /api/v1/members/"+s.id(t, "member max@acme"), "PATCH /api/v1/members/"+s.id(t, "member leo@acme")
+		maintainer, leo := "PATCH /api/v1/members/"+s.id(t, "member max@acme"), "PATCH /api/v1/members/"+s.id(t, "member leo@acme")
 		turns(20, func(i int, one, other *service) {
 			tick := fmt.Sprintf(`{"canApproveLoops":%t}`, i%2 == 0)
 			other.ask(t, "max@acme", leo, tick).is(t, "200")
-			one.ask(t, "ada@acme", max, `{"role":"Viewer"}`).is(t, "200")
+			one.ask(t, "ada@acme", maintainer, `{"role":"Viewer"}`).is(t, "200")
 			other.ask(t, "max@acme", leo, tick).is(t, "403 role_required")
 			one.ask(t, "max@acme", leo, tick).is(t, "403 role_required")
-			one.ask(t, "ada@acme", max, `{"role":"Maintainer"}`).is(t, "200")
+			one.ask(t, "ada@acme", maintainer, `{"role":"Maintainer"}`).is(t, "200")
 		})
 	})
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,27 +83,17 @@ func (s *site) goBuild(t *testing.T, args ...string) {
 
 func (s *site) program(name string) string { return filepath.Join(s.folder, name) }
 
-func pool(t *testing.T, address string) *pgxpool.Pool {
-	p, err := pgxpool.New(context.Background(), address)
-	require.NoError(t, err)
-	t.Cleanup(p.Close)
-	return p
-}
-
-func (s *site) quoted(database *url.URL) string {
-	return pgx.Identifier{strings.TrimPrefix(database.Path, "/")}.Sanitize()
-}
-
 // seed fills the database that is cloned.
 func (s *site) seed(t *testing.T) {
-	secret, _ := s.seeded.User.Password()
-	if secret != "" {
-		s.secrets[secret] = "the database's password"
+	cfg, err := pgx.ParseConfig(s.seeded.String())
+	require.NoError(t, err)
+	if cfg.Password != "" {
+		s.secrets[cfg.Password] = "the database's password"
 	}
 	file := filepath.Join(s.folder, "demo.json")
 	db := s.start(t, "svc-db", []string{
-		"SVC_DB_HOST=" + s.seeded.Hostname(), "SVC_DB_PORT=" + s.seeded.Port(), "SVC_DB_NAME=" + strings.TrimPrefix(s.seeded.Path, "/"),
-		"SVC_DB_USER=" + s.seeded.User.Username(), "SVC_DB_PASSWORD=" + secret, "PGSSLMODE=" + s.seeded.Query().Get("sslmode"),
+		"SVC_DB_HOST=" + cfg.Host, fmt.Sprintf("SVC_DB_PORT=%d", cfg.Port), "SVC_DB_NAME=" + cfg.Database,
+		"SVC_DB_USER=" + cfg.User, "SVC_DB_PASSWORD=" + cmp.Or(cfg.Password, "any"),
 	}, "-seed=development", "-seed-file="+file)
 	status, report := db.wait(t)
 	require.Zero(t, status, report)
@@ -154,58 +145,6 @@ func (s *site) signIn(t *testing.T) {
 			where c.seq is distinct from l.head`).Scan(&behind)
 		return err == nil && behind == 0
 	}, "the views do not catch up")
-}
-
-// learnNames reads what the ids and tails of the seeded database belong to.
-func (s *site) learnNames(t *testing.T) {
-	db, err := pgx.Connect(t.Context(), s.seeded.String())
-	require.NoError(t, err)
-	defer db.Close(context.WithoutCancel(t.Context()))
-	rows, err := db.Query(t.Context(), `
-		select workspace_id::text, 'workspace ' || slug from workspaces
-		union all select user_id::text, 'user ' || split_part(email, '@', 1) from users
-		union all select member_id::text, 'member ' || split_part(email, '@', 1) || '@' || slug from members join workspaces using (workspace_id)
-		union all select account_id::text, 'account ' || name from service_accounts
-		union all select '"' || tail || '"', 'tail of ' || name from service_accounts
-		union all select run_id::text, 'run ' || issue_number from runs
-		union all select distinct repo_id::text, 'repo ' || repo_name from runs`)
-	require.NoError(t, err)
-	var id, name string
-	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
-		s.names[id] = name
-		return nil
-	})
-	require.NoError(t, err)
-}
-
-// id returns the id of something by its name, such as "member vera@acme".
-func (s *site) id(t *testing.T, name string) string {
-	t.Helper()
-	for id, n := range s.names {
-		if n == name {
-			return id
-		}
-	}
-	require.Fail(t, "the seeded database has no "+name)
-	return ""
-}
-
-// clone makes a copy of the seeded database and returns its address.
-func (s *site) clone(t *testing.T) string {
-	t.Helper()
-	s.mu.Lock()
-	u := *s.seeded
-	u.Path = fmt.Sprintf("%s_%d", u.Path, len(s.clones)+1)
-	s.clones[u.String()] = ""
-	s.mu.Unlock()
-	_, err := s.admin.Exec(t.Context(), fmt.Sprintf("create database %s template %s strategy file_copy", s.quoted(&u), s.quoted(s.seeded)))
-	require.NoError(t, err)
-	var since string
-	require.NoError(t, s.admin.QueryRow(t.Context(), `select pg_current_xact_id()::text`).Scan(&since))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clones[u.String()] = since
-	return u.String()
 }
 
 func (s *site) watch(p *process) {

@@ -1,0 +1,96 @@
+package api
+
+import "strings"
+
+func badBodies(leo string) (list []bad) {
+	const invalid = "422 validation_failed"
+	for body, want := range map[string]string{
+		"":       invalid + " body",
+		" ":      invalid + " body",
+		"null":   invalid + " body",
+		"[]":     invalid + " body",
+		`"text"`: invalid + " body",
+		"7":      invalid + " body",
+		"true":   invalid + " body",
+		"{":      invalid + " body",
+		"{}{}":   invalid + " body",
+		`{"name":"a-bot","scopes":["api.read"]} x`:                                        invalid + " body",
+		`{'name':'a-bot'}`:                                                                invalid + " body",
+		"\xef\xbb\xbf{}":                                                                  invalid + " body", // a byte order mark
+		"{}":                                                                              invalid + " name",
+		`{"name":"a-bot"}`:                                                                invalid + " scopes",
+		`{"name":null,"scopes":null}`:                                                     invalid + " name",
+		`{"name":7,"scopes":["api.read"]}`:                                                invalid + " name",
+		`{"name":["a-bot"],"scopes":["api.read"]}`:                                        invalid + " name",
+		`{"name":"a-bot","scopes":"api.read"}`:                                            invalid + " scopes",
+		`{"name":"a-bot","scopes":{}}`:                                                    invalid + " scopes",
+		`{"name":"a-bot","scopes":[]}`:                                                    invalid + " scopes",
+		`{"name":"a-bot","scopes":[7]}`:                                                   invalid + " scopes",
+		`{"name":"a-bot","scopes":[null]}`:                                                invalid + " scopes",
+		`{"name":"a-bot","scopes":["api.read","x"]}`:                                      invalid + " scopes",
+		`{"name":"a-bot","scopes":["API.READ"]}`:                                          invalid + " scopes",
+		`{"name":"a-bot","scopes":["api.read"],"color":"red"}`:                            invalid + " color",
+		`{"name":"a-bot","scopes":["api.read"],"token":"x"}`:                              invalid + " token",
+		`{"NAME":"a-bot","scopes":["api.read"]}`:                                          invalid,
+		`{"name":"ok-bot","name":7,"scopes":["api.read"]}`:                                invalid + " name",
+		`{"name":"ok-bot","name":"9","scopes":["api.read"]}`:                              invalid + " name",
+		`{"name":"a","scopes":["api.read"]}`:                                              invalid + " name",
+		`{"name":"A-bot","scopes":["api.read"]}`:                                          invalid + " name",
+		`{"name":"a_bot","scopes":["api.read"]}`:                                          invalid + " name",
+		`{"name":"-bot","scopes":["api.read"]}`:                                           invalid + " name",
+		`{"name":"a-bot\n","scopes":["api.read"]}`:                                        invalid + " name",
+		`{"name":" a-bot","scopes":["api.read"]}`:                                         invalid + " name",
+		`{"name":"böt","scopes":["api.read"]}`:                                            invalid + " name",
+		`{"name":"` + strings.Repeat("a", 41) + `","scopes":["api.read"]}`:                invalid + " name",
+		`{"name":"` + strings.Repeat("a", 201) + `","scopes":["api.read"]}`:               invalid + " name",
+		`{"name":"a-\u0000bot","scopes":["api.read"]}`:                                    invalid,
+		"{\"name\":\"a-\x00bot\",\"scopes\":[\"api.read\"]}":                              invalid,
+		"{\"name\":\"a-\xffbot\",\"scopes\":[\"api.read\"]}":                              invalid,
+		`{"name":"a-\ud800bot","scopes":["api.read"]}`:                                    invalid + " name",
+		strings.Repeat(`{"name":`, 100_000):                                               invalid + " body",
+		strings.Repeat(`[`, 500_000) + strings.Repeat(`]`, 500_000):                       invalid + " body",
+		`{"name":"a-bot","scopes":[` + strings.Repeat(`"api.read",`, 10) + `"api.read"]}`: invalid + " scopes",
+	} {
+		list = append(list, bad{as: asAdmin, line: accounts, body: body, want: want})
+	}
+	for body, want := range map[string]string{
+		`{}`:                                      invalid + " body",
+		`{"role":null}`:                           invalid,
+		`{"role":7}`:                              invalid + " role",
+		`{"role":""}`:                             invalid + " role",
+		`{"role":"member"}`:                       invalid + " role",
+		`{"role":" Viewer"}`:                      invalid + " role",
+		`{"role":["Viewer"]}`:                     invalid + " role",
+		`{"role":"Viewer","role":"king"}`:         invalid + " role",
+		`{"canApproveLoops":"true"}`:              invalid + " canApproveLoops",
+		`{"canApproveLoops":1}`:                   invalid + " canApproveLoops",
+		`{"canApproveLoops":null}`:                invalid,
+		`{"role":"Viewer","email":"x@y.example"}`: invalid + " email",
+	} {
+		list = append(list, bad{as: asAdmin, line: leo, body: body, want: want})
+	}
+	for body, want := range map[string]string{
+		`{"name":""}`: invalid + " name",
+		`{"name":"` + strings.Repeat("ö", 101) + `"}`: invalid + " name",
+		`{"slug":"Acme"}`:         invalid + " slug",
+		`{"slug":"a"}`:            invalid + " slug",
+		`{"slug":"acme-"}`:        invalid + " slug",
+		`{"slug":"` + noID + `"}`: invalid + " slug",
+		`{"slug":"globex"}`:       "409 slug_taken",
+	} {
+		list = append(list, bad{as: asAdmin, line: "PATCH /api/v1/workspace", body: body, want: want})
+	}
+	for body, want := range map[string]string{
+		"":            "400 BAD_REQUEST",
+		"[]":          "400 VALIDATION_ERROR body",
+		`{"email":7}`: "400 VALIDATION_ERROR email",
+		`{}`:          "400 VALIDATION_ERROR email",
+		"{\"email\":\"a\\u0000@b.example\",\"password\":\"x\"}":                     "400 VALIDATION_ERROR email",
+		`{"email":"ada@acme.example","password":"` + strings.Repeat("x", 73) + `"}`: "400 VALIDATION_ERROR password",
+		`{"email":"Ada <ada@acme.example>","password":"x"}`:                         "400 INVALID_EMAIL",
+		"{\"email\":\"ada\xff@acme.example\",\"password\":\"x\"}":                   "401 INVALID_EMAIL_OR_PASSWORD",
+	} {
+		list = append(list, bad{as: "nobody", line: "POST /api/auth/sign-in/email", body: body, want: want})
+	}
+	return list
+}
