@@ -30,6 +30,11 @@ type invitation struct {
 
 func (i invitation) expired(at time.Time) bool { return !at.Before(i.expires) }
 
+// expiry is when an invitation of a time expires, as precisely as tables keep it.
+func expiry(at time.Time) time.Time {
+	return at.UTC().Truncate(time.Microsecond).Add(events.InvitationLifetime)
+}
+
 // An Invitee is a person who answers an invitation.
 type Invitee struct {
 	User   events.ID
@@ -71,12 +76,12 @@ func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, k
 	switch _, member := w.byUser[known]; {
 	case !ok:
 		return nil, fault.Field("email", "must be an e-mail address")
-	case role == events.Legacy:
-		return nil, fault.Field("role", "must be one of Owner, Maintainer, Viewer")
+	case !assignable(role):
+		return nil, errRole
 	case member:
 		return nil, ErrAlreadyMember
 	}
-	sent := events.InvitationSent{Invitation: id, Email: address, Role: role, ExpiresAt: at.Add(events.InvitationLifetime)}
+	sent := events.InvitationSent{Invitation: id, Email: address, Role: role, ExpiresAt: expiry(at)}
 	before, waits := w.invited[address]
 	switch {
 	case waits && !w.invitations[before].expired(at):
@@ -96,7 +101,7 @@ func (w *Workspace) Resend(by, id events.ID, at time.Time) ([]events.Event, erro
 	if err := w.mayInvite(by, i.role); err != nil {
 		return nil, err
 	}
-	return one(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: at.Add(events.InvitationLifetime)})
+	return one(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: expiry(at)})
 }
 
 // Revoke takes an invitation back.

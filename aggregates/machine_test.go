@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -18,6 +19,9 @@ type machine struct {
 	state  *Workspace
 	people map[events.ID]person // by member
 	next   byte                 // the next member's number
+
+	at      time.Time
+	letters []*posted // in the order in which they were sent
 }
 
 type person struct {
@@ -27,7 +31,7 @@ type person struct {
 }
 
 func newMachine() *machine {
-	m := &machine{state: new(Workspace), people: map[events.ID]person{}}
+	m := &machine{state: new(Workspace), people: map[events.ID]person{}, at: noon}
 	list, err := m.state.Create("Acme", "acme", events.MemberJoined{Member: m.member(), User: id(1), Email: "1@acme.example"})
 	if err != nil {
 		panic(err)
@@ -37,7 +41,8 @@ func newMachine() *machine {
 }
 
 // TestWorkspaceMachine looks for a way to leave a workspace without an Owner,
-// or to do what one's role does not allow.
+// to do what one's role does not allow, or to come in by an invitation that is
+// used up, too old or somebody else's.
 func TestWorkspaceMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine()
@@ -45,6 +50,12 @@ func TestWorkspaceMachine(t *testing.T) {
 			"join":   m.join,
 			"update": m.update,
 			"remove": m.remove,
+			"wait":   m.wait,
+			"invite": m.invite,
+			"resend": m.resend,
+			"revoke": m.revoke,
+			"accept": m.accept,
+			"reject": m.reject,
 			"":       m.holds,
 		})
 	})
@@ -143,6 +154,8 @@ func (m *machine) take(list []events.Event) {
 			delete(m.people, e.Member)
 		case events.MemberRemoved:
 			delete(m.people, e.Member)
+		default:
+			m.post(e)
 		}
 	}
 }
@@ -173,5 +186,6 @@ func (m *machine) holds(t *rapid.T) {
 	for member, p := range m.people {
 		require.Equal(t, p.ticks, m.state.members[member].approveLoops)
 	}
+	m.lettersHold(t)
 	require.Equal(t, folded[Workspace](m.stream), m.state, "the state is the fold of the events")
 }

@@ -93,11 +93,18 @@ func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bo
 	return list, nil
 }
 
+var errRole = fault.Field("role", "must be one of Owner, Maintainer, Viewer")
+
+// assignable reports whether a role may be given. The legacy one may not.
+func assignable(r events.Role) bool {
+	return r == events.Owner || r == events.Maintainer || r == events.Viewer
+}
+
 // mayGive refuses a role that by may not give to m.
 func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	switch {
-	case to != events.Owner && to != events.Maintainer && to != events.Viewer:
-		return fault.Field("role", "must be one of Owner, Maintainer, Viewer")
+	case !assignable(to):
+		return errRole
 	case to == events.Owner && w.Role(by) != events.Owner:
 		return ErrOwnerRequired
 	case m.role == events.Owner && w.owners == 1:

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/events"
 	"svc/fault"
 )
@@ -24,7 +22,7 @@ type Handler struct {
 	log    Log
 	now    func() time.Time
 	folds  *folds
-	denied *lru.Cache[denial, time.Time]
+	denied *denials
 }
 
 // New returns a handler that appends to log, at the times that now tells.

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -15,13 +16,29 @@ const (
 	denialAgain       = time.Minute // before the same denial is recorded again
 )
 
-// newDenials remembers what was recorded a moment ago.
-func newDenials() *lru.Cache[denial, time.Time] {
+// denials remembers what was recorded a moment ago.
+type denials struct {
+	mu    sync.Mutex // from the look at a denial to its note
+	noted *lru.Cache[denial, time.Time]
+}
+
+func newDenials() *denials {
 	cache, err := lru.New[denial, time.Time](denialsRemembered)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return cache
+	return &denials{noted: cache}
+}
+
+// note reports whether a denial is to be recorded, and notes that it is.
+func (d *denials) note(key denial, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if last, ok := d.noted.Get(key); ok && now.Sub(last) < denialAgain {
+		return false
+	}
+	d.noted.Add(key, now)
+	return true
 }
 
 // A deniable command is one whose refusal is recorded. wants names the kind of
@@ -48,11 +65,9 @@ func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error)
 // same denial of the same person is recorded once a minute.
 func (h *Handler) RecordDenial(ctx context.Context, o Order, e events.CommandDenied) error {
 	now := h.now()
-	key := denial{o.Workspace, o.Actor.ID, e}
-	if last, ok := h.denied.Get(key); ok && now.Sub(last) < denialAgain {
+	if !h.denied.note(denial{o.Workspace, o.Actor.ID, e}, now) {
 		return nil
 	}
-	h.denied.Add(key, now)
 	_, err := h.log.Append(ctx, &events.Commit{
 		Workspace: o.Workspace, Envelope: o.Envelope, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{e}}},

@@ -147,13 +147,33 @@ func (m *team) account(t *testing.T, name string) (events.ID, commands.ServiceTo
 	return c.Account, c.Token
 }
 
-// history returns the events of a workspace from seq on.
+// records returns what is in the log of a workspace from seq on.
+func (s *system) records(t *testing.T, workspace events.ID, from int64) []events.Record {
+	t.Helper()
+	list, err := store.After(t.Context(), s.db, workspace, from-1, 100_000)
+	require.NoError(t, err)
+	return list
+}
+
+// history returns the events of a workspace from seq on, without denials: they
+// say what did not happen, and denial_test.go is about them.
 func (s *system) history(t *testing.T, workspace events.ID, from int64) (list []events.Event) {
 	t.Helper()
-	records, err := store.After(t.Context(), s.db, workspace, from-1, 100_000)
-	require.NoError(t, err)
-	for _, r := range records {
-		list = append(list, r.Event)
+	for _, r := range s.records(t, workspace, from) {
+		if _, ok := r.Event.(events.CommandDenied); !ok {
+			list = append(list, r.Event)
+		}
+	}
+	return list
+}
+
+// denials returns what was denied in a workspace after a position.
+func (s *system) denials(t *testing.T, workspace events.ID, after int64) (list []events.CommandDenied) {
+	t.Helper()
+	for _, r := range s.records(t, workspace, after+1) {
+		if e, ok := r.Event.(events.CommandDenied); ok {
+			list = append(list, e)
+		}
 	}
 	return list
 }

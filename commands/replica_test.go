@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
@@ -76,7 +77,7 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 			require.ErrorIs(t, err, test.want)
 			_, err = m.other.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 			require.ErrorIs(t, err, test.want)
-			require.Equal(t, before, m.head(t, m.id))
+			m.requireAdded(t, m.id, before)
 		})
 	}
 }
@@ -110,7 +111,8 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 			return err
 		})
 		require.NoError(t, errs[0])
-		last := m.history(t, m.id, m.head(t, m.id))[0]
+		history := m.history(t, m.id, 1)
+		last := history[len(history)-1]
 		if errs[1] == nil {
 			require.Equal(t, "member.role_changed", last.Kind(), "created after the demotion")
 		} else {
@@ -121,46 +123,89 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// Two Owners demote each other, or leave, through different replicas.
+// Two Owners demote or remove each other, step down or leave, at the same
+// moment and through different replicas. One always remains.
 func TestThereIsAlwaysAnOwner(t *testing.T) {
 	t.Parallel()
-	m := newTeam(t)
-	ann, bob := m.owner, m.maintainer
-	m.promote(t, ann, bob)
-	for round := range 200 {
-		errs := race(func(i int) error {
-			replica := []replica{m.replica, m.other}[i]
-			by, whom := []person{ann, bob}[i], []person{bob, ann}[i]
-			if round%4 == 3 { // both step down of their own accord
-				whom = by
+	sys := newSystem(t)
+	type ask = func(m *team, r replica, by, other person) error
+	demote := func(m *team, r replica, by, whom person) error {
+		_, err := r.UpdateMember(t.Context(), commands.UpdateMember{Order: by.in(m.id), Member: whom.member, Role: ptr(events.Viewer)})
+		return err
+	}
+	remove := func(m *team, r replica, by, whom person) error {
+		_, err := r.RemoveMember(t.Context(), commands.RemoveMember{Order: by.in(m.id), Member: whom.member})
+		return err
+	}
+	stepDown := func(m *team, r replica, by, _ person) error { return demote(m, r, by, by) }
+	leave := func(m *team, r replica, by, _ person) error { return remove(m, r, by, by) }
+	for name, test := range map[string]struct {
+		ask     [2]ask
+		rounds  int
+		refused []error // what the slower one may hear
+	}{
+		"they demote each other":             {[2]ask{demote, demote}, 200, []error{aggregates.ErrRoleRequired}},
+		"they remove each other":             {[2]ask{remove, remove}, 200, []error{fault.ErrTenantNotFound}},
+		"they step down":                     {[2]ask{stepDown, stepDown}, 50, []error{aggregates.ErrLastOwner}},
+		"they leave":                         {[2]ask{leave, leave}, 200, []error{aggregates.ErrLastOwner}},
+		"one leaves and one steps down":      {[2]ask{leave, stepDown}, 50, []error{aggregates.ErrLastOwner}},
+		"one leaves, whom the other demotes": {[2]ask{leave, demote}, 50, []error{nil, aggregates.ErrNoMember}}, // nil: leaves as a Viewer
+		"one removes the other, who leaves":  {[2]ask{remove, leave}, 50, []error{aggregates.ErrNoMember, fault.ErrTenantNotFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := sys.team(t)
+			for round := range test.rounds {
+				pair := [2]person{newPerson("ann"), newPerson("bob")}
+				m.pair(t, pair)
+				errs := race(func(i int) error {
+					return test.ask[i](m, []replica{m.replica, m.other}[(i+round)%2], pair[i], pair[1-i])
+				})
+				m.requireOwners(t, 1)
+				if m.owner = pair[0]; m.roles(t, m.id)[m.owner.user] != events.Owner {
+					m.owner = pair[1]
+				}
+				if errs[0] != nil {
+					errs[0], errs[1] = errs[1], errs[0]
+				}
+				require.NoError(t, errs[0], "round %d", round)
+				requireAnyOf(t, errs[1], test.refused)
 			}
-			_, err := replica.UpdateMember(t.Context(), commands.UpdateMember{Order: by.in(m.id), Member: whom.member, Role: ptr(events.Viewer)})
-			return err
 		})
-		owners := 0
-		for _, role := range m.roles(t, m.id) {
-			if role == events.Owner {
-				owners++
-			}
-		}
-		require.Equal(t, 1, owners, "round %d", round)
-		if round%4 == 3 {
-			requireOne(t, errs, aggregates.ErrLastOwner)
-		} else {
-			requireOne(t, errs, aggregates.ErrRoleRequired)
-		}
-		if m.roles(t, m.id)[ann.user] == events.Owner {
-			m.promote(t, ann, bob)
-		} else {
-			m.promote(t, bob, ann)
-		}
 	}
 }
 
-func (m *team) promote(t *testing.T, by, whom person) {
+// pair makes two people the only Owners.
+func (m *team) pair(t *testing.T, two [2]person) {
 	t.Helper()
-	_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: by.in(m.id), Member: whom.member, Role: ptr(events.Owner)})
+	for _, p := range two {
+		m.add(t, p, events.Owner)
+	}
+	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.owner.member})
 	require.NoError(t, err)
+	m.requireOwners(t, 2)
+}
+
+// requireOwners requires that there are n Owners.
+func (m *team) requireOwners(t *testing.T, n int) {
+	t.Helper()
+	owners := 0
+	for _, role := range m.roles(t, m.id) {
+		if role == events.Owner {
+			owners++
+		}
+	}
+	require.Equal(t, n, owners)
+}
+
+func requireAnyOf(t *testing.T, err error, want []error) {
+	t.Helper()
+	for _, w := range want {
+		if errors.Is(err, w) {
+			return
+		}
+	}
+	require.Fail(t, "another outcome", "%v is none of %v", err, want)
 }
 
 // Thirty rotations of one account in two replicas: each replaces the token of

@@ -121,7 +121,7 @@ func TestServiceAccountRefusals(t *testing.T) {
 			_, err := test.ask(ctx)
 			require.ErrorIs(t, err, test.want)
 			if test.want != nil {
-				require.Equal(t, before, m.head(t, m.id))
+				m.requireAdded(t, m.id, before)
 			}
 		})
 	}

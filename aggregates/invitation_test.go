@@ -1,0 +1,228 @@
+package aggregates
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// yan is invited. He is no member, and has verified two addresses.
+var (
+	yan       = id(7)
+	yanMember = id(107)
+	invited   = Invitee{User: yan, Emails: []string{"yan@mail.example", "yan@acme.example"}}
+
+	letter  = id(50)
+	another = id(51)
+
+	deadline = noon.Add(48 * time.Hour)
+	pending  = after(team, sent(letter, events.Viewer, noon))
+)
+
+func sent(id events.ID, role events.Role, at time.Time) events.InvitationSent {
+	return events.InvitationSent{Invitation: id, Email: "yan@acme.example", Role: role, ExpiresAt: at.Add(48 * time.Hour)}
+}
+
+func resent(at time.Time) events.InvitationResent {
+	return events.InvitationResent{Invitation: letter, Email: "yan@acme.example", ExpiresAt: at.Add(48 * time.Hour)}
+}
+
+func withdrawn(id events.ID) events.InvitationRevoked {
+	return events.InvitationRevoked{Invitation: id, Email: "yan@acme.example"}
+}
+
+func accepted(role events.Role) []events.Event {
+	return []events.Event{
+		events.InvitationAccepted{Invitation: letter, Email: "yan@acme.example", User: yan},
+		events.MemberJoined{Member: yanMember, User: yan, Email: "yan@mail.example", Role: role},
+	}
+}
+
+var declined = events.InvitationRejected{Invitation: letter, Email: "yan@acme.example", User: yan}
+
+type decision = func(*Workspace) ([]events.Event, error)
+
+func TestInvite(t *testing.T) {
+	invite := func(by events.ID, role events.Role, at time.Time) decision {
+		return func(w *Workspace) ([]events.Event, error) {
+			return w.Invite(by, another, "Yan@Acme.Example", role, yan, at)
+		}
+	}
+	one := func(role events.Role, at time.Time) []events.Event { return []events.Event{sent(another, role, at)} }
+	check(t, []spec[Workspace]{
+		// Who may.
+		{name: "an Owner invites a Viewer", given: team, when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{name: "an Owner invites an Owner", given: team, when: invite(ann, events.Owner, noon), then: one(events.Owner, noon)},
+		{name: "a Maintainer invites a Viewer", given: team, when: invite(mel, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{name: "a Maintainer invites a Maintainer", given: team, when: invite(mel, events.Maintainer, noon), then: one(events.Maintainer, noon)},
+		{name: "a Maintainer cannot invite an Owner", given: team, when: invite(mel, events.Owner, noon), err: ErrOwnerRequired},
+		{name: "a Viewer may not", given: team, when: invite(vic, events.Viewer, noon), err: ErrRoleRequired},
+		{name: "a legacy member may not", given: team, when: invite(leo, events.Viewer, noon), err: ErrRoleRequired},
+		{name: "a stranger learns nothing", given: team, when: invite(stranger, events.Viewer, noon), err: fault.ErrTenantNotFound},
+		{name: "there must be a workspace", when: invite(ann, events.Viewer, noon), err: fault.ErrTenantNotFound},
+
+		// To what.
+		{name: "the legacy role cannot be given", given: team, when: invite(ann, events.Legacy, noon), err: errRole},
+		{name: "there is no such role", given: team, when: invite(ann, "King", noon), err: errRole},
+		{name: "a role is needed", given: team, when: invite(ann, "", noon), err: errRole},
+
+		// Whom.
+		{name: "not a member", given: after(team, joined(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), err: ErrAlreadyMember},
+		{name: "who left may come back", given: after(team, joined(yan, events.Viewer), left(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{name: "not twice", given: pending, when: invite(ann, events.Viewer, noon), err: ErrAlreadyInvited},
+		{name: "not twice within 48 hours", given: pending, when: invite(ann, events.Viewer, deadline.Add(-time.Second)), err: ErrAlreadyInvited},
+		{
+			name: "after 48 hours the new one takes the place of the old one", given: pending, when: invite(ann, events.Maintainer, deadline),
+			then: []events.Event{withdrawn(letter), sent(another, events.Maintainer, deadline)},
+		},
+		{name: "again when the first was revoked", given: after(pending, withdrawn(letter)), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{name: "again when the first was rejected", given: after(pending, declined), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{
+			name: "whom nobody knows yet", given: team, then: one(events.Viewer, noon),
+			when: func(w *Workspace) ([]events.Event, error) {
+				return w.Invite(ann, another, "yan@acme.example", events.Viewer, events.ID{}, noon)
+			},
+		},
+
+		// Until when.
+		{name: "its end is UTC, in microseconds", given: team, when: invite(ann, events.Viewer, noon.Add(1999).In(time.FixedZone("", 7200))), then: one(events.Viewer, noon.Add(time.Microsecond))},
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	long := strings.Repeat("y", 64) + "@" + strings.Repeat("acme.", 37) + "io"
+	for address, want := range map[string]string{
+		"yan@acme.example":        "yan@acme.example",
+		"Yan@ACME.Example":        "yan@acme.example",
+		"yan+work@acme.example":   "yan+work@acme.example",
+		"zoë@acme.example":        "zoë@acme.example",
+		long:                      long,
+		long + "s":                long + "s",
+		long + "sss":              "", // 255 bytes
+		"":                        "",
+		"yan":                     "",
+		"@acme.example":           "",
+		"yan@":                    "",
+		" yan@acme.example":       "",
+		"yan@acme.example\n":      "",
+		"<yan@acme.example>":      "",
+		"Yan <yan@acme.example>":  "",
+		"yan@acme.example, b@c.d": "",
+		"yan@acme.example b@c.d":  "",
+		"yan@acme.example\x00":    "",
+	} {
+		got, ok := Address(address)
+		require.Equal(t, want, got, "%q", address)
+		require.Equal(t, want != "", ok, "%q", address)
+		if ok {
+			continue
+		}
+		_, err := folded[Workspace](team).Invite(ann, letter, address, events.Viewer, events.ID{}, noon)
+		require.Equal(t, fault.Field("email", "must be an e-mail address"), err, "%q", address)
+	}
+}
+
+func TestResend(t *testing.T) {
+	resend := func(by events.ID, at time.Time) decision {
+		return func(w *Workspace) ([]events.Event, error) { return w.Resend(by, letter, at) }
+	}
+	late := deadline.Add(1000 * time.Hour)
+	forOwner := after(team, sent(letter, events.Owner, noon))
+	check(t, []spec[Workspace]{
+		{name: "its 48 hours begin again", given: pending, when: resend(mel, noon.Add(time.Hour)), then: []events.Event{resent(noon.Add(time.Hour))}},
+		{name: "also once they are over", given: pending, when: resend(mel, late), then: []events.Event{resent(late)}},
+		{name: "a Maintainer cannot invite an Owner this way", given: forOwner, when: resend(mel, noon), err: ErrOwnerRequired},
+		{name: "an Owner can", given: forOwner, when: resend(ann, noon), then: []events.Event{resent(noon)}},
+		{name: "a Viewer may not", given: pending, when: resend(vic, noon), err: ErrRoleRequired},
+		{name: "a stranger learns nothing", given: pending, when: resend(stranger, noon), err: fault.ErrTenantNotFound},
+		{name: "there must be such an invitation", given: team, when: resend(ann, noon), err: ErrNoInvitation},
+		{name: "not once it is accepted", given: after(pending, accepted(events.Viewer)...), when: resend(ann, noon), err: ErrInvitationNotPending},
+		{name: "not once it is rejected", given: after(pending, declined), when: resend(ann, noon), err: ErrInvitationNotPending},
+		{name: "not once it is revoked", given: after(pending, withdrawn(letter)), when: resend(ann, noon), err: ErrInvitationNotPending},
+		{name: "not once another took its place", given: after(pending, withdrawn(letter), sent(another, events.Viewer, deadline)), when: resend(ann, deadline), err: ErrInvitationNotPending},
+	})
+}
+
+func TestRevokeInvitation(t *testing.T) {
+	revoke := func(by events.ID) decision {
+		return func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, letter) }
+	}
+	check(t, []spec[Workspace]{
+		{name: "a Maintainer takes it back", given: pending, when: revoke(mel), then: []events.Event{withdrawn(letter)}},
+		{name: "a Maintainer takes back an Owner's", given: after(team, sent(letter, events.Owner, noon)), when: revoke(mel), then: []events.Event{withdrawn(letter)}},
+		{name: "a Viewer may not", given: pending, when: revoke(vic), err: ErrRoleRequired},
+		{name: "a stranger learns nothing", given: pending, when: revoke(stranger), err: fault.ErrTenantNotFound},
+		{name: "the invitee is a stranger", given: pending, when: revoke(yan), err: fault.ErrTenantNotFound},
+		{name: "there must be such an invitation", given: team, when: revoke(ann), err: ErrNoInvitation},
+		{name: "not once it is accepted", given: after(pending, accepted(events.Viewer)...), when: revoke(ann), err: ErrInvitationNotPending},
+		{name: "not once it is rejected", given: after(pending, declined), when: revoke(ann), err: ErrInvitationNotPending},
+		{name: "not twice", given: after(pending, withdrawn(letter)), when: revoke(ann), err: ErrInvitationNotPending},
+	})
+}
+
+func TestAccept(t *testing.T) {
+	accept := func(by Invitee, at time.Time) decision {
+		return func(w *Workspace) ([]events.Event, error) { return w.Accept(by, letter, yanMember, at) }
+	}
+	other := Invitee{User: stranger, Emails: []string{"stranger@acme.example"}}
+	extended := after(pending, resent(deadline))
+	check(t, []spec[Workspace]{
+		{name: "the invitee joins with their primary address", given: pending, when: accept(invited, noon), then: accepted(events.Viewer)},
+		{name: "in the role of the invitation", given: after(team, sent(letter, events.Owner, noon)), when: accept(invited, noon), then: accepted(events.Owner)},
+		{name: "even when who invited them has left", given: after(pending, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), then: accepted(events.Viewer)},
+
+		{name: "a second before the end", given: pending, when: accept(invited, deadline.Add(-time.Second)), then: accepted(events.Viewer)},
+		{name: "not at the end", given: pending, when: accept(invited, deadline), err: ErrInvitationNotPending},
+		{name: "not a second after the end", given: pending, when: accept(invited, deadline.Add(time.Second)), err: ErrInvitationNotPending},
+		{name: "sent again, a second before the new end", given: extended, when: accept(invited, deadline.Add(48*time.Hour-time.Second)), then: accepted(events.Viewer)},
+		{name: "sent again, not at the new end", given: extended, when: accept(invited, deadline.Add(48*time.Hour)), err: ErrInvitationNotPending},
+
+		{name: "not by another address", given: pending, when: accept(other, noon), err: ErrNotInvitee},
+		{name: "not by a member with another address", given: pending, when: accept(Invitee{User: vic, Emails: []string{emailOf(vic)}}, noon), err: ErrNotInvitee},
+		{name: "not without a verified address", given: pending, when: accept(Invitee{User: yan}, noon), err: ErrNotInvitee},
+		{name: "who may not accept does not learn that it is over", given: pending, when: accept(other, deadline), err: ErrNotInvitee},
+		{name: "not twice", given: after(pending, accepted(events.Viewer)...), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not twice, though they left", given: after(after(pending, accepted(events.Viewer)...), left(yan, events.Viewer)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not once it is rejected", given: after(pending, declined), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not once it is revoked", given: after(pending, withdrawn(letter)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not by a member", given: after(pending, joined(yan, events.Viewer)), when: accept(invited, noon), err: ErrAlreadyMember},
+		{name: "there must be such an invitation", given: team, when: accept(invited, noon), err: ErrNoInvitation},
+		{name: "there must be a workspace", when: accept(invited, noon), err: ErrNoInvitation},
+	})
+}
+
+func TestReject(t *testing.T) {
+	reject := func(by Invitee) decision {
+		return func(w *Workspace) ([]events.Event, error) { return w.Reject(by, letter) }
+	}
+	check(t, []spec[Workspace]{
+		{name: "the invitee says no", given: pending, when: reject(invited), then: []events.Event{declined}},
+		{name: "not for somebody else", given: pending, when: reject(Invitee{User: stranger, Emails: []string{"stranger@acme.example"}}), err: ErrNotInvitee},
+		{name: "not twice", given: after(pending, declined), when: reject(invited), err: ErrInvitationNotPending},
+		{name: "not once it is accepted", given: after(pending, accepted(events.Viewer)...), when: reject(invited), err: ErrInvitationNotPending},
+		{name: "not once it is revoked", given: after(pending, withdrawn(letter)), when: reject(invited), err: ErrInvitationNotPending},
+		{name: "there must be such an invitation", given: team, when: reject(invited), err: ErrNoInvitation},
+	})
+}
+
+func TestRefusalsOfAnInvitation(t *testing.T) {
+	for _, c := range []struct {
+		fault  *fault.Fault
+		status int
+		code   string
+	}{
+		{ErrNoInvitation, 404, "invitation_not_found"},
+		{ErrInvitationNotPending, 409, "invitation_not_pending"},
+		{ErrAlreadyInvited, 409, "already_invited"},
+		{ErrNotInvitee, 403, "invitation_not_yours"},
+		{ErrNoUser, 404, "user_not_found"},
+	} {
+		require.Equal(t, c.status, c.fault.Kind.Status(), c.code)
+		require.Equal(t, c.code, c.fault.Code)
+	}
+}

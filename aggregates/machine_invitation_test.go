@@ -1,0 +1,163 @@
+package aggregates
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"svc/events"
+)
+
+// posted is an invitation as the machine knows it.
+type posted struct {
+	id      events.ID
+	email   string
+	role    events.Role
+	expires time.Time
+	end     string // how it ended; empty while it waits
+}
+
+// addressesOf are the verified ones of a user. Nobody has those of user 7 and
+// on: whoever they are for never signed in.
+func addressesOf(user byte) []string {
+	return []string{fmt.Sprintf("%d@acme.example", user), fmt.Sprintf("%d@home.example", user)}
+}
+
+// wait lets time go by, often up to the second in which an invitation expires
+// or those beside it.
+func (m *machine) wait(t *rapid.T) {
+	if n := len(m.letters); n > 0 && rapid.Bool().Draw(t, "to an end") {
+		end := m.letters[rapid.IntRange(0, n-1).Draw(t, "letter")].expires.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "second")) * time.Second)
+		if end.After(m.at) {
+			m.at = end
+		}
+		return
+	}
+	m.at = m.at.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "hours")) * time.Hour)
+}
+
+// letter draws an invitation, mostly one that was sent.
+func (m *machine) letter(t *rapid.T) *posted {
+	unknown := &posted{id: id(254), end: "never sent"}
+	return rapid.SampledFrom(append(slices.Clone(m.letters), unknown)).Draw(t, "letter")
+}
+
+// to returns the invitation that waits for an address, nil if there is none.
+func (m *machine) to(email string) *posted {
+	for _, l := range m.letters {
+		if l.email == email && l.end == "" {
+			return l
+		}
+	}
+	return nil
+}
+
+func (m *machine) invite(t *rapid.T) {
+	if len(m.letters) > 40 {
+		t.Skip("enough letters")
+	}
+	by, whom := users.Draw(t, "by"), rapid.ByteRange(1, 8).Draw(t, "whom")
+	email := rapid.SampledFrom(addressesOf(whom)).Draw(t, "address")
+	role := rapid.SampledFrom([]events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy}).Draw(t, "role")
+	var known events.ID
+	if whom <= 6 {
+		known = id(whom)
+	}
+	actor, before := m.roleOf(by), m.to(email)
+	may := actor.Administers() && role != events.Legacy && (role != events.Owner || actor == events.Owner) &&
+		m.roleOf(known) == "" && (before == nil || !m.at.Before(before.expires))
+	number := id(byte(150 + len(m.letters)))
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Invite(by, number, email, role, known, m.at) })
+	require.Equal(t, may, len(list) > 0, "%q invites %s", actor, email)
+	if may {
+		require.Equal(t, &posted{id: number, email: email, role: role, expires: m.at.Add(48 * time.Hour)}, m.to(email))
+	}
+}
+
+func (m *machine) resend(t *rapid.T) {
+	by, l := users.Draw(t, "by"), m.letter(t)
+	actor := m.roleOf(by)
+	may := actor.Administers() && l.end == "" && (l.role != events.Owner || actor == events.Owner)
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Resend(by, l.id, m.at) })
+	require.Equal(t, may, len(list) > 0)
+	if may {
+		require.Equal(t, m.at.Add(48*time.Hour), l.expires)
+	}
+}
+
+func (m *machine) revoke(t *rapid.T) {
+	by, l := users.Draw(t, "by"), m.letter(t)
+	may := m.roleOf(by).Administers() && l.end == ""
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, l.id) })
+	require.Equal(t, may, len(list) > 0)
+}
+
+func (m *machine) accept(t *rapid.T) {
+	by, l := rapid.ByteRange(1, 6).Draw(t, "by"), m.letter(t)
+	may := l.end == "" && m.at.Before(l.expires) && slices.Contains(addressesOf(by), l.email) && m.roleOf(id(by)) == ""
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) {
+		return w.Accept(Invitee{User: id(by), Emails: addressesOf(by)}, l.id, m.member(), m.at)
+	})
+	require.Equal(t, may, len(list) > 0, "%d accepts the letter to %s, which %s", by, l.email, l.end)
+	if may {
+		require.Equal(t, l.role, m.roleOf(id(by)))
+		require.Equal(t, "accepted", l.end)
+	}
+}
+
+func (m *machine) reject(t *rapid.T) {
+	by, l := rapid.ByteRange(1, 6).Draw(t, "by"), m.letter(t)
+	may := l.end == "" && slices.Contains(addressesOf(by), l.email)
+	list := m.ask(t, func(w *Workspace) ([]events.Event, error) {
+		return w.Reject(Invitee{User: id(by), Emails: addressesOf(by)}, l.id)
+	})
+	require.Equal(t, may, len(list) > 0)
+}
+
+// post lets what happened to an invitation happen to what the machine knows.
+func (m *machine) post(e events.Event) {
+	var of events.ID
+	end := ""
+	switch e := e.(type) {
+	case events.InvitationSent:
+		m.letters = append(m.letters, &posted{id: e.Invitation, email: e.Email, role: e.Role, expires: e.ExpiresAt})
+		return
+	case events.InvitationResent:
+		for _, l := range m.letters {
+			if l.id == e.Invitation {
+				l.expires = e.ExpiresAt
+			}
+		}
+		return
+	case events.InvitationRevoked:
+		of, end = e.Invitation, "revoked"
+	case events.InvitationAccepted:
+		of, end = e.Invitation, "accepted"
+	case events.InvitationRejected:
+		of, end = e.Invitation, "rejected"
+	}
+	for _, l := range m.letters {
+		if l.id == of {
+			l.end += end // two ends would show
+		}
+	}
+}
+
+// lettersHold is what is true of invitations after everything that anybody does.
+func (m *machine) lettersHold(t *rapid.T) {
+	open := map[events.ID]invitation{}
+	addressed := map[string]events.ID{}
+	for _, l := range m.letters {
+		require.Contains(t, []string{"", "revoked", "accepted", "rejected"}, l.end, "it ends once")
+		if l.end == "" {
+			require.NotContains(t, addressed, l.email, "two wait for one address")
+			open[l.id], addressed[l.email] = invitation{email: l.email, role: l.role, expires: l.expires}, l.id
+		}
+	}
+	require.Equal(t, open, m.state.invitations)
+	require.Equal(t, addressed, m.state.invited)
+	require.Len(t, m.state.closed, len(m.letters)-len(open))
+}

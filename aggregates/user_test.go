@@ -1,0 +1,60 @@
+package aggregates
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+var zoe = events.UserRegistered{User: id(1), Name: "Zoë Brandt", Emails: []string{"zoe@acme.example", "zoe@mail.example"}}
+
+func linked(account string) events.UserAccountLinked {
+	return events.UserAccountLinked{User: id(1), Provider: "github", Account: account, Login: "zoe"}
+}
+
+func TestVerify(t *testing.T) {
+	verify := func(emails ...string) func(*User) ([]events.Event, error) {
+		return func(u *User) ([]events.Event, error) { return u.Verify(id(1), emails) }
+	}
+	verified := func(from, to []string) events.UserEmailsVerified {
+		return events.UserEmailsVerified{User: id(1), From: from, Emails: to}
+	}
+	moved := verified(zoe.Emails, []string{"zoe@new.example"})
+	check(t, []spec[User]{
+		{name: "other addresses take the place of the old ones", given: []events.Event{zoe}, when: verify("zoe@new.example"), then: []events.Event{moved}},
+		{name: "another one is the primary one", given: []events.Event{zoe}, when: verify("zoe@mail.example", "zoe@acme.example"), then: []events.Event{verified(zoe.Emails, []string{"zoe@mail.example", "zoe@acme.example"})}},
+		{name: "what was before is the last ones", given: []events.Event{zoe, moved}, when: verify("zoe@acme.example"), then: []events.Event{verified(moved.Emails, []string{"zoe@acme.example"})}},
+		{name: "the same change nothing", given: []events.Event{zoe}, when: verify(zoe.Emails...)},
+		{name: "nobody is left without any", given: []events.Event{zoe}, when: verify()},
+		{name: "there must be such a person", when: verify("zoe@new.example"), err: ErrNoUser},
+	})
+	require.Equal(t, zoe.Emails, folded[User]([]events.Event{zoe}).Emails())
+	require.Equal(t, moved.Emails, folded[User]([]events.Event{zoe, moved}).Emails())
+}
+
+func TestLink(t *testing.T) {
+	link := func(e events.UserAccountLinked) func(*User) ([]events.Event, error) {
+		return func(u *User) ([]events.Event, error) { return u.Link(e) }
+	}
+	renamed, elsewhere := linked("7"), linked("7")
+	renamed.Login, elsewhere.Provider = "zoe-brandt", "gitea"
+	check(t, []spec[User]{
+		{name: "an account is added", given: []events.Event{zoe}, when: link(linked("7")), then: []events.Event{linked("7")}},
+		{name: "and another", given: []events.Event{zoe, linked("7")}, when: link(linked("8")), then: []events.Event{linked("8")}},
+		{name: "the same number elsewhere is another", given: []events.Event{zoe, linked("7")}, when: link(elsewhere), then: []events.Event{elsewhere}},
+		{name: "not twice", given: []events.Event{zoe, linked("7")}, when: link(linked("7"))},
+		{name: "another login is no other account", given: []events.Event{zoe, linked("7")}, when: link(renamed)},
+		{name: "there must be such a person", when: link(linked("7")), err: ErrNoUser},
+	})
+}
+
+func TestRecordOfAUser(t *testing.T) {
+	in := events.UserSignedIn{User: id(1), Email: "zoe@acme.example", Session: id(60), Method: "github"}
+	record := func(u *User) ([]events.Event, error) { return u.Record(in) }
+	check(t, []spec[User]{
+		{name: "every sign-in", given: []events.Event{zoe, in}, when: record, then: []events.Event{in}},
+		{name: "there must be such a person", when: record, err: ErrNoUser},
+	})
+}

@@ -1,0 +1,298 @@
+package commands_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+)
+
+// A crowd does random things to the membership of one workspace, several at
+// the same moment and through two processes. It knows what happened from the
+// log alone.
+type crowd struct {
+	*team
+	random *rand.Rand
+	people []person             // some are members at times
+	told   map[string]events.ID // who has verified an address
+	seq    int64                // how far the log was read
+	places map[events.ID]place  // by member
+	posts  map[events.ID]post   // by invitation
+	ends   map[string]int       // of invitations
+}
+
+type place struct {
+	User  events.ID
+	Role  events.Role
+	Ticks *bool
+}
+
+type post struct {
+	Email   string
+	Role    events.Role
+	Status  string
+	Expires time.Time
+}
+
+// TestMembershipMachine looks for a way to leave a workspace without an Owner,
+// to come in by an invitation that is used up, too old or somebody else's, or
+// to make the views differ from the fold of the log.
+func TestMembershipMachine(t *testing.T) {
+	t.Parallel()
+	sys := newSystem(t)
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			c := newCrowd(t, sys, seed)
+			c.check(t)
+			for range 300 {
+				c.step(t)
+				c.check(t)
+			}
+			for _, end := range []string{"accepted", "rejected", "revoked"} {
+				require.Greater(t, c.ends[end], 3, "not enough was %s", end)
+			}
+		})
+	}
+}
+
+func newCrowd(t *testing.T, sys *system, seed uint64) *crowd {
+	c := &crowd{
+		team: sys.team(t), random: rand.New(rand.NewPCG(seed, 3)), told: map[string]events.ID{},
+		places: map[events.ID]place{}, posts: map[events.ID]post{}, ends: map[string]int{},
+	}
+	c.people = []person{c.owner, c.maintainer, c.viewer, c.old}
+	for range 6 {
+		name := "p" + newID().String()[24:]
+		r := c.registered(t, name, name+"@acme.example")
+		c.people = append(c.people, person{r.User, newID(), r.Emails[0]})
+		c.told[r.Emails[0]] = r.User
+	}
+	return c
+}
+
+// step lets the clock move on and up to four people act at once.
+func (c *crowd) step(t *testing.T) {
+	c.pass()
+	asks := make([]func(context.Context) (commands.Result, error), 1+c.random.IntN(4))
+	for i := range asks {
+		asks[i] = c.ask([]replica{c.replica, c.other}[c.random.IntN(2)])
+	}
+	errs := make([]error, len(asks))
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i, ask := range asks {
+		all.Go(func() {
+			<-start
+			_, errs[i] = ask(t.Context())
+		})
+	}
+	close(start)
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			f := fault.As(err)
+			require.NotNil(t, f, err)
+			require.Contains(t, []fault.Kind{fault.Denied, fault.Conflict, fault.NotFound, fault.Invalid}, f.Kind, err)
+		}
+	}
+}
+
+// pass moves the clock, at times to the second in which an invitation ends or
+// one beside it.
+func (c *crowd) pass() {
+	now, by := c.clock.now(), time.Duration(c.random.IntN(5))*time.Hour
+	for _, p := range c.posts {
+		if p.Status == "pending" && p.Expires.After(now) && c.random.IntN(8) == 0 {
+			by = max(0, p.Expires.Sub(now)+time.Duration(c.random.IntN(3)-1)*time.Second)
+			break
+		}
+	}
+	c.clock.move(by)
+}
+
+func pick[T any](c *crowd, list []T) T { return list[c.random.IntN(len(list))] }
+
+// member draws a member, or nobody.
+func (c *crowd) member() events.ID {
+	list := []events.ID{newID()}
+	for id := range c.places {
+		list = append(list, id)
+	}
+	slices.SortFunc(list, func(a, b events.ID) int { return slices.Compare(a[:], b[:]) })
+	return pick(c, list)
+}
+
+// letter draws an invitation, mostly one that waits.
+func (c *crowd) letter() events.ID {
+	var open []events.ID
+	all := []events.ID{newID()}
+	for id, p := range c.posts {
+		all = append(all, id)
+		if p.Status == "pending" {
+			open = append(open, id)
+		}
+	}
+	if len(open) > 0 && c.random.IntN(5) > 0 {
+		return pick(c, open)
+	}
+	return pick(c, all)
+}
+
+// ask draws what somebody asks of a process.
+func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
+	by, role := pick(c, c.people), pick(c, []events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy})
+	if c.random.IntN(3) == 0 {
+		by = c.anOwner()
+	}
+	order, letter := by.in(c.id), c.letter()
+	by.member = newID()
+	if p, ok := c.posts[letter]; ok && c.random.IntN(3) > 0 { // whom it is for
+		by.user, by.email = c.told[p.Email], p.Email
+	}
+	switch c.random.IntN(8) {
+	case 0, 1:
+		u := commands.UpdateMember{Order: order, Member: c.member()}
+		if c.random.IntN(4) > 0 {
+			u.Role = &role
+		}
+		if c.random.IntN(3) == 0 {
+			u.ApproveLoops = ptr(c.random.IntN(2) == 0)
+		}
+		return func(ctx context.Context) (commands.Result, error) { return r.UpdateMember(ctx, u) }
+	case 2:
+		m := commands.RemoveMember{Order: order, Member: c.member()}
+		return func(ctx context.Context) (commands.Result, error) { return r.RemoveMember(ctx, m) }
+	case 3, 4:
+		s := commands.SendInvitation{Order: order, Invitation: newID(), Email: pick(c, c.people[4:]).email, Role: role}
+		return func(ctx context.Context) (commands.Result, error) { return r.SendInvitation(ctx, s) }
+	case 5:
+		if c.random.IntN(2) == 0 {
+			v := commands.RevokeInvitation{Order: order, Invitation: letter}
+			return func(ctx context.Context) (commands.Result, error) { return r.RevokeInvitation(ctx, v) }
+		}
+		s := commands.ResendInvitation{Order: order, Invitation: letter}
+		return func(ctx context.Context) (commands.Result, error) { return r.ResendInvitation(ctx, s) }
+	case 6:
+		a := reject(by, c.id, letter)
+		return func(ctx context.Context) (commands.Result, error) { return r.RejectInvitation(ctx, a) }
+	}
+	a := accept(by, c.id, letter)
+	return func(ctx context.Context) (commands.Result, error) { return r.AcceptInvitation(ctx, a) }
+}
+
+func (c *crowd) anOwner() person {
+	for _, p := range c.people {
+		for _, place := range c.places {
+			if place.User == p.user && place.Role == events.Owner {
+				return p
+			}
+		}
+	}
+	return c.people[0]
+}
+
+// check folds what the log gained, and holds the rules and the views to it.
+func (c *crowd) check(t *testing.T) {
+	t.Helper()
+	for _, r := range c.records(t, c.id, c.seq+1) {
+		require.Equal(t, c.seq+1, r.Seq)
+		c.seq = r.Seq
+		c.take(t, r)
+		if r.Seq > 1 { // the workspace gets its Owner with the second event of its first commit
+			require.True(t, c.owned(), "event %d, %s, left no Owner", r.Seq, r.Event.Kind())
+		}
+	}
+	require.Equal(t, c.places, c.placesInView(t))
+	require.Equal(t, c.posts, c.postsInView(t))
+}
+
+func (c *crowd) owned() bool {
+	for _, p := range c.places {
+		if p.Role == events.Owner {
+			return true
+		}
+	}
+	return false
+}
+
+// take folds one record.
+func (c *crowd) take(t *testing.T, r events.Record) {
+	switch e := r.Event.(type) {
+	case events.MemberJoined:
+		for _, p := range c.places {
+			require.NotEqual(t, e.User, p.User, "joined twice")
+		}
+		c.places[e.Member] = place{User: e.User, Role: e.Role}
+	case events.MemberRoleChanged:
+		p := c.places[e.Member]
+		require.Equal(t, e.From, p.Role)
+		p.Role = e.To
+		c.places[e.Member] = p
+	case events.MemberApproveLoopsSet:
+		p := c.places[e.Member]
+		p.Ticks = &e.To
+		c.places[e.Member] = p
+	case events.MemberLeft:
+		delete(c.places, e.Member)
+	case events.MemberRemoved:
+		delete(c.places, e.Member)
+	case events.InvitationSent:
+		c.posts[e.Invitation] = post{Email: e.Email, Role: e.Role, Status: "pending", Expires: e.ExpiresAt}
+	case events.InvitationResent:
+		p := c.posts[e.Invitation]
+		require.Equal(t, "pending", p.Status)
+		p.Expires = e.ExpiresAt
+		c.posts[e.Invitation] = p
+	case events.InvitationRevoked:
+		c.end(t, e.Invitation, "revoked")
+	case events.InvitationRejected:
+		require.Equal(t, c.told[e.Email], e.User)
+		c.end(t, e.Invitation, "rejected")
+	case events.InvitationAccepted:
+		require.Equal(t, c.told[e.Email], e.User, "accepted by somebody else")
+		require.True(t, r.At.Before(c.posts[e.Invitation].Expires), "accepted too late")
+		c.end(t, e.Invitation, "accepted")
+	}
+}
+
+func (c *crowd) end(t *testing.T, id events.ID, how string) {
+	p := c.posts[id]
+	require.Equal(t, "pending", p.Status, "%s once it was over", how)
+	p.Status = how
+	c.posts[id] = p
+	c.ends[how]++
+}
+
+func (c *crowd) placesInView(t *testing.T) map[events.ID]place {
+	rows, _ := c.db.Query(t.Context(), `select member_id, user_id, role, approve_loops from members where workspace_id = $1`, c.id)
+	list := map[events.ID]place{}
+	var id events.ID
+	var p place
+	_, err := pgx.ForEachRow(rows, []any{&id, &p.User, &p.Role, &p.Ticks}, func() error { list[id] = p; return nil })
+	require.NoError(t, err)
+	return list
+}
+
+func (c *crowd) postsInView(t *testing.T) map[events.ID]post {
+	rows, _ := c.db.Query(t.Context(), `select invitation_id, email, role, status, expires_at from invitations where workspace_id = $1`, c.id)
+	list := map[events.ID]post{}
+	var id events.ID
+	var p post
+	_, err := pgx.ForEachRow(rows, []any{&id, &p.Email, &p.Role, &p.Status, &p.Expires}, func() error {
+		p.Expires = p.Expires.UTC()
+		list[id] = p
+		return nil
+	})
+	require.NoError(t, err)
+	return list
+}
