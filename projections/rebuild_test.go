@@ -29,6 +29,7 @@ func TestARebuiltViewIsTheLiveOne(t *testing.T) {
 				p, err := w.settle(t.Context(), 10*seed+i)
 				require.NoError(t, err)
 				require.NoError(t, p.play(t.Context(), 250))
+				require.NoError(t, p.tell(t.Context()))
 			}
 			w.caughtUp(t)
 			live := dumps(t, w.db)

@@ -21,6 +21,8 @@ func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
 	s := newSite(t)
 	svc := s.start().until(running)
 	first := s.dev()
+	runs := byToken(first.account(t, "reader").Token).must(t, http.StatusOK, "GET", first.RestURL+"/api/v1/runs?status=active", nil)
+	require.Positive(t, decode[struct{ Total int }](t, runs).Total, "there is something to see at once")
 	requireComplete(t, s, first)
 	for _, p := range first.People {
 		requireSignsIn(t, first.RestURL, p)
