@@ -92,11 +92,6 @@ func (p person) in(workspace events.ID) commands.Order {
 	}
 }
 
-func keyed(o commands.Order, key string) commands.Order {
-	o.Key = key
-	return o
-}
-
 // systems is the order of nobody in particular.
 func systems(workspace events.ID) commands.Order {
 	return commands.Order{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}

@@ -5,6 +5,8 @@ package run
 import (
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +26,7 @@ func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
 	runs := byToken(first.account(t, "reader").Token).must(t, http.StatusOK, "GET", first.RestURL+"/api/v1/runs?status=active", nil)
 	require.Positive(t, decode[struct{ Total int }](t, runs).Total, "there is something to see at once")
 	requireComplete(t, s, first)
-	for _, p := range first.People {
+	for _, p := range onePlaceEach(slices.Clone(first.People)) {
 		requireSignsIn(t, first.RestURL, p)
 	}
 	for _, a := range first.ServiceAccounts {
@@ -103,6 +105,12 @@ func requireComplete(t *testing.T, s *site, d dev) {
 		require.Regexp(t, `^tok_svc_[0-9A-Za-z]{38}$`, a.Token)
 		require.NotEmpty(t, a.Scopes)
 	}
+}
+
+// onePlaceEach leaves one place of each person: sign-ins are limited.
+func onePlaceEach(people []person) []person {
+	slices.SortStableFunc(people, func(a, b person) int { return strings.Compare(a.Email, b.Email) })
+	return slices.CompactFunc(people, func(a, b person) bool { return a.Email == b.Email })
 }
 
 // requireSignsIn proves that a person is who dev.json says, where it says.
