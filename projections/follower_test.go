@@ -1,214 +1,263 @@
 package projections_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
 	"svc/events"
+	"svc/events/store"
 	"svc/projections"
+	"svc/test/pgtest"
 )
 
-// costs queues a run and records costs for it, n times a cent.
-func (p *player) costs(ctx context.Context, n int) (run events.ID, position int64, err error) {
-	o := order(p.workspace, system)
-	repo := events.Repo{ID: newID(), Name: "acme/web"}
-	run = newID()
-	p.names++
-	_, err = p.commands.QueueRun(ctx, commands.QueueRun{Order: o, Run: run, Repo: repo, IssueNumber: 1000 + p.names})
+// queued puts an issue in the queue and returns its run.
+func (w *world) queued(t *testing.T, workspace events.ID) events.ID {
+	t.Helper()
+	run := newID()
+	_, err := w.commands.QueueRun(t.Context(), commands.QueueRun{
+		Order: order(workspace, system), Run: run, Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1, IssueTitle: "Count",
+	})
+	require.NoError(t, err)
+	return run
+}
+
+// bill records costs for a run, one command each, and returns their sum.
+func bill(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, answered func()) (sum int64) {
 	for range n {
-		if err != nil {
-			break
-		}
-		var done commands.Result
-		done, err = p.commands.RecordRun(ctx, commands.RecordRun{
-			Order: o, Run: run, Facts: []events.Event{events.RunCostRecorded{Repo: repo.ID, Cents: 1, Source: "test"}},
+		cents := rand.Int64N(1_000_000)
+		_, err := h.RecordRun(t.Context(), commands.RecordRun{
+			Order: order(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: cents, Source: "compute"}},
 		})
-		position = done.Position
+		if !assert.NoError(t, err) {
+			return sum
+		}
+		sum += cents
+		answered()
 	}
-	return run, position, err
+	return sum
 }
 
-// Two processes follow the same logs: no event is taken in twice or left out.
-func TestTwoFollowersTakeInEachEventOnce(t *testing.T) {
+// Three followers in three processes, all told of everything, while bills come
+// in: an event that is taken in twice, or not, shows in the sum.
+func TestSeveralFollowersTakeInEachEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	follow(t, connect(t, w.url))
-	p, err := w.settle(t.Context(), 1)
-	require.NoError(t, err)
-	run, position, err := p.costs(t.Context(), 300)
-	require.NoError(t, err)
-	require.NoError(t, w.follower.Await(t.Context(), "runs", p.workspace, position))
-	found, ok, err := projections.Runs{DB: w.db}.Of(t.Context(), p.workspace, run)
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.EqualValues(t, 300, found.CostCents)
-}
-
-// A follower whose connections are cut goes on where it was.
-func TestAFollowerOutlivesItsConnections(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p, err := w.settle(t.Context(), 2)
-	require.NoError(t, err)
-	over, end := context.WithCancel(t.Context())
-	var cutter sync.WaitGroup
-	admin := connect(t, w.url)
-	cutter.Go(func() {
-		for over.Err() == nil {
-			_, err := admin.Exec(context.Background(), `
-				select pg_terminate_backend(pid) from pg_stat_activity
-				where pid <> pg_backend_pid() and datname = current_database() and query like '%checkpoints%'`)
-			assert.NoError(t, err)
+	others := []*projections.Follower{follow(t, connect(t, w.url)), follow(t, connect(t, w.url))}
+	log := store.New(connect(t, w.url), projections.Inline(), func(workspace events.ID, head int64) {
+		w.follower.Moved(workspace, head)
+		for _, f := range others {
+			f.Moved(workspace, head)
 		}
 	})
-	run, position, err := p.costs(t.Context(), 100)
-	end()
-	cutter.Wait()
-	require.NoError(t, err)
-	require.NoError(t, w.follower.Await(t.Context(), "runs", p.workspace, position))
-	found, _, err := projections.Runs{DB: w.db}.Of(t.Context(), p.workspace, run)
-	require.NoError(t, err)
-	require.EqualValues(t, 100, found.CostCents)
-}
+	t.Cleanup(log.Close)
+	handler := commands.New(log, w.clock.now)
 
-func TestAwaitOfAPositionThatNobodyReached(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p, err := w.settle(t.Context(), 3)
-	require.NoError(t, err)
-	require.NoError(t, w.follower.Await(t.Context(), "", p.workspace, 1))
-	for _, view := range []string{"", "runs"} {
-		begin := time.Now()
-		require.ErrorIs(t, w.follower.Await(t.Context(), view, p.workspace, 1<<40), projections.ErrNotCaughtUp)
-		require.InDelta(t, 5, time.Since(begin).Seconds(), 2)
+	const bills = 40
+	type account struct{ workspace, run events.ID }
+	var accounts []account
+	for range 2 {
+		workspace := newID()
+		for range 4 {
+			accounts = append(accounts, account{workspace, w.queued(t, workspace)})
+		}
 	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, w.follower.Await(gone, "runs", p.workspace, 1<<40), projections.ErrNotCaughtUp)
-}
-
-// Whoever pages through the audit log by its cursor meets every record once,
-// however many are written meanwhile.
-func TestPagingTheAuditLogWhileOthersWrite(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p, err := w.settle(t.Context(), 4)
-	require.NoError(t, err)
-	require.NoError(t, p.play(t.Context(), 120))
+	sums := make([]int64, len(accounts))
+	var all sync.WaitGroup
+	for i, a := range accounts {
+		all.Go(func() { sums[i] = bill(t, handler, a.workspace, a.run, bills, func() {}) })
+	}
+	all.Wait()
 	w.caughtUp(t)
-	over, end := context.WithCancel(t.Context())
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		for over.Err() == nil {
-			assert.NoError(t, p.play(context.Background(), 3))
-		}
-	})
-	audit := projections.Audit{DB: w.db}
-	q := projections.AuditQuery{Workspace: p.workspace, Limit: 7}
-	var seen []int64
-	for {
-		page, err := audit.Page(t.Context(), q)
-		require.NoError(t, err)
-		if len(page) == 0 {
-			break
-		}
-		for _, r := range page {
-			seen = append(seen, r.Seq)
-		}
-		q.Before = seen[len(seen)-1]
-	}
-	end()
-	writer.Wait()
-	for i, seq := range seen {
-		require.Equal(t, seen[0]-int64(i), seq) // none is missing, none comes twice
-	}
-	require.EqualValues(t, 1, seen[len(seen)-1])
-}
-
-func TestAuditFilters(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p, err := w.settle(t.Context(), 5)
-	require.NoError(t, err)
-	require.NoError(t, p.play(t.Context(), 200))
-	w.caughtUp(t)
-	audit := projections.Audit{DB: w.db}
-	all, err := audit.Page(t.Context(), projections.AuditQuery{Workspace: p.workspace, Limit: 10_000})
-	require.NoError(t, err)
-	middle := all[len(all)/2]
-	for name, c := range map[string]struct {
-		query projections.AuditQuery
-		keep  func(projections.AuditRecord) bool
-	}{
-		"one action":     {projections.AuditQuery{Action: "member.joined"}, func(r projections.AuditRecord) bool { return r.Event.Kind() == "member.joined" }},
-		"a noun":         {projections.AuditQuery{Action: "service_account.*"}, func(r projections.AuditRecord) bool { return r.Target.Type == "service_account" }},
-		"who, by name":   {projections.AuditQuery{Actor: p.owner.Name}, func(r projections.AuditRecord) bool { return r.Actor.ID == p.owner.ID }},
-		"who, by id":     {projections.AuditQuery{Actor: p.owner.ID.String()}, func(r projections.AuditRecord) bool { return r.Actor.ID == p.owner.ID }},
-		"what acted":     {projections.AuditQuery{ActorType: events.BySystem}, func(r projections.AuditRecord) bool { return r.Actor.Type == events.BySystem }},
-		"a target":       {projections.AuditQuery{Target: middle.Target.ID.String()}, func(r projections.AuditRecord) bool { return r.Target.ID == middle.Target.ID }},
-		"since":          {projections.AuditQuery{From: middle.At}, func(r projections.AuditRecord) bool { return !r.At.Before(middle.At) }},
-		"until":          {projections.AuditQuery{To: middle.At}, func(r projections.AuditRecord) bool { return r.At.Before(middle.At) }},
-		"older than":     {projections.AuditQuery{Before: middle.Seq}, func(r projections.AuditRecord) bool { return r.Seq < middle.Seq }},
-		"nothing at all": {projections.AuditQuery{Actor: "nobody"}, func(projections.AuditRecord) bool { return false }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.query.Workspace, c.query.Limit = p.workspace, 10_000
-			got, err := audit.Page(t.Context(), c.query)
-			require.NoError(t, err)
-			var want, have []int64
-			for _, r := range all {
-				if c.keep(r) {
-					want = append(want, r.Seq)
-				}
-			}
-			for _, r := range got {
-				have = append(have, r.Seq)
-			}
-			require.Equal(t, want, have)
-		})
-	}
-}
-
-// Active runs come the oldest first within each stage, the others the newest first.
-func TestOrderOfRuns(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p, err := w.settle(t.Context(), 6)
-	require.NoError(t, err)
-	require.NoError(t, p.play(t.Context(), 400))
-	w.caughtUp(t)
-	view := projections.Runs{DB: w.db}
-	for active, sql := range map[bool]string{
-		true:  `select run_id from runs where workspace_id = $1 and active order by stage, created_at, run_id`,
-		false: `select run_id from runs where workspace_id = $1 and not active order by finished_at desc, run_id desc`,
-	} {
-		rows, _ := w.db.Query(t.Context(), sql, p.workspace)
-		want, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-		require.NoError(t, err)
-		require.NotEmpty(t, want)
-		var have []events.ID
-		for offset := 0; offset <= len(want); offset += 3 {
-			page, total, err := view.Page(t.Context(), projections.RunQuery{Workspace: p.workspace, Active: active, Limit: 3, Offset: offset})
-			require.NoError(t, err)
-			require.Len(t, want, total)
-			for _, r := range page {
-				have = append(have, r.ID)
-			}
-		}
-		require.Equal(t, want, have)
-		one, ok, err := view.Of(t.Context(), p.workspace, want[0])
+	for i, a := range accounts {
+		run, ok, err := projections.Runs{DB: w.db}.Of(t.Context(), a.workspace, a.run)
 		require.NoError(t, err)
 		require.True(t, ok)
-		narrowed, total, err := view.Page(t.Context(), projections.RunQuery{Workspace: p.workspace, Active: active, Repo: &one.Repo, Limit: 100})
+		require.Equal(t, sums[i], run.CostCents)
+		records, err := w.log.Load(t.Context(), a.workspace, a.run, 0)
 		require.NoError(t, err)
-		require.Equal(t, 1, total)
-		require.Equal(t, one.ID, narrowed[0].ID)
+		require.Len(t, records, 1+bills)
+		require.Equal(t, records[bills].At, run.UpdatedAt.UTC(), "the last one was the last")
+	}
+	requireRebuilt(t, w.db)
+}
+
+// requireRebuilt requires that a rebuild of the followed views changes nothing.
+func requireRebuilt(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	for _, v := range []string{"runs", "audit"} {
+		live := dump(t, db, v)
+		require.NotEmpty(t, live)
+		rebuild(t, db, view(t, v))
+		require.Equal(t, live, dump(t, db, v), v)
+	}
+}
+
+// Somebody ends all connections of the followers, again and again.
+func TestAFollowerGoesOnWhenItsConnectionsAreLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	victims := connect(t, w.url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+	follower := follow(t, victims)
+	log := store.New(connect(t, w.url), projections.Inline(), follower.Moved) // nobody tells the other follower
+	t.Cleanup(log.Close)
+	handler := commands.New(log, w.clock.now)
+	workspace := newID()
+	run := w.queued(t, workspace)
+
+	ended, n := 0, 0
+	sum := bill(t, handler, workspace, run, 60, func() {
+		if n++; n%6 == 0 {
+			var killed int
+			err := w.db.QueryRow(t.Context(), `
+				select count(pg_terminate_backend(pid)) from pg_stat_activity
+				where application_name = 'victim' and datname = current_database()`).Scan(&killed)
+			require.NoError(t, err)
+			ended += killed
+		}
+	})
+	require.GreaterOrEqual(t, ended, 3, "connections that were ended")
+	w.caughtUp(t)
+	got, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run)
+	require.NoError(t, err)
+	require.Equal(t, sum, got.CostCents)
+	requireRebuilt(t, w.db)
+}
+
+// A follower that starts finds by itself what there is to take in, and what
+// nobody told it of.
+func TestAFollowerLooksForItself(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	w := &world{url: url, db: connect(t, url), clock: &clock{at: epoch}}
+	w.log = store.New(w.db, projections.Inline(), func(events.ID, int64) {}) // tells nobody
+	t.Cleanup(w.log.Close)
+	w.commands = commands.New(w.log, w.clock.now)
+	w.queued(t, newID())
+	require.Empty(t, dump(t, w.db, "runs"))
+
+	w.follower = follow(t, w.db)
+	w.caughtUp(t)
+	require.Len(t, dump(t, w.db, "runs"), 1)
+	w.queued(t, newID())
+	w.caughtUp(t)
+	require.Len(t, dump(t, w.db, "runs"), 2)
+}
+
+// A log with an event that this build does not know halts its view, loudly,
+// and no other; when the event is known it goes on.
+func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	w := &world{url: url, db: connect(t, url), clock: &clock{at: epoch}}
+	w.log = store.New(w.db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(w.log.Close)
+	w.commands = commands.New(w.log, w.clock.now)
+	bad, good := newID(), newID()
+	w.queued(t, bad)
+	w.queued(t, good)
+	_, err := w.db.Exec(t.Context(), `update events set kind = 'run.teleported' where workspace_id = $1`, bad)
+	require.NoError(t, err)
+
+	said := &lines{}
+	f := projections.NewFollower(w.db, slog.New(slog.NewTextHandler(said, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+	require.NoError(t, f.Await(t.Context(), "runs", good, 1))
+	require.Eventually(t, func() bool { return said.contains("view stands still") && said.contains("run.teleported") }, limit, time.Millisecond)
+	require.Len(t, dump(t, w.db, "runs"), 1)
+
+	_, err = w.db.Exec(t.Context(), `update events set kind = 'run.queued' where workspace_id = $1`, bad)
+	require.NoError(t, err)
+	require.NoError(t, f.Await(t.Context(), "runs", bad, 1))
+	require.Len(t, dump(t, w.db, "runs"), 2)
+}
+
+// lines is what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) contains(s string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.text.Bytes(), []byte(s))
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	w.queued(t, workspace)
+	elsewhere := projections.NewFollower(w.db, slog.New(slog.DiscardHandler)) // of a process that follows nothing itself
+	for _, view := range []string{"runs", "audit", ""} {
+		for name, f := range map[string]*projections.Follower{"here": w.follower, "elsewhere": elsewhere} {
+			t.Run(fmt.Sprintf("%q %s", view, name), func(t *testing.T) {
+				require.NoError(t, f.Await(t.Context(), view, workspace, 1), "what has happened")
+				require.NoError(t, f.Await(t.Context(), view, newID(), 0), "the beginning of anything")
+
+				next := make(chan error, 1)
+				head := int64(0)
+				require.NoError(t, w.db.QueryRow(t.Context(), `select head from logs where workspace_id = $1`, workspace).Scan(&head))
+				go func() { next <- f.Await(t.Context(), view, workspace, head+1) }()
+				w.queued(t, workspace)
+				select {
+				case err := <-next:
+					require.NoError(t, err, "what is about to happen")
+				case <-time.After(limit):
+					require.FailNow(t, "it did not return")
+				}
+			})
+		}
+	}
+}
+
+func TestAwaitGivesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	w.queued(t, workspace)
+	w.caughtUp(t)
+	for _, view := range []string{"runs", ""} {
+		t.Run(fmt.Sprintf("%q after five seconds", view), func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			require.ErrorIs(t, w.follower.Await(context.WithoutCancel(t.Context()), view, workspace, 2), projections.ErrNotCaughtUp)
+			require.GreaterOrEqual(t, time.Since(begun), 5*time.Second)
+			require.Less(t, time.Since(begun), 10*time.Second)
+		})
+		t.Run(fmt.Sprintf("%q when its caller does", view), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			begun := time.Now()
+			cancel()
+			require.ErrorIs(t, w.follower.Await(ctx, view, workspace, 2), projections.ErrNotCaughtUp)
+			require.Less(t, time.Since(begun), 4*time.Second)
+		})
 	}
 }

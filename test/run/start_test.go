@@ -65,6 +65,7 @@ func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
 	require.NoError(t, os.Remove(s.file("demo.json")))
 	svc = s.start().until(running)
 	anew := s.dev()
+	requireTokenReads(t, anew.RestURL, written.Token) // is not the demonstration's
 	require.ElementsMatch(t, first.People, anew.People)
 	for _, old := range first.ServiceAccounts {
 		fresh := anew.account(t, old.Name)

@@ -12,8 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/projections"
 )
 
 // TestWhatTheBannerSaysWorks pastes the commands into a shell.
@@ -50,24 +53,44 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	svc := s.start().until(running)
 	require.NoError(t, os.Symlink(s.data, filepath.Join(s.home, ".svc")))
 	require.NoError(t, os.Symlink(programs, filepath.Join(s.home, "bin")))
-	var script string
-	var shown []string
-	for _, block := range regexp.MustCompile("(?s)```(sh|json|)\n(.*?)```").FindAllStringSubmatch(tour, -1) {
-		if block[1] == "sh" {
-			script += block[2]
-		} else {
-			shown = append(shown, strings.Split(strings.TrimSpace(block[2]), "\n")...)
-		}
-	}
 	const address = "http://127.0.0.1:4000"
-	require.Contains(t, script, address)
-	require.NotEmpty(t, shown)
-	answers := paste(t, s.home, strings.ReplaceAll(script, address, s.dev().RestURL))
-	require.Len(t, answers, len(shown))
-	for i := range answers {
-		require.Equal(t, form(t, shown[i]), form(t, answers[i]), answers[i])
+	require.Contains(t, tour, address)
+	blocks := regexp.MustCompile("(?s)```(sh|json|)\n(.*?)```").FindAllStringSubmatch(strings.ReplaceAll(tour, address, s.dev().RestURL), -1)
+	require.NotEmpty(t, blocks)
+	var variables string
+	var answers []string // to the last commands, those that were not shown yet
+	for _, block := range blocks {
+		if block[1] == "sh" {
+			require.Empty(t, answers, "not shown")
+			s.requireCaughtUp() // as it is when a person has read so far
+			answers = paste(t, s.home, variables+block[2])
+			variables += strings.Join(regexp.MustCompile(`(?m)^\w+=.*\n`).FindAllString(block[2], -1), "")
+			continue
+		}
+		shown := strings.Split(strings.TrimSpace(block[2]), "\n")
+		require.Len(t, answers, len(shown))
+		for i := range shown {
+			require.Equal(t, form(t, shown[i]), form(t, answers[i]), answers[i])
+		}
+		answers = nil
 	}
+	require.Empty(t, answers, "not shown")
 	s.stop(svc)
+}
+
+// requireCaughtUp waits until the followed views have everything.
+func (s *site) requireCaughtUp() {
+	s.t.Helper()
+	c := s.connect("svc")
+	for _, v := range projections.Followed() {
+		require.Eventually(s.t, func() bool {
+			var behind bool
+			err := c.QueryRow(s.t.Context(), `
+				select exists (select from logs l left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
+				where l.head > coalesce(c.seq, 0))`, v.Name()).Scan(&behind)
+			return err == nil && !behind
+		}, patience, 5*time.Millisecond)
+	}
 }
 
 // paste runs commands as a person does who has them in the clipboard. Nothing
@@ -83,7 +106,7 @@ func paste(t *testing.T, folder, commands string) []string {
 	out, err := sh.Output()
 	require.NoError(t, err, "%s%s", out, failures.String())
 	require.Empty(t, failures.String())
-	return strings.Split(strings.TrimSpace(string(out)), "\n")
+	return slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return line == "" })
 }
 
 var number = regexp.MustCompile(`\d+(\.\d+)?(ms|s)?`)
