@@ -62,14 +62,14 @@ func newSystem(t *testing.T) *system {
 	return s
 }
 
-func newReplica(t *testing.T, url string, c *clock) replica {
+func newReplica(t testing.TB, url string, c *clock) replica {
 	t.Helper()
 	log := store.New(connect(t, url), projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	return replica{commands.New(log, c.now), log}
 }
 
-func connect(t *testing.T, url string) *pgxpool.Pool {
+func connect(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	db, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
@@ -90,11 +90,6 @@ func (p person) in(workspace events.ID) commands.Order {
 		Workspace: workspace,
 		Envelope:  events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: p.user, Name: p.email}, Origin: events.FromAPI, RequestID: "r-1"},
 	}
-}
-
-func keyed(o commands.Order, key string) commands.Order {
-	o.Key = key
-	return o
 }
 
 // systems is the order of nobody in particular.
@@ -206,4 +201,9 @@ func (s *system) roles(t *testing.T, workspace events.ID) map[events.ID]events.R
 	}
 	require.NoError(t, rows.Err())
 	return list
+}
+
+func keyed(o commands.Order, key string) commands.Order {
+	o.Key = key
+	return o
 }

@@ -1,6 +1,8 @@
 package projections
 
 import (
+	"slices"
+
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
@@ -16,6 +18,9 @@ var (
 
 // All returns every view, in the order in which they are rebuilt.
 func All() []View { return append(append([]View{}, inlineViews...), followedViews...) }
+
+// Followed returns the views that a [Follower] keeps.
+func Followed() []View { return slices.Clone(followedViews) }
 
 // Inline returns the views that a store keeps while it appends.
 func Inline() (list []store.View) {

@@ -159,16 +159,3 @@ func order(workspace events.ID, by events.Actor) commands.Order {
 }
 
 var system = events.Actor{Type: events.BySystem, Name: "system"}
-
-// append appends events to a stream, wherever it stands.
-func (w *world) append(t *testing.T, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
-	t.Helper()
-	have, err := w.log.Load(t.Context(), workspace, stream, 0)
-	require.NoError(t, err)
-	done, err := w.log.Append(t.Context(), &events.Commit{
-		Workspace: workspace, At: w.clock.now(), Envelope: events.Envelope{Actor: by, Origin: events.FromSystem},
-		Writes: []events.Write{{Stream: stream, Version: len(have), Events: list}},
-	})
-	require.NoError(t, err)
-	return done.Records
-}

@@ -2,7 +2,6 @@ package projections_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -22,6 +21,7 @@ type player struct {
 	accounts  []events.ID
 	runs      []*life
 	names     int
+	guests    guests
 }
 
 // texts are what people write, among it what JSON, HTML and SQL have words for.
@@ -36,7 +36,11 @@ func (w *world) settle(ctx context.Context, seed uint64) (*player, error) {
 	_, err := w.commands.RegisterUser(ctx, commands.RegisterUser{
 		Order: order(p.workspace, p.owner), User: user, Member: newID(), Name: "Ann " + p.text(), Emails: []string{email, "a." + email},
 		WorkspaceName: "Acme", WorkspaceSlug: "w" + p.workspace.String()[24:],
+		Account: events.UserAccountLinked{User: user, Provider: "github", Account: user.String(), Login: "ann"},
 	})
+	if err == nil {
+		err = p.invites(ctx) // which nobody answers
+	}
 	return p, err
 }
 
@@ -56,8 +60,8 @@ func pick[T any](p *player, list []T) (v T) {
 
 // play does n things. Being refused is part of the game.
 func (p *player) play(ctx context.Context, n int) error {
-	for range n {
-		err := p.one(ctx)
+	for i := range n + n/3 {
+		err := p.turn(ctx, i)
 		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied) {
 			continue
 		}
@@ -66,6 +70,14 @@ func (p *player) play(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// turn lets members act three times, and then a guest.
+func (p *player) turn(ctx context.Context, i int) error {
+	if i%4 < 3 {
+		return p.one(ctx)
+	}
+	return p.guest(ctx)
 }
 
 func (p *player) one(ctx context.Context) (err error) {
@@ -87,7 +99,7 @@ func (p *player) one(ctx context.Context) (err error) {
 	case luck < 24:
 		_, err = p.commands.RemoveMember(ctx, commands.RemoveMember{Order: o, Member: pick(p, p.members)})
 	case luck < 26:
-		err = p.rename(ctx)
+		_, err = p.commands.RenameWorkspace(ctx, commands.RenameWorkspace{Order: o, Name: ptr("Acme " + p.text())})
 	case luck < 44:
 		err = p.account(ctx, o)
 	case luck < 54:
@@ -122,20 +134,39 @@ func (p *player) account(ctx context.Context, o commands.Order) (err error) {
 	return err
 }
 
-// rename has no command yet; its event has a place in the view.
-func (p *player) rename(ctx context.Context) error {
-	have, err := p.log.Load(ctx, p.workspace, p.workspace, 0)
-	if err != nil {
-		return err
+// tell plays runs whose ends luck would leave to chance: one that goes well in
+// the second attempt, and one that waits for a person.
+func (p *player) tell(ctx context.Context) error {
+	for _, story := range [][]events.Event{merged(), {
+		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunInputNeeded{Decision: "fact_review", Question: p.text()},
+	}} {
+		run := commands.QueueRun{
+			Order: order(p.workspace, system), Run: newID(), Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1,
+		}
+		if _, err := p.commands.QueueRun(ctx, run); err != nil {
+			return err
+		}
+		if _, err := p.commands.RecordRun(ctx, commands.RecordRun{Order: run.Order, Run: run.Run, Facts: story}); err != nil {
+			return err
+		}
 	}
-	_, err = p.log.Append(ctx, &events.Commit{
-		Workspace: p.workspace, At: p.clock.now(), Envelope: events.Envelope{Actor: p.owner, Origin: events.FromUI},
-		Writes: []events.Write{{Stream: p.workspace, Version: len(have), Events: []events.Event{events.WorkspaceRenamed{Name: "Acme " + p.text(), Slug: "renamed"}}}},
-	})
-	if errors.Is(err, events.ErrConflict) { // another player was faster
-		return nil
+	return nil
+}
+
+func merged() (facts []events.Event) {
+	for _, stage := range events.Stages()[1:] {
+		facts = append(facts, events.RunStageEntered{Stage: stage, Attempt: 1})
+		if stage == events.StageBuildFarm {
+			facts = append(facts, events.RunStageFailed{Stage: stage, Attempt: 1, Reason: "luck"}, events.RunStageEntered{Stage: stage, Attempt: 2})
+			facts = append(facts, events.RunStageSucceeded{Stage: stage, Attempt: 2})
+		} else if stage != events.StageMerge {
+			facts = append(facts, events.RunStageSucceeded{Stage: stage, Attempt: 1})
+		}
 	}
-	return err
+	return append(facts,
+		events.RunCommitsPushed{Head: "h", Base: "b"}, events.RunMergeApproved{Head: "h"},
+		events.RunMergeAttempted{Head: "h"}, events.RunMerged{Repo: newID(), Head: "h", MergeCommit: "m"})
 }
 
 // A life is a run as its player knows it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,6 +29,9 @@ func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, 
 	return nil
 }
 
+// rebuildLimit is how long a rebuild may take in all.
+const rebuildLimit = 24 * time.Hour
+
 type rebuild struct {
 	db          *pgxpool.Pool
 	view        View
@@ -43,19 +47,23 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
+	// What makes and unmakes the table is quick, and is not cut off: a statement
+	// that was cancelled may still be carried out.
+	steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
+	defer cancel()
 	var alone bool
-	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.next).Scan(&alone); err != nil {
+	if err := conn.QueryRow(steady, `select pg_try_advisory_lock(hashtext($1))`, r.next).Scan(&alone); err != nil {
 		return err
 	}
 	if !alone {
 		return errors.New("another rebuild of this view is under way")
 	}
-	defer conn.Exec(context.WithoutCancel(ctx), `select pg_advisory_unlock(hashtext($1))`, r.next)
-	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.next) // nothing is left of it after the swap
-	if _, err := conn.Exec(ctx, `drop table if exists `+r.next); err != nil {
+	defer conn.Exec(steady, `select pg_advisory_unlock(hashtext($1))`, r.next)
+	defer conn.Exec(steady, `drop table if exists `+r.next) // nothing is left of it after the swap
+	if _, err := conn.Exec(steady, `drop table if exists `+r.next); err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.next, r.view.Name())); err != nil {
+	if _, err := conn.Exec(steady, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.next, r.view.Name())); err != nil {
 		return err
 	}
 	if err := r.fold(ctx); err != nil {

@@ -120,7 +120,21 @@ func (s *seed) make() error {
 	if err := s.moving(acme); err != nil {
 		return err
 	}
-	return s.retire(acme)
+	if err := s.retire(acme); err != nil {
+		return err
+	}
+	return s.views()
+}
+
+// views lets the followed views take everything in, so that the very first
+// answers show it.
+func (s *seed) views() error {
+	for _, v := range projections.Followed() {
+		if err := projections.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // id makes the id of something that comes to be now.

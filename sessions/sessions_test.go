@@ -72,8 +72,18 @@ func TestOnlyTheCookieItselfEndsASession(t *testing.T) {
 func TestSessionEndsToTheSecond(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
-	s.at = noon.Add(7 * 24 * time.Hour)
-	s.requireNone(t, s.cookie)
+	end := noon.Add(7 * day)
+	for _, at := range []time.Time{end.Add(time.Second), end} {
+		s.at = at
+		s.requireNone(t, s.cookie)
+	}
+	s.at = end.Add(-time.Second)
+	_, renewed := s.requireFound(t, s.cookie)
+	require.True(t, renewed)
+	for _, at := range []time.Time{s.at.Add(7*day + time.Second), s.at.Add(7 * day)} { // and its second seven days too
+		s.at = at
+		s.requireNone(t, s.cookie)
+	}
 	s.at = s.at.Add(-time.Second)
 	s.requireFound(t, s.cookie)
 }
@@ -81,8 +91,6 @@ func TestSessionEndsToTheSecond(t *testing.T) {
 func TestSessionIsExtendedOnceADay(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
-	const day = 24 * time.Hour
-
 	s.at = noon.Add(day)
 	got, renewed := s.requireFound(t, s.cookie)
 	require.False(t, renewed, "a day is not more than a day")

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/http/auth"
@@ -25,6 +26,7 @@ import (
 	"svc/projections"
 	"svc/sessions"
 	"svc/test/pgtest"
+	"svc/vault"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -54,9 +56,17 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 	db := pgtest.New(t)
 	s := &site{t: t, log: &journal{}, clock: time.Now()}
 	log := slog.New(reply.Logger{Handler: slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})})
+	events := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(events.Close)
+	ring, err := vault.NewRing([]config.Secret{"a master key of thirty-two bytes."})
+	require.NoError(t, err)
 	s.server = &auth.Server{
+		Commands: commands.New(events, s.now), Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
+		Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
+		Keys:      events,
 		Sessions:  &sessions.Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: s.now},
-		Passwords: sessions.Passwords{DB: db}, DevSignIn: true, Log: log,
+		States:    sessions.States{DB: db, Now: s.now},
+		Passwords: sessions.Passwords{DB: db}, Tokens: vault.Tokens{DB: db, Ring: ring}, DevSignIn: true, Now: s.now, Log: log,
 	}
 	for _, c := range change {
 		c(s.server)
@@ -84,12 +94,10 @@ func (s *site) move(d time.Duration) {
 func (s *site) register() {
 	s.t.Helper()
 	db := s.server.Sessions.DB
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
-	defer log.Close()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	s.person, s.home = events.NewID(time.Now()), events.NewID(time.Now())
-	_, err := commands.New(log, time.Now).RegisterUser(ctx, commands.RegisterUser{
+	_, err := s.server.Commands.RegisterUser(ctx, commands.RegisterUser{
 		Order: commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.person, Name: email}, Origin: events.FromAuth}, Workspace: s.home},
 		User:  s.person, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{email},
 		WorkspaceName: "Zoë's workspace", WorkspaceSlug: "zoe",
@@ -212,7 +220,7 @@ func (a answer) requireRefused(status int, code string) {
 func withLimit(t *testing.T, n int) func(*auth.Server) {
 	l, err := limit.PerMinute(n)
 	require.NoError(t, err)
-	return func(s *auth.Server) { s.Limit = l }
+	return func(s *auth.Server) { s.SignInLimit = l }
 }
 
 // A journal is a log that a test reads.

@@ -2,8 +2,6 @@ package rest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,10 +16,9 @@ import (
 
 // A guard says who may call a route.
 type guard struct {
-	name   string
-	public bool          // anybody, unasked
-	scope  events.Scope  // a service token needs it; "" refuses every token
-	roles  []events.Role // a person needs one of them; nil lets every member
+	name  string
+	scope events.Scope  // a service token needs it; "" refuses every token
+	roles []events.Role // a person needs one of them; nil lets every member
 }
 
 // The guards.
@@ -40,9 +37,9 @@ type callerKey struct{}
 func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*caller) }
 
 // admit is what stands before a route. The order of its questions is the same
-// everywhere: is the request readable, does its caller ask too often, who is
-// it, may this kind of caller ask at all, in which workspace, with which scope
-// or role. Only then is anything of the request validated.
+// everywhere: is the request readable, who asks and do they ask too often, may
+// this kind of caller ask at all, in which workspace, with which scope or role.
+// Only then is anything of the request validated.
 func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w, params := humahttprouter.Unwrap(ctx)
@@ -59,13 +56,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, tar
 	if err := checkForm(r); err != nil {
 		return nil, err
 	}
-	if err := s.Limit.Allow(r.Context(), w.Header(), limitKey(r, s.Sessions.CookieName())); err != nil {
-		return nil, err
-	}
-	if row.guard.public {
-		return &caller{}, nil
-	}
-	c, err := s.authenticate(w, r)
+	c, err := s.identify(w, r)
 	switch {
 	case err != nil:
 		return nil, err
@@ -123,16 +114,19 @@ func (s *Server) await(r *http.Request, view string, workspace events.ID) error 
 	return s.Follower.Await(r.Context(), view, workspace, seq)
 }
 
-// limitKey tells callers apart by what they present, and by address if they
-// present nothing. It holds no secret.
-func limitKey(r *http.Request, cookie string) string {
-	presented := r.Header.Get("Authorization")
-	if c, err := r.Cookie(cookie); presented == "" && err == nil {
-		presented = c.Value
+// identify says who calls, unless they have to wait. Callers are counted by who
+// they are, and by their address if they cannot show that: whoever tries out
+// credentials gets no fresh limit by making up others. Those who can are never
+// held up by others of the same address, which may be a proxy's.
+func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*caller, error) {
+	c, err := s.authenticate(w, r)
+	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
+		if limited := s.Limit.Allow(r.Context(), w.Header(), "address "+reply.Address(r)); limited != nil {
+			return nil, limited
+		}
 	}
-	if presented == "" {
-		return reply.Address(r)
+	if err != nil {
+		return nil, err
 	}
-	sum := sha256.Sum256([]byte(presented))
-	return hex.EncodeToString(sum[:])
+	return c, s.Limit.Allow(r.Context(), w.Header(), c.envelope.Actor.ID.String())
 }

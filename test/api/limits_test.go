@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/commands"
 )
 
 // testRateLimit shows that each caller has a number of requests a minute, and
@@ -28,6 +30,12 @@ func testRateLimit(t *testing.T, s *site) {
 	v.ask(t, "ci-bot", runs, "").is(t, "200") // each token by itself
 	v.ask(t, "vera@acme", runs, "").is(t, "200")
 	v.ask(t, "nobody", runs, "").is(t, "401 unauthenticated")
+	for range 11 { // made-up tokens share the limit of their address
+		v.ask(t, "token "+commands.NewServiceToken().Reveal(), runs, "").is(t, "401 service_token_invalid")
+	}
+	v.ask(t, "token "+commands.NewServiceToken().Reveal(), runs, "").is(t, "429 rate_limited")
+	v.ask(t, "nobody", runs, "").is(t, "429 rate_limited")
+	v.ask(t, "vera@acme", runs, "").is(t, "200") // and hold up nobody who is known
 	v.ask(t, "nobody", "GET /health/ready", "").is(t, "200")
 	v.ask(t, "nobody", "GET /api/openapi.json", "").is(t, "200")
 

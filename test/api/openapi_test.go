@@ -1,5 +1,3 @@
-//go:build kin
-
 package api
 
 import (
@@ -8,8 +6,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 )
-
-func init() { parts["OpenAPI"] = testOpenAPI }
 
 // testOpenAPI holds the description against another program's idea of OpenAPI 3.1.
 func testOpenAPI(t *testing.T, s *site) {

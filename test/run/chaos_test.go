@@ -48,6 +48,6 @@ func (w *writers) requireProgress(t *testing.T) {
 		before[i] = w.acks[i].Load()
 	}
 	require.Eventually(t, func() bool {
-		return w.acks[0].Load() >= before[0]+15 && w.acks[1].Load() >= before[1]+15
+		return w.acks[0].Load() >= before[0]+10 && w.acks[1].Load() >= before[1]+10
 	}, patience, time.Millisecond, "nothing is acknowledged any more")
 }

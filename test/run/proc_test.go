@@ -95,7 +95,7 @@ func requireGone(t *testing.T, list []being, folder string) {
 		}
 		return still
 	}
-	if !assert.Eventually(t, func() bool { return len(left()) == 0 }, patience, 5*time.Millisecond) {
+	if !assert.Eventually(t, func() bool { return len(left()) == 0 }, patience, 20*time.Millisecond) {
 		require.Empty(t, left(), "left behind")
 	}
 }

@@ -129,7 +129,7 @@ func (w *writers) do(ctx context.Context, turn, writer int, d *deed, method, pat
 // judge sorts the outcomes out.
 func (w *writers) judge(d *deed, a answer, err error) {
 	switch {
-	case err != nil || a.status >= http.StatusInternalServerError:
+	case err != nil || a.status == http.StatusServiceUnavailable:
 		return
 	case a.status < http.StatusMultipleChoices:
 		d.outcome, d.position = acknowledged, a.position

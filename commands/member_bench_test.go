@@ -1,0 +1,102 @@
+package commands_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// BenchmarkUpdateMember compares a role change in a workspace of 100,000
+// members with one in a workspace of ten, with both remembered. The two take
+// turns, so that what else the machine does slows down both. It is to cost no
+// more than 1.5 times as much.
+func BenchmarkUpdateMember(b *testing.B) {
+	url := pgtest.URL(b)
+	db := connect(b, url)
+	sizes := [2]int{10, 100_000}
+	var crowds [2]crowded
+	for i, n := range sizes {
+		crowds[i] = fill(b, url, n)
+	}
+	for _, v := range projections.All() {
+		if v.Name() == "members" || v.Name() == "workspaces" {
+			require.NoError(b, projections.Rebuild(b.Context(), db, v, func(int64, int64) {}))
+		}
+	}
+	_, err := db.Exec(b.Context(), `analyze`)
+	require.NoError(b, err)
+
+	r := newReplica(b, url, &clock{at: epoch})
+	for range 20 { // folds, connections, prepared statements
+		crowds[0].change(b, r)
+		crowds[1].change(b, r)
+	}
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i := range crowds {
+			took[i] = append(took[i], crowds[i].change(b, r))
+		}
+	}
+	few, many := median(took[0]), median(took[1])
+	b.ReportMetric(float64(few.Microseconds()), "µs/10-members")
+	b.ReportMetric(float64(many.Microseconds()), "µs/100k-members")
+	b.ReportMetric(float64(many)/float64(few), "ratio")
+}
+
+// A crowded workspace has many members, one of whom is changed to and fro.
+type crowded struct {
+	id    events.ID
+	owner person
+	whom  events.ID
+	role  *events.Role
+}
+
+// change gives the member the other role, and tells how long that took.
+func (c *crowded) change(b *testing.B, r replica) time.Duration {
+	*c.role = map[events.Role]events.Role{events.Viewer: events.Maintainer, events.Maintainer: events.Viewer}[*c.role]
+	start := time.Now()
+	_, err := r.UpdateMember(b.Context(), commands.UpdateMember{Order: c.owner.in(c.id), Member: c.whom, Role: c.role})
+	took := time.Since(start)
+	require.NoError(b, err)
+	return took
+}
+
+// fill makes a workspace of n members, whose views are to be rebuilt.
+func fill(b *testing.B, url string, n int) crowded {
+	b.Helper()
+	log := store.New(connect(b, url), nil, func(events.ID, int64) {})
+	defer log.Close()
+	c := crowded{id: newID(), owner: newPerson("ann"), role: ptr(events.Viewer)}
+	list := []events.Event{
+		events.WorkspaceCreated{Name: "Acme", Slug: "acme-" + c.id.String()[24:]},
+		events.MemberJoined{Member: c.owner.member, User: c.owner.user, Email: c.owner.email, Role: events.Owner},
+	}
+	for range n - 1 {
+		p := newPerson("m")
+		c.whom = p.member
+		list = append(list, events.MemberJoined{Member: p.member, User: p.user, Email: p.email, Role: events.Viewer})
+	}
+	version := 0
+	for part := range slices.Chunk(list, 2000) {
+		_, err := log.Append(b.Context(), &events.Commit{
+			Workspace: c.id, Envelope: systems(c.id).Envelope, At: epoch,
+			Writes: []events.Write{{Stream: c.id, Version: version, Events: part}},
+		})
+		require.NoError(b, err)
+		version += len(part)
+	}
+	return c
+}
+
+func median(list []time.Duration) time.Duration {
+	slices.Sort(list)
+	return list[len(list)/2]
+}

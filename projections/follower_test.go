@@ -1,0 +1,263 @@
+package projections_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// queued puts an issue in the queue and returns its run.
+func (w *world) queued(t *testing.T, workspace events.ID) events.ID {
+	t.Helper()
+	run := newID()
+	_, err := w.commands.QueueRun(t.Context(), commands.QueueRun{
+		Order: order(workspace, system), Run: run, Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1, IssueTitle: "Count",
+	})
+	require.NoError(t, err)
+	return run
+}
+
+// bill records costs for a run, one command each, and returns their sum.
+func bill(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, answered func()) (sum int64) {
+	for range n {
+		cents := rand.Int64N(1_000_000)
+		_, err := h.RecordRun(t.Context(), commands.RecordRun{
+			Order: order(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: cents, Source: "compute"}},
+		})
+		if !assert.NoError(t, err) {
+			return sum
+		}
+		sum += cents
+		answered()
+	}
+	return sum
+}
+
+// Three followers in three processes, all told of everything, while bills come
+// in: an event that is taken in twice, or not, shows in the sum.
+func TestSeveralFollowersTakeInEachEventOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	others := []*projections.Follower{follow(t, connect(t, w.url)), follow(t, connect(t, w.url))}
+	log := store.New(connect(t, w.url), projections.Inline(), func(workspace events.ID, head int64) {
+		w.follower.Moved(workspace, head)
+		for _, f := range others {
+			f.Moved(workspace, head)
+		}
+	})
+	t.Cleanup(log.Close)
+	handler := commands.New(log, w.clock.now)
+
+	const bills = 40
+	type account struct{ workspace, run events.ID }
+	var accounts []account
+	for range 2 {
+		workspace := newID()
+		for range 4 {
+			accounts = append(accounts, account{workspace, w.queued(t, workspace)})
+		}
+	}
+	sums := make([]int64, len(accounts))
+	var all sync.WaitGroup
+	for i, a := range accounts {
+		all.Go(func() { sums[i] = bill(t, handler, a.workspace, a.run, bills, func() {}) })
+	}
+	all.Wait()
+	w.caughtUp(t)
+	for i, a := range accounts {
+		run, ok, err := projections.Runs{DB: w.db}.Of(t.Context(), a.workspace, a.run)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, sums[i], run.CostCents)
+		records, err := w.log.Load(t.Context(), a.workspace, a.run, 0)
+		require.NoError(t, err)
+		require.Len(t, records, 1+bills)
+		require.Equal(t, records[bills].At, run.UpdatedAt.UTC(), "the last one was the last")
+	}
+	requireRebuilt(t, w.db)
+}
+
+// requireRebuilt requires that a rebuild of the followed views changes nothing.
+func requireRebuilt(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	for _, v := range []string{"runs", "audit"} {
+		live := dump(t, db, v)
+		require.NotEmpty(t, live)
+		rebuild(t, db, view(t, v))
+		require.Equal(t, live, dump(t, db, v), v)
+	}
+}
+
+// Somebody ends all connections of the followers, again and again.
+func TestAFollowerGoesOnWhenItsConnectionsAreLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	victims := connect(t, w.url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+	follower := follow(t, victims)
+	log := store.New(connect(t, w.url), projections.Inline(), follower.Moved) // nobody tells the other follower
+	t.Cleanup(log.Close)
+	handler := commands.New(log, w.clock.now)
+	workspace := newID()
+	run := w.queued(t, workspace)
+
+	ended, n := 0, 0
+	sum := bill(t, handler, workspace, run, 60, func() {
+		if n++; n%6 == 0 {
+			var killed int
+			err := w.db.QueryRow(t.Context(), `
+				select count(pg_terminate_backend(pid)) from pg_stat_activity
+				where application_name = 'victim' and datname = current_database()`).Scan(&killed)
+			require.NoError(t, err)
+			ended += killed
+		}
+	})
+	require.GreaterOrEqual(t, ended, 3, "connections that were ended")
+	w.caughtUp(t)
+	got, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run)
+	require.NoError(t, err)
+	require.Equal(t, sum, got.CostCents)
+	requireRebuilt(t, w.db)
+}
+
+// A follower that starts finds by itself what there is to take in, and what
+// nobody told it of.
+func TestAFollowerLooksForItself(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	w := &world{url: url, db: connect(t, url), clock: &clock{at: epoch}}
+	w.log = store.New(w.db, projections.Inline(), func(events.ID, int64) {}) // tells nobody
+	t.Cleanup(w.log.Close)
+	w.commands = commands.New(w.log, w.clock.now)
+	w.queued(t, newID())
+	require.Empty(t, dump(t, w.db, "runs"))
+
+	w.follower = follow(t, w.db)
+	w.caughtUp(t)
+	require.Len(t, dump(t, w.db, "runs"), 1)
+	w.queued(t, newID())
+	w.caughtUp(t)
+	require.Len(t, dump(t, w.db, "runs"), 2)
+}
+
+// A log with an event that this build does not know halts its view, loudly,
+// and no other; when the event is known it goes on.
+func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	w := &world{url: url, db: connect(t, url), clock: &clock{at: epoch}}
+	w.log = store.New(w.db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(w.log.Close)
+	w.commands = commands.New(w.log, w.clock.now)
+	bad, good := newID(), newID()
+	w.queued(t, bad)
+	w.queued(t, good)
+	_, err := w.db.Exec(t.Context(), `update events set kind = 'run.teleported' where workspace_id = $1`, bad)
+	require.NoError(t, err)
+
+	said := &lines{}
+	f := projections.NewFollower(w.db, slog.New(slog.NewTextHandler(said, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+	require.NoError(t, f.Await(t.Context(), "runs", good, 1))
+	require.Eventually(t, func() bool { return said.contains("view stands still") && said.contains("run.teleported") }, limit, time.Millisecond)
+	require.Len(t, dump(t, w.db, "runs"), 1)
+
+	_, err = w.db.Exec(t.Context(), `update events set kind = 'run.queued' where workspace_id = $1`, bad)
+	require.NoError(t, err)
+	require.NoError(t, f.Await(t.Context(), "runs", bad, 1))
+	require.Len(t, dump(t, w.db, "runs"), 2)
+}
+
+// lines is what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) contains(s string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.text.Bytes(), []byte(s))
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	w.queued(t, workspace)
+	elsewhere := projections.NewFollower(w.db, slog.New(slog.DiscardHandler)) // of a process that follows nothing itself
+	for _, view := range []string{"runs", "audit", ""} {
+		for name, f := range map[string]*projections.Follower{"here": w.follower, "elsewhere": elsewhere} {
+			t.Run(fmt.Sprintf("%q %s", view, name), func(t *testing.T) {
+				require.NoError(t, f.Await(t.Context(), view, workspace, 1), "what has happened")
+				require.NoError(t, f.Await(t.Context(), view, newID(), 0), "the beginning of anything")
+
+				next := make(chan error, 1)
+				head := int64(0)
+				require.NoError(t, w.db.QueryRow(t.Context(), `select head from logs where workspace_id = $1`, workspace).Scan(&head))
+				go func() { next <- f.Await(t.Context(), view, workspace, head+1) }()
+				w.queued(t, workspace)
+				select {
+				case err := <-next:
+					require.NoError(t, err, "what is about to happen")
+				case <-time.After(limit):
+					require.FailNow(t, "it did not return")
+				}
+			})
+		}
+	}
+}
+
+func TestAwaitGivesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	w.queued(t, workspace)
+	w.caughtUp(t)
+	for _, view := range []string{"runs", ""} {
+		t.Run(fmt.Sprintf("%q after five seconds", view), func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			require.ErrorIs(t, w.follower.Await(context.WithoutCancel(t.Context()), view, workspace, 2), projections.ErrNotCaughtUp)
+			require.GreaterOrEqual(t, time.Since(begun), 5*time.Second)
+			require.Less(t, time.Since(begun), 10*time.Second)
+		})
+		t.Run(fmt.Sprintf("%q when its caller does", view), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			begun := time.Now()
+			cancel()
+			require.ErrorIs(t, w.follower.Await(ctx, view, workspace, 2), projections.ErrNotCaughtUp)
+			require.Less(t, time.Since(begun), 4*time.Second)
+		})
+	}
+}

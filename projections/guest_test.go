@@ -1,0 +1,98 @@
+package projections_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"svc/commands"
+	"svc/events"
+)
+
+// guests are the people whom a player invites, with luck of their own.
+type guests struct {
+	random  *rand.Rand
+	people  []commands.RegisterUser
+	letters []letter
+}
+
+type letter struct {
+	id   events.ID
+	whom int // of the people, -1 for who never signs in
+}
+
+// guest lets somebody be invited, answer, sign in, or change who they are.
+func (p *player) guest(ctx context.Context) (err error) {
+	g := &p.guests
+	if g.random == nil {
+		g.random = rand.New(rand.NewPCG(p.random.Uint64(), 4))
+	}
+	if len(g.people) < 3 {
+		return p.comes(ctx)
+	}
+	luck := g.random.IntN(100)
+	l := letter{id: newID()}
+	if len(g.letters) > 0 {
+		l = g.letters[g.random.IntN(len(g.letters))]
+	}
+	who := g.people[max(0, l.whom)]
+	if luck%10 == 0 { // somebody else opens it
+		who = g.people[g.random.IntN(len(g.people))]
+	}
+	visitor, admin := order(p.workspace, who.Actor), order(p.workspace, p.owner)
+	switch {
+	case luck < 8:
+		err = p.comes(ctx)
+	case luck < 40:
+		err = p.invites(ctx)
+	case luck < 50:
+		_, err = p.commands.ResendInvitation(ctx, commands.ResendInvitation{Order: admin, Invitation: l.id})
+	case luck < 55:
+		_, err = p.commands.RevokeInvitation(ctx, commands.RevokeInvitation{Order: admin, Invitation: l.id})
+	case luck < 70:
+		_, err = p.commands.AcceptInvitation(ctx, commands.AcceptInvitation{Order: visitor, Invitation: l.id, Member: newID(), Emails: who.Emails})
+	case luck < 76:
+		_, err = p.commands.RejectInvitation(ctx, commands.RejectInvitation{Order: visitor, Invitation: l.id, Emails: who.Emails})
+	case luck < 84:
+		emails := append([]string{fmt.Sprintf("moved-%s@x", newID())}, who.Emails[len(who.Emails)-1])
+		_, err = p.commands.RefreshUser(ctx, commands.RefreshUser{Order: order(who.Workspace, who.Actor), Emails: emails, Account: who.Account})
+	case luck < 88:
+		account := who.Account
+		account.Provider, account.Account = "gitea", newID().String()
+		_, err = p.commands.RefreshUser(ctx, commands.RefreshUser{Order: order(who.Workspace, who.Actor), Emails: who.Emails, Account: account})
+	case luck < 96:
+		_, err = p.commands.RecordSignIn(ctx, commands.RecordSignIn{Order: order(who.Workspace, who.Actor), Email: who.Emails[0], Session: newID(), Method: "github"})
+	default:
+		_, err = p.commands.RecordSignOut(ctx, commands.RecordSignOut{Order: order(who.Workspace, who.Actor), Sessions: []events.ID{newID(), newID()}})
+	}
+	return err
+}
+
+// comes registers somebody who may be invited.
+func (p *player) comes(ctx context.Context) error {
+	user, home := newID(), newID()
+	email := fmt.Sprintf("guest-%s@x", user)
+	c := commands.RegisterUser{
+		Order: order(home, events.Actor{Type: events.ByUser, ID: user, Name: email}), User: user, Member: newID(),
+		Name: "Guest", Emails: []string{"first." + email, email}, WorkspaceName: "Home", WorkspaceSlug: "g" + home.String()[24:],
+		Account: events.UserAccountLinked{User: user, Provider: "github", Account: user.String(), Login: "guest"},
+	}
+	p.guests.people = append(p.guests.people, c)
+	_, err := p.commands.RegisterUser(ctx, c)
+	return err
+}
+
+// invites sends an invitation, at times to somebody who never signs in.
+func (p *player) invites(ctx context.Context) error {
+	g, l, email := &p.guests, letter{newID(), -1}, fmt.Sprintf("nobody-%s@x.example", newID())
+	if n := len(g.people); n > 0 && g.random.IntN(6) > 0 {
+		l.whom = g.random.IntN(n)
+		email = g.people[l.whom].Emails[1]
+	}
+	g.letters = append(g.letters, l)
+	_, err := p.commands.SendInvitation(ctx, commands.SendInvitation{
+		Order: order(p.workspace, p.owner), Invitation: l.id, Email: email,
+		Role: []events.Role{events.Owner, events.Maintainer, events.Viewer}[len(g.letters)%3],
+	})
+	return err
+}

@@ -1,0 +1,138 @@
+package sessions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+const day = 24 * time.Hour
+
+// another signs the same person in in another browser.
+func (s *signedIn) another(t *testing.T, userAgent string) Session {
+	t.Helper()
+	session, err := s.Start(testContext(t), s.user, s.workspace, "192.0.2.8", userAgent)
+	require.NoError(t, err)
+	return session
+}
+
+// somebodyElse signs another person in.
+func (s *signedIn) somebodyElse(t *testing.T) Session {
+	t.Helper()
+	user, home := register(t, s.DB, "yan", "yan@acme.example")
+	session, err := s.Start(testContext(t), user, home, "192.0.2.9", "Chrome")
+	require.NoError(t, err)
+	return session
+}
+
+// active returns the workspace that a session's requests go to.
+func (s *signedIn) active(t *testing.T, session Session) *events.ID {
+	t.Helper()
+	got, _ := s.requireFound(t, s.Cookie(session).Value)
+	return got.Active
+}
+
+func (s *signedIn) of(t *testing.T, user events.ID) (ids []events.ID) {
+	t.Helper()
+	list, err := s.Of(testContext(t), user)
+	require.NoError(t, err)
+	for _, session := range list {
+		ids = append(ids, session.ID)
+	}
+	return ids
+}
+
+func TestSetActiveIsForOneBrowser(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	other, acme := s.another(t, "Safari"), events.NewID(noon)
+	require.NoError(t, s.SetActive(testContext(t), s.session.ID, &acme))
+	require.Equal(t, &acme, s.active(t, s.session))
+	require.Equal(t, &s.workspace, s.active(t, other))
+	require.NoError(t, s.SetActive(testContext(t), s.session.ID, nil))
+	require.Nil(t, s.active(t, s.session))
+	require.NoError(t, s.SetActive(testContext(t), events.NewID(noon), &acme), "a session that has ended is no error")
+}
+
+func TestLeaveTakesTheWorkspaceFromEveryBrowserOfThePerson(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	second, third, theirs, acme := s.another(t, "Safari"), s.another(t, "Chrome"), s.somebodyElse(t), events.NewID(noon)
+	for _, session := range []Session{s.session, second, theirs} {
+		require.NoError(t, s.SetActive(testContext(t), session.ID, &acme))
+	}
+	require.NoError(t, s.Leave(testContext(t), s.user, acme))
+	require.Nil(t, s.active(t, s.session))
+	require.Nil(t, s.active(t, second))
+	require.Equal(t, &s.workspace, s.active(t, third), "which was elsewhere")
+	require.Equal(t, &acme, s.active(t, theirs))
+}
+
+func TestOfListsTheNewestFirst(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	s.at = noon.Add(time.Hour)
+	second := s.another(t, "Safari")
+	s.at = noon.Add(2 * time.Hour)
+	third := s.another(t, "Chrome")
+	theirs := s.somebodyElse(t)
+	require.Equal(t, []events.ID{third.ID, second.ID, s.session.ID}, s.of(t, s.user))
+	require.Equal(t, []events.ID{theirs.ID}, s.of(t, theirs.User))
+	require.Empty(t, s.of(t, events.NewID(noon)))
+
+	list, err := s.Of(testContext(t), s.user)
+	require.NoError(t, err)
+	require.Equal(t, [2]string{"192.0.2.8", "Chrome"}, [2]string{list[0].IP, list[0].UserAgent})
+	require.Equal(t, "zoe@acme.example", list[0].Email)
+	require.Empty(t, list[0].token, "a list signs nobody in")
+}
+
+func TestOfLeavesOutASessionToTheSecond(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	s.at = noon.Add(time.Second)
+	second := s.another(t, "Safari")
+	for at, want := range map[time.Time][]events.ID{
+		noon.Add(7*day - time.Second):   {second.ID, s.session.ID},
+		noon.Add(7 * day):               {second.ID},
+		noon.Add(7*day + time.Second):   nil,
+		noon.Add(7*day + 2*time.Second): nil,
+	} {
+		s.at = at
+		require.Equal(t, want, s.of(t, s.user), at)
+	}
+}
+
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	theirs := s.somebodyElse(t)
+	revoke := func(id, keep events.ID) []events.ID {
+		t.Helper()
+		ended, err := s.Revoke(testContext(t), s.user, id, keep)
+		require.NoError(t, err)
+		return ended
+	}
+	second, third := s.another(t, "Safari"), s.another(t, "Chrome")
+
+	require.Empty(t, revoke(theirs.ID, events.ID{}), "somebody else's")
+	require.Empty(t, revoke(events.NewID(noon), events.ID{}), "none")
+	require.Len(t, s.of(t, s.user), 3)
+
+	require.Equal(t, []events.ID{second.ID}, revoke(second.ID, s.session.ID))
+	s.requireNone(t, s.Cookie(second).Value)
+	require.Empty(t, revoke(second.ID, s.session.ID), "again")
+
+	require.Equal(t, []events.ID{third.ID}, revoke(events.ID{}, s.session.ID), "all others")
+	s.requireNone(t, s.Cookie(third).Value)
+	s.requireFound(t, s.cookie)
+
+	fourth := s.another(t, "Opera")
+	require.ElementsMatch(t, []events.ID{s.session.ID, fourth.ID}, revoke(events.ID{}, events.ID{}), "everywhere")
+	s.requireNone(t, s.cookie)
+	require.Empty(t, s.of(t, s.user))
+	s.requireFound(t, s.Cookie(theirs).Value)
+}
