@@ -2,6 +2,8 @@ package aggregates
 
 import (
 	"maps"
+	"math"
+	"strings"
 
 	"svc/events"
 	"svc/fault"
@@ -14,6 +16,10 @@ var (
 	ErrRunOutOfStep = fault.New(fault.Conflict, "run_out_of_step", "The run is not where this would follow.")
 	ErrQueued       = fault.New(fault.Conflict, "already_queued", "This issue is queued already.")
 )
+
+// largest is the largest number of an issue or a pull request. No list could
+// show a larger one, nor a text with a NUL in it.
+const largest = math.MaxInt32
 
 // A Run takes one issue through the stages to a merged pull request.
 type Run struct {
@@ -80,6 +86,12 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 		return nil, fault.Field("repoId", "must name a repository")
 	case e.IssueNumber < 1:
 		return nil, fault.Field("issueNumber", "must be 1 or more")
+	case e.IssueNumber > largest:
+		return nil, fault.Field("issueNumber", "must be %d or less", largest)
+	case strings.ContainsRune(e.Repo.Name, 0):
+		return nil, fault.Field("repoId", "must not hold a NUL")
+	case strings.ContainsRune(e.IssueTitle, 0):
+		return nil, fault.Field("issueTitle", "must not hold a NUL")
 	}
 	return one(e)
 }
@@ -133,6 +145,8 @@ func (r *Run) allows(fact events.Event) error {
 		ok = r.status != events.RunNeedsInput
 	case events.RunInputReceived:
 		ok = r.status == events.RunNeedsInput
+	case events.RunPullRequestOpened:
+		ok = e.Number >= 1 && e.Number <= largest
 	case events.RunMergeApproved:
 		ok = r.status == events.RunAwaitingApproval && r.at(e.Head)
 	case events.RunMergeApprovalVoided:

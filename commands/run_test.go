@@ -45,6 +45,9 @@ func TestQueueRun(t *testing.T) {
 		"the same once more":      {func(c *commands.QueueRun) {}, aggregates.ErrQueued},
 		"no repository":           {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{} }, fault.ErrValidation},
 		"no issue":                {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 0 }, fault.ErrValidation},
+		"an issue beyond all":     {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 1<<31 }, fault.ErrValidation},
+		"a title with a NUL":      {func(c *commands.QueueRun) { c.Run, c.IssueNumber, c.IssueTitle = newID(), 9, "a\x00b" }, fault.ErrValidation},
+		"a repository with a NUL": {func(c *commands.QueueRun) { c.Run, c.Repo.Name = newID(), "a\x00b" }, fault.ErrValidation},
 		"another repository's":    {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{ID: newID(), Name: "acme/api"} }, nil},
 		"another workspace's run": {func(c *commands.QueueRun) { c.Run, c.Workspace = newID(), newID() }, nil},
 	} {
@@ -105,6 +108,7 @@ func TestRecordRun(t *testing.T) {
 		{"two facts that follow", run, []events.Event{entered(events.StageAnalyze, 1), succeeded(events.StageAnalyze, 1)}, nil},
 		{"one that follows and one that does not", run, []events.Event{entered(events.StagePlan, 1), succeeded(events.StageMerge, 1)}, aggregates.ErrRunOutOfStep},
 		{"no fact", run, nil, nil},
+		{"a pull request beyond all", run, []events.Event{events.RunPullRequestOpened{Number: 1 << 31}}, aggregates.ErrRunOutOfStep},
 		{"back to an earlier stage", run, []events.Event{entered(events.StageAnalyze, 2)}, nil},
 		{"its end", run, []events.Event{events.RunCancelled{Repo: web.ID, Reason: "enough"}}, nil},
 		{"more after the end", run, []events.Event{succeeded(events.StageAnalyze, 2)}, aggregates.ErrRunOver},

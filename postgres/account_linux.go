@@ -13,12 +13,14 @@ import (
 )
 
 // namespaces false makes root change its user id even where a user namespace
-// could be had: tests set it.
-var namespaces = true
+// could be had, and powers false leaves it none when it does: tests set them.
+var namespaces, powers = true, true
 
 // chooseAccount picks who runs PostgreSQL in a folder. Root becomes an
 // ordinary user inside a user namespace, where the files stay root's own;
-// where the system forbids that, it changes to the ordinary user for real.
+// where the system forbids that, as containers do, it changes to the ordinary
+// user for real, and where that one has no way into the folder, such as one
+// below /root, it keeps the power to pass.
 func chooseAccount(dir string) (account, error) {
 	if os.Geteuid() != 0 {
 		return ourselves(), nil
@@ -31,7 +33,11 @@ func chooseAccount(dir string) (account, error) {
 		return mapped, nil
 	}
 	changed := changedAccount(uid, gid)
-	if err = changed.enters(filepath.Dir(dir)); err == nil {
+	err = changed.enters(filepath.Dir(dir))
+	if passing := passingAccount(uid, gid); powers && errors.Is(err, syscall.EACCES) && passing.enters("/") == nil {
+		changed, err = passing, nil
+	}
+	if err == nil {
 		err = changed.own(dir)
 	}
 	if errors.Is(err, syscall.EACCES) {
@@ -78,6 +84,21 @@ func changedAccount(uid, gid uint32) account {
 		},
 		own: func(folder string) error { return handOver(folder, int(uid), int(gid)) },
 	}
+}
+
+// passingAccount is a changedAccount whose programs no file permissions stop,
+// once they run: they have to lie, and to start, where all may go. PostgreSQL
+// minds the user id of root, not its capabilities.
+func passingAccount(uid, gid uint32) account {
+	const capDACOverride = 1 // of capabilities(7)
+	who := changedAccount(uid, gid)
+	plain := who.attributes
+	who.attributes = func() *syscall.SysProcAttr {
+		a := plain()
+		a.AmbientCaps = []uintptr{capDACOverride}
+		return a
+	}
+	return who
 }
 
 // handOver gives away a folder and all in it, and follows no link out of it.

@@ -13,7 +13,7 @@ import (
 )
 
 // TestEveryAccount starts a server in each way that this user can: root has
-// three, an ordinary user one.
+// four, an ordinary user one.
 func TestEveryAccount(t *testing.T) {
 	t.Run("as we are", startsAndStops)
 	if os.Geteuid() != 0 {
@@ -23,6 +23,16 @@ func TestEveryAccount(t *testing.T) {
 		namespaces = false
 		defer func() { namespaces = true }()
 		startsAndStops(t)
+	})
+	t.Run("root without user namespaces in a folder that is closed to others", func(t *testing.T) {
+		namespaces = false
+		defer func() { namespaces = true }()
+		dir := t.TempDir()
+		open(t, dir)
+		startsAndStopsIn(t, filepath.Join(dir, "closed", "cluster"))
+		info, err := os.Stat(filepath.Join(dir, "closed"))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	})
 	t.Run("as an ordinary user", asNobody)
 }
@@ -39,13 +49,13 @@ func TestFolderThatTheAccountCannotEnter(t *testing.T) {
 	require.True(t, who.barred(dir))
 }
 
-func TestRootIsToldWhichFolderIsClosed(t *testing.T) {
+func TestRootIsToldWhichFolderIsClosed(t *testing.T) { // where it has no power to pass
 	if os.Geteuid() != 0 {
 		require.Equal(t, []syscall.SysProcIDMap(nil), ourselves().attributes().UidMappings)
 		return
 	}
-	namespaces = false
-	defer func() { namespaces = true }()
+	namespaces, powers = false, false
+	defer func() { namespaces, powers = true, true }()
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o700))
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "cluster")})
@@ -57,8 +67,12 @@ func startsAndStops(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	open(t, filepath.Join(dir, "cluster"))
+	startsAndStopsIn(t, filepath.Join(dir, "cluster"))
+}
+
+func startsAndStopsIn(t *testing.T, dir string) {
 	for range 2 {
-		server, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "cluster")})
+		server, err := Start(t.Context(), Config{Dir: dir})
 		require.NoError(t, err)
 		conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
 		require.NoError(t, err)

@@ -65,7 +65,7 @@ func (s *Server) initialise(ctx context.Context) error {
 		// Small WAL files: a cluster for tests is written in full at each run.
 		args = append(args, "--no-sync", "--wal-segsize=1")
 	}
-	cmd := s.programs.command(ctx, s.config.Dir, "initdb", args...)
+	cmd := s.programs.command(ctx, "initdb", args...)
 	if out, err := output(cmd); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, tail(out))
 	}

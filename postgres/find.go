@@ -98,7 +98,7 @@ func tryWay(ctx context.Context, w way, s search, major int) (programs, error) {
 func try(ctx context.Context, who account, dir string, major int) (programs, error) {
 	p := programs{bin: dir, account: who}
 	for _, name := range []string{"initdb", "postgres"} {
-		out, err := output(p.command(ctx, "/", name, "--version"))
+		out, err := output(p.command(ctx, name, "--version"))
 		if err != nil {
 			return p, fmt.Errorf("%s --version: %w %s", filepath.Join(dir, name), err, tail(out))
 		}
@@ -116,11 +116,12 @@ func try(ctx context.Context, who account, dir string, major int) (programs, err
 	return p, nil
 }
 
-// command is a program of the folder, to be run as the account and without
-// any setting from the environment that could change what it does.
-func (p programs) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+// command is a program of the folder, to be run as the account, where every
+// account can be, and without any setting from the environment that could
+// change what it does.
+func (p programs) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, name), args...)
-	cmd.Dir = dir
+	cmd.Dir = "/"
 	cmd.SysProcAttr = p.account.attributes()
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "PG") && !strings.HasPrefix(variable, "LC_") && !strings.HasPrefix(variable, "LANG") {

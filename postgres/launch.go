@@ -55,7 +55,7 @@ func (s *Server) launchOnce(ctx context.Context) error {
 		args = append(args, "-c", setting)
 	}
 	// Not the context of the start: the server lives on after it.
-	cmd := s.programs.command(context.WithoutCancel(ctx), s.config.Dir, "postgres", args...)
+	cmd := s.programs.command(context.WithoutCancel(ctx), "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.process, err = spawn(cmd); err != nil {
 		return err

@@ -65,6 +65,17 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// newSilentWorld is one in which nobody follows yet, and nobody is told.
+func newSilentWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{url: pgtest.URL(t), clock: &clock{at: epoch}}
+	w.db = connect(t, w.url)
+	w.log = store.New(w.db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(w.log.Close)
+	w.commands = commands.New(w.log, w.clock.now)
+	return w
+}
+
 // connect returns a pool of its own on the database at url.
 func connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()

@@ -165,6 +165,7 @@ func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
 	append1(t, s, commit(w, newID(), 0, "before"))
 	tx, err := holder.Begin(t.Context())
 	require.NoError(t, err)
+	defer tx.Rollback(context.Background())
 	_, err = tx.Exec(t.Context(), `select from logs where workspace_id = $1 for update`, w)
 	require.NoError(t, err)
 

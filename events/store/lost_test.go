@@ -87,7 +87,7 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 	}))
 	const writers, each, every = 8, 25, 9
 	workspaces := []events.ID{newID(), newID(), newID()}
-	answered := make(chan struct{}, writers*each)
+	answered := make(chan struct{}) // whoever is answered waits while connections are being ended
 	var fates [writers]map[string]error
 	var all sync.WaitGroup
 	for i := range writers {
@@ -107,7 +107,7 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 	go func() { ended <- endConnections(t, db, answered, every) }()
 	all.Wait()
 	close(answered)
-	require.GreaterOrEqual(t, within(t, ended), 10, "connections that were ended")
+	require.GreaterOrEqual(t, within(t, ended), 5, "connections that were ended")
 
 	have := map[string]int{}
 	for _, w := range workspaces {

@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -119,13 +120,19 @@ func TestKillingSvcLosesNothing(t *testing.T) {
 	}
 }
 
-// freeAddress is an address of which svc does not choose another one.
+// freeAddress is an address that stays free until it is used again: it is not
+// among those from which the system takes the near ends of connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, ln.Close())
-	return ln.Addr().String()
+	for range 100 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)))
+		if err == nil {
+			require.NoError(t, ln.Close())
+			return ln.Addr().String()
+		}
+	}
+	require.FailNow(t, "no free address")
+	return ""
 }
 
 // TestAProgramThatDiesTakesAllWithIt and the next start finds everything.

@@ -74,7 +74,8 @@ func family(pid int) (list []being) {
 func child(t *testing.T, pid int, name string) being {
 	t.Helper()
 	for _, b := range family(pid) {
-		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", b.pid)); err == nil && filepath.Base(exe) == name {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", b.pid)) // gone is empty
+		if program, _, _ := strings.Cut(string(text), "\x00"); filepath.Base(program) == name {
 			return b
 		}
 	}

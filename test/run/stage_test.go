@@ -23,6 +23,7 @@ import (
 type stage struct {
 	t        *testing.T
 	home     string
+	address  string // of PostgreSQL
 	server   *postgres.Server
 	database string
 	environ  []string
@@ -44,7 +45,7 @@ func (r *replica) url() string { return r.address.Load().(string) }
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	site := seededSite(t)
-	s := &stage{t: t, home: filepath.Join(site.home, "postgres")}
+	s := &stage{t: t, home: filepath.Join(site.home, "postgres"), address: freeAddress(t)}
 	out, err := exec.Command("cp", "-a", site.file("postgres"), s.home).CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Cleanup(func() {
@@ -68,10 +69,11 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// startPostgres starts PostgreSQL where it was: on the same folder and port.
+// startPostgres starts PostgreSQL where it was: in the same folder and at the
+// same address.
 func (s *stage) startPostgres() {
 	s.t.Helper()
-	server, err := postgres.Start(s.t.Context(), postgres.Config{Dir: s.home, Durable: true})
+	server, err := postgres.Start(s.t.Context(), postgres.Config{Dir: s.home, Durable: true, Addr: s.address})
 	require.NoError(s.t, err)
 	s.server = server
 }

@@ -1,0 +1,240 @@
+package projections_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/audit.txt")
+
+// record appends events to a stream, wherever it stands.
+func (w *world) record(t *testing.T, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
+	t.Helper()
+	have, err := w.log.Load(t.Context(), workspace, stream, 0)
+	require.NoError(t, err)
+	done, err := w.log.Append(t.Context(), &events.Commit{
+		Workspace: workspace, At: w.clock.now(), Envelope: events.Envelope{Actor: by, Origin: events.FromSystem},
+		Writes: []events.Write{{Stream: stream, Version: len(have), Events: list}},
+	})
+	require.NoError(t, err)
+	return done.Records
+}
+
+// seqs returns where the records of a page stand in the log.
+func seqs(list []projections.AuditRecord) []int64 {
+	n := []int64{}
+	for _, r := range list {
+		n = append(n, r.Seq)
+	}
+	return n
+}
+
+func TestAuditPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace, member, account, run := newID(), newID(), newID(), newID()
+	ann := events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@acme.example"}
+	bot := events.Actor{Type: events.ByService, ID: newID(), Name: "service:ci-bot"}
+	bob := events.MemberJoined{Member: member, User: newID(), Email: "bob@acme.example", Role: events.Viewer}
+	w.record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})                                                     // 1
+	w.record(t, ann, workspace, workspace, bob)                                                                                                     // 2
+	w.record(t, ann, workspace, workspace, events.MemberRoleChanged{Member: member, User: bob.User, Email: bob.Email, From: bob.Role, To: "Owner"}) // 3
+	w.record(t, ann, workspace, account, events.ServiceAccountCreated{Account: account, Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}})    // 4
+	w.record(t, bot, workspace, run, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix"})                                                // 5
+	w.record(t, system, workspace, run, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})                                             // 6
+	last := w.record(t, ann, workspace, workspace, events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]   // 7
+	w.record(t, ann, newID(), newID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
+	w.caughtUp(t)
+	third := w.at(t, workspace, 3)
+
+	for name, test := range map[string]struct {
+		query projections.AuditQuery
+		want  []int64
+	}{
+		"everything, the newest first":         {projections.AuditQuery{}, []int64{7, 6, 5, 4, 3, 2, 1}},
+		"a page":                               {projections.AuditQuery{Limit: 3}, []int64{7, 6, 5}},
+		"the next page":                        {projections.AuditQuery{Limit: 3, Before: 5}, []int64{4, 3, 2}},
+		"the last page":                        {projections.AuditQuery{Limit: 3, Before: 2}, []int64{1}},
+		"behind the end":                       {projections.AuditQuery{Before: 1}, []int64{}},
+		"from a time on":                       {projections.AuditQuery{From: third}, []int64{7, 6, 5, 4, 3}},
+		"up to a time, without it":             {projections.AuditQuery{To: third}, []int64{2, 1}},
+		"between two times":                    {projections.AuditQuery{From: third, To: last.At}, []int64{6, 5, 4, 3}},
+		"an actor by name":                     {projections.AuditQuery{Actor: "service:ci-bot"}, []int64{5}},
+		"an actor by id":                       {projections.AuditQuery{Actor: ann.ID.String()}, []int64{7, 4, 3, 2, 1}},
+		"an actor's name is no part of one":    {projections.AuditQuery{Actor: "ann"}, []int64{}},
+		"a type of actor":                      {projections.AuditQuery{ActorType: events.BySystem}, []int64{6}},
+		"an action":                            {projections.AuditQuery{Action: "member.joined"}, []int64{2}},
+		"an action is no prefix":               {projections.AuditQuery{Action: "member"}, []int64{}},
+		"a prefix of actions":                  {projections.AuditQuery{Action: "member.*"}, []int64{7, 3, 2}},
+		"any action":                           {projections.AuditQuery{Action: "*", Limit: 2}, []int64{7, 6}},
+		"a percent sign is no wildcard":        {projections.AuditQuery{Action: "member.%*"}, []int64{}},
+		"a target by name":                     {projections.AuditQuery{Target: "bob@acme.example"}, []int64{7, 3, 2}},
+		"a target by id":                       {projections.AuditQuery{Target: run.String()}, []int64{6, 5}},
+		"a part of an action":                  {projections.AuditQuery{Q: "ROLE_"}, []int64{3}},
+		"a part of an actor's name":            {projections.AuditQuery{Q: "ann@"}, []int64{7, 4, 3, 2, 1}},
+		"a part of a target's name":            {projections.AuditQuery{Q: "Bob@"}, []int64{7, 3, 2}},
+		"a part of either":                     {projections.AuditQuery{Q: "ci-bot"}, []int64{5, 4}},
+		"all at once":                          {projections.AuditQuery{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Before: 7, Q: "b"}, []int64{3}},
+		"of a workspace that is not there":     {projections.AuditQuery{Workspace: newID()}, []int64{}},
+		"a quote is a quote, not the query's":  {projections.AuditQuery{Q: "' or true --"}, []int64{}},
+		"a dollar is a dollar":                 {projections.AuditQuery{Actor: "$1"}, []int64{}},
+		"a question mark is no place for more": {projections.AuditQuery{Actor: "?", Q: "?"}, []int64{}},
+		"what happened elsewhere is not here":  {projections.AuditQuery{Q: "elsewhere"}, []int64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := test.query
+			if q.Workspace.IsZero() {
+				q.Workspace = workspace
+			}
+			if q.Limit == 0 {
+				q.Limit = 50
+			}
+			list, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			require.NoError(t, err)
+			require.Equal(t, test.want, seqs(list))
+		})
+	}
+
+	list, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+	require.NoError(t, err)
+	records, err := store.After(t.Context(), w.db, workspace, 0, 50)
+	require.NoError(t, err)
+	slices.Reverse(records)
+	for i, r := range list { // each is the very event
+		require.Equal(t, records[i], r.Record)
+	}
+}
+
+// at returns when an event happened.
+func (w *world) at(t *testing.T, workspace events.ID, seq int64) time.Time {
+	t.Helper()
+	list, err := store.After(t.Context(), w.db, workspace, seq-1, 1)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	return list[0].At
+}
+
+// Readers page back from wherever the log stands while it grows: each sees
+// every record below its first, once, without a gap.
+func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, err := w.settle(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, p.play(t.Context(), 60))
+	w.caughtUp(t)
+	var all sync.WaitGroup
+	all.Go(func() { assert.NoError(t, p.play(t.Context(), 150)) })
+	for reader := range 4 {
+		all.Go(func() {
+			for range 10 {
+				var want, before int64
+				for first := true; ; first = false {
+					list, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: p.workspace, Before: before, Limit: 5 + 3*reader})
+					if !assert.NoError(t, err) {
+						return
+					}
+					if first && !assert.NotEmpty(t, list) {
+						return
+					}
+					if len(list) == 0 {
+						break
+					}
+					if first {
+						want = list[0].Seq
+					}
+					for _, r := range list {
+						if !assert.Equal(t, want, r.Seq) {
+							return
+						}
+						want--
+					}
+					before = list[len(list)-1].Seq
+				}
+				if !assert.Zero(t, want, "the first record is the last") {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// How each kind of event is told. The events are the stored forms that
+// events/testdata holds; a new kind adds lines by -update.
+func TestAuditRecordsOfEachKind(t *testing.T) {
+	t.Parallel()
+	w := &world{url: pgtest.URL(t), clock: &clock{at: epoch}}
+	w.db = connect(t, w.url)
+	w.follower = follow(t, w.db)
+	w.log = store.New(w.db, nil, w.follower.Moved) // forms that are no story: members change who never joined
+	t.Cleanup(w.log.Close)
+
+	workspace := newID()
+	streams, nouns := map[string]events.ID{}, map[events.ID]string{}
+	for _, kind := range events.Kinds() {
+		noun, _, _ := strings.Cut(kind, ".")
+		if streams[noun].IsZero() {
+			streams[noun] = newID()
+			nouns[streams[noun]] = noun
+		}
+	}
+	kinds := events.Kinds()
+	slices.SortStableFunc(kinds, func(a, b string) int { // a run begins with its queueing
+		return strings.Compare(strings.Replace(a, "run.queued", "run.", 1), strings.Replace(b, "run.queued", "run.", 1))
+	})
+	for _, kind := range kinds {
+		form, err := os.ReadFile(filepath.Join("..", "events", "testdata", kind+".json"))
+		require.NoError(t, err)
+		e, err := events.Decode(kind, events.Schema, form)
+		require.NoError(t, err)
+		noun, _, _ := strings.Cut(kind, ".")
+		w.record(t, system, workspace, streams[noun], e)
+	}
+	w.caughtUp(t)
+	list, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
+	require.NoError(t, err)
+	require.Len(t, list, len(kinds))
+	slices.Reverse(list)
+
+	var got strings.Builder
+	for _, r := range list {
+		id := r.Target.ID.String()
+		if noun, ok := nouns[r.Target.ID]; ok {
+			id = "the " + noun + "'s stream"
+		}
+		fmt.Fprintf(&got, "%s\n  of: %s %q, %s\n", r.Event.Kind(), r.Target.Type, r.Target.Name, id)
+		for _, c := range r.Changes {
+			from, err := json.Marshal(c.From)
+			require.NoError(t, err)
+			to, err := json.Marshal(c.To)
+			require.NoError(t, err)
+			fmt.Fprintf(&got, "  %s: %s -> %s\n", c.Field, from, to)
+		}
+		require.NotNil(t, r.Changes, "an empty list is [], not null")
+	}
+	golden := filepath.Join("testdata", "audit.txt")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err, "go test ./projections -update writes it")
+	require.Equal(t, string(want), got.String())
+}

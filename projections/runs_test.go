@@ -1,0 +1,235 @@
+package projections_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// A tale is a run as a test tells it: what follows after it was queued.
+type tale struct {
+	repo  events.Repo
+	issue int
+	title string
+	facts []events.Event
+}
+
+// tellAt appends tales in one commit, so that all of it happens at one time,
+// and returns the runs.
+func (w *world) tellAt(t *testing.T, at time.Time, workspace events.ID, tales ...tale) (runs []events.ID) {
+	t.Helper()
+	c := &events.Commit{Workspace: workspace, At: at, Envelope: events.Envelope{Actor: system, Origin: events.FromSystem}}
+	for _, story := range tales {
+		run := newID()
+		queued := events.RunQueued{Repo: story.repo, IssueNumber: story.issue, IssueTitle: story.title}
+		c.Writes = append(c.Writes, events.Write{Stream: run, Events: append([]events.Event{queued}, story.facts...)})
+		runs = append(runs, run)
+	}
+	done, err := w.log.Append(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, w.follower.Await(t.Context(), "runs", workspace, done.Head))
+	return runs
+}
+
+func entered(stages ...events.Stage) (list []events.Event) {
+	for _, s := range stages {
+		list = append(list, events.RunStageEntered{Stage: s, Attempt: 1})
+	}
+	return list
+}
+
+var (
+	web = events.Repo{ID: newID(), Name: "acme/web"}
+	api = events.Repo{ID: newID(), Name: "acme/api"}
+)
+
+// numbers returns the issues that a page lists, which name its runs.
+func numbers(list []projections.Run) []int {
+	n := []int{}
+	for _, r := range list {
+		n = append(n, r.IssueNumber)
+	}
+	return n
+}
+
+func TestRunsPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace, other := newID(), newID()
+	for i, tales := range [][]tale{
+		{{web, 1, "Fix date parsing", entered(events.StagePlan)}},
+		{{web, 2, "100% CPU", nil}},
+		{{api, 3, "Über_all", entered(events.StageAnalyze)}},
+		{{web, 4, "fix it", nil}},
+		{{web, 5, "Fix more", []events.Event{events.RunMerged{Repo: web.ID}}}},
+		{{api, 6, "Fix 12", append(entered(events.StageAnalyze), events.RunFailed{Repo: api.ID})}},
+		{{web, 7, "Reject", []events.Event{events.RunRejected{Repo: web.ID}}}},
+		{{web, 12, "Twelve", entered(events.StageAnalyze)}},
+	} {
+		w.tellAt(t, epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
+	}
+	w.tellAt(t, epoch, other, tale{web, 99, "Fix elsewhere", nil})
+
+	for name, test := range map[string]struct {
+		query projections.RunQuery
+		want  []int
+		total int
+	}{
+		"those that move: by stage, the oldest first":  {projections.RunQuery{Active: true}, []int{2, 4, 3, 12, 1}, 5},
+		"those that stopped: the newest first":         {projections.RunQuery{}, []int{7, 6, 5}, 3},
+		"a page counts what is on all of them":         {projections.RunQuery{Active: true, Limit: 2}, []int{2, 4}, 5},
+		"the next page goes on":                        {projections.RunQuery{Active: true, Limit: 2, Offset: 2}, []int{3, 12}, 5},
+		"the last page is short":                       {projections.RunQuery{Active: true, Limit: 2, Offset: 4}, []int{1}, 5},
+		"behind the end is nothing":                    {projections.RunQuery{Active: true, Limit: 2, Offset: 6}, []int{}, 5},
+		"of one repository":                            {projections.RunQuery{Active: true, Repo: &api.ID}, []int{3}, 1},
+		"of one repository, stopped":                   {projections.RunQuery{Repo: &api.ID}, []int{6}, 1},
+		"of a repository without runs":                 {projections.RunQuery{Active: true, Repo: &events.ID{}}, []int{}, 0},
+		"a part of the title, of either case":          {projections.RunQuery{Active: true, Q: "FIX"}, []int{4, 1}, 2},
+		"a part of the title, beyond ASCII":            {projections.RunQuery{Active: true, Q: "Ü"}, []int{3}, 1},
+		"a number is the issue's, whole":               {projections.RunQuery{Active: true, Q: "12"}, []int{12}, 1},
+		"a number may be part of a title too":          {projections.RunQuery{Q: "12"}, []int{6}, 1},
+		"a percent sign is itself":                     {projections.RunQuery{Active: true, Q: "%"}, []int{2}, 1},
+		"an underscore is itself":                      {projections.RunQuery{Active: true, Q: "_"}, []int{3}, 1},
+		"a quote is a quote":                           {projections.RunQuery{Active: true, Q: `'`}, []int{}, 0},
+		"a part of the title, of one repository":       {projections.RunQuery{Repo: &web.ID, Q: "fix"}, []int{5}, 1},
+		"what is elsewhere is not here":                {projections.RunQuery{Active: true, Q: "elsewhere"}, []int{}, 0},
+		"a workspace without runs":                     {projections.RunQuery{Workspace: newID(), Active: true}, []int{}, 0},
+		"another workspace, the same repository":       {projections.RunQuery{Workspace: other, Active: true, Repo: &web.ID}, []int{99}, 1},
+		"another workspace has none that have stopped": {projections.RunQuery{Workspace: other}, []int{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := test.query
+			if q.Workspace.IsZero() {
+				q.Workspace = workspace
+			}
+			if q.Limit == 0 {
+				q.Limit = 50
+			}
+			list, total, err := projections.Runs{DB: w.db}.Page(t.Context(), q)
+			require.NoError(t, err)
+			require.Equal(t, test.want, numbers(list))
+			require.Equal(t, test.total, total)
+		})
+	}
+}
+
+// What happened at the same time still has one order, on every page.
+func TestRunsOfOneTimeAreInTheOrderOfTheirIDs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	const each = 9
+	var moving, stopped []tale
+	for i := range each {
+		moving = append(moving, tale{web, i, "x", nil})
+		stopped = append(stopped, tale{web, i, "x", []events.Event{events.RunCancelled{Repo: web.ID}}})
+	}
+	w.tellAt(t, epoch, workspace, append(moving, stopped...)...)
+	for active, sign := range map[bool]int{true: 1, false: -1} {
+		var last string
+		seen := map[events.ID]bool{}
+		for offset := 0; offset < each; offset += 2 {
+			list, total, err := projections.Runs{DB: w.db}.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
+			require.NoError(t, err)
+			require.Equal(t, each, total)
+			for _, r := range list {
+				require.False(t, seen[r.ID])
+				seen[r.ID] = true
+				if last != "" {
+					require.Equal(t, sign < 0, r.ID.String() < last)
+				}
+				last = r.ID.String()
+			}
+		}
+		require.Len(t, seen, each)
+	}
+}
+
+func TestOneRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace, job := newID(), newID()
+	at := epoch.Add(1_234_567 * time.Microsecond)
+	run := w.tellAt(t, at, workspace, tale{web, 7, "Fix it", []events.Event{
+		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunStageSucceeded{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunBranchCreated{Branch: "run/7"},
+		events.RunCommitsPushed{Head: "h1", Base: "b", Files: []events.FileChange{{Path: "a.go", Added: 2, Removed: 1}}},
+		events.RunJobRequested{Job: job, Name: "test", Head: "h1"},
+		events.RunJobSettled{Job: job, Status: "failed", ComputeMS: 90},
+		events.RunPullRequestOpened{Number: 12},
+		events.RunCostRecorded{Cents: 30}, events.RunCostRecorded{Cents: 12},
+	}})[0]
+
+	r, ok, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run)
+	require.NoError(t, err)
+	require.True(t, ok)
+	millis := at.Truncate(time.Millisecond)
+	var statuses []string
+	for _, s := range r.Detail.Stages {
+		statuses = append(statuses, s.Status)
+	}
+	require.Equal(t, []string{"succeeded", "succeeded", "pending", "pending", "pending", "pending", "pending"}, statuses)
+	require.Equal(t, projections.RunStage{Status: "succeeded", Attempt: 1, StartedAt: &millis, FinishedAt: &millis}, r.Detail.Stages[1])
+	require.Equal(t, "run/7 h1", r.Detail.Branch+" "+r.Detail.Head)
+	require.Equal(t, []events.FileChange{{Path: "a.go", Added: 2, Removed: 1}}, r.Detail.Files)
+	require.Equal(t, []projections.RunJob{{ID: job, Name: "test", Status: "failed", ComputeMS: 90}}, r.Detail.Jobs)
+	require.Equal(t, "unchecked", r.Detail.Guardrails)
+	require.Equal(t, []any{12, int64(42), true, at, at}, []any{*r.PRNumber, r.CostCents, r.Active, r.CreatedAt.UTC(), r.UpdatedAt.UTC()})
+
+	for what, id := range map[string][2]events.ID{"no run": {workspace, newID()}, "another workspace's": {newID(), run}} {
+		_, ok, err = projections.Runs{DB: w.db}.Of(t.Context(), id[0], id[1])
+		require.NoError(t, err)
+		require.False(t, ok, what)
+	}
+}
+
+// What a run's stages show while it goes back and how it ends.
+func TestStagesOfARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	up := entered(events.StageAnalyze, events.StagePlan, events.StageImplementing)
+	for name, test := range map[string]struct {
+		facts  []events.Event
+		status events.RunStatus
+		want   string // the statuses of the stages, each by its first two letters
+	}{
+		"queued":                 {nil, events.RunInQueue, "ac pe pe pe pe pe pe"},
+		"a slot became free":     {up[:1], events.RunAnalyzing, "su ac pe pe pe pe pe"},
+		"needs input":            {append(up[:1:1], events.RunInputNeeded{}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
+		"got input":              {append(up[:1:1], events.RunInputNeeded{}, events.RunInputReceived{}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
+		"a stage failed":         {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunAnalyzing, "su fa pe pe pe pe pe"},
+		"back to the first":      {append(succeeding(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
+		"cancelled in between":   {append(succeeding(up[:2]), events.RunCancelled{}), events.RunIsCancelled, "su su su sk sk sk sk"},
+		"cancelled in a stage":   {append(succeeding(up[:1]), up[1], events.RunCancelled{}), events.RunIsCancelled, "su su sk sk sk sk sk"},
+		"failed in a stage":      {append(succeeding(up[:1]), up[1], events.RunFailed{}), events.RunHasFailed, "su su fa sk sk sk sk"},
+		"cancelled in the queue": {[]events.Event{events.RunCancelled{}}, events.RunIsCancelled, "sk sk sk sk sk sk sk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workspace := newID()
+			run := w.tellAt(t, epoch, workspace, tale{web, 1, "x", test.facts})[0]
+			r, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run)
+			require.NoError(t, err)
+			got := ""
+			for _, s := range r.Detail.Stages {
+				got += " " + s.Status[:2]
+			}
+			require.Equal(t, test.want, got[1:])
+			require.Equal(t, test.status, r.Status)
+			require.Equal(t, test.status.Active(), r.Active)
+			require.Equal(t, !r.Active, r.FinishedAt != nil)
+		})
+	}
+}
+
+// succeeding lets each stage that is entered succeed.
+func succeeding(list []events.Event) (all []events.Event) {
+	for _, e := range list {
+		all = append(all, e, events.RunStageSucceeded{Stage: e.(events.RunStageEntered).Stage, Attempt: 1})
+	}
+	return all
+}
