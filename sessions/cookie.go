@@ -10,26 +10,38 @@ import (
 	"strings"
 )
 
-// CookieName returns the name of the session's cookie.
-func (s *Store) CookieName() string {
-	if s.Secure {
-		return "__Secure-better-auth.session_token"
-	}
-	return "better-auth.session_token"
-}
+// CookieName returns the name of the cookie that carries a session.
+func (s *Store) CookieName() string { return s.name("session_token") }
 
 // Cookie returns the cookie that carries a session to the browser.
 func (s *Store) Cookie(session Session) *http.Cookie {
 	value := url.QueryEscape(session.token + "." + s.sign(session.token))
-	return s.cookie(value, int(math.Ceil(session.ExpiresAt.Sub(s.Now()).Seconds())))
+	return s.cookie(s.CookieName(), value, int(math.Ceil(session.ExpiresAt.Sub(s.Now()).Seconds())))
 }
 
 // NoCookie returns the cookie that takes the session from the browser.
-func (s *Store) NoCookie() *http.Cookie { return s.cookie("", -1) }
+func (s *Store) NoCookie() *http.Cookie { return s.cookie(s.CookieName(), "", -1) }
 
-func (s *Store) cookie(value string, maxAge int) *http.Cookie {
+// ForgetCookieName returns the name of the cookie that says that the session
+// is to end with the browser.
+func (s *Store) ForgetCookieName() string { return s.name("dont_remember") }
+
+// ForgetCookie returns the cookie of that name.
+func (s *Store) ForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "true", 0) }
+
+// NoForgetCookie returns the cookie that takes it from the browser.
+func (s *Store) NoForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "", -1) }
+
+func (s *Store) name(of string) string {
+	if s.Secure {
+		return "__Secure-better-auth." + of
+	}
+	return "better-auth." + of
+}
+
+func (s *Store) cookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is on wherever the site is https
-		Name: s.CookieName(), Value: value, Path: "/", MaxAge: maxAge,
+		Name: name, Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.Secure,
 	}
 }

@@ -91,3 +91,10 @@ func plain(t *testing.T, cookie string) string {
 	require.NoError(t, err)
 	return value
 }
+
+// end revokes one session of the person.
+func (s *signedIn) end(t *testing.T, id events.ID) {
+	t.Helper()
+	_, err := s.Revoke(testContext(t), s.user, id, events.ID{})
+	require.NoError(t, err)
+}

@@ -92,11 +92,12 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 		return session, false, true, nil
 	}
 	session.UpdatedAt, session.ExpiresAt = now, now.Add(lifetime)
-	_, err = s.DB.Exec(ctx, `update sessions set updated_at = $2, expires_at = $3 where token_hash = $1`, digest(token), now, session.ExpiresAt)
+	extended, err := s.DB.Exec(ctx, `update sessions set updated_at = $2, expires_at = $3 where token_hash = $1`, digest(token), now, session.ExpiresAt)
 	if err != nil {
 		return Session{}, false, false, fmt.Errorf("extend session: %w", err)
 	}
-	return session, true, true, nil
+	ended := extended.RowsAffected() == 0 // meanwhile
+	return session, !ended, !ended, nil
 }
 
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {
@@ -121,16 +122,4 @@ func scan(row pgx.CollectableRow) (s Session, err error) {
 	err = row.Scan(&s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
 		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent)
 	return s, err
-}
-
-// End signs out the browser of a cookie's value. No session is no error.
-func (s *Store) End(ctx context.Context, cookie string) error {
-	token, ok := s.verify(cookie)
-	if !ok {
-		return nil
-	}
-	if _, err := s.DB.Exec(ctx, `delete from sessions where token_hash = $1`, digest(token)); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
 }

@@ -11,7 +11,7 @@ import (
 var (
 	errNotFound     = fault.New(fault.NotFound, "NOT_FOUND", "There is nothing here.")
 	errUnauthorized = fault.New(fault.Unauthenticated, "UNAUTHORIZED", "Unauthorized")
-	errCrossOrigin  = fault.New(fault.Denied, "INVALID_ORIGIN", "Invalid origin")
+	errCrossOrigin  = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 	errBadJSON      = fault.New(fault.Malformed, "BAD_REQUEST", "Invalid JSON in request body")
 
 	// Three routes have their own words for a visit without a session.
@@ -25,7 +25,11 @@ func errMediaType(media string) error {
 		"Content-Type %q is not allowed. Allowed types: application/json", media)
 }
 
+// errValidation refuses a field, or with "" the body itself.
 func errValidation(field, text string) error {
+	if field == "" {
+		return fault.New(fault.Malformed, "VALIDATION_ERROR", "[body] %s", text).With("body", []string{text})
+	}
 	return fault.New(fault.Malformed, "VALIDATION_ERROR", "[body.%s] %s", field, text).With(field, []string{text})
 }
 

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"svc/aggregates"
@@ -114,8 +113,7 @@ func (s *Server) signInEmail(v *visit) (any, error) {
 }
 
 func readSignIn(v *visit) (in signIn, err error) {
-	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
-	if strings.TrimSpace(media) == "application/x-www-form-urlencoded" {
+	if v.mediaType() == "application/x-www-form-urlencoded" {
 		if err := v.ParseForm(); err != nil {
 			return in, errBadJSON
 		}
@@ -129,12 +127,12 @@ func readSignIn(v *visit) (in signIn, err error) {
 	if err := need("password", in.Password); err != nil {
 		return in, err
 	}
-	if len(in.Password) > maxPassword || strings.ContainsRune(in.Password, 0) {
-		return in, errWrongPassword
-	}
 	address, ok := aggregates.Address(in.Email)
 	if !ok {
 		return in, errEmail
+	}
+	if len(in.Password) > maxPassword { // which nobody has
+		return in, errWrongPassword
 	}
 	in.Email = address
 	return in, nil
@@ -154,11 +152,7 @@ func (s *Server) start(v *visit, user, home events.ID, method string, remember b
 	if err != nil {
 		return err
 	}
-	cookie := s.Sessions.Cookie(session)
-	if !remember {
-		cookie.MaxAge = 0 // until the browser closes
-	}
-	http.SetCookie(v.w, cookie)
+	s.setCookie(v, session, remember)
 	return nil
 }
 
@@ -168,12 +162,20 @@ func (s *Server) signOut(v *visit) (any, error) {
 		return nil, err
 	}
 	v.w.Header().Del("Set-Cookie")
-	http.SetCookie(v.w, s.Sessions.NoCookie())
+	s.takeCookies(v)
 	if !ok {
 		return map[string]bool{"success": true}, nil
 	}
 	v.session = session
 	return map[string]bool{"success": true}, s.revoke(v, session.ID, events.ID{})
+}
+
+// takeCookies takes from the browser what setCookie gave it.
+func (s *Server) takeCookies(v *visit) {
+	http.SetCookie(v.w, s.Sessions.NoCookie())
+	if _, err := v.Cookie(s.Sessions.ForgetCookieName()); err == nil {
+		http.SetCookie(v.w, s.Sessions.NoForgetCookie())
+	}
 }
 
 // revoke ends sessions of the person, as sessions.Store.Revoke does, and writes it down.
@@ -195,7 +197,7 @@ func (s *Server) getSession(v *visit) (any, error) {
 	}
 	if !ok {
 		if _, err := v.Cookie(s.Sessions.CookieName()); err == nil {
-			http.SetCookie(v.w, s.Sessions.NoCookie())
+			s.takeCookies(v)
 		}
 		return nil, nil //nolint:nilnil // null is the answer
 	}

@@ -142,6 +142,25 @@ func TestSessionEnds(t *testing.T) {
 	requireTaken(t, a)
 }
 
+// Who asks not to be remembered is signed in until the browser closes, also
+// after the session was extended.
+func TestASessionThatEndsWithTheBrowser(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.do(call{path: "/sign-in/email", body: `{"email":"` + email + `","password":"` + password + `","rememberMe":false}`})
+	cookies := a.Cookies()
+	require.Len(t, cookies, 2)
+	require.Equal(t, "better-auth.dont_remember=true; Path=/; HttpOnly; SameSite=Lax", cookies[0].Raw)
+	require.Equal(t, "better-auth.session_token="+cookies[1].Value+"; Path=/; HttpOnly; SameSite=Lax", cookies[1].Raw)
+
+	s.move(25 * time.Hour)
+	forget := map[string]string{"Cookie": cookies[0].Name + "=true; " + cookies[1].Name + "=" + cookies[1].Value}
+	require.Equal(t, cookies, s.do(call{path: "/get-session", header: forget}).Cookies())
+	for _, taken := range s.do(call{path: "/sign-out", body: "{}", header: forget}).Cookies() {
+		require.Negative(t, taken.MaxAge)
+	}
+}
+
 func TestOnHTTPSTheCookieIsSecure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(s *auth.Server) { s.Sessions.Secure = true })
@@ -186,10 +205,11 @@ func TestPathsAndMethods(t *testing.T) {
 		{"GET", "/", 404, "NOT_FOUND"},
 		{"GET", "/ok/", 404, "NOT_FOUND"},
 		{"GET", "/OK", 404, "NOT_FOUND"},
-		{"POST", "/sign-up/email", 404, "NOT_FOUND"},
-		{"GET", "/sign-out", 405, "METHOD_NOT_ALLOWED"},
-		{"GET", "/sign-in/email", 405, "METHOD_NOT_ALLOWED"},
-		{"POST", "/get-session", 405, "METHOD_NOT_ALLOWED"},
+		{"OPTIONS", "/ok", 404, "NOT_FOUND"},
+		{"GET", "/sign-out", 404, "NOT_FOUND"},
+		{"GET", "/sign-in/email", 404, "NOT_FOUND"},
+		{"POST", "/sign-up/email", 400, "EMAIL_PASSWORD_SIGN_UP_DISABLED"},
+		{"POST", "/get-session", 405, "METHOD_NOT_ALLOWED_DEFER_SESSION_REQUIRED"},
 		{"GET", "/get-session?x=%00", 422, "validation_failed"},
 	} {
 		s.do(call{method: c.method, path: c.path}).requireRefused(c.status, c.code)

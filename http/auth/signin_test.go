@@ -99,10 +99,11 @@ func TestSignInRefusesWhatItCannotRead(t *testing.T) {
 		"nothing in it":               {"", `{}`, 400, "VALIDATION_ERROR"},
 		"no password":                 {"", `{"email":"` + email + `"}`, 400, "VALIDATION_ERROR"},
 		"no address":                  {"", `{"password":"x"}`, 400, "VALIDATION_ERROR"},
-		"a password that is too long": {"", signInBody(email, strings.Repeat("x", 73)), 400, "VALIDATION_ERROR"},
-		"an address that is too long": {"", signInBody(strings.Repeat("x", 320)+"@acme.example", "x"), 400, "VALIDATION_ERROR"},
+		"a password that is too long": {"", signInBody(email, strings.Repeat("x", 73)), 401, "INVALID_EMAIL_OR_PASSWORD"},
+		"an address that is too long": {"", signInBody(strings.Repeat("x", 320)+"@acme.example", "x"), 400, "INVALID_EMAIL"},
 		"a NUL in the address":        {"", `{"email":"zoe\u0000@acme.example","password":"x"}`, 400, "VALIDATION_ERROR"},
-		"a NUL in a form's address":   {form, "email=zoe%00@acme.example&password=x", 400, "VALIDATION_ERROR"},
+		"a NUL in a form's address":   {form, "email=zoe%00@acme.example&password=x", 400, "INVALID_EMAIL"},
+		"half of a character":         {"", `{"email":"` + email + `","password":"\ud800"}`, 400, "VALIDATION_ERROR"},
 		"an address without a site":   {"", signInBody("zoe", "x"), 400, "INVALID_EMAIL"},
 		"an address with a name":      {"", signInBody("Zoë <zoe@acme.example>", "x"), 400, "INVALID_EMAIL"},
 		"a space before the address":  {"", signInBody(" "+email, "x"), 400, "INVALID_EMAIL"},
@@ -139,11 +140,13 @@ func TestSignInSaysWhichFieldIsWrong(t *testing.T) {
 	}
 }
 
-// A NUL in a password is a wrong password like any other.
+// No password has a NUL, of which JSON and forms have each their way.
 func TestNULInAPasswordIsWrong(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.do(call{path: "/sign-in/email", body: signInBody(email, password+"\x00")}).requireRefused(401, "INVALID_EMAIL_OR_PASSWORD")
+	s.do(call{path: "/sign-in/email", body: signInBody(email, password+"\x00")}).requireRefused(400, "VALIDATION_ERROR")
+	form := url.Values{"email": {email}, "password": {password + "\x00"}}.Encode()
+	s.do(call{path: "/sign-in/email", media: "application/x-www-form-urlencoded", body: form}).requireRefused(401, "INVALID_EMAIL_OR_PASSWORD")
 }
 
 func TestSignInIsOffInProduction(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"svc/commands"
@@ -71,9 +72,21 @@ func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err err
 	}
 	session, renewed, ok, err := s.Sessions.Find(v.Context(), cookie.Value)
 	if renewed {
-		http.SetCookie(v.w, s.Sessions.Cookie(session))
+		_, forget := v.Cookie(s.Sessions.ForgetCookieName())
+		s.setCookie(v, session, forget != nil)
 	}
 	return session, ok, err
+}
+
+// setCookie hands the browser its session. remember says that it outlives the
+// browser.
+func (s *Server) setCookie(v *visit, session sessions.Session, remember bool) {
+	cookie := s.Sessions.Cookie(session)
+	if !remember {
+		cookie.MaxAge = 0
+		http.SetCookie(v.w, s.Sessions.ForgetCookie())
+	}
+	http.SetCookie(v.w, cookie)
 }
 
 // serve answers what a handler returns. Writes from another site are refused.
@@ -111,8 +124,7 @@ func (v *visit) order(workspace events.ID) commands.Order {
 
 // read decodes the body of a visit, which is JSON.
 func read[T any](v *visit) (in T, err error) {
-	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
-	if media = strings.TrimSpace(media); media != "application/json" {
+	if media := v.mediaType(); media != "application/json" {
 		return in, errMediaType(media)
 	}
 	text, err := io.ReadAll(v.Body)
@@ -122,17 +134,39 @@ func read[T any](v *visit) (in T, err error) {
 		}
 		return in, errBadJSON
 	}
-	if strings.Contains(string(text), `\u0000`) {
-		return in, errValidation("body", "must not have a NUL")
-	}
 	err = json.Unmarshal(text, &in)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return in, errValidation(wrong.Field, "Invalid input: expected "+wrong.Type.String()+", received "+wrong.Value)
+		return in, errValidation(wrong.Field, "Invalid input: expected "+jsonType(wrong.Type)+", received "+wrong.Value)
 	}
 	if err != nil {
 		return in, errBadJSON
 	}
+	if !reply.Storable(text) {
+		return in, errValidation("", "must be Unicode text without NUL")
+	}
 	return in, nil
+}
+
+func (v *visit) mediaType() string {
+	media, _, _ := strings.Cut(v.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// jsonType is what JSON calls a type of ours.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Slice:
+		return "array"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	}
+	return "number"
 }
 
 // need refuses a body in which a text is missing.

@@ -1,9 +1,11 @@
 package reply
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -50,6 +52,37 @@ func CheckForm(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// Storable reports whether PostgreSQL can keep the texts in JSON as they are:
+// UTF-8 without NUL, and without half of a surrogate pair, which a decoder
+// would silently replace.
+func Storable(text []byte) bool {
+	if !utf8.Valid(text) {
+		return false
+	}
+	low := false // whether the second half of a pair is due
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 || i+1 == len(text) {
+			return !low
+		}
+		if low && i > 0 {
+			return false
+		}
+		escape := text[i+1]
+		text = text[i+2:]
+		unit := uint64(1)
+		if escape == 'u' && len(text) >= 4 {
+			unit, _ = strconv.ParseUint(string(text[:4]), 16, 16) // no number is 0, and no JSON either
+			text = text[4:]
+		}
+		second := unit >= 0xDC00 && unit <= 0xDFFF
+		if unit == 0 || second != low {
+			return false
+		}
+		low = unit >= 0xD800 && unit < 0xDC00
+	}
 }
 
 func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -49,6 +49,27 @@ func TestCheckForm(t *testing.T) {
 	}
 }
 
+func TestStorable(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"a":"b"}`:             true,
+		``:                      true,
+		`"a\\u0000b"`:           true, // a backslash and five letters
+		`"\ud83d\ude00"`:        true,
+		`"\n\u00e9\t"`:          true,
+		`"\u0000"`:              false,
+		`"\\\u0000"`:            false,
+		`"\ud800"`:              false,
+		`"\ud800x\udc00"`:       false,
+		`"\ud800\n"`:            false,
+		`"\udc00\ud800"`:        false,
+		"\"\xff\"":              false,
+		"\"\xed\xa0\x80\"":      false,
+		`{"\uD83D\uDE00":"ok"}`: true,
+	} {
+		require.Equal(t, want, reply.Storable([]byte(text)), text)
+	}
+}
+
 func TestTooLargeIsA413(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, reply.ErrTooLarge.Kind.Status())
 	require.Equal(t, "body_too_large", reply.ErrTooLarge.Code)

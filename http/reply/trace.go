@@ -55,7 +55,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 			if v == nil && seen.status == 0 {
 				seen.status = http.StatusOK // what the server sends for a handler that said nothing
 			}
-			log.InfoContext(r.Context(), "request", "method", r.Method, "path", Redact(r.URL.Path), "status", seen.status,
+			log.InfoContext(r.Context(), "request", "method", Redact(r.Method), "path", Redact(r.URL.Path), "status", seen.status,
 				"ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
 			if v != nil {
 				panic(http.ErrAbortHandler)

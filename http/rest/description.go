@@ -1,23 +1,23 @@
 package rest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/julienschmidt/httprouter"
+
+	"svc/http/reply"
 )
 
 var errBody = errors.New("must be JSON that fits the description")
 
-// unmarshal reads JSON that PostgreSQL can store: UTF-8 without NUL. Its error
+// unmarshal reads JSON whose texts can be kept as they are. Its error
 // is shown to the caller, and so it is always the same: the decoder's own
 // would quote what was sent.
 func unmarshal(data []byte, v any) error {
-	if !utf8.Valid(data) || bytes.Contains(data, []byte(`\u0000`)) || json.Unmarshal(data, v) != nil {
+	if !reply.Storable(data) || json.Unmarshal(data, v) != nil {
 		return errBody
 	}
 	return nil
