@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 )
@@ -53,7 +54,10 @@ type deniable interface {
 func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error) {
 	d, ok := request.(deniable)
 	f := fault.As(refusal)
-	if !ok || f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict {
+	switch {
+	case !ok || f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict:
+		return
+	case f.Code == aggregates.ErrSlugTaken.Code: // another workspace's name is no matter of rights
 		return
 	}
 	e := d.wants()

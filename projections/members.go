@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -72,13 +73,51 @@ type Member struct {
 	LastActiveAt *time.Time
 }
 
-// A MemberQuery asks for a page of a workspace's members, by name. Role and Q
-// narrow it unless empty; Q is looked for in names and addresses.
+// A MemberQuery asks for a page of a workspace's members, by name unless
+// OrderBy says otherwise. Role, Q and Filter narrow it unless empty; Q is
+// looked for in names and addresses.
 type MemberQuery struct {
 	Workspace     events.ID
 	Role          events.Role
 	Q             string
+	Filter        MemberFilter
+	OrderBy       MemberField
+	Descending    bool
 	Limit, Offset int
+}
+
+// A MemberField is what members can be ordered by and compared in. Its value is
+// the column.
+type MemberField string
+
+// The fields.
+const (
+	MemberByName   MemberField = "lower(u.name)"
+	MemberByID     MemberField = "m.member_id"
+	MemberByUser   MemberField = "m.user_id"
+	MemberByRole   MemberField = "lower(m.role)"
+	MemberByJoined MemberField = "m.joined_at"
+)
+
+// An Operator compares a field with a value.
+type Operator string
+
+// The operators.
+const (
+	Equal        Operator = "="
+	NotEqual     Operator = "<>"
+	Less         Operator = "<"
+	LessEqual    Operator = "<="
+	Greater      Operator = ">"
+	GreaterEqual Operator = ">="
+)
+
+// A MemberFilter keeps the members whose Field compares so with Value, which is
+// an id, a time or a text as the field wants it. The zero filter keeps all.
+type MemberFilter struct {
+	Field    MemberField
+	Operator Operator
+	Value    any
 }
 
 const selectMembers = `
@@ -90,17 +129,25 @@ const selectMembers = `
 
 // Page answers q, and how many members there are on all pages.
 func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, err error) {
-	const narrowed = ` and ($2 = '' or m.role = $2)
-		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(u.email), lower($3)) > 0) `
-	rows, _ := v.DB.Query(ctx, selectMembers+narrowed+`order by lower(u.name), m.member_id limit $4 offset $5`,
-		q.Workspace, q.Role, q.Q, q.Limit, q.Offset)
+	narrowed, args := ` and ($2 = '' or m.role = $2)
+		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(u.email), lower($3)) > 0) `, []any{q.Workspace, q.Role, q.Q}
+	if q.Filter.Field != "" {
+		args = append(args, q.Filter.Value)
+		narrowed += fmt.Sprintf(`and %s %s $4 `, q.Filter.Field, q.Filter.Operator)
+	}
+	order, direction := cmp.Or(q.OrderBy, MemberByName), "asc"
+	if q.Descending {
+		direction = "desc"
+	}
+	page := fmt.Sprintf(`order by %s %s, m.member_id %[2]s limit %d offset %d`, order, direction, q.Limit, q.Offset)
+	rows, _ := v.DB.Query(ctx, selectMembers+narrowed+page, args...)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
 	if err != nil {
 		return nil, 0, fmt.Errorf("members of %s: %w", q.Workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `
 		select count(*) from members m join users u on u.user_id = m.user_id
-		where m.workspace_id = $1 `+narrowed, q.Workspace, q.Role, q.Q).Scan(&total)
+		where m.workspace_id = $1 `+narrowed, args...).Scan(&total)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count members of %s: %w", q.Workspace, err)
 	}

@@ -114,6 +114,9 @@ func (s *seed) workspaces(team cast) (acme, globex place, err error) {
 			return acme, globex, err
 		}
 	}
+	if err := s.invite(acme, s.id(), "piet@acme.example", events.Viewer); err != nil { // who never answered
+		return acme, globex, err
+	}
 	return acme, globex, s.accounts(acme)
 }
 
@@ -133,16 +136,40 @@ func (s *seed) workspace(name, slug string, owner character, repos ...string) (p
 	return p, nil
 }
 
+// join lets somebody in: by an invitation or, with the legacy role, to which
+// nobody can be invited any more, without.
 func (s *seed) join(p place, c character, r events.Role) error {
 	member := s.id()
-	_, err := s.commands.AddMember(s.ctx, commands.AddMember{
-		Order: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Role: r,
-	})
+	var err error
+	if r == events.Legacy {
+		_, err = s.commands.AddMember(s.ctx, commands.AddMember{
+			Order: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Role: r,
+		})
+	} else {
+		invitation := s.id()
+		if err := s.invite(p, invitation, c.email, r); err != nil {
+			return err
+		}
+		_, err = s.commands.AcceptInvitation(s.ctx, commands.AcceptInvitation{
+			Order: p.by(c), Invitation: invitation, Member: member, Emails: []string{c.email},
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("add %s to %s: %w", c.email, p.slug, err)
 	}
 	s.demo.add(p, c, r)
 	s.demo.members[[2]events.ID{p.id, c.user}] = member
+	s.later(time.Minute)
+	return nil
+}
+
+func (s *seed) invite(p place, invitation events.ID, email string, r events.Role) error {
+	_, err := s.commands.SendInvitation(s.ctx, commands.SendInvitation{
+		Order: p.by(p.owner), Invitation: invitation, Email: email, Role: r,
+	})
+	if err != nil {
+		return fmt.Errorf("invite %s to %s: %w", email, p.slug, err)
+	}
 	s.later(time.Minute)
 	return nil
 }

@@ -75,14 +75,14 @@ func (s *Server) invite(v *visit, workspace events.ID, address string, role even
 			return events.ID{}, err
 		}
 		if ok {
-			_, err := s.Commands.ResendInvitation(v.Context(), commands.ResendInvitation{Order: v.order(workspace), Invitation: waiting.ID})
+			err := v.did(s.Commands.ResendInvitation(v.Context(), commands.ResendInvitation{Order: v.order(workspace), Invitation: waiting.ID}))
 			return waiting.ID, err
 		}
 	}
 	id := events.NewID(s.Now())
-	_, err := s.Commands.SendInvitation(v.Context(), commands.SendInvitation{
+	err := v.did(s.Commands.SendInvitation(v.Context(), commands.SendInvitation{
 		Order: v.order(workspace), Invitation: id, Email: address, Role: role,
-	})
+	}))
 	return id, err
 }
 
@@ -133,7 +133,7 @@ func (s *Server) cancelInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.Commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Order: v.order(i.Workspace), Invitation: i.ID})
+	err = v.did(s.Commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Order: v.order(i.Workspace), Invitation: i.ID}))
 	if err != nil {
 		return nil, translated(err, map[string]*fault.Fault{
 			fault.ErrTenantNotFound.Code: errNoMember, aggregates.ErrRoleRequired.Code: errCancelDenied,
@@ -155,9 +155,9 @@ func (s *Server) acceptInvitation(v *visit) (any, error) {
 		return nil, err
 	}
 	id := events.NewID(s.Now())
-	_, err = s.Commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
+	err = v.did(s.Commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
 		Order: v.order(i.Workspace), Invitation: i.ID, Member: id, Emails: v.session.Emails,
-	})
+	}))
 	if err != nil {
 		return nil, translated(err, answerWords)
 	}
@@ -177,9 +177,9 @@ func (s *Server) rejectInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.Commands.RejectInvitation(v.Context(), commands.RejectInvitation{
+	err = v.did(s.Commands.RejectInvitation(v.Context(), commands.RejectInvitation{
 		Order: v.order(i.Workspace), Invitation: i.ID, Emails: v.session.Emails,
-	})
+	}))
 	if err != nil {
 		return nil, translated(err, answerWords)
 	}
@@ -264,7 +264,7 @@ func (s *Server) getFullOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, _, err := s.memberPage(v, m.Workspace, v.number("membersLimit", 100, maxMembers), 0)
+	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("membersLimit", 100, maxMembers)})
 	if err != nil {
 		return nil, err
 	}

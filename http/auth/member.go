@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -70,12 +71,12 @@ func (l roleList) role() (events.Role, error) {
 
 const maxMembers = 1000 // on one page
 
-// memberPage returns members by name, and how many there are.
-func (s *Server) memberPage(v *visit, organization events.ID, limit, offset int) ([]member, int, error) {
-	found, total, err := s.Members.Page(v.Context(), projections.MemberQuery{Workspace: organization, Limit: limit, Offset: offset})
+// memberPage returns members, and how many there are on all pages.
+func (s *Server) memberPage(v *visit, q projections.MemberQuery) ([]member, int, error) {
+	found, total, err := s.Members.Page(v.Context(), q)
 	list := []member{}
 	for _, m := range found {
-		list = append(list, newMember(organization, m))
+		list = append(list, newMember(q.Workspace, m))
 	}
 	return list, total, err
 }
@@ -94,8 +95,64 @@ func (s *Server) listMembers(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, total, err := s.memberPage(v, m.Workspace, v.number("limit", 100, maxMembers), v.number("offset", 0, 100_000))
+	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, maxMembers), Offset: v.number("offset", 0, 100_000)}
+	if err := v.arrange(&q); err != nil {
+		return nil, err
+	}
+	list, total, err := s.memberPage(v, q)
 	return map[string]any{"members": list, "total": total}, err
+}
+
+// memberFields are the fields of a member that a query may name.
+var memberFields = map[string]projections.MemberField{
+	"id": projections.MemberByID, "userId": projections.MemberByUser,
+	"role": projections.MemberByRole, "createdAt": projections.MemberByJoined,
+}
+
+var operators = map[string]projections.Operator{
+	"": projections.Equal, "eq": projections.Equal, "ne": projections.NotEqual,
+	"lt": projections.Less, "lte": projections.LessEqual, "gt": projections.Greater, "gte": projections.GreaterEqual,
+}
+
+// arrange takes from the query which members are asked for, and in which order.
+func (v *visit) arrange(q *projections.MemberQuery) error {
+	in := v.URL.Query()
+	var ok bool
+	if name := in.Get("sortBy"); name != "" {
+		if q.OrderBy, ok = memberFields[name]; !ok {
+			return errQuery("sortBy", "Invalid option")
+		}
+	}
+	switch in.Get("sortDirection") {
+	case "", "asc":
+	case "desc":
+		q.Descending = true
+	default:
+		return errQuery("sortDirection", "Invalid option")
+	}
+	name := in.Get("filterField")
+	if name == "" {
+		return nil
+	}
+	if q.Filter.Field, ok = memberFields[name]; !ok {
+		return errQuery("filterField", "Invalid option")
+	}
+	if q.Filter.Operator, ok = operators[in.Get("filterOperator")]; !ok {
+		return errQuery("filterOperator", "Invalid option")
+	}
+	value, err := in.Get("filterValue"), error(nil)
+	switch q.Filter.Field {
+	case projections.MemberByRole:
+		q.Filter.Value = strings.ToLower(value)
+	case projections.MemberByJoined:
+		q.Filter.Value, err = time.Parse(time.RFC3339, value)
+	default:
+		q.Filter.Value, err = events.ParseID(value)
+	}
+	if err != nil {
+		return errQuery("filterValue", "Invalid input")
+	}
+	return nil
 }
 
 func (s *Server) getActiveMember(v *visit) (any, error) {
@@ -121,6 +178,14 @@ func (s *Server) getActiveMemberRole(v *visit) (any, error) {
 	m, err := s.membership(v, whichOf(v), errNoActive, errYouAreNoMember)
 	if err != nil {
 		return nil, err
+	}
+	if name := v.URL.Query().Get("userId"); name != "" && name != v.session.User.String() {
+		user, _ := events.ParseID(name) // what is no id is nobody's
+		other, ok, err := s.Members.Membership(v.Context(), m.Workspace, user)
+		if err != nil || !ok {
+			return nil, orElse(err, errYouAreNoMember)
+		}
+		m = other
 	}
 	return map[string]string{"role": roleName(m.Role)}, nil
 }
@@ -182,7 +247,7 @@ func (s *Server) updateMemberRole(v *visit) (any, error) {
 	if err != nil {
 		return nil, errNoMember
 	}
-	_, err = s.Commands.UpdateMember(v.Context(), commands.UpdateMember{Order: v.order(m.Workspace), Member: id, Role: &role})
+	err = v.did(s.Commands.UpdateMember(v.Context(), commands.UpdateMember{Order: v.order(m.Workspace), Member: id, Role: &role}))
 	if err != nil {
 		return nil, translated(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,
@@ -246,7 +311,7 @@ func (s *Server) remove(v *visit, organization, id events.ID) (member, error) {
 	if err != nil {
 		return gone, err
 	}
-	_, err = s.Commands.RemoveMember(v.Context(), commands.RemoveMember{Order: v.order(organization), Member: id})
+	err = v.did(s.Commands.RemoveMember(v.Context(), commands.RemoveMember{Order: v.order(organization), Member: id}))
 	if err != nil {
 		return gone, translated(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,

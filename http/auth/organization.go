@@ -98,9 +98,9 @@ func (s *Server) createOrganization(v *visit) (any, error) {
 		return nil, err
 	}
 	id, owner := events.NewID(s.Now()), events.NewID(s.Now())
-	_, err = s.Commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
+	err = v.did(s.Commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
 		Order: v.order(id), Member: owner, Email: v.session.Email, Name: in.Name, Slug: in.Slug,
-	})
+	}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
 	}
@@ -118,7 +118,7 @@ func (s *Server) withMembers(v *visit, id events.ID) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, _, err := s.memberPage(v, id, 1, 0)
+	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: id, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (s *Server) updateOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.Commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Order: v.order(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug})
+	err = v.did(s.Commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Order: v.order(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{
 			aggregates.ErrSlugTaken.Code: errSlugTaken, aggregates.ErrRoleRequired.Code: errUpdateDenied, fault.ErrTenantNotFound.Code: errNotMember,

@@ -33,6 +33,10 @@ func errValidation(field, text string) error {
 	return fault.New(fault.Malformed, "VALIDATION_ERROR", "[body.%s] %s", field, text).With(field, []string{text})
 }
 
+func errQuery(name, text string) error {
+	return fault.New(fault.Malformed, "VALIDATION_ERROR", "[query.%s] %s", name, text).With(name, []string{text})
+}
+
 // Refusals of sign-in.
 var (
 	errEmail            = fault.New(fault.Malformed, "INVALID_EMAIL", "Invalid email")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"svc/commands"
@@ -120,6 +121,15 @@ func (v *visit) order(workspace events.ID) commands.Order {
 		Origin: events.FromAuth, IP: reply.Address(v.Request), UserAgent: reply.UserAgent(v.Request),
 		RequestID: reply.RequestID(v.Context()),
 	}}
+}
+
+// did takes what a command came to, and tells the caller how far it took the
+// workspace's log.
+func (v *visit) did(done commands.Result, err error) error {
+	if err == nil {
+		v.w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
+	}
+	return err
 }
 
 // read decodes the body of a visit, which is JSON.

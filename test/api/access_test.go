@@ -20,7 +20,7 @@ func testAccess(t *testing.T, s *site) {
 	v := s.serve(t, s.clone(t))
 	d := v.loadSpec(t)
 	callers := v.callers(t)
-	text, err := os.ReadFile("testdata/access.txt")
+	text, err := os.ReadFile("../testdata/access.txt")
 	require.NoError(t, err)
 	covered := map[string]bool{}
 	names := newPlaceholders(s)

@@ -46,7 +46,7 @@ func badBodies(leo string) (list []bad) {
 		`{"name":"a-\u0000bot","scopes":["api.read"]}`:                                    invalid,
 		"{\"name\":\"a-\x00bot\",\"scopes\":[\"api.read\"]}":                              invalid,
 		"{\"name\":\"a-\xffbot\",\"scopes\":[\"api.read\"]}":                              invalid,
-		`{"name":"a-\ud800bot","scopes":["api.read"]}`:                                    invalid + " name",
+		`{"name":"a-\ud800bot","scopes":["api.read"]}`:                                    invalid + " body",
 		strings.Repeat(`{"name":`, 100_000):                                               invalid + " body",
 		strings.Repeat(`[`, 500_000) + strings.Repeat(`]`, 500_000):                       invalid + " body",
 		`{"name":"a-bot","scopes":[` + strings.Repeat(`"api.read",`, 10) + `"api.read"]}`: invalid + " scopes",
@@ -81,14 +81,15 @@ func badBodies(leo string) (list []bad) {
 		list = append(list, bad{as: asAdmin, line: "PATCH /api/v1/workspace", body: body, want: want})
 	}
 	for body, want := range map[string]string{
-		"":            "400 BAD_REQUEST",
+		"":            "415 UNSUPPORTED_MEDIA_TYPE",
+		" ":           "400 BAD_REQUEST",
 		"[]":          "400 VALIDATION_ERROR body",
 		`{"email":7}`: "400 VALIDATION_ERROR email",
 		`{}`:          "400 VALIDATION_ERROR email",
-		"{\"email\":\"a\\u0000@b.example\",\"password\":\"x\"}":                     "400 VALIDATION_ERROR email",
-		`{"email":"ada@acme.example","password":"` + strings.Repeat("x", 73) + `"}`: "400 VALIDATION_ERROR password",
+		"{\"email\":\"a\\u0000@b.example\",\"password\":\"x\"}":                     "400 VALIDATION_ERROR body",
+		`{"email":"ada@acme.example","password":"` + strings.Repeat("x", 73) + `"}`: "401 INVALID_EMAIL_OR_PASSWORD",
 		`{"email":"Ada <ada@acme.example>","password":"x"}`:                         "400 INVALID_EMAIL",
-		"{\"email\":\"ada\xff@acme.example\",\"password\":\"x\"}":                   "401 INVALID_EMAIL_OR_PASSWORD",
+		"{\"email\":\"ada\xff@acme.example\",\"password\":\"x\"}":                   "400 VALIDATION_ERROR body",
 	} {
 		list = append(list, bad{as: "nobody", line: "POST /api/auth/sign-in/email", body: body, want: want})
 	}

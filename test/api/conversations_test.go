@@ -1,14 +1,18 @@
 package api
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"html"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,10 +32,14 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.http"
 //	  "id": "<member vera@acme>",
 //	  …
 //
+// A block that begins with "at: the code host" is what a person's browser sends
+// there, to choose who they are; its body is a form. "at: the database" is a
+// statement, where time has to go by.
+//
 // What differs from run to run has a name in <>; see placeholders. A request
 // may use the names of the seeded database, and what an answer before called so.
 func testConversations(t *testing.T, s *site) {
-	files, err := filepath.Glob("testdata/*.http")
+	files, err := filepath.Glob("../testdata/*.http")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
@@ -64,7 +72,10 @@ func (c *conversation) play(t *testing.T, text string) string {
 		request, _, _ := strings.Cut(block, "\n< ")
 		request = strings.TrimSpace(request)
 		title, rest, _ := strings.Cut(request, "\n")
-		played += "### " + request + "\n\n" + c.turn(t, title, c.names.fill(rest)) + "\n"
+		played += "### " + request + "\n\n"
+		if answer := c.turn(t, title, c.names.fill(rest)); answer != "" {
+			played += answer + "\n"
+		}
 	}
 	return strings.TrimSuffix(played, "\n")
 }
@@ -73,11 +84,23 @@ func (c *conversation) play(t *testing.T, text string) string {
 func (c *conversation) turn(t *testing.T, title, request string) string {
 	head, body, _ := strings.Cut(request, "\n\n")
 	lines := strings.Split(head, "\n")
+	require.Greater(t, len(lines), 1, title)
+	switch lines[0] {
+	case "at: the code host":
+		return c.show(c.choose(t, lines[1], body))
+	case "at: the database":
+		c.alter(t, lines[1])
+		return ""
+	}
 	as, ok := strings.CutPrefix(lines[0], "as: ")
-	require.True(t, ok && len(lines) > 1, "%s: want as: and a request", title)
+	require.True(t, ok, "%s: want as: and a request", title)
 	a := c.ask(t, as, lines[1], body, lines[2:]...)
 	c.spec.requireFits(t, lines[1], a)
+	return c.show(a)
+}
 
+// show writes an answer as text.
+func (c *conversation) show(a answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "< %d %s\n", a.status, http.StatusText(a.status))
 	for _, name := range shownHeaders {
@@ -85,13 +108,49 @@ func (c *conversation) turn(t *testing.T, title, request string) string {
 			fmt.Fprintf(&b, "< %s: %s\n", name, c.names.header(name, value))
 		}
 	}
-	if id := a.header.Get("X-Request-Id"); !idForm.MatchString(id) { // it is the caller's
+	if id := a.header.Get("X-Request-Id"); id != "" && !idForm.MatchString(id) { // it is the caller's
 		fmt.Fprintf(&b, "< X-Request-Id: %s\n", id)
 	}
-	if a.body != "" {
+	switch {
+	case a.header.Get("Location") != "": // where a body says nothing that a browser shows
+	case strings.HasPrefix(a.header.Get("Content-Type"), "text/html"):
+		b.WriteString(c.names.hide(words(a.body)) + "\n")
+	case a.body != "":
 		b.WriteString(c.names.hide(a.body) + "\n")
 	}
 	return b.String()
+}
+
+var (
+	markup = regexp.MustCompile(`(?s)<head>.*</head>|<[^>]*>`)
+	spaces = regexp.MustCompile(`\s*\n\s*`)
+)
+
+// words returns what a page says.
+func words(page string) string {
+	text := html.UnescapeString(markup.ReplaceAllString(page, "\n"))
+	return strings.TrimSpace(spaces.ReplaceAllString(text, "\n"))
+}
+
+// alter carries out a statement.
+func (c *conversation) alter(t *testing.T, statement string) {
+	db, err := pgx.Connect(t.Context(), c.database)
+	require.NoError(t, err)
+	defer db.Close(context.WithoutCancel(t.Context()))
+	_, err = db.Exec(t.Context(), statement)
+	require.NoError(t, err)
+}
+
+// choose sends a form to the code host.
+func (c *conversation) choose(t *testing.T, line, form string) answer {
+	method, address, _ := strings.Cut(line, " ")
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := c.client.Do(r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	return answer{status: res.StatusCode, header: res.Header}
 }
 
 // shownHeaders are those that say something about the answer in particular.

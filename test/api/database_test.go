@@ -32,6 +32,7 @@ func (s *site) learnNames(t *testing.T) {
 		select workspace_id::text, 'workspace ' || slug from workspaces
 		union all select user_id::text, 'user ' || split_part(email, '@', 1) from users
 		union all select member_id::text, 'member ' || split_part(email, '@', 1) || '@' || slug from members join workspaces using (workspace_id)
+		union all select invitation_id::text, 'invitation ' || split_part(email, '@', 1) || '@' || slug from invitations join workspaces using (workspace_id) where status = 'pending'
 		union all select account_id::text, 'account ' || name from service_accounts
 		union all select '"' || tail || '"', 'tail of ' || name from service_accounts
 		union all select run_id::text, 'run ' || issue_number from runs

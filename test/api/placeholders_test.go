@@ -60,6 +60,7 @@ func (p *placeholders) hide(body string) string {
 			return field.form.ReplaceAllString(found, "${1}"+field.name)
 		})
 	}
+	body = p.hideParameters(strings.ReplaceAll(body, `\u0026`, "&"))
 	body = p.count(body, "id", idForm)
 	body = p.count(body, "token", tokenForm)
 	for value, name := range p.of {
@@ -86,6 +87,24 @@ var (
 	}
 )
 
+// hideParameters hides what differs in an address, and remembers it.
+func (p *placeholders) hideParameters(address string) string {
+	for name, form := range parameters {
+		if m := form.FindStringSubmatch(address); m != nil {
+			p.value[name] = m[2]
+			address = form.ReplaceAllString(address, "${1}"+name)
+		}
+	}
+	return address
+}
+
+var parameters = map[string]*regexp.Regexp{
+	"<code host>": regexp.MustCompile(`(http://)(127\.0\.0\.1:\d+)`),
+	"<state>":     regexp.MustCompile(`([?&]state=)([A-Za-z0-9_-]{43})`),
+	"<challenge>": regexp.MustCompile(`([?&]code_challenge=)([^&"]+)`),
+	"<code>":      regexp.MustCompile(`([?&]code=)([^&"]+)`),
+}
+
 // timeForm is the one form in which times are written.
 const timeForm = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
 
@@ -104,7 +123,7 @@ func (p *placeholders) count(body, what string, form *regexp.Regexp) string {
 }
 
 var (
-	cookieForm = regexp.MustCompile(`^` + regexp.QuoteMeta(cookieName) + `=([^;]+);`)
+	cookieForm = regexp.MustCompile(`^better-auth\.(session_token|state)=([^;]+);`)
 	maxAgeForm = regexp.MustCompile(`Max-Age=604\d{3}`)
 )
 
@@ -116,10 +135,16 @@ func (p *placeholders) header(name, value string) string {
 		return "<position>"
 	case "Set-Cookie":
 		if m := cookieForm.FindStringSubmatch(value); m != nil {
-			p.value["<cookie>"] = m[1]
-			value = strings.Replace(value, m[1], "<cookie>", 1)
+			cookie := map[string]string{"session_token": "<cookie>", "state": "<state cookie>"}[m[1]]
+			p.value[cookie] = m[2]
+			value = strings.Replace(value, m[2], cookie, 1)
 		}
 		return maxAgeForm.ReplaceAllString(value, "Max-Age=<7 days>")
+	case "Location":
+		if strings.Contains(value, "/login/oauth/authorize?") {
+			p.value["<authorize>"] = value
+		}
+		return p.hideParameters(value)
 	}
 	return value
 }

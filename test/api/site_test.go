@@ -26,6 +26,8 @@ import (
 const (
 	authSecret   = "the-secret-that-signs-the-cookies-of-tests"
 	engineSecret = "the-secret-that-both-services-share"
+	vaultKey     = "the-key-that-seals-what-the-vault-holds"
+	oauthSecret  = "the-secret-that-the-code-host-expects"
 	password     = "demonstration" // of all demonstration people
 )
 
@@ -35,6 +37,7 @@ type site struct {
 	admin    *pgxpool.Pool     // creates databases
 	seeded   *url.URL          // the database that is cloned; nothing may be connected to it
 	engine   string            // address
+	codehost string            // address
 	people   map[string]string // addresses, by first name
 	sessions map[string]string // values of cookies, by first name
 	tokens   map[string]string // by the names of the service accounts
@@ -49,7 +52,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	s := &site{
 		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{}, clones: map[string]string{},
-		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET"},
+		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET", vaultKey: "SVC_VAULT_MASTER_KEY", oauthSecret: "SVC_OAUTH_CLIENT_SECRET"},
 	}
 	s.build(t)
 	s.admin = pool(t, pgtest.Empty(t))
@@ -59,6 +62,7 @@ func newSite(t *testing.T) *site {
 	s.seed(t)
 	s.quickenPasswords(t)
 	s.engine = s.startEngine(t).address(t)
+	s.codehost = s.startCodehost(t).address(t)
 	t.Run("sign in", s.signIn)
 	s.learnNames(t)
 	_, err = s.admin.Exec(t.Context(), fmt.Sprintf("alter database %s with allow_connections false", s.quoted(s.seeded)))
@@ -70,7 +74,7 @@ func newSite(t *testing.T) *site {
 // have it.
 func (s *site) build(t *testing.T) {
 	s.goBuild(t, "svc/cmd/svc-db") // does one thing after the other
-	services := []string{"svc/cmd/svc-engine", "svc/cmd/svc-rest"}
+	services := []string{"svc/cmd/svc-engine", "svc/cmd/svc-rest", "svc/cmd/svc-codehost"}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		services = append([]string{"-race"}, services...)
 	}
@@ -132,6 +136,15 @@ func (s *site) quickenPasswords(t *testing.T) {
 
 func (s *site) startEngine(t *testing.T) *process {
 	return s.start(t, "svc-engine", []string{"SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET=" + engineSecret})
+}
+
+// startCodehost starts the host by which people sign in. Where it leads them
+// back to is nowhere: a test takes it from there.
+func (s *site) startCodehost(t *testing.T) *process {
+	return s.start(t, "svc-codehost", []string{
+		"SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_CODEHOST_CLIENT_ID=svc", "SVC_CODEHOST_CLIENT_SECRET=" + oauthSecret,
+		"SVC_CODEHOST_CALLBACK=http://localhost:4000/api/auth/callback/github",
+	})
 }
 
 // signIn signs everybody in and lets the views take in what was seeded, so
