@@ -69,9 +69,8 @@ func check(ctx context.Context, h *history, files []file, out io.Writer) (plan, 
 // bring applies what p has pending.
 func bring(ctx context.Context, h *history, p plan, out io.Writer) error {
 	fmt.Fprintf(out, "Current version of schema %q: %s\n", h.schema, p.currentVersion())
-	if p.current > p.newestFile {
-		fmt.Fprintf(out, "WARNING: Schema %q has a version (%d) that is newer than the latest available migration (%d) ! "+
-			"Nothing is applied. Run the svc-db image that matches the deployment.\n", h.schema, p.current, p.newestFile)
+	if p.newer() {
+		fmt.Fprintln(out, "WARNING:", p.newerThanFiles(h))
 	}
 	start, files := time.Now(), p.pending()
 	for _, f := range files {

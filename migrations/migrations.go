@@ -39,6 +39,12 @@ func Migrate(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	return Set{Files: embedded}.Migrate(ctx, conn, out)
 }
 
+// Current returns an error unless the database of conn is exactly as this
+// build's migrations make it. See [Set.Current].
+func Current(ctx context.Context, conn *pgx.Conn) error {
+	return Set{Files: embedded}.Current(ctx, conn)
+}
+
 // Info writes a table of this build's migrations and the database's to out.
 // See [Set.Info].
 func Info(ctx context.Context, conn *pgx.Conn, out io.Writer) error {

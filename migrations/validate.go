@@ -1,8 +1,11 @@
 package migrations
 
 import (
+	"context"
 	"fmt"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A refusal is an error in the words an operator knows from Flyway.
@@ -15,6 +18,43 @@ func (r refusal) Error() string { return string(r) }
 const advice = "The database was migrated by another build than this one. " +
 	"Run the svc-db image that matches the deployment. " +
 	"Never edit an applied migration and never repair the history; if unsure, restore the backup."
+
+// Current returns an error unless the database is exactly as s makes it: its
+// history agrees with the files, and neither side has a version that the other
+// lacks. It changes nothing.
+func (s Set) Current(ctx context.Context, conn *pgx.Conn) error {
+	files, err := s.load()
+	if err != nil {
+		return err
+	}
+	h, err := openHistory(ctx, conn)
+	if err != nil {
+		return err
+	}
+	rows, err := h.rows(ctx)
+	if err != nil {
+		return err
+	}
+	p := compare(files, rows)
+	if err := p.validate(h); err != nil {
+		return err
+	}
+	switch waiting := p.pending(); {
+	case p.newer():
+		return refusal(p.newerThanFiles(h))
+	case len(waiting) > 0:
+		return refusal(fmt.Sprintf("Schema %q lacks %s, from version %d on. Run svc-db migrate first.", h.schema, count(len(waiting)), waiting[0].version))
+	}
+	return nil
+}
+
+// newer reports whether the database has a version that no file has yet.
+func (p plan) newer() bool { return p.current > p.newestFile }
+
+func (p plan) newerThanFiles(h *history) string {
+	return fmt.Sprintf("Schema %q has a version (%d) that is newer than the latest available migration (%d) ! "+
+		"Nothing is applied. Run the svc-db image that matches the deployment.", h.schema, p.current, p.newestFile)
+}
 
 // validate returns an error that names all that must be settled before
 // anything is applied. A version newer than every file is not among it.

@@ -189,23 +189,42 @@ func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int, err error) {
 	return n, nil
 }
 
+// How long the swap is tried while others use the view without a pause, such
+// as a backup, and how long it waits in between.
+const (
+	swapLimit     = 30 * time.Minute
+	swapPause     = 100 * time.Millisecond // doubled each time, up to
+	swapPauseMost = 10 * time.Second
+)
+
 // swap puts the next table in the place of the view. Locks are asked for with
 // a limit, because everyone else queues behind the request.
-func (r *rebuild) swap(ctx context.Context, indexes []index) (err error) {
-	for range 20 {
+func (r *rebuild) swap(ctx context.Context, indexes []index) error {
+	ctx, cancel := context.WithTimeout(ctx, swapLimit)
+	defer cancel()
+	for pause := swapPause; ; pause = min(2*pause, swapPauseMost) {
 		before := maps.Clone(r.at)
-		err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes) })
-		if err != nil {
-			r.at = before // what was taken in is rolled back
+		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes) })
+		if err == nil {
+			return nil
 		}
-		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "55P03" && pg.Code != "40P01" { // lock not available, deadlock
+		r.at = before // what was taken in is rolled back
+		pg, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || pg.Code != "55P03" && pg.Code != "40P01" { // lock not available, deadlock
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return fmt.Errorf("the view is in use by a transaction that does not end; look for it in pg_stat_activity: %w", err)
+		case <-time.After(pause):
 		}
 		if _, err := r.catchUp(ctx, r.db); err != nil {
 			return err
 		}
 	}
-	return err
 }
 
 func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error {
@@ -218,6 +237,7 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error 
 		exec(`lock table checkpoints in exclusive mode`), // followers finish their page, then wait
 		exec(`lock table ` + live + ` in access exclusive mode`),
 		func() error { _, err := r.catchUp(ctx, tx); return err },
+		func() error { return r.handOver(ctx, tx) },
 		exec(`drop table ` + live),
 		exec(fmt.Sprintf(`alter table %s rename to %s`, r.next, live)),
 	}
@@ -228,6 +248,34 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error 
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// handOver gives the next table the owner of the view and everybody's rights
+// to it: an operator's reports go on.
+func (r *rebuild) handOver(ctx context.Context, tx pgx.Tx) error {
+	rows, _ := tx.Query(ctx, `
+		with live as (select relacl, relowner from pg_class where oid = $1::regclass)
+		select 1, format('grant %s on %I to %s%s', privilege_type, $2::text,
+			case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end,
+			case when is_grantable and grantee <> 0 then ' with grant option' else '' end)
+		from live, aclexplode(relacl)
+		union all
+		select 1, format('grant %s (%I) on %I to %s', privilege_type, attname, $2::text,
+			case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end)
+		from pg_attribute, aclexplode(attacl) where attrelid = $1::regclass
+		union all
+		select 2, format('alter table %I owner to %I', $2::text, pg_get_userbyid(relowner)) from live where pg_get_userbyid(relowner) <> current_user
+		order by 1`, r.view.Name(), r.next)
+	grants, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (sql string, err error) { return sql, row.Scan(nil, &sql) })
+	if err != nil {
+		return fmt.Errorf("read the rights to %s: %w", r.view.Name(), err)
+	}
+	for _, grant := range grants {
+		if _, err := tx.Exec(ctx, grant); err != nil {
+			return fmt.Errorf("%s: %w", grant, err)
 		}
 	}
 	return nil

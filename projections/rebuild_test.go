@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"svc/events"
 	"svc/projections"
 )
 
@@ -205,6 +206,43 @@ func TestARebuiltTableIsThatOfTheMigration(t *testing.T) {
 		}
 	}
 	requireNothingLeft(t, w.db)
+}
+
+// Whoever was let read a view, as operators let their reports, still may.
+func TestARebuildKeepsTheRightsToTheView(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	report := "report_" + strings.ReplaceAll(events.NewID(time.Now()).String(), "-", "")
+	execute := func(sql string) {
+		t.Helper()
+		_, err := w.db.Exec(t.Context(), strings.ReplaceAll(sql, "report", report))
+		require.NoError(t, err, sql)
+	}
+	execute(`create role report`)
+	t.Cleanup(func() {
+		_, err := w.db.Exec(context.Background(), strings.ReplaceAll(`drop owned by report; drop role report`, "report", report))
+		require.NoError(t, err)
+	})
+	execute(`grant select on members to report with grant option`)
+	execute(`grant select on members to public`)
+	execute(`grant update (role) on members to report`)
+	execute(`alter table runs owner to report`)
+
+	rights := func(table string) (list []string) {
+		rows, _ := w.db.Query(t.Context(), `
+			select format('%s of %s', a, pg_get_userbyid(relowner)) from pg_class left join unnest(relacl) a on true where oid = $1::regclass
+			union all select format('%s: %s', attname, a) from pg_attribute, unnest(attacl) a where attrelid = $1::regclass order by 1`, table)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return list
+	}
+	for _, table := range []string{"members", "runs", "users"} {
+		want := rights(table)
+		rebuild(t, w.db, view(t, table))
+		require.Equal(t, want, rights(table), table)
+	}
+	require.Len(t, rights("members"), 4)
+	require.Contains(t, rights("runs")[0], "of "+report)
 }
 
 func TestAnEmptyViewIsRebuiltToo(t *testing.T) {

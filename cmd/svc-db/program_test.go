@@ -63,6 +63,30 @@ func TestProgram(t *testing.T) {
 		require.Contains(t, r.stdout, "No migration necessary.")
 	})
 
+	t.Run("rebuilds only what it knows", func(t *testing.T) {
+		d := newDatabase(t)
+		r := finish(t, start(t, path, d.environ, "rebuild", "members"))
+		require.Equal(t, 1, r.status)
+		require.Contains(t, r.stderr, "Run svc-db migrate first.")
+
+		require.Zero(t, finish(t, start(t, path, d.environ)).status)
+		r = finish(t, start(t, path, d.environ, "rebuild", "members"))
+		require.Zero(t, r.status, r.stderr)
+		require.Contains(t, r.stdout, "members: rebuilt from 0 events")
+
+		d.exec(t, "insert into schema_history values (9999, 'later', 1, now(), 0, true)")
+		r = finish(t, start(t, path, d.environ, "rebuild"))
+		require.Equal(t, 1, r.status)
+		require.Contains(t, r.stderr, "that is newer than the latest available migration (")
+		require.NotContains(t, r.stdout, "rebuilt")
+
+		d.exec(t, "delete from schema_history where version = 9999; update schema_history set checksum = 42 where version = 1")
+		r = finish(t, start(t, path, d.environ, "rebuild"))
+		require.Equal(t, 1, r.status)
+		require.Contains(t, r.stderr, "Migration checksum mismatch for migration version 1")
+		require.NotContains(t, r.stdout, "rebuilt")
+	})
+
 	t.Run("no address", func(t *testing.T) {
 		r := finish(t, start(t, path, nil))
 		require.Equal(t, 1, r.status)

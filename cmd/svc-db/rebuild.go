@@ -9,15 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/migrations"
 	"svc/projections"
 )
 
 // rebuild makes the views j.views anew, or all of them, while the service goes
-// on. One line says how far it is each second, and one when a view is done.
+// on. One line says how far it is each second, and one when a view is done. It
+// refuses a database that another build migrated, whose views may have another
+// form.
 func rebuild(ctx context.Context, j job) error {
 	list, err := named(j.views)
+	if err != nil {
+		return err
+	}
+	err = j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
 	if err != nil {
 		return err
 	}
