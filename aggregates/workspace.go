@@ -3,6 +3,7 @@ package aggregates
 import (
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"svc/events"
@@ -100,11 +101,17 @@ func checkName(name, slug string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 100:
 		return fault.Field("name", "must have 1 to 100 characters")
+	case strings.ContainsFunc(name, unseen):
+		return fault.Field("name", "must not have control characters")
 	case !slugForm.MatchString(slug) || looksLikeID(slug): // a tenant is named by its id or its slug
-		return fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")
+		return fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id")
 	}
 	return nil
 }
+
+// unseen reports whether a character is one that breaks lines or turns the
+// direction of the text around it, in a log or a list.
+func unseen(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func looksLikeID(slug string) bool {
 	_, err := events.ParseID(slug)

@@ -41,7 +41,7 @@ func TestCreateWorkspace(t *testing.T) {
 	})
 }
 
-var errSlug = fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")
+var errSlug = fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id")
 
 func TestNamesOfWorkspaces(t *testing.T) {
 	for name, ok := range map[string]bool{
@@ -50,6 +50,8 @@ func TestNamesOfWorkspaces(t *testing.T) {
 		strings.Repeat("ü", 101): false,
 		"":                       false,
 		" \t":                    false,
+		"A\nB":                   false,
+		"A\u202eB":               false, // turns the text after it round
 	} {
 		_, err := new(Workspace).Create(name, "acme", events.MemberJoined{})
 		require.Equal(t, ok, err == nil, "%q: %v", name, err)

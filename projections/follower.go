@@ -19,7 +19,13 @@ const (
 	page     = 1000            // events that a view takes in together
 	poll     = time.Second     // how often it looks for what nobody told it of
 	patience = 5 * time.Second // how long an answer waits for its view
-	pause    = time.Second     // after a page that could not be taken in
+)
+
+// How long a view rests in a workspace whose next page it could not take in:
+// twice as long each time.
+const (
+	rest     = time.Second
+	restMost = time.Minute
 )
 
 // ErrNotCaughtUp says that a view has not reached the position asked for.
@@ -70,6 +76,7 @@ func (f *Follower) Run(ctx context.Context) {
 }
 
 func (f *Follower) follow(ctx context.Context, v View) {
+	stuck := map[events.ID]stand{}
 	look := time.NewTicker(poll)
 	defer look.Stop()
 	for first := true; ; first = false {
@@ -85,11 +92,30 @@ func (f *Follower) follow(ctx context.Context, v View) {
 			f.lookAround(ctx, v)
 		}
 		for _, workspace := range f.take(v) {
-			if err := f.catchUp(ctx, v, workspace); err != nil && ctx.Err() == nil {
-				f.log.ErrorContext(ctx, "view stands still", "view", v.Name(), "workspace", workspace, "err", err)
+			if time.Now().Before(stuck[workspace].until) {
+				continue // looking around finds it again
+			}
+			err := f.catchUp(ctx, v, workspace)
+			switch {
+			case err == nil:
+				delete(stuck, workspace)
+			case ctx.Err() == nil:
+				stuck[workspace] = stuck[workspace].longer()
+				f.log.ErrorContext(ctx, "view stands still", "view", v.Name(), "workspace", workspace, "again_in", stuck[workspace].rest, "err", err)
 			}
 		}
 	}
+}
+
+// A stand says how long a view that stands still in a workspace is left alone.
+type stand struct {
+	rest  time.Duration
+	until time.Time
+}
+
+func (s stand) longer() stand {
+	after := min(max(2*s.rest, rest), restMost)
+	return stand{after, time.Now().Add(after)}
 }
 
 // take returns the workspaces that moved since it was last called.
@@ -191,7 +217,7 @@ func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, 
 	if view == "" {
 		sql = `select coalesce((select head from logs where workspace_id = $1 and $2 = ''), 0)`
 	}
-	again := time.NewTicker(poll / 20)
+	again := time.NewTicker(poll / 10)
 	defer again.Stop()
 	for {
 		f.mu.Lock()

@@ -62,7 +62,7 @@ func pick[T any](p *player, list []T) (v T) {
 func (p *player) play(ctx context.Context, n int) error {
 	for i := range n + n/3 {
 		err := p.turn(ctx, i)
-		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied) {
+		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied || f.Kind == fault.Invalid) {
 			continue
 		}
 		if err != nil {

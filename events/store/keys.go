@@ -14,27 +14,25 @@ import (
 type keyChange struct {
 	workspace events.ID
 	events.Claim
-	takes int // 0: gives back; 1: takes
+	takes bool // or gives back
 }
 
 // queueKeys gives keys back and takes others. Everybody goes through the keys
-// in one order, against deadlocks over global ones; a key that one commit of
-// the batch gives back can be taken by another.
+// in one order, against deadlocks over global ones; a key that a commit gives
+// back can be taken by that commit or by one that comes after it.
 func (t *transaction) queueKeys(b *pgx.Batch) {
 	var list []keyChange
 	for _, p := range t.batch {
 		for _, c := range p.commit.Releases {
-			list = append(list, keyChange{p.commit.Workspace, c, 0})
+			list = append(list, keyChange{p.commit.Workspace, c, false})
 		}
 		for _, c := range p.commit.Claims {
-			list = append(list, keyChange{p.commit.Workspace, c, 1})
+			list = append(list, keyChange{p.commit.Workspace, c, true})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b keyChange) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.takes, b.takes))
-	})
+	slices.SortStableFunc(list, func(a, b keyChange) int { return cmp.Compare(a.Key, b.Key) })
 	for _, c := range list {
-		if c.takes == 1 {
+		if c.takes {
 			t.queueClaim(b, c)
 		} else if c.Global {
 			b.Queue(`delete from global_keys where key = $1 and owner = $2`, c.Key, c.Owner)

@@ -111,6 +111,7 @@ func (s *Server) showToken(ctx context.Context, done commands.Result, err error,
 		return nil, err
 	}
 	out := &tokenAnswer{Position: Position{done.Position}, CacheControl: "no-store"}
+	account.TokenTail = token.Tail() // of this token, also if somebody has rotated it meanwhile
 	out.Body.Account, out.Body.Token = account, token.Reveal()
 	return out, nil
 }
