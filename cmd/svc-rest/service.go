@@ -15,6 +15,7 @@ import (
 	"svc/engine"
 	"svc/events/store"
 	"svc/http/auth"
+	"svc/http/home"
 	"svc/http/limit"
 	"svc/http/rest"
 	"svc/projections"
@@ -78,7 +79,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 			Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),
 			SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 		}).Handler(),
-		Now: time.Now, Log: log,
+		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: api.Handler(), db: db, log: events, stop: stop}
@@ -143,6 +144,14 @@ func checkVault(ctx context.Context, ring vault.Ring, db *pgxpool.Pool, log *slo
 }
 
 // providers are the code hosts by which people sign in.
+// provider is the name of the code host that people sign in by, "" if there is none.
+func (c Config) provider() string {
+	if c.OAuthClientID == "" {
+		return ""
+	}
+	return c.OAuthKind
+}
+
 func (c Config) providers() map[string]*auth.Provider {
 	if c.OAuthClientID == "" {
 		return nil

@@ -47,6 +47,7 @@ type Server struct {
 	Dependencies    map[string]Check
 	Origin          string       // where browsers reach the service, such as https://svc.example.com
 	Auth            http.Handler // serves /api/auth
+	Home            http.Handler // serves the page at the root
 	Now             func() time.Time
 	Log             *slog.Logger
 
@@ -82,6 +83,9 @@ func (s *Server) Handler() http.Handler {
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
 	mux.NotFound = s.refuse(errNotFound)
 	mux.MethodNotAllowed = s.refuse(errMethod)
+	for _, path := range []string{"/", "/home.js", "/home.css"} {
+		mux.Handler(http.MethodGet, path, s.Home)
+	}
 	mux.HandlerFunc(http.MethodGet, "/health/live", live)
 	mux.HandlerFunc(http.MethodGet, "/health/ready", s.ready)
 
