@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,23 +18,30 @@ import (
 // they are new.
 func (s *Server) admit(v *visit, provider string, who profile) (made bool, err error) {
 	linked := events.UserAccountLinked{Provider: provider, Account: strconv.FormatInt(who.ID, 10), Login: who.Login}
-	home, user, err := s.Keys.Holder(v.Context(), commands.AccountKey(linked))
-	for i := 0; err == nil && user.IsZero() && i < len(who.emails); i++ {
-		home, user, err = s.Keys.Holder(v.Context(), commands.EmailKey(who.emails[i]))
-	}
-	if err != nil {
-		return false, err
-	}
-	if user.IsZero() {
-		made = true
-		home, user, err = s.register(v, who, linked)
-	} else {
-		err = s.refresh(v, home, user, who, linked)
+	home, user, made, err := s.take(v, who, linked)
+	if errors.Is(err, errNotLinked) { // somebody was faster: perhaps they themselves, in another window
+		home, user, made, err = s.take(v, who, linked)
 	}
 	if err != nil {
 		return false, err
 	}
 	return made, s.start(v, user, home, provider, true)
+}
+
+func (s *Server) take(v *visit, who profile, linked events.UserAccountLinked) (home, user events.ID, made bool, err error) {
+	home, user, err = s.Keys.Holder(v.Context(), commands.AccountKey(linked))
+	for i := 0; err == nil && user.IsZero() && i < len(who.emails); i++ {
+		home, user, err = s.Keys.Holder(v.Context(), commands.EmailKey(who.emails[i]))
+	}
+	switch {
+	case err != nil:
+	case user.IsZero():
+		made = true
+		home, user, err = s.register(v, who, linked)
+	default:
+		err = s.refresh(v, home, user, who, linked)
+	}
+	return home, user, made, err
 }
 
 const slugTries = 20
@@ -44,10 +52,7 @@ func (s *Server) register(v *visit, who profile, linked events.UserAccountLinked
 	home, user = events.NewID(s.Now()), events.NewID(s.Now())
 	linked.User = user
 	v.session.User, v.session.Email = user, who.emails[0]
-	name := strings.TrimSpace(who.Name)
-	if name == "" {
-		name = who.Login
-	}
+	name := who.shownName()
 	for try := range slugTries {
 		_, err = s.Commands.RegisterUser(v.Context(), commands.RegisterUser{
 			Order: v.order(home), User: user, Member: events.NewID(s.Now()), Name: name, Emails: who.emails, AvatarURL: who.AvatarURL,
@@ -78,10 +83,34 @@ func slug(login string, try int) string {
 	if len(s) < 3 {
 		s += "-home"
 	}
-	if try > 0 {
+	switch {
+	case try > slugTries/2: // a login that many have
+		s += "-" + strconv.Itoa(10_000+rand.IntN(90_000)) //nolint:gosec // no secret
+	case try > 0:
 		s += "-" + strconv.Itoa(try+1)
 	}
 	return strings.ReplaceAll(s, "--", "-")
+}
+
+// sameAccount refuses an account other than the one by which the person signs in
+// at the same provider: an address that was given up there and verified by
+// somebody else does not open the first one's door.
+func (s *Server) sameAccount(v *visit, user events.ID, linked events.UserAccountLinked) error {
+	accounts, err := s.Accounts.Of(v.Context(), user)
+	if err != nil {
+		return err
+	}
+	other := false
+	for _, a := range accounts {
+		if a.Provider == linked.Provider && a.AccountID == linked.Account {
+			return nil
+		}
+		other = other || a.Provider == linked.Provider
+	}
+	if other {
+		return errNotLinked
+	}
+	return nil
 }
 
 // refresh takes in what the provider says now of somebody who is known. An
@@ -90,6 +119,9 @@ func (s *Server) refresh(v *visit, home, user events.ID, who profile, linked eve
 	known, ok, err := s.Users.Of(v.Context(), user)
 	if err != nil || !ok {
 		return orElse(err, errNotLinked)
+	}
+	if err := s.sameAccount(v, user, linked); err != nil {
+		return err
 	}
 	v.session.User, v.session.Email, linked.User = user, known.Email, user
 	var emails []string

@@ -98,6 +98,7 @@ type route struct {
 // Handler returns everything under /api/auth.
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
+	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // providers post; it only leads on to the GET
 	mux := httprouter.New()
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS, mux.HandleMethodNotAllowed = false, false, false, false
 	mux.NotFound = s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound }))

@@ -11,7 +11,7 @@ var reasons = map[string][2]string{
 	"access_denied":            {"You did not allow the sign-in.", "Nothing has changed. You can try again."},
 	"state_mismatch":           {"This sign-in was begun in another window, too long ago, or has been used already.", "Begin again."},
 	"state_not_found":          {"The provider sent no state back.", "Begin again."},
-	"invalid_code":             {"The provider did not accept the sign-in.", "Begin again. If it happens again, tell an operator the request id below."},
+	"invalid_code":             {"The provider did not accept the sign-in, or could not be reached.", "Begin again. If it happens again, tell an operator the request id below."},
 	"unable_to_get_user_info":  {"The provider did not say who you are.", "It may be down. Try again in a few minutes."},
 	"email_not_found":          {"Your account has no verified e-mail address.", "Verify an address with the provider, then sign in again."},
 	"account_not_linked":       {"Your account or its address belongs to another person here.", "Sign in the way you did before."},

@@ -68,13 +68,16 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 		States:    sessions.States{DB: db, Now: s.now},
 		Passwords: sessions.Passwords{DB: db}, Tokens: vault.Tokens{DB: db, Ring: ring}, DevSignIn: true, Now: s.now, Log: log,
 	}
+	server := httptest.NewUnstartedServer(nil)
+	s.url = "http://" + server.Listener.Addr().String()
+	s.server.Origin = s.url
 	for _, c := range change {
 		c(s.server)
 	}
 	s.register()
-	server := httptest.NewServer(reply.Traced(log, reply.Bounded(s.server.Handler())))
+	server.Config.Handler = reply.Traced(log, reply.Bounded(s.server.Handler()))
+	server.Start()
 	t.Cleanup(server.Close)
-	s.url = server.URL
 	return s
 }
 
@@ -128,6 +131,11 @@ type answer struct {
 
 func (s *site) do(c call) answer {
 	s.t.Helper()
+	return s.ask(http.DefaultClient, c)
+}
+
+func (s *site) ask(client *http.Client, c call) answer {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	if c.method == "" {
@@ -151,7 +159,7 @@ func (s *site) do(c call) answer {
 	for name, value := range c.header {
 		r.Header.Set(name, value)
 	}
-	w, err := http.DefaultClient.Do(r)
+	w, err := client.Do(r)
 	require.NoError(s.t, err)
 	defer w.Body.Close()
 	text, err := io.ReadAll(w.Body)

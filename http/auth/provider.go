@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/oauth2"
 
@@ -19,9 +22,9 @@ import (
 var scopes = []string{"read:user", "user:email"}
 
 const (
-	providerLimit = 10 * time.Second // for each call
-	maxProfile    = 1 << 20          // bytes of an answer
-	maxEmails     = 100              // of a person
+	providerLimit = 8 * time.Second // for each of three calls; a request may take 30 seconds
+	maxProfile    = 1 << 20         // bytes of an answer
+	maxEmails     = 100             // of a person
 )
 
 // A Provider is a code host with GitHub's OAuth and user interface: GitHub,
@@ -66,8 +69,48 @@ type profile struct {
 	ID        int64  `json:"id"`
 	Login     string `json:"login"`
 	Name      string `json:"name"`
+	FullName  string `json:"full_name"` // what Gitea and Forgejo call the name
 	AvatarURL string `json:"avatar_url"`
 	emails    []string
+}
+
+const (
+	maxShownName = 80   // characters; a workspace is named after the person
+	maxLogin     = 100  // characters
+	maxPicture   = 2000 // bytes
+)
+
+// shownName is what a person is called here, and never empty.
+func (p profile) shownName() string {
+	for _, text := range []string{p.Name, p.FullName, p.Login} {
+		if name := printable(text, maxShownName); name != "" {
+			return name
+		}
+	}
+	return "Somebody"
+}
+
+// printable is what of a provider's text can be kept in one line.
+func printable(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most])
+	}
+	return strings.TrimSpace(s)
+}
+
+// picture is the address of a picture, or "" if it is none that a page could show.
+func picture(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(address) > maxPicture {
+		return ""
+	}
+	return u.String()
 }
 
 // Errors of a sign-in, as the browser is told them.
@@ -76,12 +119,16 @@ var (
 	errNoUserInfo  = errors.New("unable_to_get_user_info")
 	errNoEmail     = errors.New("email_not_found")
 	errNotLinked   = errors.New("account_not_linked")
+	errRedirect    = errors.New("redirect_uri_mismatch")
 )
 
 // exchange turns a code into what the provider says of the person, and the token.
 func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile, *oauth2.Token, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, p.client)
 	token, err := p.oauth.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok && r.ErrorCode == errRedirect.Error() {
+		return profile{}, nil, errRedirect
+	}
 	if err != nil {
 		return profile{}, nil, fmt.Errorf("%w: exchange: %w", errInvalidCode, redacted(err))
 	}
@@ -92,6 +139,7 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 	if who.ID == 0 {
 		return who, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
 	}
+	who.Login, who.AvatarURL = printable(who.Login, maxLogin), picture(who.AvatarURL)
 	if who.emails, err = p.verifiedEmails(ctx, token); err != nil {
 		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
 	}
@@ -121,17 +169,15 @@ func (p *Provider) verifiedEmails(ctx context.Context, token *oauth2.Token) (lis
 	if err := p.get(ctx, token, "/user/emails?per_page=100", &emails); err != nil {
 		return nil, err
 	}
-	for _, e := range emails {
-		address, ok := aggregates.Address(e.Email)
-		switch {
-		case !ok || !e.Verified || len(list) == maxEmails:
-		case e.Primary:
-			list = append([]string{address}, list...)
-		default:
-			list = append(list, address)
+	for _, primary := range []bool{true, false} {
+		for _, e := range emails {
+			address, ok := aggregates.Address(e.Email)
+			if ok && e.Verified && e.Primary == primary && !slices.Contains(list, address) {
+				list = append(list, address)
+			}
 		}
 	}
-	return list, nil
+	return list[:min(len(list), maxEmails)], nil
 }
 
 func (p *Provider) get(ctx context.Context, token *oauth2.Token, path string, into any) error {

@@ -196,7 +196,7 @@ func (s *Server) getSession(v *visit) (any, error) {
 		return nil, err
 	}
 	if !ok {
-		if _, err := v.Cookie(s.Sessions.CookieName()); err == nil {
+		if _, err := v.Cookie(s.Sessions.CookieName()); err == nil && v.Header.Get("Authorization") == "" { // or it was not looked at
 			s.takeCookies(v)
 		}
 		return nil, nil //nolint:nilnil // null is the answer

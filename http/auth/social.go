@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/julienschmidt/httprouter"
 	"golang.org/x/oauth2"
@@ -19,6 +20,9 @@ import (
 	"svc/http/reply"
 	"svc/sessions"
 )
+
+// maxAddress is how many bytes an address may have to which a browser is sent on.
+const maxAddress = 2048
 
 // stateCookieAge is how long a browser may take to come back, in seconds.
 const stateCookieAge = 300
@@ -96,12 +100,12 @@ func (s *Server) signState(state string) string {
 // trusted tells an address of ours, to which a browser may be sent on, from
 // others: a path, or an address of the same origin.
 func (s *Server) trusted(address string) bool {
-	if strings.ContainsAny(address, "\\\x00\r\n\t") {
+	u, err := url.Parse(address) // which refuses control characters that are not escaped
+	if err != nil || u.User != nil || len(address) > maxAddress {
 		return false
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.User != nil {
-		return false
+	if strings.HasPrefix(u.Path, "//") || strings.ContainsFunc(u.Path, func(r rune) bool { return r == '\\' || unicode.IsControl(r) }) {
+		return false // what it says once it is decoded
 	}
 	if u.Scheme == "" && u.Host == "" {
 		return strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
@@ -114,6 +118,9 @@ func (s *Server) callback(v *visit) (any, error) {
 	name := httprouter.ParamsFromContext(v.Context()).ByName("provider")
 	state, err := s.takeState(v, name)
 	http.SetCookie(v.w, s.stateCookie("", -1))
+	if err != nil && v.URL.Query().Get("error") == errRedirect.Error() {
+		err = errRedirect // it comes to the registered address, for which the browser has no cookie
+	}
 	if err != nil {
 		return s.sendBack(v, "", err, "")
 	}
@@ -194,7 +201,7 @@ func plain(s string) string {
 // known reasons is logged and called internal.
 func (s *Server) sendBack(v *visit, where string, err error, description string) (any, error) {
 	reason := err.Error()
-	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked} {
+	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect} {
 		if errors.Is(err, known) {
 			reason = known.Error()
 		}
@@ -212,11 +219,16 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 	if description != "" {
 		q.Set("error_description", description)
 	}
+	where, fragment, _ := strings.Cut(where, "#")
 	separator := "?"
 	if strings.Contains(where, "?") {
 		separator = "&"
 	}
-	http.Redirect(v.w, v.Request, where+separator+q.Encode(), http.StatusFound)
+	where += separator + q.Encode()
+	if fragment != "" {
+		where += "#" + fragment
+	}
+	http.Redirect(v.w, v.Request, where, http.StatusFound)
 	return nil, answered
 }
 

@@ -65,8 +65,13 @@ func signedInOr(refusal error, handle func(*visit) (any, error)) handler {
 	}
 }
 
-// sessionOf returns the session of the cookie. Extending it sets the cookie anew.
+// sessionOf returns the session of the cookie. Extending it sets the cookie
+// anew. A request with an Authorization header is judged by that alone, and no
+// session comes by it.
 func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err error) {
+	if _, other := v.Header["Authorization"]; other {
+		return session, false, nil
+	}
 	cookie, err := v.Cookie(s.Sessions.CookieName())
 	if err != nil {
 		return session, false, nil //nolint:nilerr // no cookie is no session

@@ -1,0 +1,284 @@
+package auth_test
+
+import (
+	"fmt"
+	"net/url"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/http/auth"
+)
+
+// user is the person that a browser is signed in as.
+func (b *browser) user() events.ID {
+	b.site.t.Helper()
+	session := b.session()
+	require.NotNil(b.site.t, session)
+	id, err := events.ParseID(session["user"]["id"].(string))
+	require.NoError(b.site.t, err)
+	return id
+}
+
+// emails are the addresses of a person, the primary one first.
+func (s *site) emails(user events.ID) []string {
+	s.t.Helper()
+	u, ok, err := s.server.Users.Of(s.t.Context(), user)
+	require.NoError(s.t, err)
+	require.True(s.t, ok)
+	require.Equal(s.t, u.Emails[0], u.Email)
+	return u.Emails
+}
+
+// sign signs an account in, in a browser of its own.
+func (s *site) sign(h *host, who account) *browser {
+	s.t.Helper()
+	h.are(who)
+	b := s.browser()
+	b.signIn(h).requireSentTo("/")
+	return b
+}
+
+func TestVerifiedAddressesAreTakenIn(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	many := func(n, primary int) (list []address) {
+		for i := range n {
+			list = append(list, address{fmt.Sprintf("many-%03d@acme.example", i), i == primary, true})
+		}
+		return list
+	}
+	for i, c := range []struct {
+		what string
+		said []address
+		kept []string
+	}{
+		{"the primary one first", ada.Emails, []string{"ada@acme.example", "ada@home.example"}},
+		{"none is primary", []address{{"b@x.example", false, true}, {"a@x.example", false, true}}, []string{"b@x.example", "a@x.example"}},
+		{"the primary one is not verified", []address{{"c@x.example", true, false}, {"d@x.example", false, true}}, []string{"d@x.example"}},
+		{"one comes twice", []address{{"E@x.example", false, true}, {"f@x.example", false, true}, {"e@X.example", true, true}}, []string{"e@x.example", "f@x.example"}},
+		{"one is no address", []address{{"nobody", true, true}, {"g@x.example", false, true}}, []string{"g@x.example"}},
+	} {
+		b := s.sign(h, account{ID: int64(i + 1), Login: "ada", Emails: c.said})
+		require.Equal(t, c.kept, s.emails(b.user()), c.what)
+	}
+
+	b := s.sign(h, account{ID: 100, Login: "many", Emails: many(250, 200)})
+	kept := s.emails(b.user())
+	require.Len(t, kept, 100)
+	require.Equal(t, "many-200@acme.example", kept[0], "the primary one is kept wherever it is in the list")
+	require.Equal(t, "many-000@acme.example", kept[1])
+}
+
+func TestAddressesChangeAtTheProvider(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	user := s.sign(h, ada.with("ada@acme.example", "ada@home.example")).user()
+
+	b := s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
+	require.Equal(t, user, b.user())
+	require.Equal(t, []string{"ada@new.example", "ada@acme.example"}, s.emails(user))
+	require.Equal(t, "ada@new.example", b.session()["user"]["email"])
+
+	other := account{ID: 2, Login: "bo"}.with("ada@home.example")
+	require.NotEqual(t, user, s.sign(h, other).user(), "an address that was given up is free")
+
+	renamed := ada.with("ada@new.example")
+	renamed.Login = "lovelace"
+	require.Equal(t, user, s.sign(h, renamed).user(), "the id at the provider counts, not the login")
+
+	h.are(ada.with())
+	before := s.tally()
+	again := s.browser()
+	again.signIn(h).requireSentBack(s.errorPage(), reason("email_not_found"))
+	require.Nil(t, again.session())
+	require.Equal(t, before, s.tally())
+	require.Equal(t, []string{"ada@new.example"}, s.emails(user), "nobody is left without an address")
+}
+
+// A verified address leads to whoever holds it here: every address here was
+// verified as well.
+func TestAVerifiedAddressLinks(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	before := s.count("users")
+	zoe := account{ID: 7, Login: "zoe"}.with("zoe@home.example", email)
+	b := s.browser()
+	h.are(zoe)
+	b.signIn(h, "callbackURL", "/inbox", "newUserCallbackURL", "/welcome").requireSentTo("/inbox")
+
+	require.Equal(t, s.person, b.user())
+	require.Equal(t, before, s.count("users"))
+	require.Equal(t, []string{"zoe@home.example", email}, s.emails(s.person))
+	require.Equal(t, "github/7", b.list("/list-accounts")[0]["id"])
+	require.NotNil(t, s.session(s.signIn()), "the password still counts")
+
+	require.Equal(t, s.person, s.sign(h, zoe.with("zoe@other.example")).user(), "from now on by the account")
+}
+
+func TestAnUnverifiedAddressLinksNothing(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	eve := account{ID: 666, Login: "eve", Emails: []address{{email, true, false}, {"eve@evil.example", false, true}}}
+	b := s.sign(h, eve)
+	require.NotEqual(t, s.person, b.user())
+	require.Equal(t, []string{"eve@evil.example"}, s.emails(b.user()))
+	require.Equal(t, []string{email}, s.emails(s.person))
+}
+
+func TestAddressesOfTwoPeople(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	bo := account{ID: 2, Login: "bo"}.with("bo@acme.example")
+	user := s.sign(h, bo).user()
+
+	b := s.sign(h, bo.with("bo@acme.example", email))
+	require.Equal(t, user, b.user(), "the account comes before any address")
+	require.Equal(t, []string{"bo@acme.example"}, s.emails(user), "what another person holds stays theirs")
+
+	b = s.sign(h, bo.with(email))
+	require.Equal(t, user, b.user())
+	require.Equal(t, []string{"bo@acme.example"}, s.emails(user))
+
+	b = s.sign(h, account{ID: 3, Login: "cy"}.with(email, "bo@acme.example"))
+	require.Equal(t, s.person, b.user(), "the primary address comes before the others")
+	require.Equal(t, []string{email}, s.emails(s.person))
+}
+
+// Whoever opens eight windows and signs in in all of them is one person.
+func TestTheFirstSignInFromManyBrowsersAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	people, workspaces := s.count("users"), s.count("workspaces")
+	const n = 8
+	var browsers [n]*browser
+	var answers [n]answer
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		browsers[i] = s.browser()
+		query := h.agree(browsers[i].begin("github", "callbackURL", "/inbox", "newUserCallbackURL", "/welcome"))
+		all.Go(func() {
+			<-begin
+			answers[i] = browsers[i].back("github", query)
+		})
+	}
+	close(begin)
+	all.Wait()
+
+	welcomed := 0
+	for i, b := range browsers {
+		where := answers[i].Header.Get("Location")
+		answers[i].requireSentTo(where)
+		require.Contains(t, []string{"/inbox", "/welcome"}, where)
+		if where == "/welcome" {
+			welcomed++
+		}
+		require.Equal(t, browsers[0].user(), b.user())
+	}
+	require.Equal(t, 1, welcomed)
+	require.Equal(t, people+1, s.count("users"))
+	require.Equal(t, workspaces+1, s.count("workspaces"))
+	require.Len(t, browsers[0].list("/list-accounts"), 1)
+	require.Equal(t, 1, s.count("provider_tokens"))
+}
+
+// Nobody learns from the list whose account is whose.
+func TestAccountsAreListedToTheirPersonOnly(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, twice(h))
+	b := s.sign(h, ada)
+	require.Empty(t, s.with(s.signIn()).list("/list-accounts"))
+	s.do(call{path: "/list-accounts"}).requireRefused(401, "UNAUTHORIZED")
+
+	other := s.browser()
+	other.back("gitea", h.agree(other.begin("gitea"))).requireSentTo("/")
+	require.Equal(t, b.user(), other.user(), "two providers, one verified address")
+	ids := []any{}
+	for _, a := range b.list("/list-accounts") {
+		ids = append(ids, a["id"])
+	}
+	require.ElementsMatch(t, []any{"github/4711", "gitea/4711"}, ids)
+}
+
+// An address that was given up at the provider, and is somebody else's there by
+// now, does not open the first one's door.
+func TestAnAddressThatChangedHandsOpensNoDoor(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	s.sign(h, ada)
+	another := ada
+	another.ID++
+	h.are(another)
+	b := s.browser()
+	b.signIn(h).requireSentBack(s.server.Origin+"/api/auth/error", url.Values{"error": {"account_not_linked"}})
+	require.Nil(t, b.session())
+}
+
+// with is a browser that has a cookie.
+func (s *site) with(c *http.Cookie) *browser {
+	b := s.browser()
+	b.plant(c.Name, c.Value)
+	return b
+}
+
+func TestTheSlugOfALogin(t *testing.T) {
+	t.Parallel()
+	for login, want := range map[string]string{
+		"ada": "ada", "Ada-Lind": "ada-lind", "ada_lind": "ada-lind", "a.b": "a-b", "ada--lind": "ada-lind",
+		"al": "al-home", "a": "a-home", "": "u-home", "-": "u-home", "-----": "u-home", "日本": "u-home", "é": "u-home",
+		"7": "u-7", "42nd": "u-42nd", "-ada-": "ada", "zoë": "zo-home", "a b\n": "a-b", "İ": "i-home",
+		strings.Repeat("x", 39):                 strings.Repeat("x", 34),
+		strings.Repeat("x", 33) + "-yz":         strings.Repeat("x", 33),
+		strings.Repeat("1", 39):                 "u-" + strings.Repeat("1", 32),
+		"api":                                   "api",
+		"019a9f3e-0000-7000-8000-0000000000001": "u-019a9f3e-0000-7000-8000-00000000",
+		"a19a9f3e-0000-7000-8000-000000000000":  "a19a9f3e-0000-7000-8000-0000000000",
+	} {
+		require.Equal(t, want, auth.Slug(login, 0), "%q", login)
+		for try := range 20 {
+			slug := auth.Slug(login, try)
+			if try > 10 { // a login that many have
+				require.Regexp(t, "^"+want+`-\d{5}$`, slug)
+			} else if try > 0 {
+				require.Equal(t, fmt.Sprintf("%s-%d", want, try+1), slug)
+			}
+			var w aggregates.Workspace
+			_, err := w.Create("A name", slug, events.MemberJoined{})
+			require.NoError(t, err, "%q: %q", login, slug)
+		}
+	}
+}
+
+func FuzzTheSlugOfALogin(f *testing.F) {
+	f.Add("ada", 0)
+	f.Add("-7", 19)
+	f.Fuzz(func(t *testing.T, login string, try int) {
+		var w aggregates.Workspace
+		_, err := w.Create("A name", auth.Slug(login, (try%20+20)%20), events.MemberJoined{})
+		require.NoError(t, err)
+	})
+}
+
+func TestPeopleWithTheSameLoginGetANumber(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	for i, want := range []string{"zoe-2", "zoe-3", "zoe-4"} { // the site's own person has "zoe"
+		b := s.sign(h, account{ID: int64(i + 1), Login: "Zoe"}.with(fmt.Sprintf("zoe%d@other.example", i)))
+		require.Equal(t, want, b.list("/organization/list")[0]["slug"])
+	}
+}

@@ -1,0 +1,107 @@
+package auth_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/http/auth"
+)
+
+func TestTheErrorPageSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for code, parts := range map[string][]string{
+		"access_denied":            {"You did not allow the sign-in.", "try again"},
+		"state_mismatch":           {"another window", "too long ago", "Begin again."},
+		"state_not_found":          {"no state", "Begin again."},
+		"invalid_code":             {"did not accept", "could not be reached", "request id"},
+		"unable_to_get_user_info":  {"did not say who you are", "in a few minutes"},
+		"email_not_found":          {"no verified e-mail address", "Verify an address"},
+		"account_not_linked":       {"belongs to another person", "the way you did before"},
+		"oauth_provider_not_found": {"no such provider"},
+		"redirect_uri_mismatch":    {"The redirect_uri is not associated with this application.", "AUTH_URL", "callback that is registered"},
+		"internal_server_error":    {"Something went wrong.", "request id"},
+		"never_heard_of":           {"Something went wrong."},
+		"":                         {"Something went wrong."},
+	} {
+		t.Run(code, func(t *testing.T) {
+			a := s.do(call{path: "/error?" + reason(code).Encode()})
+			require.Equal(t, http.StatusOK, a.StatusCode)
+			require.Equal(t, "text/html; charset=utf-8", a.Header.Get("Content-Type"))
+			require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
+			require.Equal(t, "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+				a.Header.Get("Content-Security-Policy"))
+			require.Contains(t, a.text, a.Header.Get("X-Request-Id"))
+			require.Contains(t, a.text, "Reason "+code)
+			for _, part := range parts {
+				require.Contains(t, a.text, part)
+			}
+		})
+	}
+	style := s.do(call{path: "/error.css"})
+	require.Equal(t, "text/css; charset=utf-8", style.Header.Get("Content-Type"))
+	require.Equal(t, http.StatusOK, style.StatusCode)
+}
+
+var tag = regexp.MustCompile(`<[^>]*>`)
+
+// Anybody may send anybody to the page with any text: it stays text.
+func TestTheErrorPageShowsTextAsText(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	tags := func(text string) string { return strings.Join(tag.FindAllString(text, -1), "") }
+	plain := tags(s.do(call{path: "/error?error=x&error_description=x"}).text)
+	for _, text := range []string{
+		"<script>alert(1)</script>", "</p></main><img src=x onerror=alert(1)>", `"><svg onload=alert(1)>`, "'-alert(1)-'",
+		"<!--", "]]>", "{{.Code}}", "&lt;b&gt;", "javascript:alert(1)", "<a href=//evil.example>here", "\u2028<b>\u202e", "<\u0130MG>",
+		"\x01\x07\x1b[31m", strings.Repeat("<", 5000), strings.Repeat("日", 5000), "a\r\nb",
+	} {
+		page := s.do(call{path: "/error?" + url.Values{"error": {text}, "error_description": {text}}.Encode()})
+		require.Equal(t, http.StatusOK, page.StatusCode)
+		require.Equal(t, plain, tags(page.text), "%.60q adds no tag", text)
+		require.Less(t, len(page.text), 5000, "no text is too long for the page")
+	}
+	for _, query := range []string{"error=%ff", "error=%00", "error=%zz"} {
+		require.Equal(t, http.StatusUnprocessableEntity, s.do(call{path: "/error?" + query}).StatusCode, query)
+	}
+}
+
+// What an application asks for must match what is registered for it. GitHub
+// says so at the address that is registered, where our browser has no cookie.
+func TestTheServiceIsNotWhereItIsRegistered(t *testing.T) {
+	t.Parallel()
+	var registered string
+	s := newSite(t, func(s *auth.Server) {
+		registered = strings.Replace(s.Origin, "127.0.0.1", "localhost", 1) + "/api/auth/callback/github"
+		web := newCodeHost(t, registered)
+		s.Providers = map[string]*auth.Provider{"github": auth.NewProvider("github", clientID, clientSecret, web, web, s.Origin)}
+	})
+	b := s.browser()
+	before := s.tally()
+	back := answerAt(t, b.begin("github", "errorCallbackURL", "/sorry"), url.Values{"login": {"ada"}})
+	require.Equal(t, registered, back.Scheme+"://"+back.Host+back.Path)
+	require.Equal(t, "redirect_uri_mismatch", back.Query().Get("error"))
+
+	a := s.browser().back("github", back.Query())
+	a.requireSentBack(s.errorPage(), reason("redirect_uri_mismatch"))
+	page := b.errorText(a)
+	require.Contains(t, page, "The redirect_uri is not associated with this application.")
+	require.Contains(t, page, "An operator has to set AUTH_URL to the registered address, or register this one.")
+	require.Equal(t, before, s.tally())
+}
+
+// No other reason of a stranger's is believed.
+func TestAReasonWithoutAStateIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	said := url.Values{"error": {"access_denied"}, "error_description": {"Call 555-0100."}, "state": {"x"}}
+	s.browser().back("github", said).requireSentBack(s.errorPage(), reason("state_mismatch"))
+	said.Del("state")
+	s.browser().back("github", said).requireSentBack(s.errorPage(), reason("state_not_found"))
+}

@@ -1,0 +1,209 @@
+package auth_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/codehost"
+	"svc/http/auth"
+)
+
+// newCodeHost is the code host for development, where an application is
+// registered with a callback.
+func newCodeHost(t *testing.T, callback string) string {
+	t.Helper()
+	handler, err := codehost.New(codehost.Config{
+		Clients: []codehost.Client{{ID: clientID, Secret: clientSecret, Callback: callback}},
+		People: []codehost.Person{{ID: 4711, Login: "ada", Name: "Ada Lind", Emails: []codehost.Email{
+			{Address: "ada@home.example", Verified: true}, {Address: "ada@acme.example", Primary: true, Verified: true}, {Address: "boss@acme.example"},
+		}}},
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// answerAt answers a code host's form, and returns where it leads.
+func answerAt(t *testing.T, form *url.URL, fields url.Values) *url.URL {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, form.String(), strings.NewReader(fields.Encode()))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w, err := (&http.Client{CheckRedirect: stay}).Do(r)
+	require.NoError(t, err)
+	defer w.Body.Close()
+	require.Equal(t, http.StatusFound, w.StatusCode)
+	where, err := w.Location()
+	require.NoError(t, err)
+	return where
+}
+
+func TestSignInThroughACodeHost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ provider, api, slash string }{
+		"GitHub":             {"github", "", ""},
+		"GitHub Enterprise":  {"github", "/api/v3", ""},
+		"Gitea":              {"gitea", "/api/v1", ""},
+		"Forgejo":            {"forgejo", "/api/v1", ""},
+		"addresses with a /": {"gitea", "/api/v1/", "/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var web string
+			s := newSite(t, func(s *auth.Server) {
+				web = newCodeHost(t, s.Origin+"/api/auth/callback/"+c.provider)
+				s.Providers = map[string]*auth.Provider{
+					c.provider: auth.NewProvider(c.provider, clientID, clientSecret, web+c.slash, web+c.api, s.Origin),
+				}
+			})
+			before := s.tally()
+			b := s.browser()
+
+			asked := b.begin(c.provider, "callbackURL", "/inbox?tab=2", "newUserCallbackURL", "/welcome")
+			require.Equal(t, web+"/login/oauth/authorize", asked.Scheme+"://"+asked.Host+asked.Path)
+			query := asked.Query()
+			state, challenge := query.Get("state"), query.Get("code_challenge")
+			require.Len(t, state, 43, "32 random bytes")
+			require.Len(t, challenge, 43)
+			require.Equal(t, url.Values{
+				"response_type": {"code"}, "client_id": {clientID}, "state": {state}, "scope": {"read:user user:email"},
+				"redirect_uri":   {s.url + "/api/auth/callback/" + c.provider},
+				"code_challenge": {challenge}, "code_challenge_method": {"S256"},
+			}, query)
+			require.Nil(t, b.session(), "not signed in yet")
+			require.Equal(t, before, s.tally())
+
+			back := answerAt(t, asked, url.Values{"login": {"ada"}})
+			b.back(c.provider, back.Query()).requireSentTo("/welcome")
+			require.NotContains(t, b.cookies(), stateCookie)
+			user := b.session()["user"]
+			require.Equal(t, "Ada Lind", user["name"])
+			require.Equal(t, "ada@acme.example", user["email"])
+			require.Equal(t, true, user["emailVerified"])
+			require.Equal(t, web+"/avatars/ada", user["image"])
+
+			workspaces := b.list("/organization/list")
+			require.Len(t, workspaces, 1)
+			require.Equal(t, "ada", workspaces[0]["slug"])
+			require.Equal(t, "Ada Lind's workspace", workspaces[0]["name"])
+			require.Equal(t, workspaces[0]["id"], b.session()["session"]["activeOrganizationId"])
+			require.JSONEq(t, `{"role":"owner"}`, b.do(call{path: "/organization/get-active-member-role"}).text)
+
+			accounts := b.list("/list-accounts")
+			require.Len(t, accounts, 1)
+			linked := s.now().UTC().Format("2006-01-02T15:04:05.000Z")
+			require.Equal(t, map[string]any{
+				"id": c.provider + "/4711", "accountId": "4711", "providerId": c.provider, "userId": user["id"],
+				"createdAt": linked, "updatedAt": linked, "scopes": []any{"read:user", "user:email"},
+			}, accounts[0])
+
+			again := s.browser()
+			back = answerAt(t, again.begin(c.provider, "callbackURL", "/inbox?tab=2", "newUserCallbackURL", "/welcome"), url.Values{"login": {"ada"}})
+			again.back(c.provider, back.Query()).requireSentTo("/inbox?tab=2")
+			require.Equal(t, user, again.session()["user"], "the same person")
+			require.NotEqual(t, b.session()["session"]["id"], again.session()["session"]["id"])
+			require.Equal(t, before.people+1, s.count("users"))
+			require.Equal(t, before.workspaces+1, s.count("workspaces"))
+		})
+	}
+}
+
+func TestSignInBegins(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	for name, c := range map[string]struct {
+		body     string
+		location bool
+	}{
+		"by leading the browser there":   {`{"provider":"github"}`, true},
+		"by saying where the browser is": {`{"provider":"github","disableRedirect":true}`, false},
+		"whatever else the client sends": {`{"provider":"github","scopes":["repo"],"requestSignUp":true,"additionalData":{"a":1}}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := s.do(call{path: "/sign-in/social", body: c.body})
+			require.Equal(t, http.StatusOK, a.StatusCode, a.text)
+			var body struct {
+				URL      string `json:"url"`
+				Redirect *bool  `json:"redirect"`
+			}
+			decode(t, a.text, &body)
+			require.Equal(t, c.location, *body.Redirect)
+			want := ""
+			if c.location {
+				want = body.URL
+			}
+			require.Equal(t, want, a.Header.Get("Location"))
+			require.True(t, strings.HasPrefix(body.URL, h.URL+"/login/oauth/authorize?"))
+			require.NotContains(t, body.URL, "repo", "the scopes are ours to choose")
+			require.Equal(t, "better-auth.state="+a.cookie().Value+"; Path=/; Max-Age=300; HttpOnly; SameSite=Lax", a.cookie().Raw)
+		})
+	}
+}
+
+func TestSignInDoesNotBegin(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		code   string
+	}{
+		"without a provider":           {`{}`, 400, "VALIDATION_ERROR"},
+		"at a number":                  {`{"provider":7}`, 400, "VALIDATION_ERROR"},
+		"at a provider there is not":   {`{"provider":"gitlab"}`, 404, "PROVIDER_NOT_FOUND"},
+		"at a provider in capitals":    {`{"provider":"GitHub"}`, 404, "PROVIDER_NOT_FOUND"},
+		"with half of a body":          {`{"provider":"github"`, 400, "BAD_REQUEST"},
+		"with a callback that is none": {`{"provider":"github","callbackURL":7}`, 400, "VALIDATION_ERROR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.do(call{path: "/sign-in/social", body: c.body}).requireRefused(c.status, c.code)
+		})
+	}
+	require.Zero(t, s.count("oauth_states"))
+}
+
+func TestBeginningIsLimited(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, withLimit(t, 1), providedBy(h))
+	b := s.browser()
+	b.begin("github")
+	s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`}).requireRefused(429, "rate_limited")
+}
+
+func TestOnHTTPSTheStateCookieIsSecure(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h), func(s *auth.Server) { s.Sessions.Secure = true })
+	cookie := s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`}).cookie()
+	require.Equal(t, "__Secure-better-auth.state="+cookie.Value+"; Path=/; Max-Age=300; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
+}
+
+// A provider may post its answer. The cookie does not come along from there,
+// but it does with the GET that the browser is led to.
+func TestAProviderMayPostItsAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	b := s.browser()
+	query := h.agree(b.begin("github", "callbackURL", "/inbox"))
+	a := s.browser().do(call{
+		method: http.MethodPost, path: "/callback/github", media: "application/x-www-form-urlencoded", body: query.Encode(),
+		header: map[string]string{"Origin": h.URL, "Sec-Fetch-Site": "cross-site"},
+	})
+	require.Equal(t, http.StatusFound, a.StatusCode, a.text)
+	require.Equal(t, "/api/auth/callback/github?"+query.Encode(), a.Header.Get("Location"))
+	require.Empty(t, a.Cookies())
+	b.do(call{path: strings.TrimPrefix(a.Header.Get("Location"), "/api/auth")}).requireSentTo("/inbox")
+}

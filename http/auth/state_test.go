@@ -1,0 +1,222 @@
+package auth_test
+
+import (
+	"maps"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/http/auth"
+	"svc/http/reply"
+	"svc/sessions"
+)
+
+// twice gives a site the same host under two names.
+func twice(h *host) func(*auth.Server) {
+	return func(s *auth.Server) {
+		s.Providers = map[string]*auth.Provider{}
+		for _, name := range []string{"github", "gitea"} {
+			s.Providers[name] = auth.NewProvider(name, clientID, clientSecret, h.URL, h.URL, s.Origin)
+		}
+	}
+}
+
+func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil    func(s *site, b *browser, query url.Values) *browser // returns who comes back
+		provider string
+		reason   string
+	}{
+		"another browser comes back": {spoil: func(s *site, _ *browser, _ url.Values) *browser { return s.browser() }, reason: "state_mismatch"},
+		"another browser that has begun as well": {spoil: func(s *site, _ *browser, _ url.Values) *browser {
+			b := s.browser()
+			b.begin("github")
+			return b
+		}, reason: "state_mismatch"},
+		"the browser has begun again since": {spoil: func(_ *site, b *browser, _ url.Values) *browser {
+			b.begin("github")
+			return b
+		}, reason: "state_mismatch"},
+		"there is no state": {spoil: func(_ *site, b *browser, q url.Values) *browser {
+			q.Del("state")
+			return b
+		}, reason: "state_not_found"},
+		"the state is empty": {spoil: func(_ *site, b *browser, q url.Values) *browser {
+			q.Set("state", "")
+			return b
+		}, reason: "state_not_found"},
+		"the state was altered": {spoil: func(_ *site, b *browser, q url.Values) *browser {
+			q.Set("state", "A"+q.Get("state"))
+			return b
+		}, reason: "state_mismatch"},
+		"the cookie was altered": {spoil: func(_ *site, b *browser, _ url.Values) *browser {
+			b.plant(stateCookie, "A"+b.cookies()[stateCookie])
+			return b
+		}, reason: "state_mismatch"},
+		"the cookie is the state itself": {spoil: func(_ *site, b *browser, q url.Values) *browser {
+			b.plant(stateCookie, q.Get("state"))
+			return b
+		}, reason: "state_mismatch"},
+		"ten minutes have passed": {spoil: func(s *site, b *browser, _ url.Values) *browser {
+			s.move(10 * time.Minute)
+			return b
+		}, reason: "state_mismatch"},
+		"another provider sends the browser": {spoil: func(_ *site, b *browser, _ url.Values) *browser { return b },
+			provider: "gitea", reason: "state_mismatch"},
+		"a provider that there is not": {spoil: func(_ *site, b *browser, _ url.Values) *browser { return b },
+			provider: "gitlab", reason: "oauth_provider_not_found"},
+		"the secret was changed meanwhile": {spoil: func(s *site, b *browser, _ url.Values) *browser {
+			return &browser{s.withSecret("another secret of thirty-two chars"), b.http}
+		}, reason: "state_mismatch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			s := newSite(t, twice(h))
+			b := s.browser()
+			query := h.agree(b.begin("github", "callbackURL", "/inbox", "errorCallbackURL", "/sorry"))
+			before := s.tally()
+			if c.provider == "" {
+				c.provider = "github"
+			}
+			who := c.spoil(s, b, query)
+			who.back(c.provider, query).requireSentBack(s.errorPage(), reason(c.reason))
+			require.Nil(t, who.session())
+			require.Equal(t, before, s.tally())
+		})
+	}
+}
+
+// withSecret is the site as it is once AUTH_SECRET has changed.
+func (s *site) withSecret(secret string) *site {
+	changed := *s.server
+	changed.Sessions = &sessions.Store{DB: s.server.Sessions.DB, Secret: []byte(secret), Now: s.now}
+	server := httptest.NewServer(reply.Bounded(changed.Handler()))
+	s.t.Cleanup(server.Close)
+	return &site{t: s.t, url: server.URL, server: &changed, log: s.log}
+}
+
+func TestAStateCountsUntilItIsTenMinutesOld(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	b := s.browser()
+	query := h.agree(b.begin("github"))
+	s.move(10*time.Minute - time.Second)
+	b.back("github", query).requireSentTo("/")
+}
+
+func TestAStateCountsOnce(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	b := s.browser()
+	asked := b.begin("github")
+	cookie := b.cookies()[stateCookie]
+	b.back("github", h.agree(asked)).requireSentTo("/")
+	before := s.tally()
+
+	thief := s.browser()
+	thief.plant(stateCookie, cookie)
+	thief.back("github", h.agree(asked)).requireSentBack(s.errorPage(), reason("state_mismatch"))
+	require.Nil(t, thief.session())
+	require.Equal(t, before, s.tally())
+}
+
+// Whoever learns a state from somewhere cannot spoil the sign-in.
+func TestAStrangerDoesNotUseAStateUp(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	b := s.browser()
+	query := h.agree(b.begin("github"))
+	s.browser().back("github", query).requireSentBack(s.errorPage(), reason("state_mismatch"))
+	b.back("github", query).requireSentTo("/")
+}
+
+// Somebody's own code, put into another's browser, would sign that other
+// person in as them.
+func TestACodeOfAnotherBrowserIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	eve, b := s.browser(), s.browser()
+	stolen, own := h.agree(eve.begin("github")), h.agree(b.begin("github"))
+	before := s.tally()
+	own.Set("code", stolen.Get("code"))
+	b.back("github", own).requireSentBack(s.errorPage(), reason("invalid_code"))
+	require.Nil(t, b.session())
+	require.Equal(t, before, s.tally())
+	h.requireNoSecret(s.log.String())
+}
+
+func TestSignInsThatWereGivenUpAreClearedAway(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	for range 3 {
+		s.browser().begin("github")
+	}
+	require.Equal(t, 3, s.count("oauth_states"))
+	s.move(10 * time.Minute)
+	s.browser().begin("github")
+	require.Equal(t, 1, s.count("oauth_states"))
+}
+
+func TestTheProviderSaysNo(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	long := strings.Repeat("é", 300)
+	for name, c := range map[string]struct {
+		said, told url.Values // told is as said if nil
+	}{
+		"the person declined":     {url.Values{"error": {"access_denied"}, "error_description": {"The user has denied your application access."}}, nil},
+		"no description":          {reason("temporarily_unavailable"), nil},
+		"an address of a manual":  {url.Values{"error": {"access_denied"}, "error_uri": {"https://evil.example"}}, reason("access_denied")},
+		"a code as well":          {url.Values{"error": {"access_denied"}, "code": {"x"}}, reason("access_denied")},
+		"markup in the text":      {url.Values{"error": {"access_denied"}, "error_description": {"<b>&\"'"}}, nil},
+		"a text that is too long": {url.Values{"error": {"access_denied"}, "error_description": {long}}, url.Values{"error": {"access_denied"}, "error_description": {long[:400]}}},
+		"a reason that is none":   {reason("server said: <no>"), reason("internal_server_error")},
+		"a line break":            {url.Values{"error": {"access_denied"}, "error_description": {"a\r\nSet-Cookie: x=y"}}, nil},
+	} {
+		for place, where := range map[string]string{"": s.errorPage(), "/sorry": "/sorry"} {
+			t.Run(name+place, func(t *testing.T) {
+				before := s.tally()
+				b := s.browser()
+				asked := b.begin("github", "errorCallbackURL", place)
+				said, told := maps.Clone(c.said), c.told
+				if told == nil {
+					told = c.said
+				}
+				said.Set("state", asked.Query().Get("state"))
+				b.back("github", said).requireSentBack(where, told)
+				require.Nil(t, b.session())
+				require.Equal(t, before, s.tally())
+			})
+		}
+	}
+}
+
+func TestTheReasonIsAddedToTheAddress(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	for asked, want := range map[string]string{
+		"/sorry":             "/sorry?error=access_denied",
+		"/sorry?a=1":         "/sorry?a=1&error=access_denied",
+		"/sorry?a=1#top":     "/sorry?a=1&error=access_denied#top",
+		"/sorry#/inbox":      "/sorry?error=access_denied#/inbox",
+		s.url + "/sorry?a=1": s.url + "/sorry?a=1&error=access_denied",
+	} {
+		b := s.browser()
+		state := b.begin("github", "errorCallbackURL", asked).Query().Get("state")
+		a := b.back("github", url.Values{"error": {"access_denied"}, "state": {state}})
+		require.Equal(t, want, a.Header.Get("Location"))
+	}
+}
