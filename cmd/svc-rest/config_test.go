@@ -17,12 +17,15 @@ func TestReadmeTellsEveryVariable(t *testing.T) {
 	require.NoError(t, err)
 	var reference bytes.Buffer
 	require.NoError(t, config.Reference(&reference, Config{}))
-	rows := regexp.MustCompile("(?m)^\\| (`[A-Z_]+`) \\| (`[^`]*`)?").FindAllStringSubmatch(reference.String(), -1)
+	rows := regexp.MustCompile("(?m)^\\| (`[A-Z_]+`) \\| (`[^`]*`)? *\\| (yes)?").FindAllStringSubmatch(reference.String(), -1)
 	require.NotEmpty(t, rows)
 	for _, row := range rows {
 		variable, value := row[1], row[2]
-		if value == "" {
+		switch {
+		case row[3] != "":
 			value = "required"
+		case value == "":
+			value = "optional"
 		}
 		require.Contains(t, string(readme), "| "+variable+" | "+value+" |")
 	}
@@ -32,7 +35,7 @@ func TestCheckRefuses(t *testing.T) {
 	good := []string{
 		"SVC_DATABASE_URL=postgres://svc:word@127.0.0.1/svc", "SVC_ENGINE_URL=http://127.0.0.1:4001",
 		"SVC_ENGINE_SHARED_SECRET=" + strings.Repeat("e", 16), "AUTH_URL=https://svc.example.com",
-		"AUTH_SECRET=" + strings.Repeat("a", 32),
+		"AUTH_SECRET=" + strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY=" + strings.Repeat("v", 32),
 	}
 	for name, c := range map[string]struct {
 		more []string
@@ -42,6 +45,8 @@ func TestCheckRefuses(t *testing.T) {
 		"no limit":                       {[]string{"SVC_RATE_LIMIT=0"}, ""},
 		"demonstration people in public": {[]string{"SVC_DEV_SIGN_IN=true"}, "SVC_DEV_SIGN_IN"},
 		"demonstration people at home":   {[]string{"SVC_DEV_SIGN_IN=true", "AUTH_URL=http://127.0.0.1:4000"}, ""},
+		"a code host of a kind unknown":  {[]string{"SVC_OAUTH_KIND=gitlab"}, "SVC_OAUTH_KIND"},
+		"a client without a secret":      {[]string{"SVC_OAUTH_CLIENT_ID=svc"}, "SVC_OAUTH_CLIENT_SECRET"},
 		"a limit below nothing":          {[]string{"SVC_RATE_LIMIT=-1"}, "SVC_RATE_LIMIT"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,8 +74,8 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 
 	code, text := r.stop()
 	require.Zero(t, code, text)
-	require.Regexp(t, `(?s)stopping svc-rest.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
-	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
+	require.Regexp(t, `(?s)stopping svc-rest.*stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
+	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], env["SVC_VAULT_MASTER_KEY"], env["SVC_OAUTH_CLIENT_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
 		require.NotContains(t, text, secret)
 	}
 	s.requireGone(t, r)
@@ -87,6 +87,8 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 	again := environment(t, s.dev(t).RestURL)
 	require.Equal(t, env["AUTH_SECRET"], again["AUTH_SECRET"])
 	require.Equal(t, env["SVC_ENGINE_SHARED_SECRET"], again["SVC_ENGINE_SHARED_SECRET"])
+	require.Equal(t, env["SVC_VAULT_MASTER_KEY"], again["SVC_VAULT_MASTER_KEY"])
+	require.GreaterOrEqual(t, len(env["SVC_VAULT_MASTER_KEY"]), 32)
 	_, _ = r.stop()
 	require.Equal(t, "developmentsvc_seeding\nsvc\n", s.notes(t))
 
@@ -157,7 +159,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 	s := newSite(t)
 	r := s.start(t).up()
 	require.NotZero(t, commandsNaming(s.data))
-	require.Len(t, r.pids, 3)
+	require.Len(t, r.pids, 4)
 	require.NoError(t, r.cmd.Process.Kill())
 	s.requireGone(t, r)
 
@@ -167,7 +169,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 
 func TestAProgramThatEndsByItselfEndsAll(t *testing.T) {
 	s := newSite(t)
-	for _, name := range []string{"svc-engine", "svc-rest"} {
+	for _, name := range []string{"svc-engine", "svc-codehost", "svc-rest"} {
 		r := s.start(t).up()
 		require.NoError(t, syscall.Kill(r.pids[name], syscall.SIGKILL))
 		code, text := r.end()
@@ -216,7 +218,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
-	for _, variable := range []string{"SVC_REST_ADDR", "SVC_ENGINE_ADDR"} {
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR"} {
 		code, text := s.start(t, variable+"="+ln.Addr().String()).end()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")

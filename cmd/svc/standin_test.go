@@ -25,7 +25,7 @@ import (
 // TestMain is svc or a stand-in for one of the programs beside it where the
 // tests start it by that name. A stand-in says its process id first.
 func TestMain(m *testing.M) {
-	stand := map[string]func() error{"svc-db": standInDB, "svc-engine": standInEngine, "svc-rest": standInRest}
+	stand := map[string]func() error{"svc-db": standInDB, "svc-engine": standInEngine, "svc-codehost": standInCodeHost, "svc-rest": standInRest}
 	name := filepath.Base(os.Args[0])
 	switch {
 	case name == "svc":
@@ -102,6 +102,13 @@ func note(call string) error {
 func standInEngine() error {
 	secret := config.Secret(os.Getenv("SVC_ENGINE_SHARED_SECRET"))
 	return standIn("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", slog.New(slog.DiscardHandler)))
+}
+
+// standInCodeHost is ready at once.
+func standInCodeHost() error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	return standIn("SVC_CODEHOST_ADDR", mux)
 }
 
 // standInRest is ready at once, and shows its environment.

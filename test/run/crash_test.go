@@ -102,7 +102,7 @@ func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
 func TestKillingSvcLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	s.environ = append(s.environ, "SVC_REST_ADDR="+freeAddress(t), "SVC_ENGINE_ADDR="+freeAddress(t))
+	s.environ = append(s.environ, "SVC_REST_ADDR="+freeAddress(t), "SVC_ENGINE_ADDR="+freeAddress(t), "SVC_CODEHOST_ADDR="+freeAddress(t))
 	var tokens []string
 	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
 		svc := s.start().until(running)
@@ -139,7 +139,7 @@ func freeAddress(t *testing.T) string {
 func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	for _, name := range []string{"svc-rest", "svc-engine", "postgres"} {
+	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "postgres"} {
 		svc := s.start().until(running)
 		d := s.dev()
 		account := createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, "before-"+name)
@@ -147,7 +147,7 @@ func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
 		require.NoError(t, syscall.Kill(child(t, svc.pid(), name).pid, syscall.SIGKILL))
 		code, text := svc.wait()
 		require.Equal(t, 1, code)
-		require.Regexp(t, `(svc-rest|svc-engine|PostgreSQL) ended by itself`, text)
+		require.Regexp(t, `(svc-rest|svc-codehost|svc-engine|PostgreSQL) ended by itself`, text)
 		requireGone(t, there, s.data)
 
 		svc = s.start().until(running)

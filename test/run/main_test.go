@@ -53,7 +53,7 @@ func withPrograms(run func() int) (int, error) {
 // Svc-db goes without: it works alone, and its demonstration data would take
 // four times as long.
 func build() error {
-	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-rest"}
+	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-codehost", "svc/cmd/svc-rest"}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		services = append([]string{"-race"}, services...)
 	}
