@@ -171,7 +171,9 @@ func (d *demonstration) rebuilt(t *testing.T) {
 		require.Empty(t, before[table], table)
 	}
 	for _, v := range projections.All() {
-		require.NotEmpty(t, before[v.Name()])
+		if v.Name() != "accounts" { // nobody has come by the code host yet
+			require.NotEmpty(t, before[v.Name()], v.Name())
+		}
 		require.NoError(t, projections.Rebuild(testContext(t), d.db, v, func(int64, int64) {}))
 	}
 	require.Equal(t, content(t, d.db, views()...), only(before, views()...))

@@ -60,7 +60,8 @@ func newStage(t *testing.T) *stage {
 	s.engine = start(t, nil, append(inherited(), "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET="+engineSecret), "svc-engine")
 	s.environ = append(inherited(),
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL="+s.database, "SVC_ENGINE_URL="+listening(s.engine), "SVC_ENGINE_SHARED_SECRET="+engineSecret,
-		"AUTH_URL=http://127.0.0.1", "AUTH_SECRET=the-secret-that-signs-the-cookies-of-tests", "SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0")
+		"AUTH_URL=http://127.0.0.1", "AUTH_SECRET=the-secret-that-signs-the-cookies-of-tests", "SVC_VAULT_MASTER_KEY=the-key-that-seals-what-the-vault-holds",
+		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0")
 	for i := range s.rest {
 		s.rest[i] = &replica{}
 		s.startRest(s.rest[i])
