@@ -219,6 +219,9 @@ type RunInputReceived struct {
 	Answer string `json:"answer"`
 }
 
+// InterventionPush is a person's push to the branch of a run.
+const InterventionPush = "push"
+
 // RunHumanIntervened says that a person had to help, as insights count it.
 // What is answer, push, change_request, retry or restart.
 type RunHumanIntervened struct {
@@ -277,6 +280,10 @@ type RunFailed struct {
 	Stage  Stage  `json:"stage"`
 	Reason string `json:"reason"`
 }
+
+// CancelledAsDuplicate is the reason for which a run is cancelled whose issue
+// is worked on elsewhere.
+const CancelledAsDuplicate = "duplicate"
 
 // RunCancelled says that somebody stopped the run. The run is over.
 type RunCancelled struct {

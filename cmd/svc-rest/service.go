@@ -69,6 +69,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		Invitations: projections.Invitations{DB: db},
 		Runs:        projections.Runs{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db},
+		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Load: func() float64 { return load(db) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
 		Origin:       cfg.origin(),
@@ -98,6 +99,12 @@ func (s *service) close() {
 	s.stop()
 	s.group.Wait()
 	s.db.Close()
+}
+
+// load tells how much of the connections to the database is in use.
+func load(db *pgxpool.Pool) float64 {
+	stat := db.Stat()
+	return float64(stat.AcquiredConns()) / float64(stat.MaxConns())
 }
 
 func open(cfg Config) (*pgxpool.Pool, error) {
@@ -143,7 +150,6 @@ func checkVault(ctx context.Context, ring vault.Ring, db *pgxpool.Pool, log *slo
 	}
 }
 
-// providers are the code hosts by which people sign in.
 // provider is the name of the code host that people sign in by, "" if there is none.
 func (c Config) provider() string {
 	if c.OAuthClientID == "" {
@@ -152,6 +158,7 @@ func (c Config) provider() string {
 	return c.OAuthKind
 }
 
+// providers are the code hosts by which people sign in, by name.
 func (c Config) providers() map[string]*auth.Provider {
 	if c.OAuthClientID == "" {
 		return nil

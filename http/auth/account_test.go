@@ -2,8 +2,8 @@ package auth_test
 
 import (
 	"fmt"
-	"net/url"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"

@@ -34,6 +34,8 @@ func describe(o *huma.OpenAPI, origin string) {
 	}
 	o.Tags = []*huma.Tag{
 		{Name: "Runs", Description: "Issues on their way to a merged pull request."},
+		{Name: "Insights", Description: "How well the loop does."},
+		{Name: "Dashboard", Description: "What goes on, for cheap polling."},
 		{Name: "Workspace", Description: "What the workspace is called."},
 		{Name: "Members & roles", Description: "Who is in the workspace, and what they may do."},
 		{Name: "Service accounts", Description: "Identities for scripts, each with one token."},

@@ -1,12 +1,17 @@
 package rest
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
 
 // A description is what the OpenAPI document says of a route.
 type description struct {
 	tag, summary, text string
 	status             int   // of success; 200 if 0
 	refuses            []int // beyond what every route may answer with
+	unchanged          bool  // may answer 304
 }
 
 var descriptions = map[string]description{
@@ -14,6 +19,11 @@ var descriptions = map[string]description{
 		text: "Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first."},
 	"getRun": {tag: "Runs", summary: "Get a run",
 		text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`."},
+
+	"getInsights": {tag: "Insights", summary: "How well the loop does",
+		text: "Five numbers over the last days and over the days before, each with how it is computed."},
+	"getDashboard": {tag: "Dashboard", summary: "What goes on", unchanged: true,
+		text: "What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as `If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, without a body."},
 
 	"getWorkspace": {tag: "Workspace", summary: "Get the workspace",
 		text: "The name and slug of the workspace, and the caller's place in it."},
@@ -47,4 +57,16 @@ var descriptions = map[string]description{
 
 	"listAudit": {tag: "Audit", summary: "Search the audit log",
 		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. `nextCursor` leads to older ones and is absent on the last page."},
+}
+
+// responses lists those that are neither the usual one nor an error.
+func (d description) responses() map[string]*huma.Response {
+	if !d.unchanged {
+		return nil
+	}
+	return map[string]*huma.Response{"304": {Description: "Nothing has changed since the answer with that ETag.", Headers: map[string]*huma.Param{
+		"ETag":             {Schema: &huma.Schema{Type: huma.TypeString}},
+		"X-Svc-Poll-After": {Schema: &huma.Schema{Type: huma.TypeInteger}},
+		"Cache-Control":    {Schema: &huma.Schema{Type: huma.TypeString}},
+	}}}
 }

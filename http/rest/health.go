@@ -1,9 +1,13 @@
 package rest
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"svc/http/reply"
@@ -11,6 +15,9 @@ import (
 
 // checkTime is how long a dependency may take to answer.
 const checkTime = 2 * time.Second
+
+// checkAgain is how old the dashboard's picture of the dependencies gets.
+const checkAgain = 5 * time.Second
 
 // A Check asks a dependency whether it answers. Its error is shown to
 // operators: it names no address and no secret.
@@ -32,30 +39,85 @@ func live(w http.ResponseWriter, _ *http.Request) {
 	reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready asks all dependencies at once and answers 503 if one is down.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), checkTime)
+// health asks the dependencies and remembers what they said.
+type health struct {
+	checks map[string]Check
+	log    *slog.Logger
+	last   atomic.Pointer[readiness]
+}
+
+// run asks again and again until ctx ends, so that last is never old.
+func (h *health) run(ctx context.Context) {
+	again := time.NewTicker(checkAgain)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		h.ask(ctx, h.known)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ask asks all dependencies at once. What is down is logged unless quiet says
+// that it need not be.
+func (h *health) ask(ctx context.Context, quiet func(name string) bool) *readiness {
+	within, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	out := readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}
+	out := &readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	for name, check := range s.Dependencies {
+	for name, check := range h.checks {
 		group.Go(func() {
-			err := check(ctx)
+			err := check(within)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				out.Info[name] = dependency{Status: "up"}
 				return
 			}
-			s.Log.WarnContext(r.Context(), "dependency is down", "dependency", name, "err", err)
 			out.Status, out.Error[name] = "error", dependency{"down", "The " + name + " does not answer."}
+			if ctx.Err() == nil && !quiet(name) {
+				h.log.WarnContext(ctx, "dependency is down", "dependency", name, "err", err)
+			}
 		})
 	}
 	group.Wait()
-	status := http.StatusOK
+	if ctx.Err() == nil { // or whoever asked has gone, and the answer is about that
+		h.last.Store(out)
+	}
+	return out
+}
+
+// known reports whether a dependency was down when it was asked before.
+func (h *health) known(name string) bool {
+	last := h.last.Load()
+	return last != nil && last.Error[name].Status == "down"
+}
+
+// ready answers 503 if a dependency is down now.
+func (h *health) ready(w http.ResponseWriter, r *http.Request) {
+	out, status := h.ask(r.Context(), never), http.StatusOK
 	if out.Status != "ok" {
 		status = http.StatusServiceUnavailable
 	}
 	reply.JSON(w, status, out)
+}
+
+func never(string) bool { return false }
+
+// system lists what was last found, by name.
+func (h *health) system(ctx context.Context) system {
+	found := h.last.Load()
+	if found == nil {
+		found = h.ask(ctx, h.known)
+	}
+	out := system{Status: found.Status, Dependencies: []systemDependency{}}
+	for _, list := range []map[string]dependency{found.Info, found.Error} {
+		for name, d := range list {
+			out.Dependencies = append(out.Dependencies, systemDependency{name, d.Status, d.Message})
+		}
+	}
+	slices.SortFunc(out.Dependencies, func(a, b systemDependency) int { return cmp.Compare(a.Name, b.Name) })
+	return out
 }

@@ -28,6 +28,9 @@ func (s *Server) routes() []route {
 		{"GET", "/runs", readers, "runs", nil, "listRuns", op(s.listRuns)},
 		{"GET", "/runs/{id}", readers, "runs", nil, "getRun", op(s.getRun)},
 
+		{"GET", "/insights", readers, "outcomes", nil, "getInsights", op(s.getInsights)},
+		{"GET", "/dashboard", readers, "runs", nil, "getDashboard", op(s.getDashboard)},
+
 		{"GET", "/workspace", people, "", nil, "getWorkspace", op(s.getWorkspace)},
 		{"PATCH", "/workspace", owners, "", events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
 
@@ -74,7 +77,7 @@ func (s *Server) mount(api huma.API) {
 			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
 			DefaultStatus: d.status, Errors: append(r.refusals(), d.refuses...), Security: r.security(),
 			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
-			Middlewares: huma.Middlewares{s.admit(r)},
+			Middlewares: huma.Middlewares{s.admit(r)}, Responses: d.responses(),
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -39,20 +40,24 @@ type Server struct {
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
 	Audit           projections.Audit
+	Insights        projections.Insights
+	Dashboard       projections.Dashboard
 	Follower        Awaiter
 	Keys            Keys
 	Sessions        *sessions.Store
 	LastSeen        *sessions.LastSeen
 	Limit           *limit.Limit // of requests by each caller; nil is none
 	Dependencies    map[string]Check
-	Origin          string       // where browsers reach the service, such as https://svc.example.com
-	Auth            http.Handler // serves /api/auth
-	Home            http.Handler // serves the page at the root
+	Load            func() float64 // how busy the service is: 0 idle, 1 that requests wait
+	Origin          string         // where browsers reach the service, such as https://svc.example.com
+	Auth            http.Handler   // serves /api/auth
+	Home            http.Handler   // serves the page at the root
 	Now             func() time.Time
 	Log             *slog.Logger
 
 	sameSite *http.CrossOriginProtection
 	stale    *staleUses
+	health   *health
 }
 
 // An Awaiter waits until a view has reached a position.
@@ -72,12 +77,18 @@ var (
 
 // Run does what is left to do behind answers, until ctx ends. Call it once,
 // after Handler.
-func (s *Server) Run(ctx context.Context) { s.stale.run(ctx) }
+func (s *Server) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	group.Go(func() { s.stale.run(ctx) })
+	group.Go(func() { s.health.run(ctx) })
+	group.Wait()
+}
 
 // Handler returns everything that the REST service serves.
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
+	s.health = &health{checks: s.Dependencies, log: s.Log}
 
 	mux := httprouter.New()
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
@@ -87,7 +98,7 @@ func (s *Server) Handler() http.Handler {
 		mux.Handler(http.MethodGet, path, s.Home)
 	}
 	mux.HandlerFunc(http.MethodGet, "/health/live", live)
-	mux.HandlerFunc(http.MethodGet, "/health/ready", s.ready)
+	mux.HandlerFunc(http.MethodGet, "/health/ready", s.health.ready)
 
 	api := humahttprouter.New(mux, s.apiConfig())
 	s.mount(api)

@@ -83,6 +83,8 @@ var (
 		{regexp.MustCompile(`("sha": )("[0-9a-f]{40}")`), `"<sha>"`, false},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
 		{regexp.MustCompile(`("seq": )(\d+)`), `<seq>`, false},
+		{regexp.MustCompile(`("(?:value|prior|sample|priorSample|workingMs|personMs|farmMs)": )(\d+(?:\.\d)?)`), `<number>`, false},
+		{regexp.MustCompile(`("(?:from|to)": )("\d{4}-\d\d-\d\d")`), `"<day>"`, false},
 		{regexp.MustCompile(`("nextCursor": ")(\d+)`), `<cursor>`, true},
 	}
 )
@@ -140,6 +142,9 @@ func (p *placeholders) header(name, value string) string {
 			value = strings.Replace(value, m[2], cookie, 1)
 		}
 		return maxAgeForm.ReplaceAllString(value, "Max-Age=<7 days>")
+	case "ETag":
+		p.value["<etag>"] = value
+		return "<etag>"
 	case "Location":
 		if strings.Contains(value, "/login/oauth/authorize?") {
 			p.value["<authorize>"] = value

@@ -1,0 +1,159 @@
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"svc/events"
+	"svc/projections"
+)
+
+type dashboardQuery struct {
+	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of the answer that the caller has."`
+}
+
+type dashboardAnswer struct {
+	Status       int
+	ETag         string `header:"ETag"`
+	PollAfter    int    `header:"X-Svc-Poll-After" doc:"How many seconds to wait before asking again."`
+	CacheControl string `header:"Cache-Control"`
+	Body         *dashboard
+}
+
+type dashboard struct {
+	Head   sentence   `json:"head"`
+	Runs   activeRuns `json:"runs"`
+	Inbox  waiting    `json:"inbox"`
+	Farm   farm       `json:"farm"`
+	System system     `json:"system"`
+	Recent []run      `json:"recent" nullable:"false" doc:"The runs that moved last, the newest first."`
+}
+
+type sentence struct {
+	Sentence string `json:"sentence" example:"11 runs are active. 3 wait for a person."`
+}
+
+type activeRuns struct {
+	Active  int          `json:"active"`
+	ByStage []stageCount `json:"byStage" nullable:"false"`
+}
+
+type stageCount struct {
+	Label string `json:"label" example:"Build farm"`
+	Count int    `json:"count"`
+}
+
+type waiting struct {
+	Waiting int `json:"waiting" doc:"Decisions that wait for a person."`
+}
+
+type farm struct {
+	Online int `json:"online"`
+	Busy   int `json:"busy"`
+	Queued int `json:"queued"`
+}
+
+type system struct {
+	Status       string             `json:"status" enum:"ok,error"`
+	Dependencies []systemDependency `json:"dependencies" nullable:"false"`
+}
+
+type systemDependency struct {
+	Name    string `json:"name" example:"engine"`
+	Status  string `json:"status" enum:"up,down"`
+	Message string `json:"message" doc:"Empty while it is up."`
+}
+
+// recentRuns is how many runs the dashboard shows by name.
+const recentRuns = 10
+
+// getDashboard answers 304 without looking at anything but a position as long
+// as that and the dependencies stay as they were.
+func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboardAnswer, error) {
+	workspace := callerOf(ctx).workspace
+	position, err := s.Dashboard.Position(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	system := s.health.system(ctx)
+	out := &dashboardAnswer{
+		Status: http.StatusNotModified, ETag: etag(workspace, position, system), PollAfter: s.pollAfter(), CacheControl: "private, no-cache",
+	}
+	if matches(in.IfNoneMatch, out.ETag) {
+		return out, nil
+	}
+	found, err := s.Dashboard.Of(ctx, workspace, recentRuns)
+	if err != nil {
+		return nil, err
+	}
+	out.Status, out.Body = http.StatusOK, newDashboard(found, system)
+	return out, nil
+}
+
+func newDashboard(o projections.Overview, system system) *dashboard {
+	d := &dashboard{System: system, Inbox: waiting{o.Waiting}, Recent: []run{}}
+	for i, n := range o.ByStage {
+		d.Runs.Active += n
+		d.Runs.ByStage = append(d.Runs.ByStage, stageCount{events.Stages()[i].Label(), n})
+	}
+	d.Head.Sentence = busy(d.Runs.Active, o.Waiting)
+	for _, r := range o.Recent {
+		d.Recent = append(d.Recent, newRun(r))
+	}
+	return d
+}
+
+func busy(active, waiting int) string {
+	runs := fmt.Sprintf("%d runs are active.", active)
+	switch active {
+	case 0:
+		return "No run is active."
+	case 1:
+		runs = "1 run is active."
+	}
+	switch waiting {
+	case 0:
+		return runs
+	case 1:
+		return runs + " 1 waits for a person."
+	}
+	return fmt.Sprintf("%s %d wait for a person.", runs, waiting)
+}
+
+// etag names a dashboard by all that it is drawn from.
+func etag(workspace events.ID, position int64, system system) string {
+	sum := sha256.Sum256(fmt.Append(nil, Version, " ", workspace, " ", position, " ", system))
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}
+
+// matches reports whether If-None-Match names an etag.
+func matches(header, etag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == etag || one == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// How long a client waits before it asks again, in seconds: longer when the
+// service is short of connections to the database.
+const (
+	pollNormally = 15
+	pollBusy     = 30
+	pollFull     = 60
+)
+
+func (s *Server) pollAfter() int {
+	switch load := s.Load(); {
+	case load >= 0.95:
+		return pollFull
+	case load >= 0.75:
+		return pollBusy
+	}
+	return pollNormally
+}

@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"svc/events"
+	"svc/projections"
+)
+
+type insightsQuery struct {
+	Range string `query:"range" enum:"7d,30d,90d" default:"30d" doc:"So many whole UTC days, ending today."`
+	Repo  string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
+}
+
+var insightDays = map[string]int{"7d": 7, "30d": 30, "90d": 90}
+
+type insightsAnswer struct {
+	Body struct {
+		Window dates `json:"window"`
+		Prior  dates `json:"prior" doc:"The days before, as many."`
+		KPIs   []kpi `json:"kpis" nullable:"false"`
+	}
+}
+
+// dates are UTC days, both included.
+type dates struct {
+	From string `json:"from" format:"date" example:"2026-10-23"`
+	To   string `json:"to" format:"date" example:"2026-11-21"`
+}
+
+type kpi struct {
+	Key         string       `json:"key" enum:"autonomous_merge_rate,merged_untouched_rate,cycle_time,cost_per_merged_pr,human_interventions"`
+	Unit        string       `json:"unit" enum:"pct,duration_ms,cents,count"`
+	Value       *float64     `json:"value" nullable:"true" doc:"null where there is nothing to compute it from." example:"66.7"`
+	Prior       *float64     `json:"prior" nullable:"true" doc:"The value of the days before." example:"50"`
+	Sample      int          `json:"sample" doc:"How many runs the value is computed from."`
+	PriorSample int          `json:"priorSample"`
+	Breakdown   *breakdown   `json:"breakdown,omitempty" doc:"Of the cycle time: what it is spent on."`
+	Methodology *methodology `json:"methodology"`
+}
+
+// A breakdown has medians of its own, which do not add up to that of the whole.
+type breakdown struct {
+	WorkingMS int64 `json:"workingMs"`
+	PersonMS  int64 `json:"personMs" doc:"Waiting for a person."`
+	FarmMS    int64 `json:"farmMs" doc:"Waiting for the build farm."`
+}
+
+func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsAnswer, error) {
+	var repo *events.ID
+	if in.Repo != "" {
+		id, err := events.ParseID(in.Repo)
+		if err != nil {
+			return nil, invalid("repo", "must be an id")
+		}
+		repo = &id
+	}
+	const day = 24 * time.Hour
+	days := time.Duration(insightDays[in.Range])
+	to := s.Now().UTC().Truncate(day).Add(day)
+	from := to.Add(-days * day)
+	window, prior, err := s.Insights.Of(ctx, callerOf(ctx).workspace, repo, from, to)
+	if err != nil {
+		return nil, err
+	}
+	out := &insightsAnswer{}
+	out.Body.Window = dates{from.Format(time.DateOnly), to.Add(-day).Format(time.DateOnly)}
+	out.Body.Prior = dates{from.Add(-days * day).Format(time.DateOnly), from.Add(-day).Format(time.DateOnly)}
+	for _, k := range kpis {
+		one := kpi{Key: k.key, Unit: k.unit, Methodology: &k.methodology}
+		one.Value, one.Sample = k.of(window)
+		one.Prior, one.PriorSample = k.of(prior)
+		if k.key == "cycle_time" && window.Cycle != nil {
+			c := window.Cycle
+			one.Breakdown = &breakdown{rounded(c.Working), rounded(c.Person), rounded(c.Farm)}
+		}
+		out.Body.KPIs = append(out.Body.KPIs, one)
+	}
+	return out, nil
+}
+
+// rounded is x to the nearest whole number, halves up.
+func rounded(x float64) int64 { return int64(math.Floor(x + 0.5)) }
+
+// percent returns 100·part/whole with one decimal, halves up. It is computed
+// in whole numbers: 12.25 % has no exact binary form.
+func percent(part, whole int) (*float64, int) {
+	if whole == 0 {
+		return nil, 0
+	}
+	tenths := float64((2000*part + whole) / (2 * whole))
+	value := tenths / 10
+	return &value, whole
+}
+
+func autonomousMergeRate(c projections.Count) (*float64, int) { return percent(c.Autonomous, c.Runs) }
+
+func mergedUntouchedRate(c projections.Count) (*float64, int) { return percent(c.Untouched, c.Merged) }
+
+func cycleTime(c projections.Count) (*float64, int) {
+	if c.Cycle == nil {
+		return nil, 0
+	}
+	value := float64(rounded(c.Cycle.Whole))
+	return &value, c.Merged
+}
+
+func costPerMergedPR(c projections.Count) (*float64, int) {
+	if c.Merged == 0 {
+		return nil, 0
+	}
+	merged := int64(c.Merged)
+	value := float64((2*c.CostCents + merged) / (2 * merged))
+	return &value, c.Merged
+}
+
+func humanInterventions(c projections.Count) (*float64, int) {
+	value := float64(c.Interventions)
+	return &value, c.Interventions
+}

@@ -1,0 +1,94 @@
+package rest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"svc/projections"
+)
+
+func TestPercentIsRoundedHalfUp(t *testing.T) {
+	for _, c := range []struct {
+		part, whole int
+		want        float64
+	}{
+		{0, 7, 0}, {7, 7, 100}, {2, 3, 66.7}, {1, 3, 33.3}, {1, 8, 12.5}, {1, 16, 6.3}, {1, 400, 0.3}, {1, 2000, 0.1}, {1, 2001, 0}, {1999, 2000, 100},
+	} {
+		value, sample := percent(c.part, c.whole)
+		require.InDelta(t, c.want, *value, 0, "%d of %d", c.part, c.whole)
+		require.Equal(t, c.whole, sample)
+	}
+	value, sample := percent(0, 0)
+	require.Nil(t, value, "nothing is not zero")
+	require.Zero(t, sample)
+}
+
+func TestCostIsRoundedHalfUp(t *testing.T) {
+	for cents, want := range map[int64]float64{0: 0, 1: 1, 2: 1, 3: 2, 5: 3} {
+		value, _ := costPerMergedPR(projections.Count{Merged: 2, CostCents: cents})
+		require.InDelta(t, want, *value, 0, "%d cents", cents)
+	}
+	value, _ := costPerMergedPR(projections.Count{CostCents: 100})
+	require.Nil(t, value)
+}
+
+// A run that came to nothing never makes the numbers look better.
+func TestAFailedRunNeverLooksGood(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c projections.Count
+		c.Runs = rapid.IntRange(1, 1000).Draw(t, "runs")
+		c.Merged = rapid.IntRange(0, c.Runs).Draw(t, "merged")
+		c.Autonomous = rapid.IntRange(0, c.Merged).Draw(t, "autonomous")
+		c.Untouched = rapid.IntRange(0, c.Merged).Draw(t, "untouched")
+		c.CostCents = rapid.Int64Range(0, 1_000_000).Draw(t, "cents")
+		more := c
+		more.Runs++
+		more.CostCents += rapid.Int64Range(0, 1000).Draw(t, "cents of the failed one")
+
+		for name, rate := range map[string]func(projections.Count) (*float64, int){"autonomous": autonomousMergeRate, "untouched": mergedUntouchedRate} {
+			before, _ := rate(c)
+			after, _ := rate(more)
+			require.Equal(t, before == nil, after == nil, name)
+			if before != nil {
+				require.LessOrEqual(t, *after, *before, name)
+				require.LessOrEqual(t, *before, 100.0, name)
+			}
+		}
+		before, _ := costPerMergedPR(c)
+		after, _ := costPerMergedPR(more)
+		if before != nil {
+			require.GreaterOrEqual(t, *after, *before)
+		}
+	})
+}
+
+func TestTheSentenceOfTheDashboard(t *testing.T) {
+	for _, c := range []struct {
+		active, waiting int
+		want            string
+	}{
+		{0, 0, "No run is active."}, {1, 0, "1 run is active."}, {1, 1, "1 run is active. 1 waits for a person."},
+		{12, 3, "12 runs are active. 3 wait for a person."},
+	} {
+		require.Equal(t, c.want, busy(c.active, c.waiting))
+	}
+}
+
+func TestHowLongAClientWaits(t *testing.T) {
+	for load, want := range map[float64]int{0: 15, 0.7: 15, 0.8: 30, 1: 60} {
+		s := &Server{Load: func() float64 { return load }}
+		require.Equal(t, want, s.pollAfter(), load)
+	}
+}
+
+func TestIfNoneMatch(t *testing.T) {
+	const tag = `"a-_1"`
+	for header, want := range map[string]bool{
+		"": false, tag: true, `W/"a-_1"`: true, "*": true, `"b", "a-_1"`: true, `"b",W/"a-_1"`: true,
+		`"b"`: false, `a-_1`: false, `"a-_"`: false, `"a-_1`: false, ",": false,
+	} {
+		require.Equal(t, want, matches(header, tag), header)
+	}
+}

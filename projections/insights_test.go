@@ -1,0 +1,225 @@
+package projections_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+// A told run is one whose whole story a test makes up, with all times.
+type told struct {
+	repo       events.Repo
+	queued     time.Time
+	ended      time.Time
+	status     events.RunStatus
+	work       bool // it reached Implementing
+	duplicate  bool
+	helped     []time.Time
+	pushed     bool // by a person
+	cost, late int64
+}
+
+// facts are the story of a run as the loop reports it, each with its time.
+func (r told) facts() (list []fact) {
+	at := r.queued
+	add := func(after time.Duration, e events.Event) {
+		at = at.Add(after)
+		list = append(list, fact{at, e})
+	}
+	add(time.Second, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})
+	if r.work {
+		add(time.Second, events.RunStageSucceeded{Stage: events.StageAnalyze, Attempt: 1})
+		for _, s := range events.Stages()[2:6] {
+			add(time.Second, events.RunStageEntered{Stage: s, Attempt: 1})
+			if s == events.StageImplementing {
+				add(0, events.RunCommitsPushed{Head: "c0ffee", ByPerson: r.pushed})
+			}
+			add(time.Minute, events.RunStageSucceeded{Stage: s, Attempt: 1})
+		}
+		add(time.Second, events.RunStageEntered{Stage: events.StageMerge, Attempt: 1})
+	}
+	add(0, events.RunCostRecorded{Repo: r.repo.ID, Cents: r.cost})
+	for _, t := range r.helped {
+		list = append(list, fact{t, events.RunHumanIntervened{Repo: r.repo.ID, What: "answer"}})
+	}
+	at = r.ended
+	switch r.status {
+	case events.RunIsMerged:
+		add(-2*time.Second, events.RunMergeApproved{Head: "c0ffee"})
+		add(time.Second, events.RunMergeAttempted{Head: "c0ffee"})
+		add(time.Second, events.RunMerged{Repo: r.repo.ID, Head: "c0ffee"})
+	case events.RunIsRejected:
+		add(0, events.RunRejected{Repo: r.repo.ID})
+	case events.RunHasFailed:
+		add(0, events.RunFailed{Repo: r.repo.ID, Stage: events.StageAnalyze})
+	case events.RunIsCancelled:
+		e := events.RunCancelled{Repo: r.repo.ID}
+		if r.duplicate {
+			e.Reason = events.CancelledAsDuplicate
+		}
+		add(0, e)
+	}
+	if r.late > 0 {
+		list = append(list, fact{r.ended.Add(24 * time.Hour), events.RunCostRecorded{Repo: r.repo.ID, Cents: r.late}})
+	}
+	slices.SortStableFunc(list, func(a, b fact) int { return a.at.Compare(b.at) })
+	return list
+}
+
+type fact struct {
+	at time.Time
+	events.Event
+}
+
+var today = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+
+// story makes up runs that ended within the last days.
+func story(random *rand.Rand, repos []events.Repo, n int) (list []told) {
+	statuses := []events.RunStatus{events.RunIsMerged, events.RunIsMerged, events.RunIsRejected, events.RunHasFailed, events.RunIsCancelled}
+	for range n {
+		r := told{repo: repos[random.IntN(len(repos))], status: statuses[random.IntN(len(statuses))], cost: random.Int64N(500)}
+		r.queued = today.Add(-time.Duration(random.Int64N(int64(16 * 24 * time.Hour)))).Truncate(time.Second)
+		r.ended = r.queued.Add(10*time.Minute + time.Duration(random.Int64N(int64(20*time.Hour)))).Truncate(time.Second)
+		r.work = r.status == events.RunIsMerged || random.IntN(2) == 0
+		r.duplicate, r.pushed = random.IntN(4) == 0, r.work && random.IntN(4) == 0
+		for range random.IntN(3) * random.IntN(2) {
+			r.helped = append(r.helped, r.queued.Add(8*time.Minute+time.Duration(random.Int64N(int64(time.Minute)))))
+		}
+		if random.IntN(5) == 0 {
+			r.late = 1_000_000
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// count is what insights say, computed from the stories by their definition.
+func count(list []told, repo *events.ID, from, to time.Time) (c projections.Count, cycles []float64) {
+	within := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
+	for _, r := range list {
+		if repo != nil && r.repo.ID != *repo {
+			continue
+		}
+		for _, t := range r.helped {
+			if within(t) {
+				c.Interventions++
+			}
+		}
+		if !within(r.ended) || r.status == events.RunIsCancelled && (!r.work || r.duplicate) {
+			continue
+		}
+		c.Runs++
+		c.CostCents += r.cost
+		if r.status != events.RunIsMerged {
+			continue
+		}
+		c.Merged++
+		if len(r.helped) == 0 {
+			c.Autonomous++
+		}
+		if !r.pushed {
+			c.Untouched++
+		}
+		cycles = append(cycles, float64(r.ended.Sub(r.queued).Milliseconds()))
+	}
+	return c, cycles
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
+}
+
+// What insights say is what their definition says, in whole and by repository,
+// whatever happened; and a rebuild says the same.
+func TestInsightsAreTheirDefinition(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			random := rand.New(rand.NewPCG(seed, 9))
+			repos := []events.Repo{{ID: newID(), Name: "acme/web"}, {ID: newID(), Name: "acme/api"}}
+			list, workspace := story(random, repos, 40), newID()
+			w.reportAll(t, workspace, list)
+			w.caughtUp(t)
+			for range 2 {
+				for _, days := range []int{1, 7, 30} {
+					to := today.Add(24 * time.Hour)
+					from := to.AddDate(0, 0, -days)
+					var sum projections.Count
+					for _, repo := range []*events.ID{nil, &repos[0].ID, &repos[1].ID} {
+						got, prior, err := projections.Insights{DB: w.db}.Of(t.Context(), workspace, repo, from, to)
+						require.NoError(t, err)
+						requireCount(t, list, repo, from, to, got)
+						requireCount(t, list, repo, from.AddDate(0, 0, -days), from, prior)
+						require.LessOrEqual(t, got.Autonomous, got.Merged)
+						require.LessOrEqual(t, got.Untouched, got.Merged)
+						require.LessOrEqual(t, got.Merged, got.Runs)
+						if repo == nil {
+							sum = got
+							continue
+						}
+						sum.Runs, sum.Merged, sum.Interventions, sum.CostCents = sum.Runs-got.Runs, sum.Merged-got.Merged, sum.Interventions-got.Interventions, sum.CostCents-got.CostCents
+					}
+					sum.Cycle, sum.Autonomous, sum.Untouched = nil, 0, 0
+					require.Zero(t, sum, "the repositories add up to the workspace")
+				}
+				rebuild(t, w.db, view(t, "outcomes"))
+			}
+		})
+	}
+}
+
+func requireCount(t *testing.T, list []told, repo *events.ID, from, to time.Time, got projections.Count) {
+	t.Helper()
+	want, cycles := count(list, repo, from, to)
+	if len(cycles) == 0 {
+		require.Nil(t, got.Cycle)
+	} else {
+		require.InDelta(t, median(cycles), got.Cycle.Whole, 0.5)
+	}
+	got.Cycle = nil
+	require.Equal(t, want, got)
+}
+
+// reportAll lets all stories happen in one log, in the order of time.
+func (w *world) reportAll(t *testing.T, workspace events.ID, list []told) {
+	t.Helper()
+	type step struct {
+		fact
+		run   events.ID
+		story told
+		issue int
+	}
+	var steps []step
+	for i, r := range list {
+		run := events.NewID(r.queued)
+		steps = append(steps, step{fact{r.queued, nil}, run, r, i + 1})
+		for _, f := range r.facts() {
+			steps = append(steps, step{f, run, r, i + 1})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
+	var now time.Time
+	c := commands.New(w.log, func() time.Time { return now })
+	order := commands.Order{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
+	for _, s := range steps {
+		now = s.at
+		var err error
+		if s.Event == nil {
+			_, err = c.QueueRun(t.Context(), commands.QueueRun{Order: order, Run: s.run, Repo: s.story.repo, IssueNumber: s.issue, IssueTitle: "x"})
+		} else {
+			_, err = c.RecordRun(t.Context(), commands.RecordRun{Order: order, Run: s.run, Facts: []events.Event{s.Event}})
+		}
+		require.NoError(t, err, "%T at %s of %+v", s.Event, s.at, s.story)
+	}
+}

@@ -1,0 +1,140 @@
+package projections
+
+import (
+	"time"
+
+	"svc/events"
+)
+
+// An outcome is what insights count of a run. It changes with the time that an
+// event was recorded, never with the time at which it is folded, and nothing
+// that happens after the day on which the run ended changes it: a window that
+// is over stays as it was.
+type outcome struct {
+	Workspace     events.ID        `db:"workspace_id"`
+	Run           events.ID        `db:"run_id"`
+	Repo          events.ID        `db:"repo_id"`
+	QueuedAt      time.Time        `db:"queued_at"`
+	Status        events.RunStatus `db:"status"` // "" while it moves
+	EndedAt       *time.Time       `db:"ended_at"`
+	Counted       bool             `db:"counted"`
+	Implemented   bool             `db:"implemented"`
+	Touched       bool             `db:"touched"`
+	Interventions int              `db:"interventions"`
+	IntervenedAt  []time.Time      `db:"intervened_at"`
+	LastAt        *time.Time       `db:"last_at"`
+	PushedBy      events.ID        `db:"pushed_by"`
+	PushedAt      *time.Time       `db:"pushed_at"`
+	CostCents     int64            `db:"cost_cents"`
+	Phase         string           `db:"phase"`
+	PhaseSince    time.Time        `db:"phase_since"`
+	PersonMS      int64            `db:"person_ms"`
+	FarmMS        int64            `db:"farm_ms"`
+}
+
+// What a run spends its time on.
+const (
+	phaseWorking = "working"
+	phasePerson  = "person"
+	phaseFarm    = "farm"
+)
+
+// pushesTogether is how long after a push of a person further ones of theirs
+// are the same intervention.
+const pushesTogether = 10 * time.Minute
+
+var outcomes = &fold[events.ID, outcome]{
+	table: "outcomes", key: "run_id",
+	keys: func(r events.Record) []events.ID {
+		if _, ok := r.Event.(runEvent); ok {
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	apply: func(id events.ID, before *outcome, r events.Record) *outcome {
+		if e, ok := r.Event.(events.RunQueued); ok {
+			return &outcome{
+				Workspace: r.Workspace, Run: id, Repo: e.Repo.ID, QueuedAt: r.At, Counted: true,
+				IntervenedAt: []time.Time{}, Phase: phaseWorking, PhaseSince: r.At,
+			}
+		}
+		after := *before
+		after.follow(r)
+		return &after
+	},
+}
+
+func (o *outcome) follow(r events.Record) {
+	switch e := r.Event.(type) {
+	case events.RunStageEntered:
+		o.Implemented = o.Implemented || e.Stage == events.StageImplementing
+		switch e.Stage {
+		case events.StageBuildFarm:
+			o.turn(phaseFarm, r.At)
+		case events.StageMerge:
+			o.turn(phasePerson, r.At) // who has to approve
+		default:
+			o.turn(phaseWorking, r.At)
+		}
+	case events.RunInputNeeded:
+		o.turn(phasePerson, r.At)
+	case events.RunInputReceived, events.RunMergeApproved, events.RunMergeAttempted:
+		o.turn(phaseWorking, r.At)
+	case events.RunMergeApprovalVoided:
+		o.turn(phasePerson, r.At)
+	case events.RunCommitsPushed:
+		o.Touched = o.Touched || e.ByPerson
+	case events.RunHumanIntervened:
+		o.intervene(e.What, r)
+	case events.RunCostRecorded:
+		if o.EndedAt == nil || sameDay(*o.EndedAt, r.At) {
+			o.CostCents += e.Cents
+		}
+	case events.RunMerged:
+		o.end(events.RunIsMerged, r.At)
+	case events.RunRejected:
+		o.end(events.RunIsRejected, r.At)
+	case events.RunFailed:
+		o.end(events.RunHasFailed, r.At)
+	case events.RunCancelled:
+		o.end(events.RunIsCancelled, r.At)
+		o.Counted = o.Implemented && e.Reason != events.CancelledAsDuplicate
+	}
+}
+
+// turn ends a phase and begins another.
+func (o *outcome) turn(phase string, at time.Time) {
+	spent := at.Sub(o.PhaseSince).Milliseconds()
+	switch o.Phase {
+	case phasePerson:
+		o.PersonMS += spent
+	case phaseFarm:
+		o.FarmMS += spent
+	}
+	o.Phase, o.PhaseSince = phase, at
+}
+
+func (o *outcome) end(status events.RunStatus, at time.Time) {
+	o.turn(phaseWorking, at)
+	o.Status, o.EndedAt = status, &at
+}
+
+// intervene counts a person's help: each time, but pushes that follow each
+// other count once.
+func (o *outcome) intervene(what string, r events.Record) {
+	if what == events.InterventionPush {
+		again := o.PushedAt != nil && o.PushedBy == r.Actor.ID && r.At.Sub(*o.PushedAt) <= pushesTogether
+		o.PushedBy, o.PushedAt = r.Actor.ID, &r.At
+		if again {
+			return
+		}
+	}
+	if o.EndedAt == nil {
+		o.Interventions++
+	}
+	o.IntervenedAt, o.LastAt = append(o.IntervenedAt[:len(o.IntervenedAt):len(o.IntervenedAt)], r.At), &r.At
+}
+
+func sameDay(a, b time.Time) bool {
+	return a.UTC().Truncate(24 * time.Hour).Equal(b.UTC().Truncate(24 * time.Hour))
+}
