@@ -16,7 +16,7 @@ RACE_TIMEOUT ?= 10m
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 ##@ Work
 
@@ -38,6 +38,10 @@ test: ## run the tests; they find or install PostgreSQL themselves
 race: cc-check ## run the tests under the race detector
 	$(GO) test -race -timeout $(RACE_TIMEOUT) ./...
 
+.PHONY: test-clients
+test-clients: build node-check ## lint the API's description and run clients made from it
+	cd test/clients && npm ci --silent && node run.mjs
+
 .PHONY: cover
 cover: ## run the tests and write bin/cover.html
 	@mkdir -p bin
@@ -58,7 +62,7 @@ lint: $(LINT) ## run golangci-lint, the dependency rule among it
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check vet lint tidy-check generate-check race vuln ## all that a change must pass
+verify: fmt-check vet lint tidy-check generate-check race vuln test-clients ## all that a change must pass
 	@echo 'verify: ok'
 
 .PHONY: clean
@@ -96,6 +100,13 @@ vuln: $(VULN)
 cc-check:
 	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || \
 	{ echo "the race detector needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
+
+# Node is only for checks from outside: clients, browsers.
+.PHONY: node-check
+node-check:
+	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends nodejs npm; } || \
+	{ echo "this needs Node.js 20 or newer with npm"; exit 1; }
 
 # The tools are pinned in tools/go.mod and built from source, so that they come
 # through the same module proxy and checksums as everything else.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"svc/events"
@@ -55,7 +56,11 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 			if v == nil && seen.status == 0 {
 				seen.status = http.StatusOK // what the server sends for a handler that said nothing
 			}
-			log.InfoContext(r.Context(), "request", "method", Redact(r.Method), "path", Redact(r.URL.Path), "status", seen.status,
+			level := slog.LevelInfo
+			if strings.HasPrefix(r.URL.Path, "/health") && seen.status < 400 { // probes ask every few seconds
+				level = slog.LevelDebug
+			}
+			log.Log(r.Context(), level, "request", "method", Redact(r.Method), "path", Redact(r.URL.Path), "status", seen.status,
 				"ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
 			if v != nil {
 				panic(http.ErrAbortHandler)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/julienschmidt/httprouter"
@@ -27,10 +28,16 @@ func unmarshal(data []byte, v any) error {
 func describe(o *huma.OpenAPI, origin string) {
 	o.Info.Description = "Members, service accounts, runs and the audit log of a workspace. " +
 		"Scripts send a service account's token; people are signed in by a session cookie and choose a workspace with X-Svc-Tenant."
+	o.Info.Contact = &huma.Contact{Name: "The operators of this service", URL: origin}
+	o.Info.License = &huma.License{Name: "Proprietary", URL: origin + "/api/docs"}
 	o.Servers = []*huma.Server{{URL: origin}}
+	cookie := "better-auth.session_token"
+	if strings.HasPrefix(origin, "https:") {
+		cookie = "__Secure-" + cookie
+	}
 	o.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"serviceToken": {Type: "http", Scheme: "bearer", Description: "The token of a service account: tok_svc_…"},
-		"session":      {Type: "apiKey", In: "cookie", Name: "better-auth.session_token", Description: "A person's session."},
+		"session":      {Type: "apiKey", In: "cookie", Name: cookie, Description: "A person's session."},
 	}
 	o.Tags = []*huma.Tag{
 		{Name: "Runs", Description: "Issues on their way to a merged pull request."},
@@ -45,6 +52,7 @@ func describe(o *huma.OpenAPI, origin string) {
 
 // serveDescription serves the OpenAPI document, and a page to read it.
 func serveDescription(mux *httprouter.Router, api huma.API) {
+	openAnswers(api.OpenAPI())
 	asJSON, err := json.Marshal(api.OpenAPI())
 	if err != nil {
 		panic(err) // the description is made of our own types
@@ -56,6 +64,45 @@ func serveDescription(mux *httprouter.Router, api huma.API) {
 	mux.HandlerFunc(http.MethodGet, "/api/openapi.json", content("application/json", asJSON))
 	mux.HandlerFunc(http.MethodGet, "/api/openapi.yaml", content("application/yaml", asYAML))
 	serveDocs(mux)
+}
+
+// openAnswers lets answers get further properties in later versions, where huma
+// says that there are no others: clients that check would break. What is sent
+// stays closed, because properties that are unknown are refused.
+func openAnswers(o *huma.OpenAPI) {
+	sent := map[string]bool{}
+	for _, item := range o.Paths {
+		for _, op := range []*huma.Operation{item.Post, item.Put, item.Patch, item.Delete} {
+			if op != nil && op.RequestBody != nil {
+				for _, media := range op.RequestBody.Content {
+					gather(o.Components.Schemas, media.Schema, sent)
+				}
+			}
+		}
+	}
+	for name, schema := range o.Components.Schemas.Map() {
+		if !sent[name] && schema.AdditionalProperties == false {
+			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+// gather notes the names of all schemas that one refers to.
+func gather(all huma.Registry, schema *huma.Schema, names map[string]bool) {
+	if schema == nil {
+		return
+	}
+	if name, ok := strings.CutPrefix(schema.Ref, "#/components/schemas/"); ok {
+		if names[name] {
+			return
+		}
+		names[name] = true
+		schema = all.Map()[name]
+	}
+	gather(all, schema.Items, names)
+	for _, property := range schema.Properties {
+		gather(all, property, names)
+	}
 }
 
 func content(media string, text []byte) http.HandlerFunc {

@@ -77,9 +77,26 @@ func (s *Server) mount(api huma.API) {
 			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
 			DefaultStatus: d.status, Errors: append(r.refusals(), d.refuses...), Security: r.security(),
 			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
-			Middlewares: huma.Middlewares{s.admit(r)}, Responses: d.responses(),
+			Middlewares: huma.Middlewares{s.admit(r)}, Responses: d.responses(), Parameters: r.headers(),
 		})
 	}
+}
+
+// headers describes what the guard reads of every request.
+func (r route) headers() []*huma.Param {
+	list := []*huma.Param{{
+		Name: "X-Svc-Tenant", In: "header", Example: "acme",
+		Description: "The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+	}}
+	if r.method == http.MethodGet {
+		list = append(list, &huma.Param{
+			Name: "X-Svc-Min-Position", In: "header", Example: 4182,
+			Description: "The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.",
+			Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(float64)},
+		})
+	}
+	return list
 }
 
 // refusals lists the statuses that any route of this guard may answer with.
