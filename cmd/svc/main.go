@@ -3,9 +3,10 @@
 //
 // It starts the programs that lie beside its own file, each a process of its
 // own, in the order in which one needs the other: PostgreSQL (unless
-// SVC_DATABASE_URL names a database), svc-db, svc-engine, svc-rest. It stops
-// them in the opposite order on Ctrl-C, at once on a second Ctrl-C, and when
-// one of them ends by itself. Should svc be killed, they go with it.
+// SVC_DATABASE_URL names a database), svc-db, svc-engine, svc-codehost,
+// svc-rest. It stops them in the opposite order on Ctrl-C, at once on a second
+// Ctrl-C, and when one of them ends by itself. Should svc be killed, they go
+// with it.
 //
 // Whatever it keeps is in the data folder, see [folder]. Its environment is
 // described by [settings]; the programs it starts inherit what it does not

@@ -84,7 +84,11 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	defer f.close()
 	first, err := f.secrets()
 	require.NoError(t, err)
-	require.NotEqual(t, first.AuthSecret, first.EngineSharedSecret)
+	made := map[string]bool{first.EngineSharedSecret: true, first.AuthSecret: true, first.VaultMasterKey: true, first.OAuthClientSecret: true}
+	require.Len(t, made, 4, "no two are the same")
+	for secret := range made {
+		require.GreaterOrEqual(t, len(secret), 32)
+	}
 	second, err := f.secrets()
 	require.NoError(t, err)
 	require.Equal(t, first, second)
@@ -95,6 +99,8 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "kept", third.AuthSecret)
 	require.GreaterOrEqual(t, len(third.EngineSharedSecret), 32)
+	require.GreaterOrEqual(t, len(third.VaultMasterKey), 32)
+	require.GreaterOrEqual(t, len(third.OAuthClientSecret), 32)
 
 	require.NoError(t, os.WriteFile(f.file("secrets.json"), []byte("hunter2"), 0o600))
 	_, err = f.secrets()

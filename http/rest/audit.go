@@ -72,49 +72,67 @@ func shown(id events.ID) string {
 	return id.String()
 }
 
-type auditQuery struct {
-	From      time.Time        `query:"from" doc:"Only records of this time or later."`
-	To        time.Time        `query:"to" doc:"Only records of an earlier time than this."`
-	Actor     string           `query:"actor" maxLength:"200" doc:"Only records of the actor of this name or id."`
+// An AuditFilter narrows the records of the audit log.
+type AuditFilter struct {
+	From      time.Time        `query:"from" doc:"Only records of this time or later." example:"2026-11-01T00:00:00Z"`
+	To        time.Time        `query:"to" doc:"Only records of an earlier time than this." example:"2026-12-01T00:00:00Z"`
+	Actor     string           `query:"actor" maxLength:"200" doc:"Only records of the actor of this name or id." example:"service:ci-bot"`
 	ActorType events.ActorType `query:"actorType" enum:"user,service,runner,system"`
 	Action    string           `query:"action" maxLength:"100" doc:"Only records of this action, or of all that begin as in member.*" example:"member.*"`
-	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id."`
-	Q         string           `query:"q" maxLength:"200" doc:"Only records that have this in their action, actor or target."`
-	Limit     int              `query:"limit" minimum:"1" maximum:"100" default:"25"`
-	Cursor    string           `query:"cursor" maxLength:"20" doc:"nextCursor of the page before."`
+	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id." example:"acme/web#291"`
+	Q         string           `query:"q" maxLength:"200" doc:"Only records that have this in their action or the name of their actor or target, in any case."`
+}
+
+// filter checks what huma cannot: the database keeps no time beyond these.
+func (f AuditFilter) filter() (projections.AuditFilter, error) {
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
+			return projections.AuditFilter{}, invalid(name, "must be a time such as 2026-11-20T23:56:25.123Z")
+		}
+	}
+	if !f.To.IsZero() && f.To.Before(f.From) {
+		return projections.AuditFilter{}, invalid("to", "must not be earlier than from")
+	}
+	return projections.AuditFilter{
+		From: f.From, To: f.To, Actor: f.Actor, ActorType: f.ActorType, Action: f.Action, Target: f.Target, Q: f.Q,
+	}, nil
+}
+
+type auditPageQuery struct {
+	AuditFilter
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
+	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before."`
 }
 
 type auditAnswer struct {
 	Body struct {
 		Items      []auditRecord `json:"items" nullable:"false"`
-		NextCursor string        `json:"nextCursor,omitempty"`
+		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none."`
 	}
 }
 
-func (s *Server) listAudit(ctx context.Context, in *auditQuery) (*auditAnswer, error) {
-	q := projections.AuditQuery{
-		Workspace: callerOf(ctx).workspace, From: in.From, To: in.To, Actor: in.Actor, ActorType: in.ActorType,
-		Action: in.Action, Target: in.Target, Q: in.Q, Limit: in.Limit + 1, // one more tells whether there is a next page
+func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswer, error) {
+	filter, err := in.filter()
+	if err != nil {
+		return nil, err
 	}
+	q := projections.AuditQuery{Workspace: callerOf(ctx).workspace, Limit: in.Limit, AuditFilter: filter}
 	if in.Cursor != "" {
-		before, err := strconv.ParseInt(in.Cursor, 10, 64)
-		if err != nil || before < 1 {
+		if q.Before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || q.Before < 1 {
 			return nil, invalid("cursor", "must be the nextCursor of an answer")
 		}
-		q.Before = before
 	}
-	found, err := s.Audit.Page(ctx, q)
+	found, next, err := s.Audit.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	out := &auditAnswer{}
 	out.Body.Items = []auditRecord{}
-	for i, r := range found {
-		if i == in.Limit {
-			out.Body.NextCursor = strconv.FormatInt(found[i-1].Seq, 10)
-			break
-		}
+	for _, r := range found {
 		out.Body.Items = append(out.Body.Items, newAuditRecord(r))
+	}
+	if next > 0 {
+		out.Body.NextCursor = strconv.FormatInt(next, 10)
 	}
 	return out, nil
 }

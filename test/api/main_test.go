@@ -35,6 +35,7 @@ var parts = map[string]func(*testing.T, *site){
 	"credentials":   testCredentials,
 	"description":   testDescription,
 	"health":        testHealth,
+	"hostile":       testHostile,
 	"misplaced":     testMisplaced,
 	"OpenAPI":       testOpenAPI,
 	"positions":     testPositions,

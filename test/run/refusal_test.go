@@ -37,6 +37,18 @@ func TestAnAddressInUseIsNamedWithItsVariable(t *testing.T) {
 	require.NoDirExists(t, s.file("postgres"), "nothing was begun")
 }
 
+// Whoever reaches the code host can sign in as anybody.
+func TestTheCodeHostIsKeptFromOtherMachines(t *testing.T) {
+	t.Parallel()
+	s := seededSite(t)
+	svc := s.start("SVC_CODEHOST_ADDR=0.0.0.0:0")
+	code, text := svc.wait()
+	require.Equal(t, 1, code)
+	require.Regexp(t, `SVC_CODEHOST_ADDR: \S+ is not a loopback address; anybody could sign in as anybody`, text)
+	require.NotContains(t, text, "starting svc-rest")
+	requireGone(t, nil, s.data)
+}
+
 // TestWithoutPostgresEveryWayIsNamed has a machine on which no PostgreSQL will
 // do: what is installed cannot open the cluster, which is of a version to
 // come, and there is nothing to install another one with.

@@ -43,8 +43,13 @@ func TestABrowserSignsInByTheCodeHost(t *testing.T) {
 	require.Contains(t, text(res, err), "Workspace Service")
 	require.Equal(t, d.RestURL+"/", res.Request.URL.String(), "the way leads back")
 
-	var session struct{ User struct{ Email string } }
+	var session struct{ User struct{ Name, Email string } }
 	require.NoError(t, json.Unmarshal([]byte(text(browser.Get(d.RestURL+"/api/auth/get-session"))), &session))
+	require.Equal(t, "Ada Lind", session.User.Name)
 	require.Equal(t, "ada@acme.example", session.User.Email)
-	requireNoSecret(t, s.stop(svc), d)
+	mine, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.RestURL+"/api/v1/members?limit=1", nil)
+	require.NoError(t, err)
+	mine.Header.Set("X-Svc-Tenant", "acme")
+	require.Contains(t, text(browser.Do(mine)), `"items"`, "who comes by the code host is who the workspace knows")
+	requireNoSecret(t, s, s.stop(svc))
 }

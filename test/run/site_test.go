@@ -100,6 +100,19 @@ func (s *site) stop(p *process) string {
 
 func (s *site) file(name string) string { return filepath.Join(s.data, name) }
 
+// secrets are those of secrets.json, by name.
+func (s *site) secrets() map[string]string {
+	s.t.Helper()
+	text, err := os.ReadFile(s.file("secrets.json"))
+	require.NoError(s.t, err)
+	secrets := map[string]string{}
+	require.NoError(s.t, json.Unmarshal(text, &secrets))
+	for _, name := range []string{"engineSharedSecret", "authSecret", "vaultMasterKey", "oauthClientSecret"} {
+		require.GreaterOrEqual(s.t, len(secrets[name]), 32, name)
+	}
+	return secrets
+}
+
 // dev is dev.json, of which nothing may be missing and to which nothing may
 // be added.
 type dev struct {
