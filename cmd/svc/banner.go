@@ -50,11 +50,15 @@ func banner(a addresses, f *folder) (string, error) {
 	fmt.Fprintf(&b, `
 The service runs. Ctrl-C stops it.
 
-  REST API   %s/api/v1
+  In a browser, to sign in as any of the demonstration's people:
+
+             %s/
+
+  REST API   %[1]s/api/v1
   API docs   %[1]s/api/docs
-  Engine     %s
-  Database   %s
-  As JSON    %s, with passwords and tokens
+  Engine     %[2]s
+  Database   %[3]s
+  As JSON    %[4]s, with passwords and tokens
 `, a.RestURL, a.EngineURL, db, f.file("dev.json"))
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
