@@ -59,11 +59,11 @@ func (s *Server) errorPage(v *visit) (any, error) {
 	if err != nil {
 		s.Log.WarnContext(v.Context(), "write error page", "err", err)
 	}
-	return nil, answered
+	return nil, errAnswered
 }
 
 func (s *Server) errorCSS(v *visit) (any, error) {
 	v.w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	_, _ = v.w.Write([]byte(errorStyle))
-	return nil, answered
+	return nil, errAnswered
 }

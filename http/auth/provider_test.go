@@ -159,7 +159,7 @@ func TestABrowserThatGoesAwayIsNotWaitedFor(t *testing.T) {
 	go func() {
 		w, err := b.http.Do(r)
 		if err == nil {
-			w.Body.Close()
+			_ = w.Body.Close()
 		}
 		gone <- err
 	}()

@@ -147,7 +147,7 @@ func (s *Server) callback(v *visit) (any, error) {
 		where = "/"
 	}
 	http.Redirect(v.w, v.Request, where, http.StatusFound)
-	return nil, answered
+	return nil, errAnswered
 }
 
 // callbackForm leads a provider that posts its answer to the same place.
@@ -156,7 +156,7 @@ func (s *Server) callbackForm(v *visit) (any, error) {
 		return nil, errBadJSON
 	}
 	http.Redirect(v.w, v.Request, v.URL.Path+"?"+v.PostForm.Encode(), http.StatusFound)
-	return nil, answered
+	return nil, errAnswered
 }
 
 // Errors before there is anything to go by.
@@ -229,7 +229,7 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 		where += "#" + fragment
 	}
 	http.Redirect(v.w, v.Request, where, http.StatusFound)
-	return nil, answered
+	return nil, errAnswered
 }
 
 // keepToken seals the provider's token away.

@@ -35,12 +35,12 @@ type visit struct {
 	session sessions.Session
 }
 
-// A handler answers a visit with JSON, with an error or, by returning answered,
+// A handler answers a visit with JSON, with an error or, by returning errAnswered,
 // by itself.
 type handler func(*Server, *visit) (any, error)
 
-// answered says that a handler has written the answer itself.
-var answered = errors.New("answered")
+// errAnswered says that a handler has written the answer itself.
+var errAnswered = errors.New("answered")
 
 func anybody(handle func(*visit) (any, error)) handler {
 	return func(_ *Server, v *visit) (any, error) { return handle(v) }
@@ -87,7 +87,7 @@ func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err err
 // setCookie hands the browser its session. remember says that it outlives the
 // browser.
 func (s *Server) setCookie(v *visit, session sessions.Session, remember bool) {
-	cookie := s.Sessions.Cookie(session)
+	cookie := s.Sessions.Cookie(session) //nolint:gosec // Secure is on wherever the site is https
 	if !remember {
 		cookie.MaxAge = 0
 		http.SetCookie(v.w, s.Sessions.ForgetCookie())
@@ -100,7 +100,7 @@ func (s *Server) serve(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := s.visited(handle, &visit{Request: r, w: w})
 		switch {
-		case errors.Is(err, answered):
+		case errors.Is(err, errAnswered):
 		case err != nil:
 			reply.Error(w, r, s.Log, err)
 		default:
