@@ -42,6 +42,10 @@ race: cc-check ## run the tests under the race detector
 test-clients: build node-check ## lint the API's description and run clients made from it
 	cd test/clients && npm ci --silent && node run.mjs
 
+.PHONY: test-browser
+test-browser: build node-check chromium-check ## drive the service in Chromium with Better Auth's client
+	cd test/browser && npm ci --silent && node --test --test-reporter=dot client.test.js
+
 .PHONY: cover
 cover: ## run the tests and write bin/cover.html
 	@mkdir -p bin
@@ -62,7 +66,7 @@ lint: $(LINT) ## run golangci-lint, the dependency rule among it
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check vet lint tidy-check generate-check race vuln test-clients ## all that a change must pass
+verify: fmt-check vet lint tidy-check generate-check race vuln test-clients test-browser ## all that a change must pass
 	@echo 'verify: ok'
 
 .PHONY: clean
@@ -107,6 +111,12 @@ node-check:
 	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends nodejs npm; } || \
 	{ echo "this needs Node.js 20 or newer with npm"; exit 1; }
+
+.PHONY: chromium-check
+chromium-check:
+	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; } || \
+	{ echo "this needs Chromium: set CHROMIUM to its path"; exit 1; }
 
 # The tools are pinned in tools/go.mod and built from source, so that they come
 # through the same module proxy and checksums as everything else.

@@ -1,14 +1,12 @@
 // Starts the product, lints the description that it serves, makes clients of it
 // in TypeScript and Go, and lets them talk to it. Says nothing but what is wrong.
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { setTimeout as wait } from "node:timers/promises";
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { start } from "../product.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
-const data = here + "data";
-const dev = data + "/dev.json";
 
 function run(command, args, folder = here) {
   const ran = spawnSync(command, args, { cwd: folder, encoding: "utf8" });
@@ -16,24 +14,8 @@ function run(command, args, folder = here) {
   return ran.stdout + ran.stderr;
 }
 
-async function start() {
-  rmSync(data, { recursive: true, force: true });
-  const anywhere = "127.0.0.1:0";
-  const svc = spawn(here + "../../bin/svc", {
-    stdio: "ignore",
-    env: { ...process.env, SVC_DATA_DIR: data, SVC_REST_ADDR: anywhere, SVC_ENGINE_ADDR: anywhere, SVC_CODEHOST_ADDR: anywhere },
-  });
-  for (let i = 0; !existsSync(dev); i++) {
-    assert.equal(svc.exitCode, null, "svc has ended");
-    assert.ok(i < 1200, "svc does not start");
-    await wait(100);
-  }
-  return svc;
-}
-
-const svc = await start();
+const { restUrl, dev, stop } = await start();
 try {
-  const { restUrl } = JSON.parse(readFileSync(dev, "utf8"));
   for (const form of ["json", "yaml"]) {
     const answer = await fetch(`${restUrl}/api/openapi.${form}`);
     writeFileSync(`${here}openapi.${form}`, await answer.text());
@@ -47,7 +29,5 @@ try {
   run("go", ["generate", "."], here + "go");
   run("go", ["run", ".", dev], here + "go");
 } finally {
-  svc.kill("SIGTERM");
-  if (svc.exitCode === null) await new Promise((ended) => svc.on("exit", ended));
-  rmSync(data, { recursive: true, force: true });
+  await stop();
 }

@@ -1,0 +1,36 @@
+// The product as make run starts it, in a folder of its own.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { setTimeout as wait } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+const svc = fileURLToPath(new URL("../bin/svc", import.meta.url));
+
+/** start returns the file with the addresses of a running product, what is in it, and what stops it. */
+export async function start() {
+  const data = mkdtempSync(tmpdir() + "/svc-");
+  const dev = data + "/dev.json";
+  const anywhere = "127.0.0.1:0";
+  const running = spawn(svc, {
+    stdio: "ignore",
+    env: { ...process.env, SVC_DATA_DIR: data, SVC_REST_ADDR: anywhere, SVC_ENGINE_ADDR: anywhere, SVC_CODEHOST_ADDR: anywhere },
+  });
+  const stop = async () => {
+    running.kill("SIGTERM");
+    if (running.exitCode === null) await new Promise((ended) => running.on("exit", ended));
+    rmSync(data, { recursive: true, force: true });
+  };
+  try {
+    for (let i = 0; !existsSync(dev); i++) {
+      assert.equal(running.exitCode, null, "svc has ended");
+      assert.ok(i < 1200, "svc does not start");
+      await wait(100);
+    }
+  } catch (late) {
+    await stop();
+    throw late;
+  }
+  return { dev, ...JSON.parse(readFileSync(dev, "utf8")), stop };
+}
