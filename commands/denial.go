@@ -108,6 +108,7 @@ func (c CreateServiceAccount) wants() events.CommandDenied {
 	return e
 }
 
+func (c ExportAudit) wants() events.CommandDenied  { return of(events.AuditExported{}, c.Workspace) }
 func (c RemoveMember) wants() events.CommandDenied { return of(events.MemberRemoved{}, c.Member) }
 func (c RenameWorkspace) wants() events.CommandDenied {
 	return of(events.WorkspaceRenamed{}, c.Workspace)

@@ -100,6 +100,7 @@ var kinds = index(
 	of[ServiceAccountStaleTokenUsed],
 
 	of[CommandDenied],
+	of[AuditExported],
 
 	of[RunQueued],
 	of[RunStageEntered],

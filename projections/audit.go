@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,116 +21,112 @@ type Audit struct{ DB *pgxpool.Pool }
 type auditRow struct {
 	Workspace  events.ID        `db:"workspace_id"`
 	Seq        int64            `db:"seq"`
+	ID         events.ID        `db:"id"`
 	At         time.Time        `db:"at"`
 	Action     string           `db:"action"`
 	ActorType  events.ActorType `db:"actor_type"`
 	ActorID    events.ID        `db:"actor_id"`
 	ActorName  string           `db:"actor_name"`
-	TargetType string           `db:"target_type"`
+	TargetType string           `db:"target_type"` // what the action begins with
 	TargetID   events.ID        `db:"target_id"`
-	TargetName string           `db:"target_name"`
+	TargetName string           `db:"target_name"` // as this or an earlier event said
+	Search     string           `db:"search"`
 }
 
-var audit = &fold[int64, auditRow]{
-	table: "audit", key: "seq", log: true,
-	keys: func(r events.Record) []int64 { return []int64{r.Seq} },
-	apply: func(seq int64, _ *auditRow, r events.Record) *auditRow {
-		t := targetOf(r)
-		action, _ := actionOf(r)
-		return &auditRow{
-			Workspace: r.Workspace, Seq: seq, At: r.At, Action: action,
-			ActorType: r.Actor.Type, ActorID: r.Actor.ID, ActorName: r.Actor.Name,
-			TargetType: t.Type, TargetID: t.ID, TargetName: t.Name,
+// targetNames are the names that targets are shown by.
+type targetNames map[rowID[events.ID]]string
+
+// auditFold makes the rows of records that follow what names is left of.
+func auditFold(names targetNames) *fold[int64, auditRow] {
+	return &fold[int64, auditRow]{
+		table: "audit", key: "seq", log: true,
+		keys: func(r events.Record) []int64 { return []int64{r.Seq} },
+		apply: func(seq int64, _ *auditRow, r events.Record) *auditRow {
+			t := targetOf(r)
+			action, _ := actionOf(r)
+			row := &auditRow{
+				Workspace: r.Workspace, Seq: seq, ID: r.ID, At: r.At, Action: clip(action),
+				ActorType: events.ActorType(clip(string(r.Actor.Type))), ActorID: r.Actor.ID, ActorName: clip(r.Actor.Name),
+				TargetType: clip(t.Type), TargetID: t.ID, TargetName: names.of(r.Workspace, t),
+			}
+			row.Search = foldCase(row.Action + " " + row.ActorName + " " + row.TargetName)
+			return row
+		},
+	}
+}
+
+// of returns the name of a target, and remembers one that the target brings.
+func (n targetNames) of(workspace events.ID, t Target) string {
+	id := rowID[events.ID]{workspace, t.ID}
+	switch {
+	case t.ID.IsZero():
+		return clip(t.Name)
+	case t.Name != "":
+		n[id] = clip(t.Name)
+	}
+	return n[id]
+}
+
+// auditView is the fold of all events, also of those that nobody can decode.
+// Most events of a run do not say which issue it is for: what the target was
+// called last is looked up in the view itself.
+type auditView struct{ *fold[int64, auditRow] }
+
+var audit = auditView{auditFold(nil)}
+
+func (auditView) after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
+	return store.AnyAfter(ctx, db, workspace, seq, limit)
+}
+
+func (auditView) load(b *pgx.Batch, table string, records []events.Record) func(*pgx.Batch) error {
+	names := targetNames{}
+	names.read(b, table, records)
+	return auditFold(names).load(b, table, records)
+}
+
+func (auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (int64, error) {
+	return auditFold(targetNames{}).copyLog(ctx, tx, table, next)
+}
+
+// read queues looking up what the targets that records do not name were called.
+func (n targetNames) read(b *pgx.Batch, table string, records []events.Record) {
+	var workspaces, ids []events.ID
+	for _, r := range records {
+		if t := targetOf(r); t.Name == "" && !t.ID.IsZero() {
+			workspaces, ids = append(workspaces, r.Workspace), append(ids, t.ID)
 		}
-	},
-}
-
-// An AuditRecord is an event as the audit log tells it.
-type AuditRecord struct {
-	events.Record
-	Action  string
-	Denied  string // the code of the refusal; empty for what did happen
-	Target  Target
-	Changes []Change
-}
-
-// An AuditQuery asks for records of a workspace's log, the newest first. Each
-// field that is not zero narrows it.
-type AuditQuery struct {
-	Workspace events.ID
-	Before    int64 // records with a smaller seq
-	From, To  time.Time
-	Actor     string // name or id
-	ActorType events.ActorType
-	Action    string // a kind, or a prefix of kinds such as "member.*"
-	Target    string // name or id
-	Q         string // part of an action or of a name
-	Limit     int
-}
-
-// Page answers q. There is more if it returns as many as asked for.
-func (v Audit) Page(ctx context.Context, q AuditQuery) ([]AuditRecord, error) {
-	where, args := q.where()
-	args = append(args, q.Limit)
-	rows, _ := v.DB.Query(ctx, `
-		select e.workspace_id, e.seq, e.id, e.stream, e.version, e.kind, e.schema, e.at, e.meta, e.data,
-			coalesce(nullif(a.target_name, ''), r.repo_name || '#' || r.issue_number, m.email, i.email, 'service:' || s.name, '')
-		from audit a
-		join events e on e.workspace_id = a.workspace_id and e.seq = a.seq
-		left join members m on m.workspace_id = a.workspace_id and m.member_id = a.target_id
-		left join invitations i on i.workspace_id = a.workspace_id and i.invitation_id = a.target_id
-		left join service_accounts s on s.workspace_id = a.workspace_id and s.account_id = a.target_id
-		left join runs r on r.workspace_id = a.workspace_id and r.run_id = a.target_id
-		where `+where+fmt.Sprintf(` order by a.seq desc limit $%d`, len(args)), args...)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AuditRecord, error) {
-		var target string
-		record, err := store.Scan(row, &target)
-		if err != nil {
-			return AuditRecord{}, err
-		}
-		found := AuditRecord{Record: record, Target: targetOf(record), Changes: changesOf(record)}
-		found.Action, found.Denied = actionOf(record)
-		found.Target.Name = target
-		return found, nil
+	}
+	if len(ids) == 0 {
+		return
+	}
+	b.Queue(fmt.Sprintf(`
+		select k.workspace_id, k.id, a.target_name
+		from (select distinct * from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, id)) k
+		cross join lateral (
+			select target_name from %s t where t.workspace_id = k.workspace_id and t.target_id = k.id
+			order by t.seq desc limit 1) a`, table), workspaces, ids,
+	).Query(func(rows pgx.Rows) error {
+		var id rowID[events.ID]
+		var name string
+		_, err := pgx.ForEachRow(rows, []any{&id.workspace, &id.key, &name}, func() error { n[id] = name; return nil })
+		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("audit of %s: %w", q.Workspace, err)
-	}
-	return list, nil
 }
 
-func (q AuditQuery) where() (sql string, args []any) {
-	var terms []string
-	add := func(term string, value any) {
-		args = append(args, value)
-		terms = append(terms, strings.ReplaceAll(term, "?", fmt.Sprintf("$%d", len(args))))
+// clipped is how many characters of a name are searched: an entry of an index
+// has a limit, and names of others, such as repositories, may have none.
+const clipped = 256
+
+func clip(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if runes := []rune(s); len(runes) > clipped {
+		return string(runes[:clipped])
 	}
-	add(`a.workspace_id = ?`, q.Workspace)
-	if q.Before > 0 {
-		add(`a.seq < ?`, q.Before)
-	}
-	if !q.From.IsZero() {
-		add(`a.at >= ?`, q.From)
-	}
-	if !q.To.IsZero() {
-		add(`a.at < ?`, q.To)
-	}
-	if q.Actor != "" {
-		add(`? in (a.actor_name, a.actor_id::text)`, q.Actor)
-	}
-	if q.ActorType != "" {
-		add(`a.actor_type = ?`, q.ActorType)
-	}
-	if prefix, ok := strings.CutSuffix(q.Action, "*"); ok {
-		add(`starts_with(a.action, ?)`, prefix)
-	} else if q.Action != "" {
-		add(`a.action = ?`, q.Action)
-	}
-	if q.Target != "" {
-		add(`? in (a.target_name, a.target_id::text)`, q.Target)
-	}
-	if q.Q != "" {
-		add(`strpos(lower(concat_ws(' ', a.action, a.actor_name, a.target_name)), lower(?)) > 0`, q.Q)
-	}
-	return strings.Join(terms, " and "), args
+	return s
+}
+
+// foldCase makes texts that differ in case alone the same. The database's
+// lower() does that for the letters of its locale, which may be ASCII.
+func foldCase(s string) string {
+	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, s)
 }

@@ -59,43 +59,52 @@ func TestAuditPage(t *testing.T) {
 	w.record(t, bot, workspace, run, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix"})                                                // 5
 	w.record(t, system, workspace, run, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})                                             // 6
 	last := w.record(t, ann, workspace, workspace, events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]   // 7
+	zoe := events.Actor{Type: events.ByUser, ID: newID(), Name: "Zoë@acme.example"}
+	w.record(t, zoe, workspace, workspace, events.WorkspaceRenamed{Name: "Acme", Slug: "acme", FromName: "Acme Ltd", FromSlug: "acme"}) // 8
 	w.record(t, ann, newID(), newID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
 	w.caughtUp(t)
 	third := w.at(t, workspace, 3)
 
+	type f = projections.AuditFilter
 	for name, test := range map[string]struct {
 		query projections.AuditQuery
 		want  []int64
 	}{
-		"everything, the newest first":         {projections.AuditQuery{}, []int64{7, 6, 5, 4, 3, 2, 1}},
-		"a page":                               {projections.AuditQuery{Limit: 3}, []int64{7, 6, 5}},
+		"everything, the newest first":         {projections.AuditQuery{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
+		"a page":                               {projections.AuditQuery{Limit: 3}, []int64{8, 7, 6}},
 		"the next page":                        {projections.AuditQuery{Limit: 3, Before: 5}, []int64{4, 3, 2}},
 		"the last page":                        {projections.AuditQuery{Limit: 3, Before: 2}, []int64{1}},
 		"behind the end":                       {projections.AuditQuery{Before: 1}, []int64{}},
-		"from a time on":                       {projections.AuditQuery{From: third}, []int64{7, 6, 5, 4, 3}},
-		"up to a time, without it":             {projections.AuditQuery{To: third}, []int64{2, 1}},
-		"between two times":                    {projections.AuditQuery{From: third, To: last.At}, []int64{6, 5, 4, 3}},
-		"an actor by name":                     {projections.AuditQuery{Actor: "service:ci-bot"}, []int64{5}},
-		"an actor by id":                       {projections.AuditQuery{Actor: ann.ID.String()}, []int64{7, 4, 3, 2, 1}},
-		"an actor's name is no part of one":    {projections.AuditQuery{Actor: "ann"}, []int64{}},
-		"a type of actor":                      {projections.AuditQuery{ActorType: events.BySystem}, []int64{6}},
-		"an action":                            {projections.AuditQuery{Action: "member.joined"}, []int64{2}},
-		"an action is no prefix":               {projections.AuditQuery{Action: "member"}, []int64{}},
-		"a prefix of actions":                  {projections.AuditQuery{Action: "member.*"}, []int64{7, 3, 2}},
-		"any action":                           {projections.AuditQuery{Action: "*", Limit: 2}, []int64{7, 6}},
-		"a percent sign is no wildcard":        {projections.AuditQuery{Action: "member.%*"}, []int64{}},
-		"a target by name":                     {projections.AuditQuery{Target: "bob@acme.example"}, []int64{7, 3, 2}},
-		"a target by id":                       {projections.AuditQuery{Target: run.String()}, []int64{6, 5}},
-		"a part of an action":                  {projections.AuditQuery{Q: "ROLE_"}, []int64{3}},
-		"a part of an actor's name":            {projections.AuditQuery{Q: "ann@"}, []int64{7, 4, 3, 2, 1}},
-		"a part of a target's name":            {projections.AuditQuery{Q: "Bob@"}, []int64{7, 3, 2}},
-		"a part of either":                     {projections.AuditQuery{Q: "ci-bot"}, []int64{5, 4}},
-		"all at once":                          {projections.AuditQuery{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Before: 7, Q: "b"}, []int64{3}},
+		"from a time on":                       {projections.AuditQuery{AuditFilter: f{From: third}}, []int64{8, 7, 6, 5, 4, 3}},
+		"up to a time, without it":             {projections.AuditQuery{AuditFilter: f{To: third}}, []int64{2, 1}},
+		"between two times":                    {projections.AuditQuery{AuditFilter: f{From: third, To: last.At}}, []int64{6, 5, 4, 3}},
+		"an actor by name":                     {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot"}}, []int64{5}},
+		"an actor by id":                       {projections.AuditQuery{AuditFilter: f{Actor: ann.ID.String()}}, []int64{7, 4, 3, 2, 1}},
+		"an actor's name is no part of one":    {projections.AuditQuery{AuditFilter: f{Actor: "ann"}}, []int64{}},
+		"a type of actor":                      {projections.AuditQuery{AuditFilter: f{ActorType: events.BySystem}}, []int64{6}},
+		"an action":                            {projections.AuditQuery{AuditFilter: f{Action: "member.joined"}}, []int64{2}},
+		"an action is no prefix":               {projections.AuditQuery{AuditFilter: f{Action: "member"}}, []int64{}},
+		"a prefix of actions":                  {projections.AuditQuery{AuditFilter: f{Action: "member.*"}}, []int64{7, 3, 2}},
+		"any action":                           {projections.AuditQuery{Limit: 2, AuditFilter: f{Action: "*"}}, []int64{8, 7}},
+		"a percent sign is no wildcard":        {projections.AuditQuery{AuditFilter: f{Action: "member.%*"}}, []int64{}},
+		"a target by name":                     {projections.AuditQuery{AuditFilter: f{Target: "bob@acme.example"}}, []int64{7, 3, 2}},
+		"a run's later events by its name":     {projections.AuditQuery{AuditFilter: f{Target: "acme/web#7"}}, []int64{6, 5}},
+		"a part of a run's name":               {projections.AuditQuery{AuditFilter: f{Q: "WEB#7"}}, []int64{6, 5}},
+		"ids in any case":                      {projections.AuditQuery{AuditFilter: f{Target: strings.ToUpper(run.String())}}, []int64{6, 5}},
+		"an actor's id in any case":            {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
+		"a letter beyond ASCII in any case":    {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
+		"a prefix within a noun":               {projections.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},
+		"a target by id":                       {projections.AuditQuery{AuditFilter: f{Target: run.String()}}, []int64{6, 5}},
+		"a part of an action":                  {projections.AuditQuery{AuditFilter: f{Q: "ROLE_"}}, []int64{3}},
+		"a part of an actor's name":            {projections.AuditQuery{AuditFilter: f{Q: "ann@"}}, []int64{7, 4, 3, 2, 1}},
+		"a part of a target's name":            {projections.AuditQuery{AuditFilter: f{Q: "Bob@"}}, []int64{7, 3, 2}},
+		"a part of either":                     {projections.AuditQuery{AuditFilter: f{Q: "ci-bot"}}, []int64{5, 4}},
+		"all at once":                          {projections.AuditQuery{Before: 7, AuditFilter: f{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Q: "b"}}, []int64{3}},
 		"of a workspace that is not there":     {projections.AuditQuery{Workspace: newID()}, []int64{}},
-		"a quote is a quote, not the query's":  {projections.AuditQuery{Q: "' or true --"}, []int64{}},
-		"a dollar is a dollar":                 {projections.AuditQuery{Actor: "$1"}, []int64{}},
-		"a question mark is no place for more": {projections.AuditQuery{Actor: "?", Q: "?"}, []int64{}},
-		"what happened elsewhere is not here":  {projections.AuditQuery{Q: "elsewhere"}, []int64{}},
+		"a quote is a quote, not the query's":  {projections.AuditQuery{AuditFilter: f{Q: "' or true --"}}, []int64{}},
+		"a dollar is a dollar":                 {projections.AuditQuery{AuditFilter: f{Actor: "$1"}}, []int64{}},
+		"a question mark is no place for more": {projections.AuditQuery{AuditFilter: f{Actor: "?", Q: "?"}}, []int64{}},
+		"what happened elsewhere is not here":  {projections.AuditQuery{AuditFilter: f{Q: "elsewhere"}}, []int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := test.query
@@ -105,13 +114,13 @@ func TestAuditPage(t *testing.T) {
 			if q.Limit == 0 {
 				q.Limit = 50
 			}
-			list, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
 			require.NoError(t, err)
 			require.Equal(t, test.want, seqs(list))
 		})
 	}
 
-	list, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+	list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
 	require.NoError(t, err)
 	records, err := store.After(t.Context(), w.db, workspace, 0, 50)
 	require.NoError(t, err)
@@ -146,7 +155,7 @@ func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
 			for range 10 {
 				var want, before int64
 				for first := true; ; first = false {
-					list, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: p.workspace, Before: before, Limit: 5 + 3*reader})
+					list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: p.workspace, Before: before, Limit: 5 + 3*reader})
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -196,9 +205,8 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 		}
 	}
 	kinds := events.Kinds()
-	slices.SortStableFunc(kinds, func(a, b string) int { // a run begins with its queueing
-		return strings.Compare(strings.Replace(a, "run.queued", "run.", 1), strings.Replace(b, "run.queued", "run.", 1))
-	})
+	begins := strings.NewReplacer("run.queued", "run.", "user.registered", "user.") // what names the rest of the stream
+	slices.SortStableFunc(kinds, func(a, b string) int { return strings.Compare(begins.Replace(a), begins.Replace(b)) })
 	for _, kind := range kinds {
 		form, err := os.ReadFile(filepath.Join("..", "events", "testdata", kind+".json"))
 		require.NoError(t, err)
@@ -208,7 +216,7 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 		w.record(t, system, workspace, streams[noun], e)
 	}
 	w.caughtUp(t)
-	list, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
+	list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
 	require.NoError(t, err)
 	require.Len(t, list, len(kinds))
 	slices.Reverse(list)
@@ -220,6 +228,9 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 			id = "the " + noun + "'s stream"
 		}
 		fmt.Fprintf(&got, "%s\n  of: %s %q, %s\n", r.Event.Kind(), r.Target.Type, r.Target.Name, id)
+		if r.Denied != "" {
+			fmt.Fprintf(&got, "  denied: %s, %s\n", r.Action, r.Denied)
+		}
 		for _, c := range r.Changes {
 			from, err := json.Marshal(c.From)
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package projections
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"svc/events"
@@ -37,9 +38,9 @@ func targetOf(r events.Record) Target {
 		t.Type, _, _ = strings.Cut(e.Action, ".")
 		t.ID, t.Name = e.Target, e.Name
 	case events.UserRegistered:
-		t.Name = e.Emails[0]
+		t.Name = first(e.Emails)
 	case events.UserEmailsVerified:
-		t.Name = e.Emails[0]
+		t.Name = first(e.Emails)
 	case events.UserSignedIn:
 		t.Name = e.Email
 	case events.WorkspaceCreated:
@@ -66,6 +67,8 @@ func targetOf(r events.Record) Target {
 		t.ID, t.Name = e.Invitation, e.Email
 	case events.InvitationRejected:
 		t.ID, t.Name = e.Invitation, e.Email
+	case events.RunQueued:
+		t.Name = fmt.Sprintf("%s#%d", e.Repo.Name, e.IssueNumber)
 	case events.ServiceAccountCreated:
 		t.Name = "service:" + e.Name
 	case events.ServiceAccountRotated:
@@ -78,8 +81,20 @@ func targetOf(r events.Record) Target {
 	return t
 }
 
+// first returns the primary one of addresses. Damaged data may have none.
+func first(emails []string) string {
+	if len(emails) == 0 {
+		return ""
+	}
+	return emails[0]
+}
+
 func changesOf(r events.Record) []Change {
 	switch e := r.Event.(type) {
+	case events.Unread:
+		return []Change{}
+	case events.AuditExported:
+		return []Change{} // it changed nothing; the event says what was taken
 	case events.UserEmailsVerified:
 		return []Change{{"emails", e.From, e.Emails}}
 	case events.CommandDenied:

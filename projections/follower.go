@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
-	"svc/events/store"
 	"svc/fault"
 )
 
@@ -174,7 +173,7 @@ func takePage(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID
 		if err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		records, err := store.After(ctx, tx, workspace, seq, page)
+		records, err := v.after(ctx, tx, workspace, seq, page)
 		if err != nil || len(records) == 0 {
 			return err
 		}

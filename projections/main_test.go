@@ -119,8 +119,8 @@ func (w *world) caughtUp(t *testing.T) {
 	logs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[log])
 	require.NoError(t, err)
 	for _, l := range logs {
-		for _, view := range []string{"runs", "audit"} {
-			require.NoError(t, w.follower.Await(t.Context(), view, l.Workspace, l.Head), view)
+		for _, v := range projections.Followed() {
+			require.NoError(t, w.follower.Await(t.Context(), v.Name(), l.Workspace, l.Head), v.Name())
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (r *rebuild) fold(ctx context.Context) error {
 	}
 	for workspace, head := range list {
 		next := func() ([]events.Record, error) {
-			records, err := store.After(ctx, r.db, workspace, r.at[workspace], int(min(2*page, head-r.at[workspace])))
+			records, err := r.view.after(ctx, r.db, workspace, r.at[workspace], int(min(2*page, head-r.at[workspace])))
 			r.step(workspace, records)
 			return records, err
 		}
@@ -172,7 +172,7 @@ func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int, err error) {
 	}
 	for workspace, head := range list {
 		for r.at[workspace] < head {
-			records, err := store.After(ctx, db, workspace, r.at[workspace], page)
+			records, err := r.view.after(ctx, db, workspace, r.at[workspace], page)
 			if err != nil {
 				return n, err
 			}

@@ -160,7 +160,7 @@ func reads(db *pgxpool.Pool, p *player) map[string]func(context.Context) error {
 			return some(active+over, err)
 		},
 		"audit": func(ctx context.Context) error {
-			list, err := projections.Audit{DB: db}.Page(ctx, projections.AuditQuery{Workspace: p.workspace, Limit: 10})
+			list, _, err := projections.Audit{DB: db}.Page(ctx, projections.AuditQuery{Workspace: p.workspace, Limit: 10})
 			return some(len(list), err)
 		},
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 // A fold is a table of rows R, each known by a key K.
@@ -41,11 +42,17 @@ type View interface {
 	// copyLog folds all that next returns and writes the rows to a table
 	// that has none of that workspace.
 	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (rows int64, err error)
+	// after reads on in a log, as store.After does.
+	after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error)
 	// primaryKey names the columns that order the rows.
 	primaryKey() []string
 }
 
 func (f *fold[K, R]) Name() string { return f.table }
+
+func (f *fold[K, R]) after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
+	return store.After(ctx, db, workspace, seq, limit)
+}
 
 func (f *fold[K, R]) primaryKey() []string {
 	if f.alone {

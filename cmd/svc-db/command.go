@@ -24,4 +24,5 @@ var commands = map[string]command{
 	"migrate": {run: migrate},
 	"info":    {run: info},
 	"rebuild": {run: rebuild, views: true},
+	"verify":  {run: verify},
 }

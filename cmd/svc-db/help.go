@@ -14,6 +14,8 @@ Commands:
   migrate              apply the migrations that are missing (the default)
   info                 show every migration and its state; changes nothing
   rebuild [view ...]   build views anew from the log: those named, or all
+  verify               recompute the proof of each workspace's log and name the
+                       first record that was changed; changes nothing
 
 Flags, before or after the command; they go before the environment:
   -url=URL             postgres://user:password@host:port/database
@@ -29,6 +31,9 @@ Flags, before or after the command; they go before the environment:
                        passwords; never on a production database
   -seed-file=FILE      with -seed: keep the demonstration's people and tokens
                        in FILE, mode 0600; no output ever shows them
+  -workspace=ID        verify: only this one
+  -verifier-key=KEY    verify: by a key that was kept elsewhere, not by the one
+                       that is in the database
   -h, -help            show this help
 
 Environment:
@@ -44,7 +49,7 @@ Exit status:
   0  done, or nothing to do; also if the database is newer than this image:
      that is a warning, and nothing is applied
   1  not done: the database cannot be reached, its history differs from this
-     image, or a migration failed
+     image, or a migration failed; verify: a record is not what was signed for
   2  the command line is wrong
 
 Examples:
@@ -52,6 +57,7 @@ Examples:
   svc-db -url=postgres://svc@db:5432/svc -connect-retries=30
   svc-db info -url='jdbc:postgresql://db:5432/svc?sslmode=verify-full' -user=svc
   svc-db rebuild members runs
+  svc-db verify -verifier-key="$(cat verifier.key)"
 
 Migrations only move forward. To go back, restore the backup, then run the
 earlier images.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"svc/config"
+	"svc/events"
 )
 
 // options are what the command line says.
@@ -19,6 +20,9 @@ type options struct {
 	retries  uint
 	seed     string
 	seedFile string
+
+	workspace   events.ID // to verify; zero is all
+	verifierKey string
 
 	command string
 	views   []string
@@ -37,6 +41,8 @@ func parseOptions(args []string) (options, error) {
 	flags.UintVar(&o.retries, "connect-retries", 0, "")
 	flags.StringVar(&o.seed, "seed", "", "")
 	flags.StringVar(&o.seedFile, "seed-file", "", "")
+	flags.TextVar(&o.workspace, "workspace", events.ID{}, "")
+	flags.StringVar(&o.verifierKey, "verifier-key", "", "")
 
 	var words []string
 	for {
@@ -72,6 +78,8 @@ func (o options) check() error {
 		return errors.New("-seed goes with migrate")
 	case o.seedFile != "" && o.seed == "":
 		return errors.New("-seed-file goes with -seed")
+	case (!o.workspace.IsZero() || o.verifierKey != "") && o.command != "verify":
+		return errors.New("-workspace and -verifier-key go with verify")
 	}
 	return nil
 }
@@ -95,6 +103,9 @@ func flagError(err error) error {
 	}
 	if strings.Contains(text, "-connect-retries") {
 		return errors.New("-connect-retries must be a number, 0 or more")
+	}
+	if strings.Contains(text, "-workspace") {
+		return errors.New("-workspace must be the id of one")
 	}
 	return errors.New("a flag is written -name=value")
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/migrations"
 	"svc/projections"
@@ -29,13 +28,9 @@ func rebuild(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := pgxpool.ParseConfig(j.url.Reveal())
+	db, err := j.pool(ctx)
 	if err != nil {
-		return errUnreadable // err may quote the address
-	}
-	db, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return err
 	}
 	defer db.Close()
 	for _, v := range list {

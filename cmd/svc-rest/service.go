@@ -13,12 +13,14 @@ import (
 
 	"svc/commands"
 	"svc/engine"
+	"svc/events"
 	"svc/events/store"
 	"svc/http/auth"
 	"svc/http/home"
 	"svc/http/limit"
 	"svc/http/rest"
 	"svc/projections"
+	"svc/proof"
 	"svc/sessions"
 	"svc/vault"
 )
@@ -57,7 +59,11 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		return nil, err
 	}
 	follower := projections.NewFollower(db, log)
-	events := store.New(db, projections.Inline(), follower.Moved)
+	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, log)
+	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
+		follower.Moved(workspace, head)
+		prover.Moved(workspace, head)
+	})
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -68,7 +74,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		Commands:    handler,
 		Invitations: projections.Invitations{DB: db},
 		Runs:        projections.Runs{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
-		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db},
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db}, History: projections.History{DB: db}, Proof: prover,
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Load: func() float64 { return load(db) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
@@ -84,7 +90,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: api.Handler(), db: db, log: events, stop: stop}
-	for _, run := range []func(context.Context){follower.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){follower.Run, prover.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })

@@ -8,6 +8,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (s *Store) Close() {
 
 // Load returns the records of a stream that follow version, oldest first.
 func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
-	return query(ctx, s.db, `
+	return query(ctx, s.db, Scan, `
 		select `+columns+` from events
 		where workspace_id = $1 and stream = $2 and version > $3
 		order by version`, workspace, stream, version)
@@ -71,9 +72,19 @@ type Querier interface {
 }
 
 // After returns up to limit records of a workspace's log that follow seq. It
-// reports an error if one is missing.
+// reports an error if one is missing, or cannot be decoded.
 func After(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
-	list, err := query(ctx, db, `
+	return after(ctx, db, workspace, seq, limit, Scan)
+}
+
+// AnyAfter is [After] for who can do with an [events.Unread] in the place of
+// what cannot be decoded.
+func AnyAfter(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
+	return after(ctx, db, workspace, seq, limit, ScanAny)
+}
+
+func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int, scan scanner) ([]events.Record, error) {
+	list, err := query(ctx, db, scan, `
 		select `+columns+` from events
 		where workspace_id = $1 and seq > $2
 		order by seq limit $3`, workspace, seq, limit)
@@ -113,21 +124,45 @@ func (s *Store) Holder(ctx context.Context, key string) (workspace, owner events
 // columns are those that scan reads, in its order.
 const columns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
 
-func query(ctx context.Context, db Querier, sql string, args ...any) ([]events.Record, error) {
+type scanner func(row pgx.CollectableRow, more ...any) (events.Record, error)
+
+func query(ctx context.Context, db Querier, scan scanner, sql string, args ...any) ([]events.Record, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows reports the error
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return Scan(row) })
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return scan(row) })
 }
 
 // Scan reads a row of events: workspace_id, seq, id, stream, version, kind,
 // schema, at, meta, data, and after them whatever else was selected.
 func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
-	var kind string
-	var at time.Time
-	into := []any{&r.Workspace, &r.Seq, &r.ID, &r.Stream, &r.Version, &kind, &r.Schema, &at, &r.Envelope, &r.Data}
-	if err := row.Scan(append(into, more...)...); err != nil {
+	kind, meta, err := scan(row, &r, more)
+	if err != nil {
 		return r, err
 	}
-	r.At = at.UTC()
+	if err := json.Unmarshal(meta, &r.Envelope); err != nil {
+		return r, fmt.Errorf("decode envelope of event %d: %w", r.Seq, err)
+	}
 	r.Event, err = events.Decode(kind, r.Schema, r.Data)
 	return r, err
+}
+
+// ScanAny is [Scan] that makes an [events.Unread] of what it cannot decode. Of
+// an envelope that cannot be decoded it keeps what can.
+func ScanAny(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
+	kind, meta, err := scan(row, &r, more)
+	if err != nil {
+		return r, err
+	}
+	_ = json.Unmarshal(meta, &r.Envelope)
+	if r.Event, err = events.Decode(kind, r.Schema, r.Data); err != nil {
+		r.Event = events.Unread{Name: kind}
+	}
+	return r, nil
+}
+
+func scan(row pgx.CollectableRow, r *events.Record, more []any) (kind string, meta []byte, err error) {
+	var at time.Time
+	into := []any{&r.Workspace, &r.Seq, &r.ID, &r.Stream, &r.Version, &kind, &r.Schema, &at, &meta, &r.Data}
+	err = row.Scan(append(into, more...)...)
+	r.At = at.UTC()
+	return kind, meta, err
 }

@@ -93,7 +93,7 @@ func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRu
 func Bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := time.Now().Add(maxDuration)
-		ctx, cancel := context.WithDeadline(r.Context(), deadline)
+		ctx, cancel := context.WithDeadline(context.WithValue(r.Context(), connectionKey{}, r.Context()), deadline)
 		defer cancel()
 		r = r.WithContext(ctx)
 		c := http.NewResponseController(w)
@@ -108,4 +108,22 @@ func Bounded(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		next.ServeHTTP(w, r)
 	})
+}
+
+// connectionKey leads to the context that ends when the caller goes away.
+type connectionKey struct{}
+
+// Extend gives a request of [Bounded] another limit, from now on. The context
+// that it returns has the values of ctx; it also ends when the caller goes away.
+func Extend(ctx context.Context, w http.ResponseWriter, limit time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	connection, ok := ctx.Value(connectionKey{}).(context.Context)
+	if !ok {
+		connection = ctx
+	}
+	stop := context.AfterFunc(connection, cancel)
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Time{}) // the server goes on to read, to notice that the caller has gone
+	_ = c.SetWriteDeadline(time.Now().Add(limit))
+	return longer, func() { stop(); cancel() }
 }

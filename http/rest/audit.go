@@ -2,10 +2,12 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
 
@@ -135,4 +137,39 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 		out.Body.NextCursor = strconv.FormatInt(next, 10)
 	}
 	return out, nil
+}
+
+type auditPath struct {
+	ID string `path:"id" maxLength:"64" doc:"The record's id."`
+}
+
+// A storedRecord is a record with the event as it is stored.
+type storedRecord struct {
+	auditRecord
+	Event storedEvent `json:"event"`
+}
+
+type storedEvent struct {
+	Kind   string          `json:"kind" example:"member.role_changed"`
+	Schema int             `json:"schema" doc:"The version of the form of its data."`
+	Data   json.RawMessage `json:"data" doc:"What is stored, as it is stored."`
+}
+
+type recordAnswer struct{ Body storedRecord }
+
+var errNoRecord = fault.New(fault.NotFound, "audit_record_not_found", "There is no such record in the audit log.")
+
+func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoRecord
+	}
+	found, ok, err := s.Audit.Of(ctx, callerOf(ctx).workspace, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errNoRecord
+	}
+	return &recordAnswer{storedRecord{newAuditRecord(found), storedEvent{found.Event.Kind(), found.Schema, found.Data}}}, nil
 }

@@ -56,7 +56,17 @@ var descriptions = map[string]description{
 		text: "Disables the account and its token, at once and for good."},
 
 	"listAudit": {tag: "Audit", summary: "Search the audit log",
-		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. `nextCursor` leads to older ones and is absent on the last page."},
+		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by."},
+	"getAuditRecord": {tag: "Audit", summary: "Get a record",
+		text: "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},
+	"exportAudit": {tag: "Audit", summary: "Export the audit log",
+		text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A few exports run at once; beyond that it is 503 `busy`."},
+	"getAuditState": {tag: "Audit", summary: "The workspace as it was", refuses: []int{http.StatusConflict},
+		text: "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in."},
+	"replayAudit": {tag: "Audit", summary: "Replay events", refuses: []int{http.StatusConflict},
+		text: "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`."},
+	"verifyAudit": {tag: "Audit", summary: "Verify the audit log",
+		text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints. It reads the whole log, so it takes a while. Keep `checkpoint` and `verifierKey` elsewhere to compare with."},
 }
 
 // responses lists those that are neither the usual one nor an error.

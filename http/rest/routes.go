@@ -3,15 +3,18 @@ package rest
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
 	"svc/events"
+	"svc/http/reply"
 )
 
 // A route is a row of the API: what is asked for, who may ask, which followed
 // view is read ("" if only inline ones are), which event it asks for (nil if it
-// reads; refusals are recorded under its kind), and who answers. id is the key
+// only reads; refusals are recorded under its kind), and who answers. id is the key
 // of its description.
 type route struct {
 	method, path string // the path is under /api/v1
@@ -49,6 +52,11 @@ func (s *Server) routes() []route {
 		{"POST", "/service-accounts/{id}/revoke", administrators, "", events.ServiceAccountRevoked{}, "revokeServiceAccount", op(s.revokeServiceAccount)},
 
 		{"GET", "/audit", administrators, "audit", nil, "listAudit", op(s.listAudit)},
+		{"GET", "/audit/{id}", administrators, "audit", nil, "getAuditRecord", op(s.getAuditRecord)},
+		{"GET", "/audit/export", owners, "audit", events.AuditExported{}, "exportAudit", exporting()},
+		{"GET", "/audit/state", owners, "", nil, "getAuditState", op(s.getAuditState)},
+		{"GET", "/audit/replay", owners, "", nil, "replayAudit", op(s.replayAudit)},
+		{"GET", "/audit/verify", owners, "proof", nil, "verifyAudit", long(verifyLimit, op(s.verifyAudit))},
 	}
 }
 
@@ -65,6 +73,19 @@ func op[I, O any](serve func(context.Context, *I) (*O, error)) operation {
 			}
 			return out, nil
 		})
+	}
+}
+
+// long lets an operation take longer than others.
+func long(limit time.Duration, o operation) operation {
+	return func(s *Server, api huma.API, described huma.Operation) {
+		described.Middlewares = append(described.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
+			_, w, _ := humahttprouter.Unwrap(ctx)
+			longer, done := reply.Extend(ctx.Context(), w, limit)
+			defer done()
+			next(huma.WithContext(ctx, longer))
+		})
+		o(s, api, described)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"svc/http/limit"
 	"svc/http/reply"
 	"svc/projections"
+	"svc/proof"
 	"svc/sessions"
 )
 
@@ -40,6 +41,8 @@ type Server struct {
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
 	Audit           projections.Audit
+	History         projections.History
+	Proof           *proof.Prover
 	Insights        projections.Insights
 	Dashboard       projections.Dashboard
 	Follower        Awaiter
@@ -57,6 +60,7 @@ type Server struct {
 
 	sameSite *http.CrossOriginProtection
 	stale    *staleUses
+	exports  chan struct{} // a place for each that is under way
 	health   *health
 }
 
@@ -88,6 +92,7 @@ func (s *Server) Run(ctx context.Context) {
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
+	s.exports = make(chan struct{}, exportsAtOnce)
 	s.health = &health{checks: s.Dependencies, log: s.Log}
 
 	mux := httprouter.New()
@@ -100,11 +105,36 @@ func (s *Server) Handler() http.Handler {
 	mux.HandlerFunc(http.MethodGet, "/health/live", live)
 	mux.HandlerFunc(http.MethodGet, "/health/ready", s.health.ready)
 
-	api := humahttprouter.New(mux, s.apiConfig())
+	api := huma.NewAPI(s.apiConfig(), s.adapters(mux))
 	s.mount(api)
 	serveDescription(mux, api)
 	return reply.Traced(s.Log, reply.Bounded(headAsGet(s.withAuth(mux))))
 }
+
+// adapters lets a path that is all names, such as /audit/export, stand beside one
+// with a place in it, such as /audit/{id}. A router of this kind has no room for
+// both, so the first kind has one of its own, which is mux, and comes first.
+func (s *Server) adapters(mux *httprouter.Router) huma.Adapter {
+	places := httprouter.New()
+	places.RedirectTrailingSlash, places.RedirectFixedPath, places.HandleOPTIONS = false, false, false
+	places.NotFound, places.MethodNotAllowed = mux.NotFound, mux.MethodNotAllowed
+	mux.NotFound = places
+	return routers{humahttprouter.New(mux, s.apiConfig()).Adapter(), humahttprouter.New(places, s.apiConfig()).Adapter()}
+}
+
+type routers struct{ names, places huma.Adapter }
+
+// Handle adds an operation to the router for its kind of path.
+func (r routers) Handle(o *huma.Operation, handler func(huma.Context)) {
+	if strings.Contains(o.Path, "{") {
+		r.places.Handle(o, handler)
+		return
+	}
+	r.names.Handle(o, handler)
+}
+
+// ServeHTTP asks the names, which ask the places.
+func (r routers) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.names.ServeHTTP(w, req) }
 
 // withAuth leads /api/auth to its own handler.
 func (s *Server) withAuth(next http.Handler) http.Handler {
@@ -117,10 +147,11 @@ func (s *Server) withAuth(next http.Handler) http.Handler {
 	})
 }
 
-// headAsGet answers HEAD like GET; the server leaves the body out.
+// headAsGet answers HEAD like GET; the server leaves the body out. An export has
+// no HEAD: to ask for one is a deed, and to make it for nobody a waste.
 func headAsGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead {
+		if r.Method == http.MethodHead && r.URL.Path != prefix+"/audit/export" {
 			r = r.Clone(r.Context())
 			r.Method = http.MethodGet
 		}

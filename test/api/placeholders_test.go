@@ -82,7 +82,9 @@ var (
 		{regexp.MustCompile(`(")` + timeForm), `<time>`, false},
 		{regexp.MustCompile(`("sha": )("[0-9a-f]{40}")`), `"<sha>"`, false},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
-		{regexp.MustCompile(`("seq": )(\d+)`), `<seq>`, false},
+		{regexp.MustCompile(`("seq": |(?m:^)|"path": "/seq",\s+"value": |"size": )(\d+)`), `<seq>`, false}, // in CSV it comes first
+		{regexp.MustCompile(`(,)` + timeForm), `<time>`, false},
+		{regexp.MustCompile(`("(?:root|checkpoint|verifierKey)": )("[^"]+")`), `"<proof>"`, false},
 		{regexp.MustCompile(`("(?:value|prior|sample|priorSample|workingMs|personMs|farmMs)": )(\d+(?:\.\d)?)`), `<number>`, false},
 		{regexp.MustCompile(`("(?:from|to)": )("\d{4}-\d\d-\d\d")`), `"<day>"`, false},
 		{regexp.MustCompile(`("nextCursor": ")(\d+)`), `<cursor>`, true},
@@ -126,12 +128,15 @@ func (p *placeholders) count(body, what string, form *regexp.Regexp) string {
 
 var (
 	cookieForm = regexp.MustCompile(`^better-auth\.(session_token|state)=([^;]+);`)
+	numberForm = regexp.MustCompile(`\d+`)
 	maxAgeForm = regexp.MustCompile(`Max-Age=604\d{3}`)
 )
 
 // header hides what differs in a header.
 func (p *placeholders) header(name, value string) string {
 	switch name {
+	case "Content-Disposition":
+		return numberForm.ReplaceAllString(value, "<seq>")
 	case "X-Svc-Position":
 		p.value["<position>"] = value
 		return "<position>"

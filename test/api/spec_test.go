@@ -56,9 +56,12 @@ func (s *spec) requireFits(t *testing.T, line string, a answer) {
 		require.Empty(t, a.body, line)
 		return
 	}
-	media := a.header.Get("Content-Type")
+	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 	_, ok = at(response, "content", media)
 	require.True(t, ok, "%s: %s is not described", line, media)
+	if media != "application/json" {
+		return // text has no form
+	}
 	schema := s.schema(t, "paths", template, strings.ToLower(method), "responses", fmt.Sprint(a.status), "content", media, "schema")
 	require.NoError(t, schema.Validate(parsed(t, a.body)), line)
 }
@@ -82,6 +85,9 @@ func (s *spec) schema(t *testing.T, place ...string) *jsonschema.Schema {
 func (s *spec) template(line string) string {
 	_, target, _ := strings.Cut(line, " ")
 	path, _, _ := strings.Cut(target, "?")
+	if _, ok := s.paths[path]; ok {
+		return path // /audit/export is no /audit/{id}
+	}
 	for template := range s.paths {
 		before, after, has := strings.Cut(template, "{id}")
 		rest, ok := strings.CutPrefix(path, before)

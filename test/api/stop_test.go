@@ -30,7 +30,7 @@ func testStop(t *testing.T, s *site) {
 				"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", cookieName, s.sessions["ada"], len(body))
 			require.NoError(t, err)
 			in := bufio.NewReader(conn)
-			res, err := http.ReadResponse(in, nil) //nolint:bodyclose // 100 has none
+			res, err := http.ReadResponse(in, nil)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusContinue, res.StatusCode) // the service waits for the body now
 

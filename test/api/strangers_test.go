@@ -16,6 +16,7 @@ func testStrangers(t *testing.T, s *site) {
 	invited := v.ask(t, "greta@globex", "POST /api/v1/invitations", `{"email":"ivy@globex.example"}`).is(t, "201")
 	theirs := map[string]string{ // by the noun of the path
 		"invitations":      invited.text(t, "id"),
+		"audit":            v.ask(t, "greta@globex", "GET /api/v1/audit?limit=1", "").text(t, "items.0.id"),
 		"runs":             v.ask(t, "greta@globex", "GET /api/v1/runs?status=terminal&limit=1", "").text(t, "items.0.id"),
 		"members":          s.id(t, "member greta@globex"),
 		"service-accounts": made.text(t, "account.id"),

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/migrations"
+	"svc/proof"
+)
+
+// errBad says that a log is not what was signed for; the report says more.
+var errBad = errors.New("not everything is as it was signed")
+
+// verify recomputes the Merkle logs of all workspaces, or of one. A line says
+// how far it is each second, and one what became of each workspace.
+func verify(ctx context.Context, j job) error {
+	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
+	if err != nil {
+		return err
+	}
+	db, err := j.pool(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	key := j.verifierKey
+	if key == "" {
+		if key, err = proof.PublicKey(ctx, db); err != nil {
+			return err
+		}
+		fmt.Fprintf(j.out, "verifier key in the database: %s\n", orNone(key))
+	}
+	list := []events.ID{j.workspace}
+	if j.workspace.IsZero() {
+		if list, err = proof.All(ctx, db); err != nil {
+			return err
+		}
+	}
+	bad := 0
+	for _, workspace := range list {
+		start := time.Now()
+		p := &progress{out: j.out, view: workspace.String(), start: start, last: start}
+		report, err := proof.Verify(ctx, db, workspace, key, p.step)
+		if err != nil {
+			return err
+		}
+		if report.Bad != nil {
+			bad++
+			fmt.Fprintf(j.out, "%s: BAD: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
+			continue
+		}
+		fmt.Fprintf(j.out, "%s: %d events verified in %s, root %s\n", workspace, report.Size, time.Since(start).Round(time.Millisecond), report.Root)
+	}
+	if bad > 0 {
+		return fmt.Errorf("%w: %d of %d workspaces", errBad, bad, len(list))
+	}
+	return nil
+}
+
+func orNone(key string) string {
+	if key == "" {
+		return "none yet"
+	}
+	return key
+}
+
+// pool opens several connections to the database.
+func (j job) pool(ctx context.Context) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(j.url.Reveal())
+	if err != nil {
+		return nil, errUnreadable // err may quote the address
+	}
+	db, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return db, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/proof"
+	"svc/vault"
+)
+
+func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
+	d := newDatabase(t)
+	require.Equal(t, 1, here(t, d.environ, "verify").status, "of a database that is not migrated")
+	require.Zero(t, here(t, d.environ).status)
+	r := here(t, d.environ, "verify")
+	require.Zero(t, r.status, r.stderr)
+	require.Equal(t, "verifier key in the database: none yet\n", r.stdout)
+
+	good, bad := events.NewID(time.Now()), events.NewID(time.Now())
+	key := d.proved(t, good, bad)
+	r = here(t, d.environ, "verify")
+	require.Zero(t, r.status, r.stderr)
+	require.Contains(t, r.stdout, "verifier key in the database: "+key+"\n")
+	require.Contains(t, r.stdout, good.String()+": 30 events verified in ")
+	require.Contains(t, r.stdout, bad.String()+": 30 events verified in ")
+
+	d.exec(t, fmt.Sprintf(`update events set at = at + interval '1 second' where workspace_id = '%s' and seq in (7, 21)`, bad))
+	r = here(t, d.environ, "verify")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stdout, good.String()+": 30 events verified in ")
+	require.Contains(t, r.stdout, bad.String()+": BAD: record 7: the record was changed\n")
+	require.Equal(t, "ERROR: not everything is as it was signed: 1 of 2 workspaces\n", r.stderr)
+
+	r = here(t, d.environ, "verify", "-workspace="+strings.ToUpper(good.String()), "-verifier-key="+key)
+	require.Zero(t, r.status, r.stderr)
+	require.NotContains(t, r.stdout, bad.String())
+	r = here(t, d.environ, "verify", "-workspace="+bad.String())
+	require.Equal(t, 1, r.status)
+
+	other := "svc.example.com+" + strings.Split(key, "+")[1] + "+AAAA"
+	r = here(t, d.environ, "verify", "-verifier-key="+other)
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stderr, "the verifier key is malformed")
+}
+
+func TestWrongWaysToAskForAVerification(t *testing.T) {
+	for want, args := range map[string][]string{
+		"-workspace must be the id of one":             {"verify", "-workspace=" + marker},
+		"-workspace and -verifier-key go with verify":  {"info", "-workspace=" + events.NewID(time.Now()).String()},
+		"-workspace and -verifier-key go with verify ": {"-verifier-key=k"},
+		"verify takes no arguments":                    {"verify", "acme"},
+	} {
+		r := here(t, nil, args...)
+		require.Equal(t, 2, r.status, want)
+		require.Contains(t, r.stderr, strings.TrimSpace(want))
+	}
+}
+
+// proved makes logs of 30 events and lets a prover sign for them. It returns
+// the verifier key.
+func (d *database) proved(t *testing.T, workspaces ...events.ID) string {
+	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
+	require.NoError(t, err)
+	defer db.Close()
+	log := store.New(db, nil, func(events.ID, int64) {})
+	defer log.Close()
+	for _, workspace := range workspaces {
+		w := events.Write{Stream: workspace}
+		for range 30 {
+			w.Events = append(w.Events, events.WorkspaceRenamed{Name: "Acme", Slug: "acme"})
+		}
+		_, err := log.Append(t.Context(), &events.Commit{Workspace: workspace, At: time.Now(), Writes: []events.Write{w}})
+		require.NoError(t, err)
+	}
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		proof.New(db, ring, "svc.example.com", slog.New(slog.DiscardHandler)).Run(ctx)
+	}()
+	require.Eventually(t, func() bool {
+		var n int
+		err := db.QueryRow(t.Context(), `select count(*) from proof_checkpoints where size = 30`).Scan(&n)
+		return err == nil && n == len(workspaces)
+	}, limit, 10*time.Millisecond)
+	stop()
+	<-done
+	key, err := proof.PublicKey(t.Context(), db)
+	require.NoError(t, err)
+	return key
+}

@@ -1,0 +1,201 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
+
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+	"svc/projections"
+)
+
+const (
+	exportsAtOnce = 4                // in a process
+	exportPage    = 500              // records that are in memory together
+	exportLimit   = 24 * time.Hour   // for one export, however slowly it is read
+	readLimit     = 30 * time.Second // in which its reader has to take something
+	portion       = 4 << 10          // bytes that are written under one such limit
+)
+
+type exportQuery struct {
+	Format string `query:"format" required:"true" enum:"ndjson,csv"`
+	AuditFilter
+}
+
+// An export is a copy of the audit log on its way to its reader.
+type export struct {
+	name   string // of the file
+	format string
+	upTo   int64
+	next   func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) // records after one
+	first  []projections.AuditRecord
+}
+
+// exportAudit records that a copy is taken, reads its first page, so that what
+// goes wrong until then has an answer, and leaves the rest to the stream.
+func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.StreamResponse, err error) {
+	select {
+	case s.exports <- struct{}{}:
+	default:
+		return nil, fault.ErrBusy
+	}
+	defer func() {
+		if err != nil {
+			<-s.exports
+		}
+	}()
+	c := callerOf(ctx)
+	filter, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	head, _, err := s.History.Head(ctx, c.workspace)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.Follower.Await(ctx, "audit", c.workspace, head); err != nil {
+		return nil, err
+	}
+	done, err := s.Commands.ExportAudit(ctx, commands.ExportAudit{Order: c.order(), Format: in.Format, Filter: in.words(), UpTo: head})
+	if err != nil {
+		return nil, err
+	}
+	e := &export{
+		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
+		format: in.Format, upTo: head,
+		next: func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+			return s.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
+		},
+	}
+	if e.first, err = e.next(ctx, 0); err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer func() { <-s.exports }()
+		r, w, _ := humahttprouter.Unwrap(hc)
+		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
+		s.send(w, r, e, readLimit)
+	}}, nil
+}
+
+// words returns the filter as it is recorded.
+func (f AuditFilter) words() events.AuditFilter {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	return events.AuditFilter{
+		From: at(f.From), To: at(f.To), Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,
+	}
+}
+
+// send streams an export page by page. If it cannot go on it breaks the
+// connection off: nobody takes half a copy for a whole one.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patience time.Duration) {
+	ctx, done := reply.Extend(r.Context(), w, exportLimit)
+	defer done()
+	h := w.Header()
+	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])
+	h.Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
+	if err := e.stream(ctx, &slowly{w, http.NewResponseController(w), patience}); err != nil {
+		if ctx.Err() == nil {
+			s.Log.ErrorContext(ctx, "export broke off", "err", err)
+		} else {
+			s.Log.InfoContext(ctx, "the reader of an export went away")
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (e *export) stream(ctx context.Context, w *slowly) (err error) {
+	var page bytes.Buffer
+	write := jsonLines(&page)
+	if e.format == "csv" {
+		write = csvLines(&page)
+	}
+	for list := e.first; ; {
+		for _, r := range list {
+			if err := write(newAuditRecord(r)); err != nil {
+				return fmt.Errorf("write record %d: %w", r.Seq, err)
+			}
+		}
+		if err := w.write(page.Bytes()); err != nil {
+			return err
+		}
+		page.Reset()
+		if len(list) < exportPage {
+			return nil
+		}
+		if list, err = e.next(ctx, list[len(list)-1].Seq); err != nil {
+			return err
+		}
+	}
+}
+
+func jsonLines(to *bytes.Buffer) func(auditRecord) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	return func(r auditRecord) error { return encoder.Encode(r) }
+}
+
+// slowly writes for a reader who may be slow but not asleep: each portion has
+// to be taken within the patience.
+type slowly struct {
+	w          http.ResponseWriter
+	controller *http.ResponseController
+	patience   time.Duration
+}
+
+func (s *slowly) write(text []byte) error {
+	for len(text) > 0 {
+		n := min(portion, len(text))
+		if err := s.extend(); err != nil {
+			return err
+		}
+		if _, err := s.w.Write(text[:n]); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	if err := s.extend(); err != nil {
+		return err
+	}
+	return s.controller.Flush()
+}
+
+func (s *slowly) extend() error { return s.controller.SetWriteDeadline(time.Now().Add(s.patience)) }
+
+// exporting makes the operation of an export: its answer is described here,
+// because it is no JSON of ours.
+func exporting() operation {
+	return func(s *Server, api huma.API, o huma.Operation) {
+		text := &huma.Schema{Type: huma.TypeString}
+		if o.Responses == nil {
+			o.Responses = map[string]*huma.Response{}
+		}
+		o.Responses["200"] = &huma.Response{
+			Description: "The records, the oldest first. A copy that was cut off ends without the end of its chunked encoding.",
+			Content: map[string]*huma.MediaType{
+				"application/x-ndjson": {Schema: text, Example: exampleLine},
+				"text/csv":             {Schema: text, Example: csvHeader + "\r\n"},
+			},
+			Headers: map[string]*huma.Param{
+				"Content-Disposition": {Schema: text, Description: "Names a file.", Example: `attachment; filename="audit-acme-4182.csv"`},
+				"X-Svc-Position":      {Schema: &huma.Schema{Type: huma.TypeInteger}, Description: "The number that the workspace's log reached by the export itself."},
+			},
+		}
+		op(s.exportAudit)(s, api, o)
+	}
+}

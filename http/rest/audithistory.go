@@ -1,0 +1,249 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/wI2L/jsondiff"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// A workspaceState is a workspace as it was after one of its events.
+type workspaceState struct {
+	Seq             int64                 `json:"seq" doc:"The newest event that is taken in; 0 before the first."`
+	At              *timestamp            `json:"at" nullable:"true" doc:"When that happened."`
+	Workspace       stateWorkspace        `json:"workspace"`
+	Members         []stateMember         `json:"members" nullable:"false"`
+	Invitations     []stateInvitation     `json:"invitations" nullable:"false"`
+	ServiceAccounts []stateServiceAccount `json:"serviceAccounts" nullable:"false"`
+}
+
+type stateWorkspace struct {
+	Name string `json:"name" doc:"Empty until the workspace was made." example:"Acme"`
+	Slug string `json:"slug" example:"acme"`
+}
+
+type stateMember struct {
+	ID              string    `json:"id" format:"uuid"`
+	UserID          string    `json:"userId" format:"uuid"`
+	Email           string    `json:"email" example:"bob@example.com"`
+	Role            string    `json:"role" enum:"Owner,Maintainer,Viewer,member"`
+	CanApproveLoops bool      `json:"canApproveLoops"`
+	JoinedAt        timestamp `json:"joinedAt"`
+}
+
+type stateInvitation struct {
+	ID        string    `json:"id" format:"uuid"`
+	Email     string    `json:"email" example:"nora@example.com"`
+	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
+	Status    string    `json:"status" enum:"pending,accepted,rejected,revoked" doc:"One that is pending has expired if expiresAt has passed."`
+	InvitedBy string    `json:"invitedBy"`
+	CreatedAt timestamp `json:"createdAt"`
+	ExpiresAt timestamp `json:"expiresAt"`
+}
+
+type stateServiceAccount struct {
+	ID        string         `json:"id" format:"uuid"`
+	Name      string         `json:"name" example:"ci-bot"`
+	Scopes    []events.Scope `json:"scopes" nullable:"false"`
+	TokenTail string         `json:"tokenTail" example:"x9Qa"`
+	Status    string         `json:"status" enum:"active,revoked"`
+	CreatedBy string         `json:"createdBy"`
+	CreatedAt timestamp      `json:"createdAt"`
+	RotatedAt *timestamp     `json:"rotatedAt" nullable:"true"`
+	RevokedAt *timestamp     `json:"revokedAt" nullable:"true"`
+}
+
+// stateRow returns how a row of a state is shown, nil if there is none.
+func stateRow(row any) any {
+	switch r := row.(type) {
+	case projections.Workspace:
+		return stateWorkspace{r.Name, r.Slug}
+	case projections.Member:
+		return stateMember{r.ID.String(), r.User.String(), r.Email, string(r.Role), events.MayApproveLoops(r.Role, r.ApproveLoops), timestamp(r.JoinedAt)}
+	case projections.Invitation:
+		return stateInvitation{r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, timestamp(r.SentAt), timestamp(r.ExpiresAt)}
+	case projections.ServiceAccount:
+		return stateServiceAccount{
+			r.ID.String(), r.Name, append([]events.Scope{}, r.Scopes...), r.Tail, r.Status, r.CreatedBy,
+			timestamp(r.CreatedAt), optional(r.RotatedAt), optional(r.RevokedAt),
+		}
+	}
+	return nil
+}
+
+func newState(s *projections.State) workspaceState {
+	out := workspaceState{Seq: s.Seq,
+		Members: stateRows[stateMember](s.Members()), Invitations: stateRows[stateInvitation](s.Invitations()),
+		ServiceAccounts: stateRows[stateServiceAccount](s.ServiceAccounts()),
+	}
+	if s.Seq > 0 {
+		at := timestamp(s.At)
+		out.At = &at
+	}
+	if w, ok := s.Workspace(); ok {
+		out.Workspace = stateWorkspace{w.Name, w.Slug}
+	}
+	return out
+}
+
+func stateRows[S, R any](rows []R) []S {
+	list := make([]S, len(rows))
+	for i, r := range rows {
+		list[i] = stateRow(r).(S)
+	}
+	return list
+}
+
+type stateQuery struct {
+	At  time.Time `query:"at" doc:"As it was at this time." example:"2026-11-20T12:00:00Z"`
+	Seq int64     `query:"seq" minimum:"1" doc:"As it was after this event." example:"4182"`
+}
+
+type stateAnswer struct{ Body workspaceState }
+
+func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
+	workspace := callerOf(ctx).workspace
+	head, _, err := s.History.Head(ctx, workspace)
+	seq := in.Seq
+	switch {
+	case err != nil:
+		return nil, err
+	case in.At.IsZero() == (in.Seq == 0):
+		return nil, invalid("seq", "give either seq or at")
+	case in.Seq > head:
+		return nil, invalid("seq", fmt.Sprintf("must not be beyond the newest record, %d", head))
+	case in.At.After(s.Now()):
+		return nil, invalid("at", "must not be in the future")
+	case !in.At.IsZero():
+		if seq, err = s.History.SeqAt(ctx, workspace, in.At, head); err != nil {
+			return nil, err
+		}
+		if seq == 0 {
+			return nil, invalid("at", "must not be before the first record")
+		}
+	}
+	state, err := s.History.At(ctx, workspace, seq)
+	if err != nil {
+		return nil, err
+	}
+	return &stateAnswer{newState(state)}, nil
+}
+
+// maxSteps is how many events one replay goes through.
+const maxSteps = 1000
+
+type replayQuery struct {
+	FromSeq int64 `query:"fromSeq" required:"true" minimum:"1" doc:"The first event that is replayed." example:"17"`
+	ToSeq   int64 `query:"toSeq" required:"true" minimum:"1" doc:"The last one, at most 1,000 events on." example:"42"`
+}
+
+type replayAnswer struct {
+	Body struct {
+		Before workspaceState `json:"before"`
+		Steps  []replayStep   `json:"steps" nullable:"false"`
+		After  workspaceState `json:"after"`
+	}
+}
+
+type replayStep struct {
+	Seq    int64            `json:"seq"`
+	At     timestamp        `json:"at"`
+	Action string           `json:"action" example:"member.role_changed"`
+	Actor  auditActor       `json:"actor"`
+	Patch  []patchOperation `json:"patch" nullable:"false" doc:"RFC 6902: what the event did to the state, its seq and at among it."`
+}
+
+type patchOperation struct {
+	Op    string `json:"op" enum:"add,remove,replace"`
+	Path  string `json:"path" example:"/members/3/role"`
+	Value any    `json:"value" doc:"null of a remove."`
+}
+
+func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
+	workspace := callerOf(ctx).workspace
+	head, _, err := s.History.Head(ctx, workspace)
+	switch {
+	case err != nil:
+		return nil, err
+	case in.ToSeq < in.FromSeq:
+		return nil, invalid("toSeq", "must not be less than fromSeq")
+	case in.ToSeq-in.FromSeq >= maxSteps:
+		return nil, invalid("toSeq", "must be less than 1,000 above fromSeq")
+	case in.ToSeq > head:
+		return nil, invalid("toSeq", fmt.Sprintf("must not be beyond the newest record, %d", head))
+	}
+	state := &projections.State{}
+	if in.FromSeq > 1 {
+		if state, err = s.History.At(ctx, workspace, in.FromSeq-1); err != nil {
+			return nil, err
+		}
+	}
+	records, err := s.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
+	if err != nil {
+		return nil, err
+	}
+	out := &replayAnswer{}
+	out.Body.Before = newState(state)
+	for _, r := range records {
+		changes, err := state.Take(r.Record)
+		if err != nil {
+			return nil, err
+		}
+		patch, err := patchOf(r.Record, changes)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, timestamp(r.At), r.Action, auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}, patch})
+	}
+	out.Body.After = newState(state)
+	return out, nil
+}
+
+// patchOf returns what a record did to the state. Only the rows that it touched
+// are compared: a step costs the same in a workspace of any size.
+func patchOf(r events.Record, changes []projections.StateChange) ([]patchOperation, error) {
+	patch := []patchOperation{{"replace", "/seq", r.Seq}, {"replace", "/at", timestamp(r.At)}}
+	for _, c := range changes {
+		path := fmt.Sprintf("/%s/%d", c.List, c.Index)
+		before, after := stateRow(c.Before), stateRow(c.After)
+		if c.List == projections.InWorkspace {
+			path = "/" + string(c.List)
+			if before == nil {
+				before = stateWorkspace{}
+			}
+		}
+		switch {
+		case before == nil:
+			patch = append(patch, patchOperation{"add", path, after})
+			continue
+		case after == nil:
+			patch = append(patch, patchOperation{"remove", path, nil})
+			continue
+		}
+		operations, err := difference(before, after)
+		if err != nil {
+			return nil, fmt.Errorf("compare %s of event %d: %w", path, r.Seq, err)
+		}
+		for _, o := range operations {
+			patch = append(patch, patchOperation{o.Type, path + o.Path, o.Value})
+		}
+	}
+	return patch, nil
+}
+
+func difference(before, after any) (jsondiff.Patch, error) {
+	b, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	a, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	return jsondiff.CompareJSON(b, a)
+}

@@ -1,0 +1,47 @@
+package rest
+
+import (
+	"context"
+	"time"
+
+	"svc/proof"
+)
+
+// verifyLimit is how long a verification may take. It ends when its caller goes.
+const verifyLimit = 15 * time.Minute
+
+type verifyAnswer struct {
+	Body struct {
+		OK          bool       `json:"ok" doc:"Whether every record is what was signed for."`
+		Size        int64      `json:"size" doc:"How many records the newest checkpoint speaks for; those after it will be signed for in a moment."`
+		Root        string     `json:"root" doc:"The root of the Merkle log as the records make it, in base64."`
+		Checkpoint  string     `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if none was signed yet."`
+		VerifierKey string     `json:"verifierKey" doc:"The public key that the checkpoint was verified by. Compare it with a copy of your own." example:"svc.example.com+5f2a9c01+AbCd"`
+		CheckedAt   timestamp  `json:"checkedAt"`
+		FirstBad    *badRecord `json:"firstBad" doc:"null if ok."`
+	}
+}
+
+type badRecord struct {
+	_      struct{} `nullable:"true"`
+	Seq    int64    `json:"seq" doc:"The first record that is not what was signed for; 0 if it is no record that is wrong."`
+	Reason string   `json:"reason" example:"the record was changed"`
+}
+
+func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*verifyAnswer, error) {
+	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace)
+	if err != nil {
+		return nil, err
+	}
+	return newVerifyAnswer(report), nil
+}
+
+func newVerifyAnswer(r proof.Report) *verifyAnswer {
+	out := &verifyAnswer{}
+	b := &out.Body
+	b.OK, b.Size, b.Root, b.Checkpoint, b.VerifierKey, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), r.Checkpoint, r.VerifierKey, timestamp(r.CheckedAt)
+	if r.Bad != nil {
+		b.FirstBad = &badRecord{Seq: r.Bad.Seq, Reason: r.Bad.Reason}
+	}
+	return out
+}

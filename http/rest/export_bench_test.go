@@ -1,0 +1,53 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/test/pgtest"
+)
+
+// What an export of 1,000,000 records takes, and what PostgreSQL takes to hand
+// out the same rows. Run it alone: go test ./http/rest -run=^$ -bench=Million -benchtime=1x
+func BenchmarkAMillionRecords(b *testing.B) {
+	const n = 1_000_000
+	db := pgtest.New(b)
+	workspace := fill(b, db, n)
+	_, err := db.Exec(b.Context(), `analyze audit, events`)
+	require.NoError(b, err)
+	for _, format := range []string{"ndjson", "csv"} {
+		b.Run(format, func(b *testing.B) {
+			e := newExporter(b, most, func(context.Context) *export { return newExport(db, workspace, format, n) })
+			for b.Loop() {
+				res, err := http.Get(e.URL)
+				require.NoError(b, err)
+				size, err := io.Copy(io.Discard, res.Body)
+				require.NoError(b, err)
+				require.NoError(b, res.Body.Close())
+				b.SetBytes(size)
+				e.over(b)
+			}
+		})
+	}
+	b.Run("copy to stdout", func(b *testing.B) {
+		for b.Loop() {
+			conn, err := db.Acquire(b.Context())
+			require.NoError(b, err)
+			size := &counter{}
+			_, err = conn.Conn().PgConn().CopyTo(b.Context(), size, fmt.Sprintf(`copy (
+				select e.*, a.target_name from audit a join events e using (workspace_id, seq) where workspace_id = '%s' order by seq) to stdout`, workspace))
+			conn.Release()
+			require.NoError(b, err)
+			b.SetBytes(size.bytes)
+		}
+	})
+}
+
+type counter struct{ bytes int64 }
+
+func (c *counter) Write(p []byte) (int, error) { c.bytes += int64(len(p)); return len(p), nil }

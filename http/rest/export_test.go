@@ -1,0 +1,298 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const most = time.Minute
+
+var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// fill makes a log of n events and its rows in the view, by SQL for the sake of
+// speed.
+func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
+	t.Helper()
+	workspace := events.NewID(epoch)
+	for _, sql := range []string{`
+		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+		select '%[1]s', n, md5('%[1]s' || n)::uuid, '%[1]s', n, 'run.cost_recorded', 1, '2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second',
+			'{"actor":{"type":"system","name":"system"},"origin":"system"}', '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}'
+		from generate_series(1, %[2]d) n`, `
+		insert into audit (workspace_id, seq, id, at, action, actor_type, actor_id, actor_name, target_type, target_id, target_name, search)
+		select workspace_id, seq, id, at, kind, 'system', '%[1]s', 'system', 'run', stream, 'acme/web#7', 'run.cost_recorded system acme/web#7'
+		from events where workspace_id = '%[1]s' and seq <= %[2]d`,
+	} {
+		_, err := db.Exec(t.Context(), fmt.Sprintf(sql, workspace, n))
+		require.NoError(t, err)
+	}
+	return workspace
+}
+
+func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
+	return &export{name: "audit." + format, format: format, upTo: upTo, next: func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+		return projections.Audit{DB: db}.After(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
+	}}
+}
+
+// An exporter serves one export, as the API does.
+type exporter struct {
+	*httptest.Server
+	ended chan struct{} // one for each export that is over
+}
+
+func newExporter(t testing.TB, patience time.Duration, begin func(ctx context.Context) *export) *exporter {
+	t.Helper()
+	s := &Server{Log: slog.New(slog.DiscardHandler)}
+	e := &exporter{ended: make(chan struct{}, 100)}
+	e.Server = httptest.NewUnstartedServer(reply.Traced(s.Log, reply.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { e.ended <- struct{}{} }()
+		x := begin(r.Context())
+		x.first, _ = x.next(r.Context(), 0)
+		s.send(w, r, x, patience)
+	}))))
+	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(128 << 10) // the kernel reads ahead no further
+		return ctx
+	}
+	e.Start()
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *exporter) over(t testing.TB) {
+	t.Helper()
+	select {
+	case <-e.ended:
+	case <-time.After(most):
+		require.Fail(t, "the export goes on")
+	}
+}
+
+func TestAnExportHasEveryRecordOnceInOrder(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const upTo = 2*exportPage + 1
+	workspace := fill(t, db, upTo+50)
+	for _, format := range []string{"ndjson", "csv"} {
+		e := newExporter(t, most, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
+		res, err := e.Client().Get(e.URL)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, `attachment; filename="audit.`+format+`"`, res.Header.Get("Content-Disposition"))
+		var got []string
+		if format == "csv" {
+			rows, err := csv.NewReader(res.Body).ReadAll()
+			require.NoError(t, err)
+			require.Equal(t, csvHeader, strings.Join(rows[0], ","))
+			for _, row := range rows[1:] {
+				got = append(got, row[0])
+			}
+		} else {
+			lines := bufio.NewScanner(res.Body)
+			for lines.Scan() {
+				var r struct{ Seq json.Number }
+				require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
+				got = append(got, r.Seq.String())
+			}
+			require.NoError(t, lines.Err())
+		}
+		require.Len(t, got, upTo)
+		for i, seq := range got {
+			require.Equal(t, fmt.Sprint(i+1), seq)
+		}
+	}
+}
+
+func TestCellsThatASpreadsheetWouldRunAreInert(t *testing.T) {
+	for cell, want := range map[string]string{
+		"": "", "bob@acme.example": "bob@acme.example", "a=b": "a=b", "7": "7", " plain": " plain",
+		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
+		" =1": "' =1", "＝1+1": "'＝1+1", "'=1": "'=1",
+	} {
+		require.Equal(t, want, inert(cell), "%q", cell)
+	}
+}
+
+// What cannot be read in the middle of an export is noticed by whoever reads it.
+func TestACutExportBreaksTheConnectionOff(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := fill(t, db, 3*exportPage)
+	e := newExporter(t, most, func(context.Context) *export {
+		x := newExport(db, workspace, "ndjson", 3*exportPage)
+		next := x.next
+		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+			if seq == 2*exportPage {
+				_, err := db.Exec(ctx, "select 1/0")
+				return nil, err
+			}
+			return next(ctx, seq)
+		}
+		return x
+	})
+	res, err := e.Client().Get(e.URL)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, 2*exportPage, strings.Count(string(text), "\n"))
+}
+
+// dial asks for an export and reads nothing. The connection keeps little for a
+// reader, so that who does not read is noticed.
+func dial(t *testing.T, e *exporter) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", e.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(128<<10))
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	require.NoError(t, err)
+	return conn
+}
+
+// endless is an export that has always one more page.
+func endless(db *pgxpool.Pool, workspace events.ID, pages *atomic.Int64, busy *atomic.Int64) *export {
+	x := newExport(db, workspace, "ndjson", exportPage)
+	next := x.next
+	x.next = func(ctx context.Context, _ int64) ([]projections.AuditRecord, error) {
+		busy.Add(1)
+		defer busy.Add(-1)
+		pages.Add(1)
+		return next(ctx, 0)
+	}
+	return x
+}
+
+func TestAReaderWhoGoesAwayFreesEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := fill(t, db, exportPage)
+	var pages, busy atomic.Int64
+	e := newExporter(t, most, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	conn := dial(t, e)
+	_, err := io.CopyN(io.Discard, conn, 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	begin := time.Now()
+	e.over(t)
+	require.Less(t, time.Since(begin), 10*time.Second, "long before the patience ends")
+	require.Zero(t, busy.Load())
+	require.Zero(t, db.Stat().AcquiredConns())
+}
+
+func TestAReaderWhoFallsAsleepIsCutOff(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := fill(t, db, exportPage)
+	var pages, busy atomic.Int64
+	e := newExporter(t, 200*time.Millisecond, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	dial(t, e)
+	e.over(t)
+	require.Zero(t, db.Stat().AcquiredConns())
+}
+
+// A reader who takes a little at a time is served for as long as that takes:
+// here for several times the patience.
+func TestASlowReaderIsServed(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := fill(t, db, 8*exportPage)
+	const patience = 500 * time.Millisecond
+	e := newExporter(t, patience, func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
+	conn := dial(t, e)
+	begin := time.Now()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	tick := time.NewTicker(patience / 25)
+	defer tick.Stop()
+	lines, last := 0, byte(0)
+	for part := make([]byte, 16<<10); ; <-tick.C {
+		n, err := res.Body.Read(part)
+		if lines += strings.Count(string(part[:n]), "\n"); n > 0 {
+			last = part[n-1]
+		}
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+	}
+	require.Equal(t, 8*exportPage, lines)
+	require.Equal(t, byte('\n'), last)
+	require.Greater(t, time.Since(begin), 2*patience)
+}
+
+// The memory that an export takes does not grow with the log.
+func TestALongExportTakesNoMoreMemory(t *testing.T) {
+	db := pgtest.New(t)
+	peak := func(n int) (bytes uint64) {
+		workspace := fill(t, db, n)
+		e := newExporter(t, most, func(context.Context) *export {
+			x := newExport(db, workspace, "ndjson", int64(n))
+			next, pages := x.next, 0
+			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+				if pages++; pages%10 == 0 {
+					runtime.GC()
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					bytes = max(bytes, m.HeapAlloc)
+				}
+				return next(ctx, seq)
+			}
+			return x
+		})
+		res, err := e.Client().Get(e.URL)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err := io.Copy(io.Discard, res.Body)
+		require.NoError(t, err)
+		require.Greater(t, text, int64(n)*200)
+		e.over(t)
+		return bytes
+	}
+	few := peak(10 * exportPage)
+	require.Less(t, float64(peak(50_000)), 1.5*float64(few))
+}
+
+func TestAFewExportsRunAtOnce(t *testing.T) {
+	s := &Server{exports: make(chan struct{}, exportsAtOnce)}
+	ctx := context.WithValue(t.Context(), callerKey{}, &caller{})
+	wrong := &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}}
+	for range 2 * exportsAtOnce { // one that comes to nothing gives its place back
+		_, err := s.exportAudit(ctx, wrong)
+		require.ErrorIs(t, err, fault.ErrValidation)
+	}
+	for range exportsAtOnce {
+		s.exports <- struct{}{}
+	}
+	_, err := s.exportAudit(ctx, wrong)
+	require.ErrorIs(t, err, fault.ErrBusy)
+	require.NotEmpty(t, reply.Headers(fault.As(err)).Get("Retry-After"))
+}

@@ -1,0 +1,184 @@
+package projections_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// A replica of a newer build writes what this one does not know, and bytes can
+// be damaged. Both are shown for what they are, and what follows is found too.
+func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
+	t.Parallel()
+	w := newSilentWorld(t)
+	workspace, member := newID(), newID()
+	ann := events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@acme.example"}
+	bob := events.MemberJoined{Member: member, User: newID(), Email: "bob@acme.example", Role: events.Viewer}
+	w.record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"}, bob, bob, bob, bob, bob, bob)
+	for seq, change := range map[int]string{
+		2: `kind = 'member.knighted'`, 3: `schema = 2`, 4: `data = '[]'`, 5: `meta = '7'`, 6: `data = '{"memberId": 7}'`, 7: `kind = 'user.registered', data = '{}'`,
+	} {
+		_, err := w.db.Exec(t.Context(), `update events set `+change+` where workspace_id = $1 and seq = $2`, workspace, seq)
+		require.NoError(t, err)
+	}
+	w.follower = follow(t, w.db)
+	require.NoError(t, w.follower.Await(t.Context(), "audit", workspace, 7))
+
+	list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
+	require.NoError(t, err)
+	require.Zero(t, next)
+	require.Equal(t, []int64{7, 6, 5, 4, 3, 2, 1}, seqs(list))
+	for i, action := range []string{"user.registered", "member.joined", "member.joined", "member.joined", "member.joined", "member.knighted"} {
+		require.Equal(t, action, list[i].Action)
+		require.NotNil(t, list[i].Changes)
+	}
+	for _, i := range []int{1, 3, 4, 5} {
+		require.Empty(t, list[i].Changes)
+		require.Equal(t, ann.Name, list[i].Actor.Name)
+		require.IsType(t, events.Unread{}, list[i].Event)
+	}
+	require.Empty(t, list[2].Actor.Name)
+	require.Equal(t, bob, list[2].Event)
+
+	list, _, err = projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
+	require.NoError(t, err)
+	require.Equal(t, []int64{2}, seqs(list))
+	one, ok, err := projections.Audit{DB: w.db}.Of(t.Context(), workspace, list[0].ID)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, list[0], one)
+
+	before := dump(t, w.db, "audit")
+	rebuild(t, w.db, view(t, "audit"))
+	require.Equal(t, before, dump(t, w.db, "audit"))
+}
+
+// A page costs the same in a log of 100 and of 100,000 records: it reads about
+// as many blocks. What no index finds reads no more than a window's worth.
+func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
+	t.Parallel()
+	w := newSilentWorld(t)
+	short, long := newID(), newID()
+	member, service := newID(), newID()
+	fill(t, w.db, short, member, service, 100)
+	fill(t, w.db, long, member, service, 100_000)
+	_, err := w.db.Exec(t.Context(), `analyze audit, events`)
+	require.NoError(t, err)
+	type f = projections.AuditFilter
+	for name, test := range map[string]struct {
+		filter f
+		before int64
+		find   bool
+	}{
+		"everything":             {find: true},
+		"an older page":          {before: 60, find: true},
+		"from a time on":         {filter: f{From: epoch.Add(20 * time.Second)}, find: true},
+		"up to a time":           {filter: f{To: epoch.Add(30 * time.Second)}, find: true},
+		"an actor's name":        {filter: f{Actor: "ann@acme.example"}, find: true},
+		"an actor's id":          {filter: f{Actor: service.String()}, find: true},
+		"a seldom actor":         {filter: f{Actor: "seldom@acme.example"}, find: true},
+		"an actor there is not":  {filter: f{Actor: "nobody@acme.example"}},
+		"a type of actor":        {filter: f{ActorType: events.ByService}, find: true},
+		"a type there is not":    {filter: f{ActorType: events.ByRunner}},
+		"an action":              {filter: f{Action: "run.cost_recorded"}, find: true},
+		"a seldom action":        {filter: f{Action: "member.joined"}, find: true},
+		"actions of a noun":      {filter: f{Action: "run.*"}, find: true},
+		"of a noun there is not": {filter: f{Action: "farm.*"}},
+		"a target's id":          {filter: f{Target: member.String()}, find: true},
+		"a target's name":        {filter: f{Target: "acme/web#7"}, find: true},
+		"a target there is not":  {filter: f{Target: "acme/web#8"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			few := blocks(t, w.db, short, test.filter, test.before, test.find)
+			many := blocks(t, w.db, long, test.filter, test.before, test.find)
+			require.LessOrEqual(t, many, few+60, "%d blocks in a short log", few)
+		})
+	}
+	t.Run("a text that there is not, in parts", func(t *testing.T) {
+		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "not there"}}
+		var pages []int64
+		for {
+			list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			require.NoError(t, err)
+			require.Empty(t, list)
+			if pages = append(pages, next); next == 0 {
+				break
+			}
+			q.Before = next
+		}
+		require.Equal(t, []int64{80_001, 60_001, 40_001, 20_001, 0}, pages)
+	})
+	t.Run("a text of the first record", func(t *testing.T) {
+		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "SELDÖM", Action: "member.*"}}
+		var found []int64
+		for {
+			list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			require.NoError(t, err)
+			if found = append(found, seqs(list)...); next == 0 {
+				break
+			}
+			q.Before = next
+		}
+		require.Equal(t, []int64{1}, found)
+	})
+}
+
+// fill makes a log and its rows in the view, by SQL for the sake of speed.
+func fill(t testing.TB, db *pgxpool.Pool, workspace, member, service events.ID, n int) {
+	t.Helper()
+	for _, sql := range []string{`
+		insert into logs values ($1, $4, '2027-01-01')`, `
+		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+		select $1, n, md5($1::text || n)::uuid, $2, n, 'run.cost_recorded', 1, '2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second',
+			format('{"actor":{"type":"service","id":"%s","name":"ann@acme.example"},"origin":"system"}', $3)::json,
+			'{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}'
+		from generate_series(1, $4) n`, `
+		insert into audit (workspace_id, seq, id, at, action, actor_type, actor_id, actor_name, target_type, target_id, target_name, search)
+		select workspace_id, seq, id, at, case seq when 1 then 'member.joined' else kind end, 'service', $3, case seq when 1 then 'seldom@acme.example' else 'ann@acme.example' end,
+			case seq when 1 then 'member' else 'run' end, $2, 'acme/web#7', case seq when 1 then 'seldöm' else 'run.cost_recorded ann@acme.example acme/web#7' end
+		from events where workspace_id = $1 `,
+		`insert into checkpoints values ($1, 'audit', $4)`,
+	} {
+		sql = strings.NewReplacer("$1", quoted(workspace), "$2", quoted(member), "$3", quoted(service), "$4", fmt.Sprint(n)).Replace(sql)
+		_, err := db.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+}
+
+func quoted(id events.ID) string { return "'" + id.String() + "'::uuid" }
+
+// blocks returns how many blocks the statements of a page touch.
+func blocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projections.AuditFilter, before int64, find bool) int {
+	t.Helper()
+	spy := &explainer{}
+	config := db.Config()
+	config.ConnConfig.Tracer, config.MaxConns = spy, 1
+	watched, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer watched.Close()
+	list, _, err := projections.Audit{DB: watched}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
+	require.NoError(t, err)
+	require.Equal(t, find, len(list) > 0)
+	total := 0
+	for _, q := range spy.asked {
+		var text []byte
+		require.NoError(t, db.QueryRow(t.Context(), `explain (analyze, buffers, format json) `+q.SQL, q.Args...).Scan(&text))
+		var plan []struct {
+			Plan struct {
+				Hit  int `json:"Shared Hit Blocks"`
+				Read int `json:"Shared Read Blocks"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(text, &plan))
+		total += plan[0].Plan.Hit + plan[0].Plan.Read
+	}
+	return total
+}

@@ -1,0 +1,93 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+// History tells how a workspace was, from its events alone.
+type History struct{ DB *pgxpool.Pool }
+
+// Head returns the number and time of the newest event of a workspace, 0 if it
+// has none.
+func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at time.Time, err error) {
+	rows, _ := h.DB.Query(ctx, `select head, last_at from logs where workspace_id = $1`, workspace)
+	_, err = pgx.ForEachRow(rows, []any{&seq, &at}, func() error { return nil })
+	if err != nil {
+		return 0, at, fmt.Errorf("head of %s: %w", workspace, err)
+	}
+	return seq, at, nil
+}
+
+// SeqAt returns the number of the last event at a time or before, up to head; 0
+// if there is none. Times never run backwards in a log, so it halves the log
+// until it has found it, and needs no index of times.
+func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, head int64) (int64, error) {
+	low := int64(0) // that event is at the time or before
+	for high := head + 1; high-low > 1; {
+		middle := low + (high-low)/2
+		var then time.Time
+		err := h.DB.QueryRow(ctx, `select at from events where workspace_id = $1 and seq = $2`, workspace, middle).Scan(&then)
+		if err != nil {
+			return 0, fmt.Errorf("time of event %d of %s: %w", middle, workspace, err)
+		}
+		if then.After(at) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return low, nil
+}
+
+// At returns a workspace as it was after its event seq. Events that have no
+// part in that are not read, so it costs as much as has happened to members,
+// invitations and service accounts.
+func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State, error) {
+	s := &State{}
+	for after := int64(0); ; {
+		rows, _ := h.DB.Query(ctx, `
+			select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $3)
+			order by seq limit $5`, workspace, after, seq, stateNouns, page)
+		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+		if err != nil {
+			return nil, fmt.Errorf("read log %s after %d: %w", workspace, after, err)
+		}
+		for _, r := range list {
+			if _, err := s.Take(r); err != nil {
+				return nil, err
+			}
+		}
+		if len(list) < page {
+			break
+		}
+		after = list[len(list)-1].Seq
+	}
+	if s.Seq != seq {
+		return nil, errors.Join(ErrUnreadable.With("seq", seq), fmt.Errorf("event %d of %s is missing", seq, workspace))
+	}
+	return s, nil
+}
+
+// Steps returns the records after a number up to another. It is an error if one
+// is missing.
+func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) ([]AuditRecord, error) {
+	list, err := store.AnyAfter(ctx, h.DB, workspace, after, int(upTo-after))
+	if err != nil {
+		return nil, err
+	}
+	records := make([]AuditRecord, 0, len(list))
+	for _, r := range list {
+		records = append(records, auditRecordOf(r))
+	}
+	return records, nil
+}

@@ -1,0 +1,52 @@
+package proof
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"svc/events"
+)
+
+// A checkpoint says what the log of a workspace was when it had Size records.
+// Its text is three lines, as other transparency logs write them: the origin,
+// which is a host, a slash and the workspace's id; the size; the root in base64.
+type checkpoint struct {
+	Origin string
+	Size   int64
+	Root   tlog.Hash
+}
+
+func (c checkpoint) text() string {
+	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, c.Root)
+}
+
+// openCheckpoint returns what a signed note says of a workspace's log. Whatever
+// is not signed under the key, or is of another log, is an error.
+func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c checkpoint, err error) {
+	n, err := note.Open([]byte(text), note.VerifierList(verifier))
+	if err != nil {
+		return c, err
+	}
+	lines := strings.Split(n.Text, "\n")
+	if len(lines) < 4 {
+		return c, fmt.Errorf("checkpoint of %d lines", len(lines)-1)
+	}
+	c.Origin = lines[0]
+	if !strings.HasSuffix(c.Origin, "/"+workspace.String()) {
+		return c, fmt.Errorf("checkpoint of another log")
+	}
+	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil {
+		return c, fmt.Errorf("size of a checkpoint: %w", err)
+	}
+	root, err := base64.StdEncoding.DecodeString(lines[2])
+	if err != nil || len(root) != tlog.HashSize {
+		return c, fmt.Errorf("root of a checkpoint is no hash")
+	}
+	c.Root = tlog.Hash(root)
+	return c, nil
+}

@@ -1,0 +1,141 @@
+// Package proof makes every later change of a log show.
+//
+// The events of a workspace are the leaves of a Merkle log: the hash of each is
+// stored, and hashes over them up to a root that stands for all. Again and again
+// the root is signed, together with how many events it stands for. Whoever
+// changes, removes, swaps or slips in an event that was signed for would have to
+// find another with the same hash, or the key.
+//
+// The key is sealed in the vault, so the database alone does not give it away;
+// its public side is in clear beside it. Keep a copy of that elsewhere: who may
+// write to the database could replace it together with everything it signed.
+// What nobody can see in the database alone is that all of it was set back to
+// an earlier state: compare with a checkpoint that was kept elsewhere.
+package proof
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/note"
+
+	"svc/events"
+	"svc/fault"
+	"svc/vault"
+)
+
+const (
+	page       = 1000 // events that are hashed, or verified, together
+	keepEvery  = 1024 // of older checkpoints the last one of each so many events is kept
+	poll       = time.Second
+	rest       = time.Second // of a workspace that could not be followed, doubled each time, up to
+	restMost   = time.Minute
+	together   = 2 // verifications at once in a process
+	secretName = "proof_signer"
+
+	// View is the name under which the position of a Merkle log is kept among
+	// those of the views.
+	View = "proof"
+)
+
+// A Prover keeps the Merkle logs up to date and verifies them. Any number of
+// processes may run one.
+type Prover struct {
+	db      *pgxpool.Pool
+	secrets vault.Secrets
+	host    string
+	log     *slog.Logger
+	wake    chan struct{}
+	busy    chan struct{}
+
+	mu    sync.Mutex
+	dirty map[events.ID]bool // workspaces that moved
+}
+
+// A key signs checkpoints. public is its verifier key, as note writes one, and
+// shown what stands in the database in the place of that.
+type key struct {
+	signer        note.Signer
+	verifier      note.Verifier
+	public, shown string
+}
+
+// New returns a prover that does nothing until it runs. Its checkpoints begin
+// with host, that by which people reach the service.
+func New(db *pgxpool.Pool, ring vault.Ring, host string, log *slog.Logger) *Prover {
+	return &Prover{
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, log: log,
+		wake: make(chan struct{}, 1), busy: make(chan struct{}, together), dirty: map[events.ID]bool{},
+	}
+}
+
+// Verify recomputes the Merkle log of a workspace. It reports [fault.ErrBusy]
+// if enough others are at that.
+func (p *Prover) Verify(ctx context.Context, workspace events.ID) (Report, error) {
+	select {
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
+	default:
+		return Report{}, fault.ErrBusy
+	}
+	k, err := p.signingKey(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := Verify(ctx, p.db, workspace, k.public, func(int64, int64) {})
+	if err == nil && report.Bad == nil && k.shown != k.public {
+		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
+	}
+	return report, err
+}
+
+// PublicKey returns the verifier key that stands in the database, "" if there
+// is none yet.
+func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error) {
+	err = db.QueryRow(ctx, `select public from vault_secrets where name = $1`, secretName).Scan(&public)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("read the verifier key: %w", err)
+	}
+	return public, nil
+}
+
+// signingKey returns the key, which is made when it is first needed.
+func (p *Prover) signingKey(ctx context.Context) (*key, error) {
+	secret, shown, err := p.secrets.GetOrMake(ctx, secretName, func() ([]byte, string, error) {
+		private, public, err := note.GenerateKey(rand.Reader, p.host)
+		return []byte(private), public, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("key of checkpoints: %w", err)
+	}
+	k := &key{shown: shown}
+	if k.signer, err = note.NewSigner(string(secret)); err != nil {
+		return nil, errors.New("key of checkpoints: what was sealed is no key") // err may quote it
+	}
+	if k.public, err = publicOf(k.signer.Name(), string(secret)); err != nil {
+		return nil, err
+	}
+	k.verifier, err = note.NewVerifier(k.public)
+	return k, err
+}
+
+// publicOf derives the verifier key of a signer's: its last part is a byte for
+// the algorithm and the seed of an Ed25519 key.
+func publicOf(name, private string) (string, error) {
+	parts := strings.SplitN(private, "+", 5) // PRIVATE, KEY, name, hash, and base64, which has the sign too
+	seed, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(seed) != 1+ed25519.SeedSize {
+		return "", errors.New("key of checkpoints: what was sealed is no key")
+	}
+	return note.NewEd25519VerifierKey(name, ed25519.NewKeyFromSeed(seed[1:]).Public().(ed25519.PublicKey))
+}

@@ -1,0 +1,66 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Secrets keeps what the service made for itself, such as a key to sign with,
+// sealed in PostgreSQL, each with its public side in clear.
+type Secrets struct {
+	DB   *pgxpool.Pool
+	Ring Ring
+}
+
+// GetOrMake returns the secret of a name. The first to ask makes it; others who
+// ask at that moment get the same. One that is sealed under an old key of the
+// ring is sealed anew. The error of one that does not open wraps [ErrKeyChanged]
+// or [ErrTampered]: it is never replaced.
+func (s Secrets) GetOrMake(ctx context.Context, name string, create func() (secret []byte, public string, err error)) (secret []byte, public string, err error) {
+	if secret, public, err = s.get(ctx, name); !errors.Is(err, pgx.ErrNoRows) {
+		return secret, public, err
+	}
+	if secret, public, err = create(); err != nil {
+		return nil, "", fmt.Errorf("make secret %s: %w", name, err)
+	}
+	sealed, err := s.Ring.Seal(secretPlace(name), secret)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = s.DB.Exec(ctx, `
+		insert into vault_secrets (name, sealed, key_id, public, updated_at) values ($1, $2, $3, $4, now())
+		on conflict (name) do nothing`, name, sealed, s.Ring.ids()[0], public)
+	if err != nil {
+		return nil, "", fmt.Errorf("put secret %s: %w", name, err)
+	}
+	return s.get(ctx, name)
+}
+
+func (s Secrets) get(ctx context.Context, name string) (secret []byte, public string, err error) {
+	var sealed []byte
+	var id string
+	err = s.DB.QueryRow(ctx, `select sealed, key_id, public from vault_secrets where name = $1`, name).Scan(&sealed, &id, &public)
+	if err != nil {
+		return nil, "", fmt.Errorf("get secret %s: %w", name, err)
+	}
+	if secret, err = s.Ring.Open(secretPlace(name), sealed); err != nil || id == s.Ring.ids()[0] {
+		return secret, public, err
+	}
+	again, err := s.Ring.Seal(secretPlace(name), secret)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = s.DB.Exec(ctx, `
+		update vault_secrets set sealed = $3, key_id = $4, updated_at = now() where name = $1 and sealed = $2`,
+		name, sealed, again, s.Ring.ids()[0])
+	if err != nil {
+		return nil, "", fmt.Errorf("seal secret %s anew: %w", name, err)
+	}
+	return secret, public, nil
+}
+
+func secretPlace(name string) string { return "vault_secrets/" + name }
