@@ -45,10 +45,10 @@ func accepted(role events.Role) []events.Event {
 
 var declined = events.InvitationRejected{Invitation: letter, Email: "yan@acme.example", User: yan}
 
-type decision = func(*Workspace) ([]events.Event, error)
+type deed = func(*Workspace) ([]events.Event, error)
 
 func TestInvite(t *testing.T) {
-	invite := func(by events.ID, role events.Role, at time.Time) decision {
+	invite := func(by events.ID, role events.Role, at time.Time) deed {
 		return func(w *Workspace) ([]events.Event, error) {
 			return w.Invite(by, another, "Yan@Acme.Example", role, yan, at)
 		}
@@ -128,7 +128,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestResend(t *testing.T) {
-	resend := func(by events.ID, at time.Time) decision {
+	resend := func(by events.ID, at time.Time) deed {
 		return func(w *Workspace) ([]events.Event, error) { return w.Resend(by, letter, at) }
 	}
 	late := deadline.Add(1000 * time.Hour)
@@ -149,7 +149,7 @@ func TestResend(t *testing.T) {
 }
 
 func TestRevokeInvitation(t *testing.T) {
-	revoke := func(by events.ID) decision {
+	revoke := func(by events.ID) deed {
 		return func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, letter) }
 	}
 	check(t, []spec[Workspace]{
@@ -166,7 +166,7 @@ func TestRevokeInvitation(t *testing.T) {
 }
 
 func TestAccept(t *testing.T) {
-	accept := func(by Invitee, at time.Time) decision {
+	accept := func(by Invitee, at time.Time) deed {
 		return func(w *Workspace) ([]events.Event, error) { return w.Accept(by, letter, yanMember, at) }
 	}
 	other := Invitee{User: stranger, Emails: []string{"stranger@acme.example"}}
@@ -197,7 +197,7 @@ func TestAccept(t *testing.T) {
 }
 
 func TestReject(t *testing.T) {
-	reject := func(by Invitee) decision {
+	reject := func(by Invitee) deed {
 		return func(w *Workspace) ([]events.Event, error) { return w.Reject(by, letter) }
 	}
 	check(t, []spec[Workspace]{

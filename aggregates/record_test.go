@@ -13,7 +13,6 @@ func TestRecord(t *testing.T) {
 	otherJob := events.RunJobSettled{Job: id(99), Status: "succeeded"}
 	guarded, guardedElsewhere := events.RunGuardrailsChecked{Head: head1, Status: "clean"}, events.RunGuardrailsChecked{Head: head2, Status: "clean"}
 	reviewed, reviewedElsewhere := events.RunReviewed{Head: head1, Verdict: "pass"}, events.RunReviewed{Head: head2, Verdict: "pass"}
-	asked, answered := events.RunInputNeeded{Decision: "fact_review"}, events.RunInputReceived{Answer: "confirm"}
 	approve, approveElse := events.RunMergeApproved{Head: head1}, events.RunMergeApproved{Head: head2}
 	void, voidElse := events.RunMergeApprovalVoided{Head: head1}, events.RunMergeApprovalVoided{Head: head2}
 	attempt, attemptElse := events.RunMergeAttempted{Head: head1}, events.RunMergeAttempted{Head: head2}
@@ -79,10 +78,6 @@ func TestRecord(t *testing.T) {
 		{"a pull request", awaiting, pulled, nil},
 
 		// People.
-		{"a question", coded, asked, nil},
-		{"not while another waits", waiting, asked, no},
-		{"an answer", waiting, answered, nil},
-		{"not to nothing", coded, answered, no},
 		{"help", coded, helped, nil},
 		{"help while it waits", waiting, helped, nil},
 
@@ -118,7 +113,6 @@ func TestRecord(t *testing.T) {
 		{"a person turns it down", awaiting, reject, nil},
 		{"it gives up", notBuilt, fail, nil},
 		{"somebody stops it", inQueue, cancel, nil},
-		{"somebody stops it while it waits", waiting, cancel, nil},
 
 		// What comes late.
 		{"costs come late", merged, cost, nil},
@@ -195,8 +189,8 @@ func TestRecordTakesAllOrNothing(t *testing.T) {
 func TestTheWholeLoop(t *testing.T) {
 	all := after(blocking[1:],
 		entered(events.StageImplementing, 2), events.RunCommitsPushed{Head: head2, Base: head1},
-		events.RunGuardrailsChecked{Head: head2, Status: "blocked"}, events.RunInputNeeded{Decision: "protected_path_allow_once"},
-		events.RunInputReceived{Answer: "allow_once"}, events.RunHumanIntervened{What: "answer"}, succeeded(events.StageImplementing, 2),
+		events.RunGuardrailsChecked{Head: head2, Status: "blocked"},
+		events.RunHumanIntervened{What: "push"}, succeeded(events.StageImplementing, 2),
 		entered(events.StageBuildFarm, 2), succeeded(events.StageBuildFarm, 2),
 		entered(events.StageSelfReview, 2), events.RunReviewed{Head: head2, Verdict: "pass"}, succeeded(events.StageSelfReview, 2),
 		entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12}, events.RunMergeApproved{Head: head2},

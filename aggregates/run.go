@@ -1,7 +1,6 @@
 package aggregates
 
 import (
-	"maps"
 	"math"
 	"strings"
 
@@ -33,6 +32,8 @@ type Run struct {
 	head     string // the newest commit of its branch
 	approved string // the commit that a person approved, while the approval counts
 	jobs     map[events.ID]bool
+
+	decisions map[events.ID]decision // all that were ever raised
 }
 
 // Apply takes in one event.
@@ -40,7 +41,7 @@ func (r *Run) Apply(e events.Event) {
 	switch e := e.(type) {
 	case events.RunQueued:
 		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
-		r.attempts, r.jobs = map[events.Stage]int{}, map[events.ID]bool{}
+		r.attempts, r.jobs, r.decisions = map[events.Stage]int{}, map[events.ID]bool{}, map[events.ID]decision{}
 		r.settled, r.passed = true, true // Queued is done with as soon as a slot is free
 	case events.RunStageEntered:
 		r.stage, r.settled, r.passed, r.status = e.Stage.Index(), false, false, e.Stage.Status()
@@ -53,10 +54,6 @@ func (r *Run) Apply(e events.Event) {
 		r.head = e.Head
 	case events.RunJobRequested:
 		r.jobs[e.Job] = true
-	case events.RunInputNeeded:
-		r.status = events.RunNeedsInput
-	case events.RunInputReceived:
-		r.status = events.Stages()[r.stage].Status()
 	case events.RunMergeApproved:
 		r.approved = e.Head
 	case events.RunMergeApprovalVoided:
@@ -74,6 +71,8 @@ func (r *Run) Apply(e events.Event) {
 		r.status = events.RunHasFailed
 	case events.RunCancelled:
 		r.status = events.RunIsCancelled
+	default:
+		r.applyDecision(e)
 	}
 }
 
@@ -104,16 +103,35 @@ func (r *Run) Over() bool { return !r.status.Active() }
 
 // Record takes in what the loop reports, all of it or nothing: each fact must
 // follow from the ones before it.
-func (r *Run) Record(facts ...events.Event) ([]events.Event, error) {
-	next := *r
-	next.attempts, next.jobs = maps.Clone(r.attempts), maps.Clone(r.jobs)
+func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
+	next := r.copied()
 	for _, f := range facts {
 		if err := next.allows(f); err != nil {
 			return nil, err
 		}
-		next.Apply(f)
+		for _, e := range next.with(f) {
+			next.Apply(e)
+			list = append(list, e)
+		}
 	}
-	return facts, nil
+	return list, nil
+}
+
+// with returns a fact and what it makes pointless: a push, what was asked and
+// approved of the commit before; the end of the run, all that was asked.
+func (r *Run) with(f events.Event) []events.Event {
+	if events.EndsRun(f) {
+		return append(r.voidOpen("run_over", anyDecision), f)
+	}
+	push, ok := f.(events.RunCommitsPushed)
+	if !ok || push.Head == r.head {
+		return []events.Event{f}
+	}
+	list := append([]events.Event{f}, r.voidOpen("new_commits", func(d decision) bool { return d.head != "" })...)
+	if r.approved != "" {
+		list = append(list, events.RunMergeApprovalVoided{Head: r.approved, Reason: "new_commits"})
+	}
+	return list
 }
 
 func (r *Run) allows(fact events.Event) error {
@@ -141,10 +159,12 @@ func (r *Run) allows(fact events.Event) error {
 		ok = r.at(e.Head)
 	case events.RunReviewed:
 		ok = r.at(e.Head)
-	case events.RunInputNeeded:
-		ok = r.status != events.RunNeedsInput
-	case events.RunInputReceived:
-		ok = r.status == events.RunNeedsInput
+	case events.DecisionRaised:
+		ok = r.mayRaise(e)
+	case events.DecisionAnswered, events.DecisionVoided:
+		ok = false // persons answer, and facts make pointless
+	case events.RunCommitsPushed:
+		ok = r.status != events.RunMerging // what is approved is what is merged
 	case events.RunPullRequestOpened:
 		ok = e.Number >= 1 && e.Number <= largest
 	case events.RunMergeApproved:
@@ -169,8 +189,9 @@ func (r *Run) allows(fact events.Event) error {
 func (r *Run) at(head string) bool { return head != "" && head == r.head }
 
 // mayEnter lets a run go on to the next stage when this one has succeeded, or
-// back to an earlier one, or into the same one again.
+// back to an earlier one, or into the same one again; not while it waits for a
+// person.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	to := e.Stage.Index()
-	return to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= r.stage || to == r.stage+1 && r.passed)
+	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= r.stage || to == r.stage+1 && r.passed)
 }

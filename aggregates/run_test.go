@@ -41,7 +41,7 @@ var (
 	planning       = after(inAnalysis, events.RunFactsRecorded{Facts: []string{"A test can show it."}}, succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1))
 	coding         = after(planning, events.RunPlanRecorded{Summary: "Mend it."}, succeeded(events.StagePlan, 1), entered(events.StageImplementing, 1))
 	coded          = after(coding, events.RunBranchCreated{Branch: "run/7"}, pushed)
-	waiting        = after(coded, events.RunInputNeeded{Decision: "protected_path_allow_once", Question: "Allow it?"})
+	waiting        = after(coded, asked(events.ProtectedPathOnce, head1))
 	building       = after(coded, succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1), events.RunJobRequested{Job: job, Name: "test", Head: head1})
 	built          = after(building, events.RunJobSettled{Job: job, Status: "succeeded"}, succeeded(events.StageBuildFarm, 1))
 	notBuilt       = after(building, events.RunJobSettled{Job: job, Status: "failed"}, failed(events.StageBuildFarm, 1))
@@ -96,7 +96,7 @@ func TestStatus(t *testing.T) {
 	} {
 		require.Equal(t, status, folded[Run](given).status)
 	}
-	answered := events.RunInputReceived{Answer: "allow_once"}
+	answered := decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1)
 	voided := events.RunMergeApprovalVoided{Head: head1, Reason: "The base moved."}
 	for name, c := range map[string]struct {
 		given  []events.Event
@@ -120,6 +120,10 @@ func TestRefusalsOfARun(t *testing.T) {
 		{ErrRunOver, 409, "run_over"},
 		{ErrRunOutOfStep, 409, "run_out_of_step"},
 		{ErrQueued, 409, "already_queued"},
+		{ErrNoDecision, 404, "decision_not_found"},
+		{ErrDecisionAnswered, 409, "decision_answered"},
+		{ErrDecisionStale, 409, "decision_stale"},
+		{ErrCapabilityRequired, 403, "capability_required"},
 	} {
 		require.Equal(t, c.status, c.fault.Kind.Status(), c.code)
 		require.Equal(t, c.code, c.fault.Code)

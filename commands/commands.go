@@ -97,6 +97,8 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 		case taken != nil && w.taken[taken.Key] != nil:
 			h.deny(ctx, o, request, w.taken[taken.Key])
 			return Result{}, w.taken[taken.Key]
+		case taken != nil: // decide chooses another key
+			continue
 		case errors.Is(err, events.ErrKeyReused):
 			return Result{}, ErrKeyReused
 		case errors.Is(err, events.ErrOutcomeUnknown):

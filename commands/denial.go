@@ -108,6 +108,12 @@ func (c CreateServiceAccount) wants() events.CommandDenied {
 	return e
 }
 
+func (c QueueIssue) wants() events.CommandDenied {
+	e := of(events.RunQueued{}, events.ID{})
+	e.Name = c.Repo.Name
+	return e
+}
+
 func (c ExportAudit) wants() events.CommandDenied  { return of(events.AuditExported{}, c.Workspace) }
 func (c RemoveMember) wants() events.CommandDenied { return of(events.MemberRemoved{}, c.Member) }
 func (c RenameWorkspace) wants() events.CommandDenied {
@@ -125,6 +131,8 @@ func (c AcceptInvitation) wants() events.CommandDenied {
 func (c RejectInvitation) wants() events.CommandDenied {
 	return of(events.InvitationRejected{}, c.Invitation)
 }
+func (c AnswerDecision) wants() events.CommandDenied { return of(events.DecisionAnswered{}, c.Run) }
+func (c CancelRun) wants() events.CommandDenied      { return of(events.RunCancelled{}, c.Run) }
 func (c RotateServiceAccount) wants() events.CommandDenied {
 	return of(events.ServiceAccountRotated{}, c.Account)
 }

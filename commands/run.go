@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"svc/aggregates"
 	"svc/events"
@@ -48,14 +49,93 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 		if err := w.then(c.Run, list, err); err != nil {
 			return err
 		}
-		for _, f := range c.Facts {
-			if events.EndsRun(f) { // another run may take the issue up
-				repo, issue := run.Issue()
-				w.releases = append(w.releases, events.Claim{Key: issueKey(repo.ID, issue), Owner: c.Run})
-			}
-		}
+		w.freeIssue(c.Run, run, list)
 		return nil
 	})
+}
+
+// QueueIssue puts an issue in the queue by a person's word. IssueNumber is that
+// of the code host; 0 stands for an issue that is written here, for which Next
+// is the first number to try.
+type QueueIssue struct {
+	Order       `json:"-"`
+	Run         events.ID   `json:"-"`
+	Repo        events.Repo `json:"repo"`
+	IssueNumber int         `json:"issueNumber"`
+	Next        int         `json:"-"`
+	Title       string      `json:"title"`
+	Body        string      `json:"body"`
+}
+
+// A RunAnswer is what is kept of a command that queued a run, for its repetition.
+type RunAnswer struct {
+	Run events.ID `json:"runId"`
+}
+
+// QueueIssue carries out the command of the same name.
+func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
+	tries := 0
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+		if err != nil {
+			return err
+		}
+		if err := workspace.Queue(c.Actor.ID); err != nil {
+			return err
+		}
+		run, err := load[aggregates.Run](w, c.Run)
+		if err != nil {
+			return err
+		}
+		queued := events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
+		taken := aggregates.ErrQueued
+		if c.IssueNumber == 0 { // a number that another takes first leads to the next one
+			queued.IssueNumber, taken = c.Next+tries, nil
+			tries++
+		}
+		w.claim(events.Claim{Key: issueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
+		w.answer = RunAnswer{Run: c.Run}
+		list, err := run.Queue(queued)
+		return w.then(c.Run, list, err)
+	})
+}
+
+// CancelRun stops a run by a person's word.
+type CancelRun struct {
+	Order  `json:"-"`
+	Run    events.ID `json:"runId"`
+	Reason string    `json:"reason"`
+}
+
+// CancelRun carries out the command of the same name.
+func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+		if err != nil {
+			return err
+		}
+		if err := workspace.Administer(c.Actor.ID); err != nil {
+			return err
+		}
+		run, err := load[aggregates.Run](w, c.Run)
+		if err != nil {
+			return err
+		}
+		list, err := run.Cancel(c.Reason)
+		if err := w.then(c.Run, list, err); err != nil {
+			return err
+		}
+		w.freeIssue(c.Run, run, list)
+		return nil
+	})
+}
+
+// freeIssue lets another run take the issue up if list ends this one.
+func (w *work) freeIssue(id events.ID, run *aggregates.Run, list []events.Event) {
+	if slices.ContainsFunc(list, events.EndsRun) {
+		repo, issue := run.Issue()
+		w.releases = append(w.releases, events.Claim{Key: issueKey(repo.ID, issue), Owner: id})
+	}
 }
 
 func issueKey(repo events.ID, number int) string { return fmt.Sprintf("issue/%s/%d", repo, number) }

@@ -82,7 +82,7 @@ func (w *work) then(stream events.ID, list []events.Event, err error) error {
 }
 
 // claim takes a key for a stream when the work is committed. If somebody else
-// holds it the command is answered taken.
+// holds it the command is answered taken or, if that is nil, decided anew.
 func (w *work) claim(c events.Claim, taken *fault.Fault) {
 	if w.taken == nil {
 		w.taken = map[string]*fault.Fault{}

@@ -93,6 +93,7 @@ type RunQueued struct {
 	Repo        Repo   `json:"repo"`
 	IssueNumber int    `json:"issueNumber"`
 	IssueTitle  string `json:"issueTitle"`
+	IssueBody   string `json:"issueBody,omitempty"` // of an issue that is only here
 }
 
 // RunStageEntered says that a run began a stage, for the attempt-th time (1 is the first).
@@ -206,24 +207,15 @@ type RunPullRequestOpened struct {
 	Number int `json:"number"`
 }
 
-// RunInputNeeded says that the run waits for a person; its stage stays.
-type RunInputNeeded struct {
-	runEvent
-	Decision string `json:"decision"` // fact_review or protected_path_allow_once
-	Question string `json:"question"`
-}
-
-// RunInputReceived says that the person answered and the run goes on.
-type RunInputReceived struct {
-	runEvent
-	Answer string `json:"answer"`
-}
-
-// InterventionPush is a person's push to the branch of a run.
-const InterventionPush = "push"
+// How a person can help a run.
+const (
+	InterventionAnswer  = "answer"         // to a decision
+	InterventionChanges = "change_request" // instead of an approval
+	InterventionPush    = "push"           // to its branch
+)
 
 // RunHumanIntervened says that a person had to help, as insights count it.
-// What is answer, push, change_request, retry or restart.
+// What says how.
 type RunHumanIntervened struct {
 	runEvent
 	Repo ID     `json:"repoId"`
@@ -311,8 +303,6 @@ func (RunJobRequested) Kind() string        { return "run.job_requested" }
 func (RunJobSettled) Kind() string          { return "run.job_settled" }
 func (RunReviewed) Kind() string            { return "run.reviewed" }
 func (RunPullRequestOpened) Kind() string   { return "run.pull_request_opened" }
-func (RunInputNeeded) Kind() string         { return "run.input_needed" }
-func (RunInputReceived) Kind() string       { return "run.input_received" }
 func (RunHumanIntervened) Kind() string     { return "run.human_intervened" }
 func (RunCostRecorded) Kind() string        { return "run.cost_recorded" }
 func (RunMergeApproved) Kind() string       { return "run.merge_approved" }

@@ -204,8 +204,10 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 			nouns[streams[noun]] = noun
 		}
 	}
+	streams["decision"] = streams["run"]
 	kinds := events.Kinds()
-	begins := strings.NewReplacer("run.queued", "run.", "user.registered", "user.") // what names the rest of the stream
+	begins := strings.NewReplacer("run.queued", "run.", "user.registered", "user.", // what names the rest of the stream
+		"decision.raised", "run.decision", "decision.", "run.decision.")
 	slices.SortStableFunc(kinds, func(a, b string) int { return strings.Compare(begins.Replace(a), begins.Replace(b)) })
 	for _, kind := range kinds {
 		form, err := os.ReadFile(filepath.Join("..", "events", "testdata", kind+".json"))

@@ -33,6 +33,9 @@ func actionOf(r events.Record) (action, code string) {
 func targetOf(r events.Record) Target {
 	noun, _, _ := strings.Cut(r.Event.Kind(), ".")
 	t := Target{Type: noun, ID: r.Stream}
+	if _, ok := r.Event.(runEvent); ok {
+		t.Type = "run" // decisions are a run's
+	}
 	switch e := r.Event.(type) {
 	case events.CommandDenied:
 		t.Type, _, _ = strings.Cut(e.Action, ".")

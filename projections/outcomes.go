@@ -76,9 +76,9 @@ func (o *outcome) follow(r events.Record) {
 		default:
 			o.turn(phaseWorking, r.At)
 		}
-	case events.RunInputNeeded:
+	case events.DecisionRaised:
 		o.turn(phasePerson, r.At)
-	case events.RunInputReceived, events.RunMergeApproved, events.RunMergeAttempted:
+	case events.DecisionAnswered, events.DecisionVoided, events.RunMergeApproved, events.RunMergeAttempted:
 		o.turn(phaseWorking, r.At)
 	case events.RunMergeApprovalVoided:
 		o.turn(phasePerson, r.At)

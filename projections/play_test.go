@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -108,8 +109,21 @@ func (p *player) one(ctx context.Context) (err error) {
 		_, err = p.commands.QueueRun(ctx, commands.QueueRun{
 			Order: order(p.workspace, system), Run: l.id, Repo: l.repo, IssueNumber: 1 + p.random.IntN(999), IssueTitle: p.text(),
 		})
+	case luck < 60 && len(p.runs) > 0:
+		err = p.decide(ctx, o, p.runs[max(0, len(p.runs)-1-p.random.IntN(6))])
 	case len(p.runs) > 0:
 		err = p.loop(ctx, p.runs[max(0, len(p.runs)-1-p.random.IntN(6))])
+	}
+	return err
+}
+
+// decide lets the Owner answer a run, right or wrong.
+func (p *player) decide(ctx context.Context, o commands.Order, l *life) error {
+	a := aggregates.Answer{Decision: l.asked, Action: pick(p, aggregates.Actions(l.about)), Note: p.text(), ExpectedHead: l.at}
+	_, err := p.commands.AnswerDecision(ctx, commands.AnswerDecision{Order: o, Run: l.id, Answer: a})
+	if err == nil && (a.Action == aggregates.ActionDeny || a.Action == aggregates.ActionRequestChanges) {
+		l.stage, l.settled = events.StageImplementing.Index(), false
+		l.attempts[events.StageImplementing]++
 	}
 	return err
 }
@@ -135,12 +149,17 @@ func (p *player) account(ctx context.Context, o commands.Order) (err error) {
 }
 
 // tell plays runs whose ends luck would leave to chance: one that goes well in
-// the second attempt, and one that waits for a person.
+// the second attempt, one that waits for a person, one that was answered and one
+// that is stopped before.
 func (p *player) tell(ctx context.Context) error {
-	for _, story := range [][]events.Event{merged(), {
-		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
-		events.RunInputNeeded{Decision: "fact_review", Question: p.text()},
-	}} {
+	asks := func(id events.ID) []events.Event {
+		return []events.Event{
+			events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+			events.DecisionRaised{Decision: id, About: events.FactReview, Question: p.text()},
+		}
+	}
+	answered := newID()
+	for _, story := range [][]events.Event{merged(), asks(newID()), append(asks(newID()), events.RunCancelled{}), asks(answered)} {
 		run := commands.QueueRun{
 			Order: order(p.workspace, system), Run: newID(), Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1,
 		}
@@ -148,6 +167,16 @@ func (p *player) tell(ctx context.Context) error {
 			return err
 		}
 		if _, err := p.commands.RecordRun(ctx, commands.RecordRun{Order: run.Order, Run: run.Run, Facts: story}); err != nil {
+			return err
+		}
+		last, _ := story[len(story)-1].(events.DecisionRaised)
+		if last.Decision != answered {
+			continue
+		}
+		_, err := p.commands.AnswerDecision(ctx, commands.AnswerDecision{
+			Order: order(p.workspace, p.owner), Run: run.Run, Answer: aggregates.Answer{Decision: answered, Action: aggregates.ActionConfirm},
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -178,6 +207,10 @@ type life struct {
 	settled  bool
 	head     string
 	jobs     []events.ID
+
+	asked events.ID // the newest question, what it is about, and of which commit
+	about events.DecisionKind
+	at    string
 }
 
 // loop lets a run go on, mostly forwards.
@@ -236,9 +269,19 @@ func (l *life) aside(p *player) []events.Event {
 		{events.RunGuardrailsChecked{Head: l.head, Status: "blocked", Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
 		{events.RunJobRequested{Job: job, Name: p.text(), Head: l.head}},
 		{events.RunJobSettled{Job: pick(p, l.jobs), Status: "succeeded", ComputeMS: p.random.Int64N(1 << 40)}},
-		{events.RunInputNeeded{Decision: "fact_review", Question: p.text()}},
-		{events.RunInputReceived{Answer: p.text()}, events.RunHumanIntervened{Repo: l.repo.ID, What: "answer"}},
+		{l.question(p)},
+		{events.RunHumanIntervened{Repo: l.repo.ID, What: events.InterventionPush}},
 	})
+}
+
+// question asks what belongs to the stage, or nearly.
+func (l *life) question(p *player) events.Event {
+	about := pick(p, []events.DecisionKind{events.FactReview, events.MergeApproval, events.ProtectedPathOnce})
+	e := events.DecisionRaised{Decision: newID(), About: about, Question: p.text()}
+	if about != events.FactReview {
+		e.Head = l.head
+	}
+	return e
 }
 
 func (l *life) took(facts []events.Event) {
@@ -252,6 +295,8 @@ func (l *life) took(facts []events.Event) {
 			l.head = f.Head
 		case events.RunJobRequested:
 			l.jobs = append(l.jobs, f.Job)
+		case events.DecisionRaised:
+			l.asked, l.about, l.at = f.Decision, f.About, f.Head
 		}
 	}
 }

@@ -55,6 +55,10 @@ func requireRich(t *testing.T, views map[string][]string) {
 	for _, word := range []string{",merged,", ",cancelled,", ",rejected,", ",failed,", ",needs_input,", `""attempt"":2`, ",current)", ",rotated)", ",revoked)"} {
 		require.Contains(t, all, word)
 	}
+	asked := strings.Join(views["decisions"], "\n")
+	for _, status := range []string{"open", "answered", "voided"} {
+		require.Contains(t, asked, ","+status+",")
+	}
 	letters := strings.Join(views["invitations"], "\n")
 	for _, status := range []string{"pending", "accepted", "rejected", "revoked"} {
 		require.Contains(t, letters, ","+status+",")

@@ -53,12 +53,15 @@ func (run *Run) follow(r events.Record) {
 		}
 	case events.RunPullRequestOpened:
 		run.PRNumber = &e.Number
-	case events.RunInputNeeded:
-		run.Status = events.RunNeedsInput
+	case events.DecisionRaised:
+		if e.About != events.MergeApproval {
+			run.Status = events.RunNeedsInput
+		}
 		d.Stages[run.Stage].Status = "blocked"
-	case events.RunInputReceived:
-		run.Status = events.Stages()[run.Stage].Status()
-		d.Stages[run.Stage].Status = "active"
+	case events.DecisionAnswered:
+		run.goOn()
+	case events.DecisionVoided:
+		run.goOn()
 	case events.RunCostRecorded:
 		run.CostCents += e.Cents
 	case events.RunMergeAttempted:
@@ -87,6 +90,16 @@ func (run *Run) enter(e events.RunStageEntered, at time.Time) {
 	run.Detail.Stages[run.Stage] = RunStage{Status: "active", Attempt: e.Attempt, StartedAt: &at}
 	for i := run.Stage + 1; i < len(run.Detail.Stages); i++ {
 		run.Detail.Stages[i] = RunStage{Status: "pending", Attempt: run.Detail.Stages[i].Attempt}
+	}
+}
+
+// goOn lets a run go on that waited for a decision.
+func (run *Run) goOn() {
+	if s := &run.Detail.Stages[run.Stage]; s.Status == "blocked" {
+		s.Status = "active"
+	}
+	if run.Status == events.RunNeedsInput {
+		run.Status = events.Stages()[run.Stage].Status()
 	}
 }
 

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,7 +96,8 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 	const where = ` from runs
 		where workspace_id = $1 and active = $2
 		  and ($3::uuid is null or repo_id = $3)
-		  and ($4 = '' or strpos(lower(issue_title), lower($4)) > 0 or issue_number::text = $4)`
+		  and ($4 = '' or issue_number::text = $4
+			or strpos(lower(issue_title || ' ' || repo_name || ' ' || (detail ->> 'branch')), lower($4)) > 0)`
 	b := &pgx.Batch{}
 	b.Queue(`select count(*)`+where, q.Workspace, q.Active, q.Repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
 	b.Queue(`select `+runColumns+where+` order by `+order+` limit $5 offset $6`,
@@ -126,6 +128,22 @@ type RunQuery struct {
 func (v Runs) Of(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, detail from runs where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
+}
+
+// Repo returns a repository that runs of a workspace have worked on, and the
+// largest number of an issue among them. ok is false if there is none.
+func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, largest int, ok bool, err error) {
+	repo.ID = id
+	err = v.DB.QueryRow(ctx, `
+		select repo_name, issue_number from runs where workspace_id = $1 and repo_id = $2
+		order by issue_number desc limit 1`, workspace, id).Scan(&repo.Name, &largest)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return repo, 0, false, nil
+	case err != nil:
+		return repo, 0, false, fmt.Errorf("repository %s of %s: %w", id, workspace, err)
+	}
+	return repo, largest, true, nil
 }
 
 const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at`

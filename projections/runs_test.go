@@ -200,8 +200,7 @@ func TestStagesOfARun(t *testing.T) {
 	}{
 		"queued":                 {nil, events.RunInQueue, "ac pe pe pe pe pe pe"},
 		"a slot became free":     {up[:1], events.RunAnalyzing, "su ac pe pe pe pe pe"},
-		"needs input":            {append(up[:1:1], events.RunInputNeeded{}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
-		"got input":              {append(up[:1:1], events.RunInputNeeded{}, events.RunInputReceived{}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
+		"needs input":            {append(up[:1:1], events.DecisionRaised{Decision: newID(), About: events.FactReview}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
 		"a stage failed":         {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunAnalyzing, "su fa pe pe pe pe pe"},
 		"back to the first":      {append(succeeding(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
 		"cancelled in between":   {append(succeeding(up[:2]), events.RunCancelled{}), events.RunIsCancelled, "su su su sk sk sk sk"},

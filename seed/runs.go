@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 )
@@ -27,7 +28,8 @@ type life struct {
 	stage   events.Stage
 	head    string
 	job     events.ID
-	err     error // the first command that was refused; the rest does nothing
+	asked   events.ID // the decision that it waits for
+	err     error     // the first command that was refused; the rest does nothing
 }
 
 // finished tells n runs that ended on the day that begins now.
@@ -42,11 +44,11 @@ func (s *seed) finished(p place, n int) error {
 		case luck < 72:
 			l.toReview(true).merge()
 		case luck < 80:
-			l.toReview(false).end(events.RunRejected{Repo: l.repo.ID, Reason: "Solved in another way."})
+			l.toReview(false).approvable().answer(aggregates.ActionReject, "Solved in another way.")
 		case luck < 92:
 			l.fail()
 		default:
-			l.enter(events.StageAnalyze).end(events.RunCancelled{Repo: l.repo.ID, Reason: "No longer needed."})
+			l.enter(events.StageAnalyze).cancel("No longer needed.")
 		}
 		if l.err != nil {
 			return l.err
@@ -67,6 +69,7 @@ func (s *seed) moving(p place) error {
 		func(l *life) *life { return l.toCode().blocked() },
 		func(l *life) *life { return l.toCode() },
 		func(l *life) *life { return l.plan() },
+		func(l *life) *life { return l.unsure() },
 		func(l *life) *life { return l.enter(events.StageAnalyze) },
 		func(l *life) *life { return l },
 		func(l *life) *life { return l },
@@ -89,21 +92,17 @@ func (s *seed) queue(p place) *life {
 	return l
 }
 
-// record reports facts after some minutes have gone by.
-func (l *life) record(order commands.Order, facts ...events.Event) *life {
+// loop reports facts after some minutes have gone by.
+func (l *life) loop(facts ...events.Event) *life {
 	if l.err != nil {
 		return l
 	}
 	l.s.later(time.Duration(1+l.s.random.IntN(6)) * time.Minute)
-	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Order: order, Run: l.run, Facts: facts})
+	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Order: l.place.bySystem("loop"), Run: l.run, Facts: facts})
 	if err != nil {
 		l.err = fmt.Errorf("run of issue %d, %s: %w", l.s.issue, facts[0].Kind(), err)
 	}
 	return l
-}
-
-func (l *life) loop(facts ...events.Event) *life {
-	return l.record(l.place.bySystem("loop"), facts...)
 }
 
 // enter ends the stage that the run is in, if it has entered any, and begins another.
@@ -149,7 +148,31 @@ func (l *life) blocked() *life {
 	return l.push("blocked", events.Guardrail{
 		Check: "protected_paths", Status: "block",
 		Findings: []events.GuardrailFinding{{Path: ".github/workflows/ci.yml", Rule: ".github/**"}},
-	}).loop(events.RunInputNeeded{Decision: "protected_path_allow_once", Question: "Allow the change of .github/workflows/ci.yml this once?"})
+	}).ask(events.ProtectedPathOnce, "Allow the change of .github/workflows/ci.yml this once?", l.head)
+}
+
+// unsure is a run whose analysis has to ask.
+func (l *life) unsure() *life {
+	l.enter(events.StageAnalyze).loop(events.RunFactsRecorded{Facts: []string{"Two places could be meant."}}, l.cost("model", 3))
+	return l.ask(events.FactReview, "Is the import meant, and not the export?", "")
+}
+
+func (l *life) ask(about events.DecisionKind, question, head string) *life {
+	l.asked = l.s.id()
+	return l.loop(events.DecisionRaised{Decision: l.asked, About: about, Question: question, Head: head})
+}
+
+// answer is what the Owner decides.
+func (l *life) answer(action, note string) *life {
+	if l.err != nil {
+		return l
+	}
+	l.s.later(time.Duration(2+l.s.random.IntN(40)) * time.Minute)
+	_, l.err = l.s.commands.AnswerDecision(l.s.ctx, commands.AnswerDecision{
+		Order: l.place.by(l.place.owner), Run: l.run,
+		Answer: aggregates.Answer{Decision: l.asked, Action: action, Note: note, ExpectedHead: l.head},
+	})
+	return l
 }
 
 func (l *life) build() *life {
@@ -169,8 +192,7 @@ func (l *life) review() *life { return l.settle("succeeded").enter(events.StageS
 func (l *life) toReview(eventful bool) *life {
 	l.toCode()
 	if eventful {
-		person := l.place.by(l.place.owner)
-		l.blocked().record(person, events.RunInputReceived{Answer: "allow_once"}, events.RunHumanIntervened{Repo: l.repo.ID, What: "answer"})
+		l.blocked().answer(aggregates.ActionAllowOnce, "")
 		l.build().settle("failed")
 		failed := events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "A test failed."}
 		l.begin(events.StageImplementing, failed).push("clean", events.Guardrail{Check: "protected_paths", Status: "allowed_once"})
@@ -179,11 +201,12 @@ func (l *life) toReview(eventful bool) *life {
 }
 
 func (l *life) approvable() *life {
-	return l.enter(events.StageMerge).loop(events.RunPullRequestOpened{Number: 1000 + l.s.issue})
+	l.enter(events.StageMerge).loop(events.RunPullRequestOpened{Number: 1000 + l.s.issue})
+	return l.ask(events.MergeApproval, fmt.Sprintf("Merge #%d into main?", 1000+l.s.issue), l.head)
 }
 
 func (l *life) merging() *life {
-	return l.record(l.place.by(l.place.owner), events.RunMergeApproved{Head: l.head}).loop(events.RunMergeAttempted{Head: l.head})
+	return l.answer(aggregates.ActionApproveAndMerge, "").loop(events.RunMergeAttempted{Head: l.head})
 }
 
 func (l *life) merge() *life {
@@ -201,8 +224,13 @@ func (l *life) fail() *life {
 	)
 }
 
-// end stops the run by a person's word.
-func (l *life) end(e events.Event) *life { return l.record(l.place.by(l.place.owner), e) }
+// cancel stops the run by the Owner's word.
+func (l *life) cancel(reason string) *life {
+	if l.err == nil {
+		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Order: l.place.by(l.place.owner), Run: l.run, Reason: reason})
+	}
+	return l
+}
 
 func (l *life) cost(source string, cents int64) events.RunCostRecorded {
 	return events.RunCostRecorded{Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1}

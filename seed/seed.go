@@ -120,6 +120,9 @@ func (s *seed) make() error {
 	if err := s.moving(acme); err != nil {
 		return err
 	}
+	if l := s.queue(globex).unsure(); l.err != nil {
+		return l.err
+	}
 	if err := s.invite(acme, s.id(), "nora@acme.example", events.Maintainer); err != nil { // who may still answer
 		return err
 	}

@@ -73,7 +73,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	api := &rest.Server{
 		Commands:    handler,
 		Invitations: projections.Invitations{DB: db},
-		Runs:        projections.Runs{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
+		Runs:        projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db}, History: projections.History{DB: db}, Proof: prover,
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Load: func() float64 { return load(db) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,

@@ -41,6 +41,8 @@ func describe(o *huma.OpenAPI, origin string) {
 	}
 	o.Tags = []*huma.Tag{
 		{Name: "Runs", Description: "Issues on their way to a merged pull request."},
+		{Name: "Backlog", Description: "What there is to do."},
+		{Name: "Inbox", Description: "What runs ask people."},
 		{Name: "Insights", Description: "How well the loop does."},
 		{Name: "Dashboard", Description: "What goes on, for cheap polling."},
 		{Name: "Workspace", Description: "What the workspace is called."},

@@ -20,6 +20,16 @@ var descriptions = map[string]description{
 	"getRun": {tag: "Runs", summary: "Get a run",
 		text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`."},
 
+	"cancelRun": {tag: "Runs", summary: "Cancel a run", status: http.StatusAccepted, refuses: []int{http.StatusConflict},
+		text: "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged."},
+	"queueIssue": {tag: "Backlog", summary: "Queue an issue", status: http.StatusCreated, refuses: []int{http.StatusConflict},
+		text: "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository."},
+
+	"listInbox": {tag: "Inbox", summary: "List the decisions that wait",
+		text: "What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none."},
+	"answerDecision": {tag: "Inbox", summary: "Answer a decision", refuses: []int{http.StatusConflict},
+		text: "Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision."},
+
 	"getInsights": {tag: "Insights", summary: "How well the loop does",
 		text: "Five numbers over the last days and over the days before, each with how it is computed."},
 	"getDashboard": {tag: "Dashboard", summary: "What goes on", unchanged: true,

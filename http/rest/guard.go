@@ -26,6 +26,7 @@ var (
 	readers        = guard{name: "any member, or a token with api.read", scope: events.ReadAPI}
 	people         = guard{name: "any member"}
 	administrators = guard{name: "Owner or Maintainer", roles: []events.Role{events.Owner, events.Maintainer}}
+	queuers        = guard{name: "Owner, Maintainer or legacy member", roles: []events.Role{events.Owner, events.Maintainer, events.Legacy}}
 	owners         = guard{name: "Owner", roles: []events.Role{events.Owner}}
 )
 

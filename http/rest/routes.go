@@ -31,6 +31,12 @@ func (s *Server) routes() []route {
 		{"GET", "/runs", readers, "runs", nil, "listRuns", op(s.listRuns)},
 		{"GET", "/runs/{id}", readers, "runs", nil, "getRun", op(s.getRun)},
 
+		{"POST", "/runs/{id}/cancel", administrators, "", events.RunCancelled{}, "cancelRun", op(s.cancelRun)},
+		{"POST", "/backlog/queue", queuers, "", events.RunQueued{}, "queueIssue", op(s.queueIssue)},
+
+		{"GET", "/inbox", readers, "decisions", nil, "listInbox", op(s.listInbox)},
+		{"POST", "/inbox/{id}/answer", people, "", events.DecisionAnswered{}, "answerDecision", op(s.answerDecision)}, // each kind has its own rule
+
 		{"GET", "/insights", readers, "outcomes", nil, "getInsights", op(s.getInsights)},
 		{"GET", "/dashboard", readers, "runs", nil, "getDashboard", op(s.getDashboard)},
 

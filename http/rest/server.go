@@ -36,6 +36,7 @@ const (
 type Server struct {
 	Commands        *commands.Handler
 	Runs            projections.Runs
+	Decisions       projections.Decisions
 	Workspaces      projections.Workspaces
 	Members         projections.Members
 	Invitations     projections.Invitations

@@ -30,7 +30,7 @@ func testAccess(t *testing.T, s *site) {
 		covered[method+" "+d.template(r.line)] = true
 		t.Run(r.line, func(t *testing.T) {
 			for i, who := range slices.Sorted(maps.Keys(callers)) {
-				body := strings.ReplaceAll(r.body, "<fresh>", fmt.Sprintf("fresh-%d", i))
+				body := strings.ReplaceAll(names.fill(r.body), "<fresh>", fmt.Sprintf("fresh-%d", i))
 				line := names.fill(r.line)
 				a := v.ask(t, callers[who].as, line, body, callers[who].headers...)
 				require.Equal(t, r.verdicts[who], a.verdict(), who)

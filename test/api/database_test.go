@@ -35,6 +35,7 @@ func (s *site) learnNames(t *testing.T) {
 		union all select invitation_id::text, 'invitation ' || split_part(email, '@', 1) || '@' || slug from invitations join workspaces using (workspace_id) where status = 'pending'
 		union all select account_id::text, 'account ' || name from service_accounts
 		union all select '"' || tail || '"', 'tail of ' || name from service_accounts
+		union all select decision_id::text, 'decision ' || issue_number from decisions d join runs r using (workspace_id, run_id) where d.status = 'open'
 		union all select run_id::text, 'run ' || issue_number from runs
 		union all select distinct repo_id::text, 'repo ' || repo_name from runs`)
 	require.NoError(t, err)

@@ -124,7 +124,8 @@ func (s *spec) requireDescribed(t *testing.T, method, path string) {
 		}
 	}
 	if body, ok := at(o, "requestBody"); ok {
-		require.Equal(t, true, must(t, body, "required"), path)
+		needed, _ := at(body, "required")
+		require.Equal(t, !strings.HasSuffix(path, "/cancel"), needed == true, path) // which needs no words
 		s.schema(t, append(append([]string{"paths"}, place...), "requestBody", "content", "application/json", "schema")...)
 	}
 }

@@ -80,7 +80,7 @@ var (
 	}{
 		{regexp.MustCompile(`("(?:lastActiveAt|lastUsedAt)": )(null|"` + timeForm + `")`), `"<time or null>"`, false},
 		{regexp.MustCompile(`(")` + timeForm), `<time>`, false},
-		{regexp.MustCompile(`("sha": )("[0-9a-f]{40}")`), `"<sha>"`, false},
+		{regexp.MustCompile(`("(?:sha|headSha)": ")([0-9a-f]{40})`), `<sha>`, true},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
 		{regexp.MustCompile(`("seq": |(?m:^)|"path": "/seq",\s+"value": |"size": )(\d+)`), `<seq>`, false}, // in CSV it comes first
 		{regexp.MustCompile(`(,)` + timeForm), `<time>`, false},

@@ -19,6 +19,7 @@ func testStrangers(t *testing.T, s *site) {
 		"audit":            v.ask(t, "greta@globex", "GET /api/v1/audit?limit=1", "").text(t, "items.0.id"),
 		"runs":             v.ask(t, "greta@globex", "GET /api/v1/runs?status=terminal&limit=1", "").text(t, "items.0.id"),
 		"members":          s.id(t, "member greta@globex"),
+		"inbox":            v.ask(t, "greta@globex", "GET /api/v1/inbox", "").text(t, "items.0.id"),
 		"service-accounts": made.text(t, "account.id"),
 	}
 
@@ -44,8 +45,11 @@ func testStrangers(t *testing.T, s *site) {
 			require.Contains(t, theirs, noun, route)
 			for _, as := range []string{"ada@acme", "mia@acme", "reader"} {
 				body := ""
-				if method == http.MethodPatch {
+				switch {
+				case method == http.MethodPatch:
 					body = `{"role":"Viewer"}`
+				case noun == "inbox":
+					body = `{"action":"confirm"}`
 				}
 				v.requireSame(t, as, as, method+" "+before+theirs[noun]+after, method+" "+before+noID+after, body)
 			}

@@ -1,0 +1,256 @@
+package aggregates
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// Why a decision may refuse an answer.
+var (
+	ErrNoDecision         = fault.New(fault.NotFound, "decision_not_found", "There is no such decision.")
+	ErrDecisionAnswered   = fault.New(fault.Conflict, "decision_answered", "This decision has been answered already.")
+	ErrDecisionStale      = fault.New(fault.Conflict, "decision_stale", "The run has moved on since. Look at it again.")
+	ErrCapabilityRequired = fault.New(fault.Denied, "capability_required", "Only members who may approve loops decide this.")
+)
+
+// Actions of the kinds of decisions.
+const (
+	ActionConfirm         = "confirm"
+	ActionCorrect         = "correct"
+	ActionReject          = "reject"
+	ActionApproveAndMerge = "approve_and_merge"
+	ActionRequestChanges  = "request_changes"
+	ActionAllowOnce       = "allow_once"
+	ActionDeny            = "deny"
+)
+
+// Actions returns what can be answered to a kind of decision, the most likely
+// first.
+func Actions(k events.DecisionKind) []string {
+	switch k {
+	case events.FactReview:
+		return []string{ActionConfirm, ActionCorrect, ActionReject}
+	case events.MergeApproval:
+		return []string{ActionApproveAndMerge, ActionRequestChanges, ActionReject}
+	case events.ProtectedPathOnce:
+		return []string{ActionAllowOnce, ActionDeny}
+	}
+	return nil
+}
+
+// maxNote is how many characters the note of an answer may have.
+const maxNote = 10_000
+
+// An Answer is what a person decides. Note explains it, and is needed to
+// correct facts and to ask for changes; ExpectedHead is the commit that the
+// person looked at, and is needed to approve.
+type Answer struct {
+	Decision     events.ID
+	Action       string
+	Note         string
+	ExpectedHead string
+}
+
+// A decision of a run, as long as the run remembers it: for good.
+type decision struct {
+	kind     events.DecisionKind
+	head     string
+	answered bool
+	voided   bool
+}
+
+// MayDecide refuses a member who has no say in decisions of a kind.
+func MayDecide(k events.DecisionKind, role events.Role, approveLoops bool) error {
+	switch {
+	case k == events.FactReview && !MayQueue(role):
+		return ErrRoleRequired.With("required", queuers)
+	case k == events.ProtectedPathOnce && !role.Administers():
+		return ErrRoleRequired.With("required", administrators)
+	case k != events.FactReview && !approveLoops:
+		return ErrCapabilityRequired
+	}
+	return nil
+}
+
+var (
+	administrators = []events.Role{events.Owner, events.Maintainer}
+	queuers        = []events.Role{events.Owner, events.Maintainer, events.Legacy}
+)
+
+// MayQueue reports whether members of a role put issues in the queue and review
+// facts.
+func MayQueue(r events.Role) bool { return slices.Contains(queuers, r) }
+
+// Decide refuses a person who has no say in decisions of a kind here, at this
+// moment.
+func (w *Workspace) Decide(by events.ID, k events.DecisionKind) error {
+	m, ok := w.members[w.byUser[by]]
+	if !ok {
+		return fault.ErrTenantNotFound
+	}
+	return MayDecide(k, m.role, events.MayApproveLoops(m.role, m.approveLoops))
+}
+
+// Queue refuses a person who puts no issues in the queue here.
+func (w *Workspace) Queue(by events.ID) error {
+	switch role := w.Role(by); {
+	case role == "":
+		return fault.ErrTenantNotFound
+	case !MayQueue(role):
+		return ErrRoleRequired.With("required", queuers)
+	}
+	return nil
+}
+
+// Asked returns the kind of a decision of the run.
+func (r *Run) Asked(id events.ID) (events.DecisionKind, error) {
+	d, ok := r.decisions[id]
+	if !ok {
+		return "", ErrNoDecision
+	}
+	return d.kind, nil
+}
+
+func (r *Run) applyDecision(e events.Event) {
+	switch e := e.(type) {
+	case events.DecisionRaised:
+		r.decisions[e.Decision] = decision{kind: e.About, head: e.Head}
+		if e.About != events.MergeApproval { // for which the stage itself waits
+			r.status = events.RunNeedsInput
+		}
+	case events.DecisionAnswered:
+		d := r.decisions[e.Decision]
+		d.answered = true
+		r.decisions[e.Decision] = d
+		r.goOn(e.About)
+	case events.DecisionVoided:
+		d := r.decisions[e.Decision]
+		d.voided = true
+		r.decisions[e.Decision] = d
+		r.goOn(e.About)
+	}
+}
+
+// goOn lets a run go on that waited for a decision of a kind.
+func (r *Run) goOn(k events.DecisionKind) {
+	if k != events.MergeApproval && r.status == events.RunNeedsInput {
+		r.status = events.Stages()[r.stage].Status()
+	}
+}
+
+// open returns the decisions that wait for an answer, in the order of their ids.
+func (r *Run) open() (ids []events.ID) {
+	for id, d := range r.decisions {
+		if !d.answered && !d.voided {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
+}
+
+// mayRaise lets the loop ask what belongs to where the run is, one thing at a time.
+func (r *Run) mayRaise(e events.DecisionRaised) bool {
+	_, known := r.decisions[e.Decision]
+	switch {
+	case known || e.Decision.IsZero() || len(r.open()) > 0:
+		return false
+	case e.About == events.FactReview:
+		return events.Stages()[r.stage] == events.StageAnalyze
+	case e.About == events.MergeApproval:
+		return r.status == events.RunAwaitingApproval && r.at(e.Head)
+	case e.About == events.ProtectedPathOnce:
+		return r.stage >= events.StageImplementing.Index() && r.at(e.Head)
+	}
+	return false
+}
+
+// voidOpen closes the decisions that a fact makes pointless.
+func (r *Run) voidOpen(reason string, about func(decision) bool) (list []events.Event) {
+	for _, id := range r.open() {
+		if d := r.decisions[id]; about(d) {
+			list = append(list, events.DecisionVoided{Decision: id, About: d.kind, Reason: reason})
+		}
+	}
+	return list
+}
+
+func anyDecision(decision) bool { return true }
+
+// Answer decides, and does what follows from it.
+func (r *Run) Answer(a Answer) ([]events.Event, error) {
+	d, ok := r.decisions[a.Decision]
+	switch {
+	case !ok:
+		return nil, ErrNoDecision
+	case !slices.Contains(Actions(d.kind), a.Action):
+		return nil, fault.Field("action", "must be one of %s", strings.Join(Actions(d.kind), ", "))
+	case utf8.RuneCountInString(a.Note) > maxNote:
+		return nil, fault.Field("note", "must have at most %d characters", maxNote)
+	case strings.TrimSpace(a.Note) == "" && (a.Action == ActionCorrect || a.Action == ActionRequestChanges):
+		return nil, fault.Field("note", "must say what is wanted")
+	case a.ExpectedHead == "" && a.Action == ActionApproveAndMerge:
+		return nil, fault.Field("expectedHead", "must be the commit that is approved")
+	case d.answered:
+		return nil, ErrDecisionAnswered
+	case d.voided, a.ExpectedHead != "" && d.head != "" && a.ExpectedHead != d.head, d.head != "" && !r.at(d.head):
+		return nil, ErrDecisionStale
+	}
+	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
+	next := r.copied()
+	next.Apply(list[0])
+	more, err := next.Record(next.following(d.kind, a)...)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, more...), nil
+}
+
+// following are the facts that an answer leads to.
+func (r *Run) following(k events.DecisionKind, a Answer) []events.Event {
+	helped := events.RunHumanIntervened{Repo: r.repo.ID, What: events.InterventionAnswer}
+	switch a.Action {
+	case ActionCorrect:
+		return []events.Event{helped, events.RunFactsRecorded{Facts: []string{a.Note}}}
+	case ActionApproveAndMerge:
+		return []events.Event{events.RunMergeApproved{Head: a.ExpectedHead}}
+	case ActionRequestChanges:
+		helped.What = events.InterventionChanges
+		return append([]events.Event{helped}, r.backToCode("Changes were asked for: "+a.Note)...)
+	case ActionDeny:
+		return append([]events.Event{helped}, r.backToCode("A protected path may not be changed.")...)
+	case ActionReject:
+		return []events.Event{events.RunRejected{Repo: r.repo.ID, Reason: a.Note}}
+	}
+	return []events.Event{helped}
+}
+
+// backToCode ends the stage that the run is in and begins Implementing again.
+func (r *Run) backToCode(reason string) (list []events.Event) {
+	stage := events.Stages()[r.stage]
+	if !r.settled {
+		list = append(list, events.RunStageFailed{Stage: stage, Attempt: r.attempts[stage], Reason: reason})
+	}
+	const code = events.StageImplementing
+	return append(list, events.RunStageEntered{Stage: code, Attempt: r.attempts[code] + 1})
+}
+
+// Cancel stops the run by a person's word, unless it is being merged.
+func (r *Run) Cancel(reason string) ([]events.Event, error) {
+	if r.status == events.RunMerging {
+		return nil, ErrRunOutOfStep
+	}
+	return r.Record(events.RunCancelled{Repo: r.repo.ID, Reason: reason})
+}
+
+func (r *Run) copied() *Run {
+	next := *r
+	next.attempts, next.jobs, next.decisions = maps.Clone(r.attempts), maps.Clone(r.jobs), maps.Clone(r.decisions)
+	return &next
+}

@@ -1,0 +1,43 @@
+package commands
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// AnswerDecision decides what a run waits for.
+type AnswerDecision struct {
+	Order `json:"-"`
+	Run   events.ID `json:"runId"`
+	aggregates.Answer
+}
+
+// AnswerDecision carries out the command of the same name. Who may answer is
+// asked of the workspace at the moment at which the answer is stored.
+func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
+	return h.carry(ctx, c.Order, c, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+		if err != nil {
+			return err
+		}
+		run, err := load[aggregates.Run](w, c.Run)
+		if err != nil {
+			return err
+		}
+		kind, err := run.Asked(c.Decision)
+		if err != nil {
+			return err
+		}
+		if err := workspace.Decide(c.Actor.ID, kind); err != nil {
+			return err
+		}
+		list, err := run.Answer(c.Answer)
+		if err := w.then(c.Run, list, err); err != nil {
+			return err
+		}
+		w.freeIssue(c.Run, run, list)
+		return nil
+	})
+}

@@ -1,0 +1,156 @@
+package commands_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+)
+
+// asks begins a run that waits for its facts to be reviewed.
+func (m *team) asks(t *testing.T, issue int) (run, decision events.ID) {
+	t.Helper()
+	run, decision = m.queue(t, issue), newID()
+	_, err := m.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{
+		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is it?"},
+	}})
+	require.NoError(t, err)
+	return run, decision
+}
+
+func answer(by person, workspace, run, decision events.ID, action string) commands.AnswerDecision {
+	return commands.AnswerDecision{Order: by.in(workspace), Run: run, Answer: aggregates.Answer{Decision: decision, Action: action}}
+}
+
+func TestAnswerDecision(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	run, decision := m.asks(t, 7)
+	before := m.head(t, m.id)
+	_, err := m.other.AnswerDecision(t.Context(), answer(m.maintainer, m.id, run, decision, aggregates.ActionReject))
+	require.NoError(t, err)
+	m.requireAdded(t, m.id, before,
+		events.DecisionAnswered{Decision: decision, About: events.FactReview, Action: aggregates.ActionReject}, events.RunRejected{Repo: web.ID})
+	m.queue(t, 7) // the issue is free again
+
+	_, err = m.AnswerDecision(t.Context(), answer(m.owner, m.id, run, newID(), aggregates.ActionConfirm))
+	require.ErrorIs(t, err, aggregates.ErrNoDecision)
+	_, err = m.AnswerDecision(t.Context(), answer(m.owner, m.id, newID(), decision, aggregates.ActionConfirm))
+	require.ErrorIs(t, err, aggregates.ErrNoDecision)
+}
+
+// Two people answer at the same moment through two replicas: one of them decides.
+func TestTwoAnswersAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	for i := range 25 {
+		run, decision := m.asks(t, i+1)
+		before := m.head(t, m.id)
+		requireOne(t, race(func(i int) error {
+			by, handler := m.owner, m.replica
+			if i == 0 {
+				by, handler = m.maintainer, m.other
+			}
+			_, err := handler.AnswerDecision(t.Context(), answer(by, m.id, run, decision, aggregates.ActionConfirm))
+			return err
+		}), aggregates.ErrDecisionAnswered)
+		// The answer, that it helped, and the denial of the other one.
+		require.LessOrEqual(t, m.head(t, m.id), before+3)
+	}
+}
+
+// A right that is taken away is gone for a decision that is made at the moment.
+func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	for i := range 25 {
+		run, decision := m.asks(t, i+1)
+		errs := race(func(i int) error {
+			if i == 0 {
+				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+				return err
+			}
+			_, err := m.other.AnswerDecision(t.Context(), answer(m.maintainer, m.id, run, decision, aggregates.ActionConfirm))
+			return err
+		})
+		require.NoError(t, errs[0])
+		var demoted, answered int64
+		require.NoError(t, m.db.QueryRow(t.Context(), `
+			select max(seq) filter (where kind = 'member.role_changed'), coalesce(max(seq) filter (where kind = 'decision.answered' and stream = $2), 0)
+			from events where workspace_id = $1`, m.id, run).Scan(&demoted, &answered))
+		if errs[1] == nil {
+			require.Less(t, answered, demoted)
+		} else {
+			require.ErrorIs(t, errs[1], aggregates.ErrRoleRequired)
+			require.Zero(t, answered)
+		}
+		_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
+		require.NoError(t, err)
+	}
+}
+
+func TestQueueIssue(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	queue := commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Next: 7, Title: "Sort labels", Body: "By name."}
+	before := m.head(t, m.id)
+	_, err := m.QueueIssue(t.Context(), queue)
+	require.NoError(t, err)
+	m.requireAdded(t, m.id, before, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Sort labels", IssueBody: "By name."})
+
+	queue.Run, queue.Order = newID(), m.viewer.in(m.id)
+	_, err = m.QueueIssue(t.Context(), queue)
+	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
+	queue.Run, queue.Order, queue.IssueNumber = newID(), m.owner.in(m.id), 7
+	_, err = m.QueueIssue(t.Context(), queue)
+	require.ErrorIs(t, err, aggregates.ErrQueued)
+}
+
+// Issues that are written at the same moment get a number each.
+func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			handler := m.replica
+			if i%2 == 0 {
+				handler = m.other
+			}
+			_, err := handler.QueueIssue(t.Context(), commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Next: 1, Title: "Sort labels"})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	var runs, numbers int
+	require.NoError(t, m.db.QueryRow(t.Context(), `
+		select count(*), count(distinct data ->> 'issueNumber') from events where workspace_id = $1 and kind = 'run.queued'`, m.id).Scan(&runs, &numbers))
+	require.Equal(t, [2]int{6, 6}, [2]int{runs, numbers})
+}
+
+func TestCancelRun(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	run, decision := m.asks(t, 7)
+	cancel := func(by person) error {
+		_, err := m.other.CancelRun(t.Context(), commands.CancelRun{Order: by.in(m.id), Run: run, Reason: "No longer needed."})
+		return err
+	}
+	require.ErrorIs(t, cancel(m.viewer), aggregates.ErrRoleRequired)
+	require.ErrorIs(t, cancel(m.nobody), fault.ErrTenantNotFound)
+	before := m.head(t, m.id)
+	require.NoError(t, cancel(m.maintainer))
+	m.requireAdded(t, m.id, before,
+		events.DecisionVoided{Decision: decision, About: events.FactReview, Reason: "run_over"},
+		events.RunCancelled{Repo: web.ID, Reason: "No longer needed."})
+	require.ErrorIs(t, cancel(m.maintainer), aggregates.ErrRunOver)
+	m.queue(t, 7) // the issue is free again
+}

@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/projections"
+)
+
+type inboxQuery struct{ Paging }
+
+type inboxAnswer struct{ Body inbox }
+
+type inbox struct {
+	Head sentence `json:"head"`
+	list[inboxItem]
+}
+
+// An inboxItem is a decision that waits, with what it takes to make it.
+type inboxItem struct {
+	ID        string              `json:"id" format:"uuid"`
+	KindID    events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
+	Question  string              `json:"question" example:"Merge #12 into main?"`
+	RunID     string              `json:"runId" format:"uuid"`
+	CreatedAt timestamp           `json:"createdAt"`
+	Subject   subject             `json:"subject"`
+	Evidence  evidence            `json:"evidence"`
+	Actions   []inboxAction       `json:"actions" nullable:"false" doc:"What can be answered, the most likely first."`
+}
+
+type subject struct {
+	Repo        repo   `json:"repo"`
+	IssueNumber int    `json:"issueNumber" example:"7"`
+	IssueTitle  string `json:"issueTitle" example:"Fix date parsing"`
+	PRNumber    *int   `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
+	HeadSHA     string `json:"headSha" doc:"The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review."`
+}
+
+type evidence struct {
+	Files      int    `json:"files"`
+	Added      int    `json:"added"`
+	Removed    int    `json:"removed"`
+	Guardrails string `json:"guardrails" enum:"unchecked,clean,blocked,allowed_once"`
+	CostCents  int64  `json:"costCents"`
+	Jobs       []job  `json:"jobs" nullable:"false"`
+}
+
+type inboxAction struct {
+	ID             string `json:"id" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny"`
+	Label          string `json:"label" example:"Approve and merge"`
+	Allowed        bool   `json:"allowed"`
+	DisabledReason string `json:"disabledReason,omitempty" enum:"role_required,capability_required" doc:"Why the caller may not do this; absent if they may."`
+}
+
+var actionLabels = map[string]string{
+	aggregates.ActionConfirm:         "Confirm",
+	aggregates.ActionCorrect:         "Correct",
+	aggregates.ActionReject:          "Reject",
+	aggregates.ActionApproveAndMerge: "Approve and merge",
+	aggregates.ActionRequestChanges:  "Request changes",
+	aggregates.ActionAllowOnce:       "Allow once",
+	aggregates.ActionDeny:            "Deny",
+}
+
+func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
+	c := callerOf(ctx)
+	found, byKind, err := s.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	all, own := 0, 0
+	for kind, n := range byKind {
+		all += n
+		if c.mayDecide(kind) == nil {
+			own += n
+		}
+	}
+	items := newList(found, all, in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c) })
+	return &inboxAnswer{inbox{sentence{c.inboxSentence(all, own)}, items}}, nil
+}
+
+// mayDecide refuses a caller who has no say in decisions of a kind. A token has
+// a say in none.
+func (c *caller) mayDecide(k events.DecisionKind) error {
+	if c.person == nil {
+		return aggregates.MayDecide(k, "", false)
+	}
+	return aggregates.MayDecide(k, c.person.role, c.person.approveLoops)
+}
+
+func (c *caller) inboxSentence(all, own int) string {
+	verb, noun := "are", "decisions"
+	if all == 1 {
+		verb, noun = "is", "decision"
+	}
+	switch {
+	case all == 0:
+		return "Nothing is waiting."
+	case c.token != nil:
+		return fmt.Sprintf("%d %s %s waiting for a person.", all, noun, verb)
+	case own == all:
+		return fmt.Sprintf("%d %s %s waiting for you.", all, noun, verb)
+	case own == 0:
+		return fmt.Sprintf("%d %s %s waiting for others.", all, noun, verb)
+	}
+	return fmt.Sprintf("%d of %d decisions are waiting for you.", own, all)
+}
+
+func newInboxItem(w projections.Waiting, c *caller) inboxItem {
+	r := newRunDetail(w.ByRun)
+	item := inboxItem{
+		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: timestamp(w.RaisedAt),
+		Subject: subject{
+			Repo: r.Run.Repo, IssueNumber: w.ByRun.IssueNumber, IssueTitle: w.ByRun.IssueTitle, PRNumber: w.ByRun.PRNumber, HeadSHA: w.Head,
+		},
+		Evidence: evidence{
+			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,
+			Guardrails: r.Guardrails.Status, CostCents: r.Resources.CostCents, Jobs: r.Resources.Jobs,
+		},
+	}
+	reason := ""
+	if f := fault.As(c.mayDecide(w.Kind)); f != nil {
+		reason = f.Code
+	}
+	for _, id := range aggregates.Actions(w.Kind) {
+		item.Actions = append(item.Actions, inboxAction{id, actionLabels[id], reason == "", reason})
+	}
+	return item
+}
+
+type newAnswer struct {
+	ID   string `path:"id" maxLength:"64" doc:"The decision's id."`
+	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
+	Body struct {
+		Action       string `json:"action" maxLength:"40" doc:"One of the item's actions." example:"approve_and_merge"`
+		Note         string `json:"note,omitempty" maxLength:"10000" doc:"Why. Needed for correct and request_changes."`
+		ExpectedHead string `json:"expectedHead,omitempty" maxLength:"200" doc:"The commit that was looked at, the item's headSha. Needed for approve_and_merge."`
+	}
+}
+
+type decisionAnswer struct {
+	Position
+	Body decidedBody
+}
+
+type decidedBody struct {
+	ID     string              `json:"id" format:"uuid"`
+	KindID events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
+	RunID  string              `json:"runId" format:"uuid"`
+	Action string              `json:"action"`
+}
+
+func (s *Server) answerDecision(ctx context.Context, in *newAnswer) (*decisionAnswer, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
+		return nil, aggregates.ErrNoDecision
+	}
+	c := callerOf(ctx)
+	d, ok, err := s.Decisions.Of(ctx, c.workspace, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, aggregates.ErrNoDecision
+	}
+	answer := commands.AnswerDecision{Order: c.order(), Run: d.Run, Answer: aggregates.Answer{
+		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
+	}}
+	answer.Key = in.Key
+	done, err := s.Commands.AnswerDecision(ctx, answer)
+	if err != nil {
+		return nil, err
+	}
+	return &decisionAnswer{Position{done.Position}, decidedBody{in.ID, d.Kind, d.Run.String(), in.Body.Action}}, nil
+}

@@ -1,0 +1,116 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Decisions is the view of what runs ask people. It is followed.
+type Decisions struct{ DB *pgxpool.Pool }
+
+// Whether a decision still waits for an answer.
+const (
+	DecisionOpen     = "open"
+	DecisionAnswered = "answered"
+	DecisionVoided   = "voided"
+)
+
+// A Decision is something that a run asked, and what became of it.
+type Decision struct {
+	Workspace events.ID           `db:"workspace_id"`
+	ID        events.ID           `db:"decision_id"`
+	Run       events.ID           `db:"run_id"`
+	Kind      events.DecisionKind `db:"kind"`
+	Question  string              `db:"question"`
+	Head      string              `db:"head"`
+	Status    string              `db:"status"`
+	RaisedAt  time.Time           `db:"raised_at"`
+	ClosedAt  *time.Time          `db:"closed_at"`
+	Action    string              `db:"action"`
+}
+
+var decisions = &fold[events.ID, Decision]{
+	table: "decisions", key: "decision_id",
+	keys: func(r events.Record) []events.ID {
+		switch e := r.Event.(type) {
+		case events.DecisionRaised:
+			return []events.ID{e.Decision}
+		case events.DecisionAnswered:
+			return []events.ID{e.Decision}
+		case events.DecisionVoided:
+			return []events.ID{e.Decision}
+		}
+		return nil
+	},
+	apply: func(id events.ID, row *Decision, r events.Record) *Decision {
+		if e, ok := r.Event.(events.DecisionRaised); ok {
+			return &Decision{
+				Workspace: r.Workspace, ID: id, Run: r.Stream, Kind: e.About, Question: e.Question, Head: e.Head,
+				Status: DecisionOpen, RaisedAt: r.At,
+			}
+		}
+		after := *row
+		after.Status, after.ClosedAt = DecisionVoided, &r.At
+		if e, ok := r.Event.(events.DecisionAnswered); ok {
+			after.Status, after.Action = DecisionAnswered, e.Action
+		}
+		return &after
+	},
+}
+
+// Of returns a decision of a workspace. ok is false if there is none.
+func (v Decisions) Of(ctx context.Context, workspace, id events.ID) (d Decision, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id, decision_id, run_id, kind, question, head, status, raised_at, closed_at, action
+		from decisions where workspace_id = $1 and decision_id = $2`, workspace, id)
+	return optional[Decision](rows, "decision "+id.String())
+}
+
+// A Waiting is an open decision beside the run that waits for it.
+type Waiting struct {
+	Decision
+	ByRun Run
+}
+
+// Inbox returns a page of the decisions that wait in a workspace, the newest
+// first, and how many there are of each kind.
+func (v Decisions) Inbox(ctx context.Context, workspace events.ID, limit, offset int) (list []Waiting, byKind map[events.DecisionKind]int, err error) {
+	byKind = map[events.DecisionKind]int{}
+	b := &pgx.Batch{}
+	b.Queue(`select kind, count(*) from decisions where workspace_id = $1 and status = 'open' group by kind`, workspace).Query(func(rows pgx.Rows) error {
+		var kind events.DecisionKind
+		var n int
+		_, err := pgx.ForEachRow(rows, []any{&kind, &n}, func() error {
+			byKind[kind] = n
+			return nil
+		})
+		return err
+	})
+	b.Queue(`
+		select d.decision_id, d.run_id, d.kind, d.question, d.head, d.raised_at,
+			r.repo_id, r.repo_name, r.issue_number, r.issue_title, r.pr_number, r.cost_cents, r.detail
+		from decisions d join runs r on r.workspace_id = d.workspace_id and r.run_id = d.run_id
+		where d.workspace_id = $1 and d.status = 'open'
+		order by d.raised_at desc, d.decision_id desc limit $2 offset $3`, workspace, limit, offset,
+	).Query(func(rows pgx.Rows) error {
+		list, err = pgx.CollectRows(rows, scanWaiting)
+		return err
+	})
+	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
+		return nil, nil, fmt.Errorf("inbox of %s: %w", workspace, err)
+	}
+	return list, byKind, nil
+}
+
+func scanWaiting(row pgx.CollectableRow) (w Waiting, err error) {
+	r := &w.ByRun
+	err = row.Scan(&w.ID, &w.Run, &w.Kind, &w.Question, &w.Head, &w.RaisedAt,
+		&r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.PRNumber, &r.CostCents, &r.Detail)
+	return w, err
+}
