@@ -17,7 +17,7 @@ type auditRecord struct {
 	At      timestamp     `json:"at"`
 	Action  string        `json:"action" example:"member.role_changed"`
 	Outcome string        `json:"outcome" enum:"success,denied"`
-	Code    string        `json:"code,omitempty" doc:"Of a denial: the code of the refusal."`
+	Code    string        `json:"code,omitempty" doc:"Of a denial: the code of the refusal." example:"role_required"`
 	Actor   auditActor    `json:"actor"`
 	Target  auditTarget   `json:"target"`
 	Changes []auditChange `json:"changes" nullable:"false"`
@@ -26,28 +26,28 @@ type auditRecord struct {
 
 type auditActor struct {
 	Type events.ActorType `json:"type" enum:"user,service,runner,system"`
-	ID   string           `json:"id"`
+	ID   string           `json:"id" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
 	Name string           `json:"name" example:"service:ci-bot"`
 }
 
 type auditTarget struct {
 	Type string `json:"type" example:"member"`
-	ID   string `json:"id"`
+	ID   string `json:"id" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
 	Name string `json:"name" example:"bob@example.com"`
 }
 
 type auditChange struct {
 	Field string `json:"field" example:"role"`
-	From  any    `json:"from"`
-	To    any    `json:"to"`
+	From  any    `json:"from" example:"\"Viewer\""`
+	To    any    `json:"to" example:"\"Maintainer\""`
 }
 
 type auditContext struct {
 	Origin    events.Origin `json:"origin" enum:"ui,api,auth,farm,cli,system"`
-	IP        string        `json:"ip"`
-	UserAgent string        `json:"userAgent"`
-	RequestID string        `json:"requestId"`
-	TokenTail string        `json:"tokenTail"`
+	IP        string        `json:"ip" example:"203.0.113.7"`
+	UserAgent string        `json:"userAgent" example:"curl/8.14.1"`
+	RequestID string        `json:"requestId" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
+	TokenTail string        `json:"tokenTail" example:"x9Qa"`
 }
 
 func newAuditRecord(r projections.AuditRecord) auditRecord {
@@ -109,7 +109,7 @@ type auditPageQuery struct {
 type auditAnswer struct {
 	Body struct {
 		Items      []auditRecord `json:"items" nullable:"false"`
-		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none."`
+		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none." example:"4157"`
 	}
 }
 
@@ -152,7 +152,7 @@ type storedRecord struct {
 type storedEvent struct {
 	Kind   string          `json:"kind" example:"member.role_changed"`
 	Schema int             `json:"schema" doc:"The version of the form of its data."`
-	Data   json.RawMessage `json:"data" doc:"What is stored, as it is stored."`
+	Data   json.RawMessage `json:"data" doc:"What is stored, as it is stored." example:"{\"memberId\": \"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\", \"email\": \"zoe@acme.example\", \"from\": \"Viewer\", \"to\": \"Maintainer\"}"`
 }
 
 type recordAnswer struct{ Body storedRecord }

@@ -41,7 +41,7 @@ type stateInvitation struct {
 	Email     string    `json:"email" example:"nora@example.com"`
 	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
 	Status    string    `json:"status" enum:"pending,accepted,rejected,revoked" doc:"One that is pending has expired if expiresAt has passed."`
-	InvitedBy string    `json:"invitedBy"`
+	InvitedBy string    `json:"invitedBy" example:"ada@acme.example"`
 	CreatedAt timestamp `json:"createdAt"`
 	ExpiresAt timestamp `json:"expiresAt"`
 }
@@ -49,10 +49,10 @@ type stateInvitation struct {
 type stateServiceAccount struct {
 	ID        string         `json:"id" format:"uuid"`
 	Name      string         `json:"name" example:"ci-bot"`
-	Scopes    []events.Scope `json:"scopes" nullable:"false"`
+	Scopes    []events.Scope `json:"scopes" nullable:"false" enum:"api.read,farm.submit"`
 	TokenTail string         `json:"tokenTail" example:"x9Qa"`
 	Status    string         `json:"status" enum:"active,revoked"`
-	CreatedBy string         `json:"createdBy"`
+	CreatedBy string         `json:"createdBy" example:"ada@acme.example"`
 	CreatedAt timestamp      `json:"createdAt"`
 	RotatedAt *timestamp     `json:"rotatedAt" nullable:"true"`
 	RevokedAt *timestamp     `json:"revokedAt" nullable:"true"`
@@ -161,7 +161,7 @@ type replayStep struct {
 type patchOperation struct {
 	Op    string `json:"op" enum:"add,remove,replace"`
 	Path  string `json:"path" example:"/members/3/role"`
-	Value any    `json:"value" doc:"null of a remove."`
+	Value any    `json:"value" doc:"null of a remove." example:"\"Maintainer\""`
 }
 
 func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {

@@ -14,8 +14,8 @@ type verifyAnswer struct {
 	Body struct {
 		OK          bool       `json:"ok" doc:"Whether every record is what was signed for."`
 		Size        int64      `json:"size" doc:"How many records the newest checkpoint speaks for; those after it will be signed for in a moment."`
-		Root        string     `json:"root" doc:"The root of the Merkle log as the records make it, in base64."`
-		Checkpoint  string     `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if none was signed yet."`
+		Root        string     `json:"root" doc:"The root of the Merkle log as the records make it, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
+		Checkpoint  string     `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if none was signed yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
 		VerifierKey string     `json:"verifierKey" doc:"The public key that the checkpoint was verified by. Compare it with a copy of your own." example:"svc.example.com+5f2a9c01+AbCd"`
 		CheckedAt   timestamp  `json:"checkedAt"`
 		FirstBad    *badRecord `json:"firstBad" doc:"null if ok."`

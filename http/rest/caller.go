@@ -21,7 +21,7 @@ var (
 	errCrossOrigin      = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 )
 
-func errScopeMissing(s events.Scope) error {
+func errScopeMissing(s events.Scope) *fault.Fault {
 	return fault.New(fault.Denied, "service_scope_missing", "This service account lacks the %s scope.", s).With("scope", s)
 }
 

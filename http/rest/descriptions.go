@@ -4,31 +4,40 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/fault"
+	"svc/projections"
 )
 
 // A description is what the OpenAPI document says of a route.
 type description struct {
 	tag, summary, text string
-	status             int   // of success; 200 if 0
-	refuses            []int // beyond what every route may answer with
-	unchanged          bool  // may answer 304
+	status             int            // of success; 200 if 0
+	refuses            []*fault.Fault // beyond what its guard does
+	unchanged          bool           // may answer 304
 }
 
 var descriptions = map[string]description{
 	"listRuns": {tag: "Runs", summary: "List runs",
 		text: "Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first."},
 	"getRun": {tag: "Runs", summary: "Get a run",
-		text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`."},
+		refuses: []*fault.Fault{aggregates.ErrNoRun},
+		text:    "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`."},
 
-	"cancelRun": {tag: "Runs", summary: "Cancel a run", status: http.StatusAccepted, refuses: []int{http.StatusConflict},
-		text: "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged."},
-	"queueIssue": {tag: "Backlog", summary: "Queue an issue", status: http.StatusCreated, refuses: []int{http.StatusConflict},
-		text: "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository."},
+	"cancelRun": {tag: "Runs", summary: "Cancel a run", status: http.StatusAccepted,
+		refuses: []*fault.Fault{aggregates.ErrNoRun, aggregates.ErrRunOver, aggregates.ErrRunOutOfStep},
+		text:    "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged."},
+	"queueIssue": {tag: "Backlog", summary: "Queue an issue", status: http.StatusCreated,
+		refuses: []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, projections.ErrNotCaughtUp},
+		text:    "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository."},
 
 	"listInbox": {tag: "Inbox", summary: "List the decisions that wait",
 		text: "What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none."},
-	"answerDecision": {tag: "Inbox", summary: "Answer a decision", refuses: []int{http.StatusConflict},
-		text: "Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision."},
+	"answerDecision": {tag: "Inbox", summary: "Answer a decision",
+		refuses: []*fault.Fault{aggregates.ErrNoDecision, aggregates.ErrRoleRequired, aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale, aggregates.ErrDecisionAnswered, commands.ErrKeyReused},
+		text:    "Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision."},
 
 	"getInsights": {tag: "Insights", summary: "How well the loop does",
 		text: "Five numbers over the last days and over the days before, each with how it is computed."},
@@ -37,44 +46,56 @@ var descriptions = map[string]description{
 
 	"getWorkspace": {tag: "Workspace", summary: "Get the workspace",
 		text: "The name and slug of the workspace, and the caller's place in it."},
-	"renameWorkspace": {tag: "Workspace", summary: "Rename the workspace", refuses: []int{http.StatusConflict},
-		text: "Gives the workspace another name, another slug, or both. The old slug is free for others at once."},
+	"renameWorkspace": {tag: "Workspace", summary: "Rename the workspace",
+		refuses: []*fault.Fault{aggregates.ErrSlugTaken},
+		text:    "Gives the workspace another name, another slug, or both. The old slug is free for others at once."},
 
 	"listMembers": {tag: "Members & roles", summary: "List members",
 		text: "The members of the workspace, by name."},
-	"updateMember": {tag: "Members & roles", summary: "Change a member", refuses: []int{http.StatusConflict},
-		text: "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays."},
-	"removeMember": {tag: "Members & roles", summary: "Remove a member", status: http.StatusNoContent, refuses: []int{http.StatusConflict},
-		text: "Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last Owner stays."},
+	"updateMember": {tag: "Members & roles", summary: "Change a member",
+		refuses: []*fault.Fault{aggregates.ErrNoMember, aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
+		text:    "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays."},
+	"removeMember": {tag: "Members & roles", summary: "Remove a member", status: http.StatusNoContent,
+		refuses: []*fault.Fault{aggregates.ErrRoleRequired, aggregates.ErrNoMember, aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
+		text:    "Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last Owner stays."},
 
 	"listInvitations": {tag: "Members & roles", summary: "List invitations",
 		text: "The invitations that wait for an answer, the newest first; one whose time is up reads `expired`."},
-	"sendInvitation": {tag: "Members & roles", summary: "Invite somebody", status: http.StatusCreated, refuses: []int{http.StatusConflict},
-		text: "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. Only an Owner invites an Owner."},
-	"resendInvitation": {tag: "Members & roles", summary: "Resend an invitation", refuses: []int{http.StatusConflict},
-		text: "Lets the 48 hours begin again, also after they are up."},
-	"revokeInvitation": {tag: "Members & roles", summary: "Revoke an invitation", status: http.StatusNoContent, refuses: []int{http.StatusConflict},
-		text: "Takes an invitation back."},
+	"sendInvitation": {tag: "Members & roles", summary: "Invite somebody", status: http.StatusCreated,
+		refuses: []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused},
+		text:    "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. Only an Owner invites an Owner."},
+	"resendInvitation": {tag: "Members & roles", summary: "Resend an invitation",
+		refuses: []*fault.Fault{aggregates.ErrNoInvitation, aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+		text:    "Lets the 48 hours begin again, also after they are up."},
+	"revokeInvitation": {tag: "Members & roles", summary: "Revoke an invitation", status: http.StatusNoContent,
+		refuses: []*fault.Fault{aggregates.ErrNoInvitation, aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+		text:    "Takes an invitation back."},
 
 	"listServiceAccounts": {tag: "Service accounts", summary: "List service accounts",
 		text: "The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown."},
-	"createServiceAccount": {tag: "Service accounts", summary: "Create a service account", status: http.StatusCreated, refuses: []int{http.StatusConflict},
-		text: "Makes a service account and its token. The token is in this answer and can never be read again."},
-	"rotateServiceAccount": {tag: "Service accounts", summary: "Rotate a token", refuses: []int{http.StatusConflict},
-		text: "Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has stopped working when this is answered."},
-	"revokeServiceAccount": {tag: "Service accounts", summary: "Revoke a service account", refuses: []int{http.StatusConflict},
-		text: "Disables the account and its token, at once and for good."},
+	"createServiceAccount": {tag: "Service accounts", summary: "Create a service account", status: http.StatusCreated,
+		refuses: []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
+		text:    "Makes a service account and its token. The token is in this answer and can never be read again."},
+	"rotateServiceAccount": {tag: "Service accounts", summary: "Rotate a token",
+		refuses: []*fault.Fault{aggregates.ErrNoServiceAccount, aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
+		text:    "Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has stopped working when this is answered."},
+	"revokeServiceAccount": {tag: "Service accounts", summary: "Revoke a service account",
+		refuses: []*fault.Fault{aggregates.ErrNoServiceAccount, aggregates.ErrServiceAccountRevoked},
+		text:    "Disables the account and its token, at once and for good."},
 
 	"listAudit": {tag: "Audit", summary: "Search the audit log",
 		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by."},
 	"getAuditRecord": {tag: "Audit", summary: "Get a record",
-		text: "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},
+		refuses: []*fault.Fault{errNoRecord},
+		text:    "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},
 	"exportAudit": {tag: "Audit", summary: "Export the audit log",
 		text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A few exports run at once; beyond that it is 503 `busy`."},
-	"getAuditState": {tag: "Audit", summary: "The workspace as it was", refuses: []int{http.StatusConflict},
-		text: "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in."},
-	"replayAudit": {tag: "Audit", summary: "Replay events", refuses: []int{http.StatusConflict},
-		text: "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`."},
+	"getAuditState": {tag: "Audit", summary: "The workspace as it was",
+		refuses: []*fault.Fault{projections.ErrUnreadable},
+		text:    "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in."},
+	"replayAudit": {tag: "Audit", summary: "Replay events",
+		refuses: []*fault.Fault{projections.ErrUnreadable},
+		text:    "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`."},
 	"verifyAudit": {tag: "Audit", summary: "Verify the audit log",
 		text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints. It reads the whole log, so it takes a while. Keep `checkpoint` and `verifierKey` elsewhere to compare with."},
 }

@@ -37,7 +37,7 @@ type subject struct {
 	IssueNumber int    `json:"issueNumber" example:"7"`
 	IssueTitle  string `json:"issueTitle" example:"Fix date parsing"`
 	PRNumber    *int   `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
-	HeadSHA     string `json:"headSha" doc:"The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review."`
+	HeadSHA     string `json:"headSha" doc:"The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 }
 
 type evidence struct {
@@ -137,8 +137,8 @@ type newAnswer struct {
 	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
 	Body struct {
 		Action       string `json:"action" maxLength:"40" doc:"One of the item's actions." example:"approve_and_merge"`
-		Note         string `json:"note,omitempty" maxLength:"10000" doc:"Why. Needed for correct and request_changes."`
-		ExpectedHead string `json:"expectedHead,omitempty" maxLength:"200" doc:"The commit that was looked at, the item's headSha. Needed for approve_and_merge."`
+		Note         string `json:"note,omitempty" maxLength:"10000" doc:"Why. Needed for correct and request_changes." example:"The test covers it."`
+		ExpectedHead string `json:"expectedHead,omitempty" maxLength:"200" doc:"The commit that was looked at, the item's headSha. Needed for approve_and_merge." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 	}
 }
 
@@ -151,7 +151,7 @@ type decidedBody struct {
 	ID     string              `json:"id" format:"uuid"`
 	KindID events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
 	RunID  string              `json:"runId" format:"uuid"`
-	Action string              `json:"action"`
+	Action string              `json:"action" example:"approve_and_merge"`
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer) (*decisionAnswer, error) {

@@ -13,10 +13,10 @@ import (
 
 type invitation struct {
 	ID        string    `json:"id" format:"uuid"`
-	Email     string    `json:"email"`
+	Email     string    `json:"email" example:"bob@example.com"`
 	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
 	Status    string    `json:"status" enum:"pending,expired"`
-	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it."`
+	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it." example:"ada@acme.example"`
 	CreatedAt timestamp `json:"createdAt"`
 	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
 }

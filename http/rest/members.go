@@ -12,9 +12,9 @@ import (
 type member struct {
 	ID                   string     `json:"id" format:"uuid"`
 	UserID               string     `json:"userId" format:"uuid"`
-	Name                 string     `json:"name"`
-	Email                string     `json:"email"`
-	AvatarURL            string     `json:"avatarUrl"`
+	Name                 string     `json:"name" example:"Zoë Brandt"`
+	Email                string     `json:"email" example:"zoe@acme.example"`
+	AvatarURL            string     `json:"avatarUrl" example:"https://avatars.example.com/u/583231"`
 	Role                 string     `json:"role" enum:"Owner,Maintainer,Viewer,member" doc:"member is a legacy role that can no longer be given."`
 	DisplayRole          string     `json:"displayRole" enum:"Owner,Maintainer,Viewer"`
 	CanApproveLoops      bool       `json:"canApproveLoops"`
@@ -61,7 +61,7 @@ type MemberPath struct {
 type memberChange struct {
 	MemberPath
 	Body struct {
-		Role            *string `json:"role,omitempty" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case."`
+		Role            *string `json:"role,omitempty" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case." example:"Maintainer"`
 		CanApproveLoops *bool   `json:"canApproveLoops,omitempty"`
 	}
 }

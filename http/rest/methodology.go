@@ -5,13 +5,13 @@ import "svc/projections"
 // A methodology says how a number comes about, so that nobody has to guess.
 type methodology struct {
 	Version     int      `json:"version"`
-	Summary     string   `json:"summary"`
-	Numerator   string   `json:"numerator"`
-	Denominator string   `json:"denominator"`
-	Attribution string   `json:"attribution"`
-	Excludes    []string `json:"excludes" nullable:"false"`
-	Rounding    string   `json:"rounding"`
-	Empty       string   `json:"empty" doc:"What value is where there is nothing to compute it from."`
+	Summary     string   `json:"summary" example:"How many of the merged runs were merged as the loop wrote them."`
+	Numerator   string   `json:"numerator" example:"Merged runs to whose branch no person pushed."`
+	Denominator string   `json:"denominator" example:"Merged runs."`
+	Attribution string   `json:"attribution" example:"A run counts on the UTC day on which it ended."`
+	Excludes    []string `json:"excludes" nullable:"false" example:"[\"runs that were cancelled as duplicates\"]"`
+	Rounding    string   `json:"rounding" example:"one decimal, halves up"`
+	Empty       string   `json:"empty" doc:"What value is where there is nothing to compute it from." example:"null"`
 }
 
 const (

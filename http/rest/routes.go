@@ -102,7 +102,7 @@ func (s *Server) mount(api huma.API) {
 		r.serve(s, api, huma.Operation{
 			OperationID: r.id, Method: r.method, Path: prefix + r.path,
 			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
-			DefaultStatus: d.status, Errors: append(r.refusals(), d.refuses...), Security: r.security(),
+			DefaultStatus: d.status, Errors: r.statuses(), Security: r.security(),
 			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
 			Middlewares: huma.Middlewares{s.admit(r)}, Responses: d.responses(), Parameters: r.headers(),
 		})
@@ -122,15 +122,6 @@ func (r route) headers() []*huma.Param {
 			Description: "The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.",
 			Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(float64)},
 		})
-	}
-	return list
-}
-
-// refusals lists the statuses that any route of this guard may answer with.
-func (r route) refusals() []int {
-	list := []int{401, 403, 404, 422, 429, 500, 503}
-	if r.method != http.MethodGet {
-		list = append(list, 413, 415)
 	}
 	return list
 }

@@ -73,7 +73,7 @@ type runDetail struct {
 
 type branchHead struct {
 	BranchName string `json:"branchName" doc:"Empty until the run has a branch." example:"run/7-fix-date-parsing"`
-	SHA        string `json:"sha" doc:"Empty until something was pushed."`
+	SHA        string `json:"sha" doc:"Empty until something was pushed." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 }
 
 type timeline struct {
@@ -81,7 +81,7 @@ type timeline struct {
 }
 
 type stage struct {
-	Label      string     `json:"label"`
+	Label      string     `json:"label" example:"Build farm"`
 	Status     string     `json:"status" enum:"pending,active,succeeded,failed,blocked,skipped"`
 	StartedAt  *timestamp `json:"startedAt" nullable:"true"`
 	FinishedAt *timestamp `json:"finishedAt" nullable:"true"`
@@ -103,7 +103,7 @@ type resources struct {
 
 type job struct {
 	ID        string `json:"id" format:"uuid"`
-	Name      string `json:"name"`
+	Name      string `json:"name" example:"build and test"`
 	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled"`
 	ComputeMS int64  `json:"computeMs"`
 }

@@ -108,6 +108,7 @@ func (s *Server) Handler() http.Handler {
 
 	api := huma.NewAPI(s.apiConfig(), s.adapters(mux))
 	s.mount(api)
+	illustrate(api.OpenAPI(), s.routes())
 	serveDescription(mux, api)
 	return reply.Traced(s.Log, reply.Bounded(headAsGet(s.withAuth(mux))))
 }

@@ -17,11 +17,11 @@ type serviceAccount struct {
 	ID          string         `json:"id" format:"uuid"`
 	Name        string         `json:"name" example:"ci-bot"`
 	DisplayRole string         `json:"displayRole" enum:"Service"`
-	Scopes      []events.Scope `json:"scopes" nullable:"false"`
+	Scopes      []events.Scope `json:"scopes" nullable:"false" enum:"api.read,farm.submit"`
 	TokenTail   string         `json:"tokenTail" doc:"The last four characters of the current token." example:"x9Qa"`
 	Status      string         `json:"status" enum:"active,revoked"`
 	LastUsedAt  *timestamp     `json:"lastUsedAt" nullable:"true"`
-	CreatedBy   string         `json:"createdBy"`
+	CreatedBy   string         `json:"createdBy" example:"ada@acme.example"`
 	CreatedAt   timestamp      `json:"createdAt"`
 	RotatedAt   *timestamp     `json:"rotatedAt" nullable:"true"`
 	RevokedAt   *timestamp     `json:"revokedAt" nullable:"true"`
@@ -61,7 +61,7 @@ type tokenAnswer struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Account serviceAccount `json:"account"`
-		Token   string         `json:"token" doc:"The whole token. It is shown this once."`
+		Token   string         `json:"token" doc:"The whole token. It is shown this once." example:"tok_svc_…"`
 	}
 }
 

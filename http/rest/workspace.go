@@ -36,8 +36,8 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 
 type workspaceChange struct {
 	Body struct {
-		Name *string `json:"name,omitempty" maxLength:"400" doc:"1 to 100 characters."`
-		Slug *string `json:"slug,omitempty" maxLength:"400" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter."`
+		Name *string `json:"name,omitempty" maxLength:"400" doc:"1 to 100 characters." example:"Acme"`
+		Slug *string `json:"slug,omitempty" maxLength:"400" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"acme"`
 	}
 }
 

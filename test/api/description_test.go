@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -119,14 +120,33 @@ func (s *spec) requireDescribed(t *testing.T, method, path string) {
 			require.NotEmpty(t, content, path)
 		}
 		media, _ := content.(map[string]any)
-		for name := range media { // of an export it is text
-			s.schema(t, append(append([]string{"paths"}, place...), "responses", status, "content", name, "schema")...)
+		for name, described := range media {
+			schema := s.schema(t, append(append([]string{"paths"}, place...), "responses", status, "content", name, "schema")...)
+			if name == "application/json" { // an export is text
+				requireExamples(t, schema, described, method+" "+path+" "+status)
+			}
 		}
 	}
 	if body, ok := at(o, "requestBody"); ok {
 		needed, _ := at(body, "required")
 		require.Equal(t, !strings.HasSuffix(path, "/cancel"), needed == true, path) // which needs no words
-		s.schema(t, append(append([]string{"paths"}, place...), "requestBody", "content", "application/json", "schema")...)
+		schema := s.schema(t, append(append([]string{"paths"}, place...), "requestBody", "content", "application/json", "schema")...)
+		requireExamples(t, schema, must(t, body, "content", "application/json"), method+" "+path)
+	}
+}
+
+// requireExamples requires that a body has an example, or one of each refusal,
+// and that they have the form that they illustrate.
+func requireExamples(t *testing.T, schema *jsonschema.Schema, media any, what string) {
+	t.Helper()
+	if one, ok := at(media, "example"); ok {
+		require.NoError(t, schema.Validate(one), what)
+		return
+	}
+	for code, one := range must(t, media, "examples").(map[string]any) {
+		require.NoError(t, schema.Validate(must(t, one, "value")), what)
+		require.Equal(t, code, must(t, one, "value", "code"), what)
+		require.NotEmpty(t, must(t, one, "summary"), what)
 	}
 }
 

@@ -64,6 +64,10 @@ func (s *spec) requireFits(t *testing.T, line string, a answer) {
 	}
 	schema := s.schema(t, "paths", template, strings.ToLower(method), "responses", fmt.Sprint(a.status), "content", media, "schema")
 	require.NoError(t, schema.Validate(parsed(t, a.body)), line)
+	if a.status >= 400 {
+		_, ok := at(response, "content", media, "examples", a.text(t, "code"))
+		require.True(t, ok, "%s: %d %s is not described", line, a.status, a.text(t, "code"))
+	}
 }
 
 // schema compiles the schema at a place of the description.
