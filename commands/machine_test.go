@@ -54,15 +54,18 @@ func TestMembershipMachine(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := newCrowd(t, sys, seed)
 			c.check(t)
-			for range 300 {
+			for i := 0; i < 300 || !c.rich() && i < 3000; i++ { // who comes first is luck, and so is how much comes of it
 				c.step(t)
 				c.check(t)
 			}
-			for _, end := range []string{"accepted", "rejected", "revoked"} {
-				require.Greater(t, c.ends[end], 3, "not enough was %s", end)
-			}
+			require.True(t, c.rich(), c.ends)
 		})
 	}
+}
+
+// rich reports whether invitations have ended in every way, and often enough.
+func (c *crowd) rich() bool {
+	return min(c.ends["accepted"], c.ends["rejected"], c.ends["revoked"]) > 3
 }
 
 func newCrowd(t *testing.T, sys *system, seed uint64) *crowd {
