@@ -46,6 +46,10 @@ test-clients: build node-check ## lint the API's description and run clients mad
 test-browser: build node-check chromium-check ## drive the service in Chromium with Better Auth's client
 	cd test/browser && npm ci --silent && node --test --test-reporter=dot client.test.js
 
+.PHONY: bench
+bench: build ## compare speeds with what could be had at least; takes minutes
+	$(GO) run ./test/bench
+
 .PHONY: cover
 cover: ## run the tests and write bin/cover.html
 	@mkdir -p bin

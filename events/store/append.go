@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,41 +15,41 @@ import (
 	"svc/events"
 )
 
-// appendSQL numbers a batch of events under the head rows of its workspaces
-// and inserts them. It answers the new heads, and how many events went in: one
-// that finds its version taken, or no version before its own, does not.
+// appendSQL moves the head rows of the batch's workspaces, $1 to $3, and
+// inserts its events, $4 to $12, numbered from there: "after" is how many of the
+// batch follow in the same log. It answers the new heads, and how many events
+// went in: one that finds its version taken does not, nor one that has to
+// follow another which is not there.
+//
+// With "offset 0" that other one is looked up in the index. Without it a plan
+// that is made while the log is small reads the whole log, and is kept as it grows.
 const appendSQL = `
-	with batch as (
-		select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::timestamptz[], $7::json[], $8::json[])
-			with ordinality as b (workspace_id, id, stream, version, kind, at, meta, data, ord)
-	), heads as (
+	with heads as (
 		insert into logs as l (workspace_id, head, last_at)
-		select workspace_id, count(*), max(at) from batch group by workspace_id order by workspace_id -- one order for all, against deadlocks
+		select * from unnest($1::uuid[], $2::bigint[], $3::timestamptz[])
 		on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = greatest(l.last_at, excluded.last_at)
 		returning workspace_id, head, last_at
-	), numbered as (
-		select b.*, h.last_at, h.head - count(*) over (partition by workspace_id) + row_number() over (partition by workspace_id order by b.ord) as seq
-		from batch b join heads h using (workspace_id)
 	), stored as (
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select workspace_id, seq, id, stream, version, kind, $9, last_at, meta, data from numbered order by workspace_id, seq
+		select workspace_id, h.head - b.after, b.id, b.stream, b.version, b.kind, $13, h.last_at, b.meta, b.data
+		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[], $11::json[], $12::json[])
+			as b (workspace_id, after, id, stream, version, follows, kind, meta, data)
+		join heads h using (workspace_id)
+		where not b.follows or exists (
+			select from events e where (e.workspace_id, e.stream, e.version) = (b.workspace_id, b.stream, b.version - 1) offset 0)
 		on conflict do nothing
 		returning 1
 	)
 	select workspace_id, head, last_at, (select count(*) from stored) from heads`
 
-// standSQL counts the streams that do not stand where a commit believes. It
-// runs after appendSQL, under the head rows that one holds. A stream that was
-// written to has the commit's own events behind the version; one that was only
-// read must end there.
-//
-// With "offset 0" each stream is looked up in the index. Without it a plan that
-// is made while the log is small reads the whole log, and is kept as it grows.
+// standSQL counts the streams that do not end where a commit has read them to.
+// It runs after appendSQL, under the head rows that one holds, so that nobody
+// else can write to them until the commit.
 const standSQL = `
-	select count(*) from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bool[]) as s (workspace_id, stream, version, read)
+	select count(*) from unnest($1::uuid[], $2::uuid[], $3::int[]) as s (workspace_id, stream, version)
 	where version > 0 and not exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version) offset 0)
-	or read and exists (
+	or exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1) offset 0)`
 
 // errRepeated says that a command had been carried out before.
@@ -57,10 +59,11 @@ var errRepeated = errors.New("command repeated")
 type transaction struct {
 	batch    []*pending
 	records  []events.Record
-	inserted int           // events that went in
-	moved    int           // streams that stand elsewhere
-	taken    *events.Taken // a key that somebody else holds
-	repeated int           // commands that had been carried out
+	follows  map[*events.Write]bool // the events before it are stored already
+	inserted int                    // events that went in
+	moved    int                    // streams that were read and stand elsewhere
+	taken    *events.Taken          // a key that somebody else holds
+	repeated int                    // commands that had been carried out
 }
 
 // transact stores the whole batch in one transaction of two round trips: one
@@ -106,8 +109,8 @@ func (s *Store) transact(ctx context.Context, batch []*pending) error {
 // queue prepares the records and queues everything that happens before the
 // views change.
 func (t *transaction) queue() (*pgx.Batch, error) {
-	if !t.inOrder() {
-		return nil, fmt.Errorf("append: %w", events.ErrConflict)
+	if err := t.order(); err != nil {
+		return nil, err
 	}
 	b := &pgx.Batch{}
 	b.Queue("begin")
@@ -121,111 +124,143 @@ func (t *transaction) queue() (*pgx.Batch, error) {
 	return b, nil
 }
 
-// inOrder reports whether each commit expects the streams where the ones before
-// it leave them. The checks in the database see only what the whole batch comes
-// to: by them alone a later version could get an earlier number.
-func (t *transaction) inOrder() bool {
+// order holds each commit against where the ones before it leave the streams,
+// and notes which writes follow events that are stored already. The checks in the
+// database see only what the whole batch comes to: by them alone a later version
+// could get an earlier number.
+func (t *transaction) order() error {
 	stands := map[[2]events.ID]int{}
-	expect := func(workspace, stream events.ID, version, after int) bool {
-		key := [2]events.ID{workspace, stream}
-		at, known := stands[key]
-		stands[key] = after
-		return !known || at == version
-	}
+	t.follows = map[*events.Write]bool{}
 	for _, p := range t.batch {
-		for _, r := range p.commit.Reads {
-			if !expect(p.commit.Workspace, r.Stream, r.Version, r.Version) {
-				return false
+		c := p.commit
+		for _, r := range c.Reads {
+			if at, known := stands[[2]events.ID{c.Workspace, r.Stream}]; known && at != r.Version {
+				return fmt.Errorf("append: %w", events.ErrConflict)
 			}
+			stands[[2]events.ID{c.Workspace, r.Stream}] = r.Version
 		}
-		for _, w := range p.commit.Writes {
-			if !expect(p.commit.Workspace, w.Stream, w.Version, w.Version+len(w.Events)) {
-				return false
+		for i := range c.Writes {
+			w := &c.Writes[i]
+			stream := [2]events.ID{c.Workspace, w.Stream}
+			at, known := stands[stream]
+			if known && at != w.Version {
+				return fmt.Errorf("append: %w", events.ErrConflict)
 			}
+			t.follows[w] = !known && w.Version > 0
+			stands[stream] = w.Version + len(w.Events)
 		}
 	}
-	return true
+	return nil
 }
 
 func (t *transaction) queueAppend(b *pgx.Batch) error {
-	var (
-		workspaces, ids, streams []events.ID
-		versions                 []int
-		kinds                    []string
-		times                    []time.Time
-		metas, datas             [][]byte
-	)
+	var rows eventRows
 	for _, p := range t.batch {
-		c := p.commit
 		if p.size() == 0 {
 			return errors.New("append: a commit has no event")
 		}
-		meta, err := json.Marshal(c.Envelope)
-		if err != nil {
-			return fmt.Errorf("encode envelope: %w", err)
-		}
-		for _, w := range c.Writes {
-			for i, e := range w.Events {
-				data, err := events.Encode(e)
-				if err != nil {
-					return err
-				}
-				r := events.Record{
-					Workspace: c.Workspace, ID: events.NewID(c.At), Stream: w.Stream, Version: w.Version + 1 + i,
-					Schema: events.Schema, At: c.At.UTC().Truncate(time.Microsecond), Envelope: c.Envelope, Event: e, Data: data,
-				}
-				t.records = append(t.records, r)
-				workspaces, ids, streams = append(workspaces, r.Workspace), append(ids, r.ID), append(streams, r.Stream)
-				versions, kinds, times = append(versions, r.Version), append(kinds, e.Kind()), append(times, r.At)
-				metas, datas = append(metas, meta), append(datas, data)
-			}
+		if err := t.record(p.commit, &rows); err != nil {
+			return err
 		}
 	}
-	b.Queue(appendSQL, workspaces, ids, streams, versions, kinds, times, metas, datas, events.Schema).Query(func(rows pgx.Rows) error {
-		next := map[events.ID]int64{}
-		last := map[events.ID]time.Time{}
+	heads := t.count(&rows)
+	b.Queue(appendSQL, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
+		rows.versions, rows.follows, rows.kinds, rows.metas, rows.datas, events.Schema,
+	).Query(func(found pgx.Rows) error {
 		var workspace events.ID
 		var head int64
 		var at time.Time
-		_, err := pgx.ForEachRow(rows, []any{&workspace, &head, &at, &t.inserted}, func() error {
-			next[workspace], last[workspace] = head+1, at.UTC()
+		stand := make(map[events.ID]events.Record, len(heads.workspaces))
+		_, err := pgx.ForEachRow(found, []any{&workspace, &head, &at, &t.inserted}, func() error {
+			stand[workspace] = events.Record{Seq: head, At: at.UTC()}
 			return nil
 		})
 		for i := range t.records {
-			next[t.records[i].Workspace]--
-		}
-		for i := range t.records {
-			r := &t.records[i]
-			r.Seq, r.At = next[r.Workspace], last[r.Workspace]
-			next[r.Workspace]++
+			r, head := &t.records[i], stand[t.records[i].Workspace]
+			r.Seq, r.At = head.Seq-rows.after[i], head.At
 		}
 		return err
 	})
 	return nil
 }
 
+// eventRows are the columns of the events of a batch.
+type eventRows struct {
+	workspaces, ids, streams []events.ID
+	after                    []int64 // events of the batch that follow in the same log
+	versions                 []int
+	follows                  []bool
+	kinds                    []string
+	metas, datas             [][]byte
+}
+
+// record adds the events of a commit.
+func (t *transaction) record(c *events.Commit, rows *eventRows) error {
+	meta, err := json.Marshal(c.Envelope)
+	if err != nil {
+		return fmt.Errorf("encode envelope: %w", err)
+	}
+	at := c.At.UTC().Truncate(time.Microsecond)
+	for w := range c.Writes {
+		write := &c.Writes[w]
+		for i, e := range write.Events {
+			data, err := events.Encode(e)
+			if err != nil {
+				return err
+			}
+			r := events.Record{
+				Workspace: c.Workspace, ID: events.NewID(c.At), Stream: write.Stream, Version: write.Version + 1 + i,
+				Schema: events.Schema, At: at, Envelope: c.Envelope, Event: e, Data: data,
+			}
+			t.records = append(t.records, r)
+			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)
+			rows.versions, rows.follows = append(rows.versions, r.Version), append(rows.follows, i == 0 && t.follows[write])
+			rows.kinds, rows.metas, rows.datas = append(rows.kinds, e.Kind()), append(rows.metas, meta), append(rows.datas, data)
+		}
+	}
+	return nil
+}
+
+// headRows are the head rows that a batch moves, in one order for all
+// processes, against deadlocks.
+type headRows struct {
+	workspaces []events.ID
+	counts     []int64
+	times      []time.Time
+}
+
+// count counts the events of each log, and those that follow each event.
+func (t *transaction) count(rows *eventRows) (heads headRows) {
+	counts, last := map[events.ID]int64{}, map[events.ID]time.Time{}
+	rows.after = make([]int64, len(t.records))
+	for i, r := range slices.Backward(t.records) {
+		if counts[r.Workspace] == 0 {
+			heads.workspaces = append(heads.workspaces, r.Workspace)
+		}
+		rows.after[i] = counts[r.Workspace]
+		counts[r.Workspace]++
+		if r.At.After(last[r.Workspace]) {
+			last[r.Workspace] = r.At
+		}
+	}
+	slices.SortFunc(heads.workspaces, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	for _, id := range heads.workspaces {
+		heads.counts, heads.times = append(heads.counts, counts[id]), append(heads.times, last[id])
+	}
+	return heads
+}
+
 func (t *transaction) queueStand(b *pgx.Batch) {
 	var workspaces, streams []events.ID
 	var versions []int
-	var reads []bool
-	add := func(workspace, stream events.ID, version int, read bool) {
-		workspaces, streams = append(workspaces, workspace), append(streams, stream)
-		versions, reads = append(versions, version), append(reads, read)
-	}
 	for _, p := range t.batch {
-		for _, w := range p.commit.Writes {
-			if w.Version > 0 { // a new stream has nothing before it
-				add(p.commit.Workspace, w.Stream, w.Version, false)
-			}
-		}
 		for _, r := range p.commit.Reads {
-			add(p.commit.Workspace, r.Stream, r.Version, true)
+			workspaces, streams, versions = append(workspaces, p.commit.Workspace), append(streams, r.Stream), append(versions, r.Version)
 		}
 	}
-	if len(streams) == 0 {
-		return
+	if len(streams) > 0 {
+		b.Queue(standSQL, workspaces, streams, versions).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved) })
 	}
-	b.Queue(standSQL, workspaces, streams, versions, reads).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved) })
 }
 
 // check says whether everything that the first round trip asked for came true.

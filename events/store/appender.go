@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"svc/events"
@@ -12,7 +13,8 @@ import (
 )
 
 const (
-	lanes    = 4               // appenders of a process; a workspace always takes the same one
+	lanes    = 4               // appenders of a process
+	few      = 64              // commits at once that one appender has no trouble with
 	queued   = 1024            // commits that may wait in a lane; further ones wait in Append
 	together = 256             // commits that share a transaction at most
 	patience = 5 * time.Second // how long a transaction may take
@@ -42,8 +44,10 @@ func (p *pending) size() (n int) {
 //     the commit may or may not be in the log.
 func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
 	p := &pending{commit: c, done: make(chan struct{})}
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	select {
-	case s.lanes[int(c.Workspace[15])%lanes] <- p:
+	case s.lane(c.Workspace) <- p:
 	case <-s.ended:
 		return events.Committed{}, fault.ErrBusy
 	case <-ctx.Done():
@@ -62,6 +66,16 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 	}
 }
 
+// lane chooses an appender. Few commits share one, which makes the most of a
+// transaction; many are spread over all, a workspace's to the same one, because
+// two that append to one log wait for each other.
+func (s *Store) lane(workspace events.ID) chan *pending {
+	if s.waiting.Load() <= few {
+		return s.lanes[0]
+	}
+	return s.lanes[int(workspace[15])%lanes]
+}
+
 // drive commits what waits in the lane until ctx ends.
 func (s *Store) drive(ctx context.Context, lane chan *pending) {
 	batch := make([]*pending, 0, together)
@@ -72,16 +86,23 @@ func (s *Store) drive(ctx context.Context, lane chan *pending) {
 		case p := <-lane:
 			batch = append(batch[:0], p)
 		}
-		for more := true; more && len(batch) < together; {
-			select {
-			case p := <-lane:
-				batch = append(batch, p)
-			default:
-				more = false
-			}
-		}
-		s.commit(batch)
+		s.commit(gather(lane, batch))
 	}
+}
+
+// gather takes what waits in a lane. Whoever was answered a moment ago may be
+// about to come back, so it lets others run until no more comes of that.
+func gather(lane chan *pending, batch []*pending) []*pending {
+	for idle := 0; idle < 2 && len(batch) < together; {
+		select {
+		case p := <-lane:
+			batch, idle = append(batch, p), 0
+		default:
+			idle++
+			runtime.Gosched()
+		}
+	}
+	return batch
 }
 
 // commit appends a batch in one transaction. Nothing of it is stored if one of

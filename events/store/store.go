@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,7 @@ type Store struct {
 	views    []View
 	moved    func(workspace events.ID, head int64)
 	lanes    [lanes]chan *pending
+	waiting  atomic.Int64 // commits that somebody waits for
 	patience time.Duration
 	stop     context.CancelFunc
 	done     sync.WaitGroup

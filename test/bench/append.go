@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+)
+
+func appendSpread(ctx context.Context, s *site) (result, error) { return appending(ctx, s, 32, 1000) }
+func appendWide(ctx context.Context, s *site) (result, error)   { return appending(ctx, s, 256, 1000) }
+func appendHot(ctx context.Context, s *site) (result, error)    { return appending(ctx, s, 256, 1) }
+
+// appending compares commands through the store with plain inserts of the same
+// rows into a table with the same keys.
+func appending(ctx context.Context, s *site, workers, workspaces int) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	w, err := newWriters(ctx, db, log, workers, workspaces)
+	if err != nil {
+		return result{}, err
+	}
+	return compare(ctx,
+		func() (float64, error) { return measure(ctx, workers, w.command) },
+		func() (float64, error) { return measure(ctx, workers, w.insert) })
+}
+
+// writers append to streams of their own, in workspaces that they share.
+type writers struct {
+	db         *pgxpool.Pool
+	log        *store.Store
+	workspaces []events.ID
+	streams    []map[events.ID]*stream // by worker and workspace
+	next       []int                   // workspace, by worker
+	plain      []int64                 // number of the next plain row, by worker
+}
+
+type stream struct {
+	id      events.ID
+	version int
+}
+
+func newWriters(ctx context.Context, db *pgxpool.Pool, log *store.Store, workers, workspaces int) (*writers, error) {
+	_, err := db.Exec(ctx, `create table plain (like events including all)`)
+	w := &writers{db: db, log: log, streams: make([]map[events.ID]*stream, workers), next: make([]int, workers), plain: make([]int64, workers)}
+	for range workspaces {
+		w.workspaces = append(w.workspaces, events.NewID(time.Now()))
+	}
+	for i := range workers {
+		w.streams[i] = map[events.ID]*stream{}
+		w.next[i] = i * 7919 // so that they do not go in step
+	}
+	return w, err
+}
+
+func (w *writers) workspace(worker int) events.ID {
+	w.next[worker]++
+	return w.workspaces[w.next[worker]%len(w.workspaces)]
+}
+
+// fact is what all of them append.
+var fact = events.RunCostRecorded{Cents: 12, Source: "model", Quantity: 1}
+
+// command appends one event to a stream at its version.
+func (w *writers) command(ctx context.Context, worker int) error {
+	workspace := w.workspace(worker)
+	s := w.streams[worker][workspace]
+	if s == nil {
+		s = &stream{id: events.NewID(time.Now())}
+		w.streams[worker][workspace] = s
+	}
+	_, err := w.log.Append(ctx, &events.Commit{
+		Workspace: workspace, Envelope: envelope(s.id), At: time.Now(),
+		Writes: []events.Write{{Stream: s.id, Version: s.version, Events: []events.Event{fact}}},
+	})
+	s.version++
+	return err
+}
+
+func envelope(id events.ID) events.Envelope {
+	return events.Envelope{
+		Actor: events.Actor{Type: events.ByUser, ID: id, Name: "zoe@acme.example"}, Origin: events.FromAPI,
+		IP: "203.0.113.7", UserAgent: "curl/8.14.1", RequestID: id.String(),
+	}
+}
+
+// insert adds one row like those of events.
+func (w *writers) insert(ctx context.Context, worker int) error {
+	at := time.Now()
+	id := events.NewID(at)
+	meta, err := json.Marshal(envelope(id))
+	if err != nil {
+		return err
+	}
+	data, err := events.Encode(fact)
+	if err != nil {
+		return err
+	}
+	w.plain[worker]++
+	_, err = w.db.Exec(ctx, `
+		insert into plain (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+		values ($1, $2, $3, $3, 1, $4, $5, $6, $7, $8)`,
+		w.workspace(worker), w.plain[worker]*1000+int64(worker), id, fact.Kind(), events.Schema, at, meta, data)
+	return err
+}

@@ -1,0 +1,111 @@
+// Command bench compares the service with the least that could be done
+// instead, side by side on one PostgreSQL that keeps what it was told. Each
+// figure is the median of several rounds, in which the two take turns.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// A bench is a row of the table: what is measured, and the goal for it.
+type bench struct {
+	name string
+	goal string // what the ratio is to be, in words: "≥ 1.2"
+	ok   func(ratio float64) bool
+	run  func(ctx context.Context, s *site) (result, error)
+}
+
+// A result has a ratio for each round, and figures worth a look.
+type result struct {
+	Ratios []float64      `json:"ratios"`
+	Note   map[string]any `json:"note,omitempty"`
+}
+
+func least(goal float64) func(float64) bool { return func(r float64) bool { return r >= goal } }
+func most(goal float64) func(float64) bool  { return func(r float64) bool { return r <= goal } }
+
+var benches = []bench{
+	{"append_spread", "≥ 1.2", least(1.2), appendSpread},
+	{"append_wide", "≥ 2.5", least(2.5), appendWide},
+	{"append_hot", "≥ 2", least(2), appendHot},
+}
+
+var (
+	only   = flag.String("run", "", "a pattern for the names of those to run")
+	rounds = flag.Int("rounds", 5, "how often each is measured")
+	turn   = flag.Duration("turn", 2*time.Second, "how long a turn takes")
+	file   = flag.String("json", "bin/bench.json", "where the figures go as JSON")
+	keep   = flag.String("dir", "", "the folder of the database; made and removed if empty")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		slog.Error("bench", "err", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	s, err := newSite(ctx, *keep)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, s.close()) }()
+	report := map[string]any{}
+	for _, b := range benches {
+		if !pattern.MatchString(b.name) {
+			continue
+		}
+		r, err := b.run(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		ratio, verdict := median(r.Ratios), "short"
+		if b.ok(ratio) {
+			verdict = "ok"
+		}
+		fmt.Printf("bench %s ratio=%.2f goal=%q %s", b.name, ratio, b.goal, verdict)
+		for _, name := range sorted(r.Note) {
+			fmt.Printf(" %s=%v", name, r.Note[name])
+		}
+		fmt.Println()
+		report[b.name] = map[string]any{"ratio": ratio, "goal": b.goal, "ok": verdict == "ok", "ratios": r.Ratios, "note": r.Note}
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*file, append(text, '\n'), 0o644)
+}
+
+func sorted(m map[string]any) (names []string) {
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func median[T cmp.Ordered](list []T) T {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list[len(list)/2]
+}

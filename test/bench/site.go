@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/migrations"
+	"svc/postgres"
+)
+
+// A site is the PostgreSQL that everything is measured on. Each bench makes a
+// database of its own there.
+type site struct {
+	server *postgres.Server
+	dir    string // to be removed; empty if it is to be kept
+	count  int
+}
+
+func newSite(ctx context.Context, dir string) (*site, error) {
+	s := &site{}
+	if dir == "" {
+		made, err := os.MkdirTemp("", "bench-")
+		if err != nil {
+			return nil, err
+		}
+		dir, s.dir = made, made
+	}
+	server, err := postgres.Start(ctx, postgres.Config{Dir: dir, Durable: true})
+	s.server = server
+	return s, err
+}
+
+func (s *site) close() error {
+	err := s.server.Stop()
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+// connections is how many a pool has.
+const connections = 32
+
+// database makes a migrated database and returns a pool on it.
+func (s *site) database(ctx context.Context) (*pgxpool.Pool, error) {
+	s.count++
+	name := fmt.Sprintf("bench_%d_%d", os.Getpid(), s.count)
+	admin, err := pgx.Connect(ctx, s.server.URL("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close(ctx)
+	if _, err := admin.Exec(ctx, "create database "+name); err != nil {
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, s.server.URL(name))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	if err := migrations.Migrate(ctx, conn, io.Discard); err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(s.server.URL(name))
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns, config.MinConns = connections, connections
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// measure lets workers do something for a turn, and returns how often it was
+// done in a second.
+func measure(ctx context.Context, workers int, do func(ctx context.Context, worker int) error) (float64, error) {
+	var (
+		group sync.WaitGroup
+		done  atomic.Int64
+		once  sync.Once
+		first error
+		over  atomic.Bool
+	)
+	from := time.Now()
+	for w := range workers {
+		group.Go(func() {
+			for !over.Load() {
+				if err := do(ctx, w); err != nil {
+					once.Do(func() { first = err })
+					over.Store(true)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(*turn):
+	}
+	over.Store(true)
+	n := done.Load()
+	took := time.Since(from)
+	group.Wait()
+	return float64(n) / took.Seconds(), first
+}
+
+// compare lets two take turns, after one each that does not count. It returns
+// how much faster ours was, each round.
+func compare(ctx context.Context, ours, theirs func() (float64, error)) (r result, err error) {
+	var a, b []float64
+	for i := range *rounds + 1 {
+		x, err := ours()
+		if err != nil {
+			return r, err
+		}
+		y, err := theirs()
+		if err != nil {
+			return r, err
+		}
+		if i > 0 {
+			a, b, r.Ratios = append(a, x), append(b, y), append(r.Ratios, x/y)
+		}
+	}
+	r.Note = map[string]any{"ours": int(median(a)), "theirs": int(median(b))}
+	return r, ctx.Err()
+}
