@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
@@ -19,6 +20,7 @@ import (
 	"svc/http/home"
 	"svc/http/limit"
 	"svc/http/rest"
+	"svc/lease"
 	"svc/projections"
 	"svc/proof"
 	"svc/sessions"
@@ -46,6 +48,10 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	if err != nil {
 		return nil, err
 	}
+	direct, err := direct(cfg)
+	if err != nil {
+		return nil, err
+	}
 	apiLimit, err := limit.PerMinute(cfg.RateLimit)
 	if err != nil {
 		return nil, err
@@ -58,11 +64,17 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	if err != nil {
 		return nil, err
 	}
-	follower := projections.NewFollower(db, log)
-	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, log)
-	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
+	leases := lease.New(db, log, leads()...)
+	follower := projections.NewFollower(db, leases.Holds, log)
+	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, leases.Holds, log)
+	moved := func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)
+	}
+	hints := store.NewHints(db, direct, log, func(workspace events.ID) { moved(workspace, 0) })
+	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
+		moved(workspace, head)
+		hints.Moved(workspace, head)
 	})
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
@@ -90,7 +102,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: api.Handler(), db: db, log: events, stop: stop}
-	for _, run := range []func(context.Context){follower.Run, prover.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })
@@ -107,10 +119,30 @@ func (s *service) close() {
 	s.db.Close()
 }
 
+// leads lists what one process is enough for.
+func leads() (names []string) {
+	for _, v := range projections.Followed() {
+		names = append(names, v.Name())
+	}
+	return append(names, proof.View)
+}
+
 // load tells how much of the connections to the database is in use.
 func load(db *pgxpool.Pool) float64 {
 	stat := db.Stat()
 	return float64(stat.AcquiredConns()) / float64(stat.MaxConns())
+}
+
+// direct is where a connection is the same one from beginning to end.
+func direct(cfg Config) (*pgx.ConnConfig, error) {
+	if cfg.DatabaseDirectURL.Reveal() == "" {
+		cfg.DatabaseDirectURL = cfg.DatabaseURL
+	}
+	pool, err := pgxpool.ParseConfig(cfg.DatabaseDirectURL.Reveal())
+	if err != nil {
+		return nil, errors.New("SVC_DATABASE_DIRECT_URL is malformed: want a PostgreSQL address")
+	}
+	return pool.ConnConfig, nil
 }
 
 func open(cfg Config) (*pgxpool.Pool, error) {

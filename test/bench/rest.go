@@ -33,7 +33,7 @@ func (s *site) rest(ctx context.Context, databaseURL string) (*rest, error) {
 		return nil, err
 	}
 	r := &rest{addr: addr, command: exec.Command(filepath.Join("bin", "svc-rest"))}
-	const secret = "0123456789abcdef0123456789abcdef" //nolint:gosec // of nobody
+	const secret = "0123456789abcdef0123456789abcdef"
 	r.command.Env = append(os.Environ(),
 		"SVC_REST_ADDR="+addr, "SVC_DATABASE_URL="+databaseURL, "SVC_ENGINE_URL=http://127.0.0.1:9", "SVC_ENGINE_SHARED_SECRET="+secret,
 		"AUTH_URL=http://"+addr, "AUTH_SECRET="+secret, "SVC_VAULT_MASTER_KEY="+secret, "SVC_RATE_LIMIT=0")
