@@ -36,10 +36,11 @@ func rebuild(ctx context.Context, j job) error {
 	for _, v := range list {
 		start := time.Now()
 		p := &progress{out: j.out, view: v.Name(), start: start, last: start}
-		if err := projections.Rebuild(ctx, db, v, p.step); err != nil {
+		done, err := projections.Rebuild(ctx, db, v, p.step)
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), p.done, time.Since(start).Round(time.Millisecond))
+		fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Events, time.Since(start).Round(time.Millisecond))
 	}
 	return nil
 }
