@@ -195,11 +195,20 @@ func (r *rebuild) fold(ctx context.Context) error {
 				workspace, r.view.Name(), r.at[workspace], r.view.form())
 			return err
 		})
-		if err != nil {
+		switch {
+		case r.followed() && poisonous(err): // some row: catching up goes event by event, and finds which
+			r.undo(workspace)
+		case err != nil:
 			return fmt.Errorf("log %s: %w", workspace, err)
 		}
 	}
 	return nil
+}
+
+// undo notes that nothing of a log is in the table.
+func (r *rebuild) undo(workspace events.ID) {
+	r.Events -= r.at[workspace]
+	r.at[workspace] = 0
 }
 
 // foldLog folds a log up to its head into a table that has nothing of it.

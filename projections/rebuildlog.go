@@ -38,6 +38,10 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 	}
 	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.next)
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.foldLog(ctx, tx, workspace, r.total, r.next) })
+	if r.followed() && poisonous(err) {
+		r.undo(workspace)
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -51,14 +55,16 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 // replaceLog puts the rows that were made in the place of those of the view.
 func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
 	live := r.view.Name()
-	if r.followed() {
-		if _, err := lockCheckpoint(ctx, tx, r.view, workspace); err != nil {
-			return err
-		}
-	}
 	var head int64
 	if err := tx.QueryRow(ctx, `select head from logs where workspace_id = $1 for update`, workspace).Scan(&head); err != nil {
 		return fmt.Errorf("hold the log: %w", err)
+	}
+	stands := head
+	if r.followed() {
+		var err error
+		if stands, err = lockCheckpoint(ctx, tx, r.view, workspace); err != nil {
+			return err
+		}
 	}
 	for r.at[workspace] < head {
 		if err := r.takePage(ctx, tx, workspace, r.next, page); err != nil {
@@ -71,7 +77,7 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	if err != nil {
 		return fmt.Errorf("compare with the live rows: %w", err)
 	}
-	if differ {
+	if differ && stands == head { // or it has only not come as far
 		r.Differing = []events.ID{workspace}
 	}
 	b := &pgx.Batch{}
