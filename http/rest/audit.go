@@ -62,9 +62,17 @@ func newAuditRecord(r projections.AuditRecord) auditRecord {
 		out.Outcome = "denied"
 	}
 	for _, c := range r.Changes {
-		out.Changes = append(out.Changes, auditChange(c))
+		out.Changes = append(out.Changes, auditChange{c.Field, written(c.From), written(c.To)})
 	}
 	return out
+}
+
+// written gives times the form that all times have.
+func written(value any) any {
+	if t, ok := value.(time.Time); ok {
+		return timestamp(t)
+	}
+	return value
 }
 
 func shown(id events.ID) string {
