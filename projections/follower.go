@@ -40,14 +40,15 @@ type Follower struct {
 	mu       sync.Mutex
 	dirty    map[string]map[events.ID]bool // by view: workspaces that moved
 	wake     map[string]chan struct{}
-	progress chan struct{} // closed and replaced whenever a view moved
+	stuck    map[string]int // by view: logs in which it stands still
+	progress chan struct{}  // closed and replaced whenever a view moved
 }
 
 // NewFollower returns a follower that does nothing until it runs.
 func NewFollower(db *pgxpool.Pool, log *slog.Logger) *Follower {
-	f := &Follower{db: db, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, progress: make(chan struct{})}
+	f := &Follower{db: db, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, stuck: map[string]int{}, progress: make(chan struct{})}
 	for _, v := range followedViews {
-		f.dirty[v.Name()], f.wake[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1)
+		f.dirty[v.Name()], f.wake[v.Name()], f.stuck[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1), 0
 	}
 	return f
 }
@@ -102,6 +103,7 @@ func (f *Follower) follow(ctx context.Context, v View) {
 				stuck[workspace] = stuck[workspace].longer()
 				f.log.ErrorContext(ctx, "view stands still", "view", v.Name(), "workspace", workspace, "again_in", stuck[workspace].rest, "err", err)
 			}
+			f.stands(v, len(stuck))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -166,4 +167,38 @@ func TestVersion(t *testing.T) {
 	out, err := command(t, []string{"-version"}).Output()
 	require.NoError(t, err)
 	require.True(t, slices.Contains(strings.Fields(string(out)), version), string(out))
+}
+
+func TestTellsHowItDoesOnAListenerOfItsOwn(t *testing.T) {
+	r := start(t, "SVC_METRICS_ADDR=127.0.0.1:0")
+	metrics := r.addr // the first that it says; the service's own comes next
+	for r.addr == metrics {
+		require.True(t, r.out.Scan())
+		var line struct{ Msg, Address string }
+		require.NoError(t, json.Unmarshal(r.out.Bytes(), &line))
+		if line.Msg == "listening" {
+			r.addr = line.Address
+		}
+	}
+	get := func(url string) (int, string) {
+		res, err := http.Get("http://" + url)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(text)
+	}
+	for _, path := range []string{"/healthz", "/healthz", "/nothing", "/internal/status", "/metrics"} {
+		get(r.addr + path)
+	}
+	status, text := get(metrics + "/metrics")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/healthz",status="200"} 2`)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="other",route="other",status="404"} 2`)
+	require.Contains(t, text, `program="svc-engine",version="`+version+`"} 1`)
+	require.Contains(t, text, "go_goroutines")
+	require.NotContains(t, text, secret)
+	status, _ = get(metrics + "/healthz")
+	require.Equal(t, http.StatusNotFound, status)
+	r.stop(t)
 }

@@ -13,6 +13,9 @@ type Config struct {
 	// Plain HTTP. In a deployment only the web app and the farm gateway reach it.
 	Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"Address to listen on."`
 
+	// Whoever reaches it learns how busy the service is: keep the address internal.
+	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
+
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
 
 	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" doc:"Where the engine is reached."`

@@ -18,7 +18,9 @@ import (
 	"svc/http/auth"
 	"svc/http/home"
 	"svc/http/limit"
+	"svc/http/reply"
 	"svc/http/rest"
+	"svc/metrics"
 	"svc/projections"
 	"svc/proof"
 	"svc/sessions"
@@ -41,7 +43,7 @@ type service struct {
 
 // newService wires the service and starts what works behind the requests. It
 // does not wait for the database: until that answers, /health/ready says so.
-func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, error) {
+func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (*service, error) {
 	db, err := open(cfg)
 	if err != nil {
 		return nil, err
@@ -64,6 +66,13 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)
 	})
+	events.Observe(m.Appends())
+	m.Pool("primary", db)
+	m.Limit("api", apiLimit.Refused)
+	m.Limit("sign_in", signInLimit.Refused)
+	m.Views(func(ctx context.Context) ([]projections.Lag, error) {
+		return projections.Lags(ctx, db, followedViews()...)
+	}, follower.Stuck)
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -89,13 +98,21 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &service{handler: api.Handler(), db: db, log: events, stop: stop}
+	s := &service{handler: reply.Measured(m.Request, api.Handler()), db: db, log: events, stop: stop}
 	for _, run := range []func(context.Context){follower.Run, prover.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })
 	s.group.Go(func() { checkVault(background, ring, db, log) })
 	return s, nil
+}
+
+// followedViews are the names of all that follows the logs.
+func followedViews() (names []string) {
+	for _, v := range projections.Followed() {
+		names = append(names, v.Name())
+	}
+	return append(names, proof.View)
 }
 
 // close ends everything, in the order in which things depend on each other,

@@ -101,16 +101,21 @@ func (s *Server) Handler() http.Handler {
 	mux.NotFound = s.refuse(errNotFound)
 	mux.MethodNotAllowed = s.refuse(errMethod)
 	for _, path := range []string{"/", "/home.js", "/home.css"} {
-		mux.Handler(http.MethodGet, path, s.Home)
+		get(mux, path, s.Home.ServeHTTP)
 	}
-	mux.HandlerFunc(http.MethodGet, "/health/live", live)
-	mux.HandlerFunc(http.MethodGet, "/health/ready", s.health.ready)
+	get(mux, "/health/live", live)
+	get(mux, "/health/ready", s.health.ready)
 
 	api := huma.NewAPI(s.apiConfig(), s.adapters(mux))
 	s.mount(api)
 	illustrate(api.OpenAPI(), s.routes())
 	serveDescription(mux, api)
 	return reply.Traced(s.Log, reply.Bounded(headAsGet(s.withAuth(mux))))
+}
+
+// get serves a path that is no operation of the API.
+func get(mux *httprouter.Router, path string, serve http.HandlerFunc) {
+	mux.Handler(http.MethodGet, path, reply.Routed(http.MethodGet, path, serve))
 }
 
 // adapters lets a path that is all names, such as /audit/export, stand beside one

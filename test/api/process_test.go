@@ -53,10 +53,15 @@ func (s *site) start(t *testing.T, program string, environ []string, args ...str
 // address waits until a service says where it listens.
 func (p *process) address(t *testing.T) string {
 	t.Helper()
+	return p.listens(t, func(line string) bool { return !strings.Contains(line, "listener=metrics") })
+}
+
+func (p *process) listens(t *testing.T, which func(line string) bool) string {
+	t.Helper()
 	var address string
 	p.until(t, func(text string) bool {
 		for line := range strings.Lines(text) {
-			if !strings.HasSuffix(line, "\n") || !strings.Contains(line, "listening") {
+			if !strings.HasSuffix(line, "\n") || !strings.Contains(line, "listening") || !which(line) {
 				continue
 			}
 			_, address, _ = strings.Cut(line, "127.0.0.1:")
