@@ -28,7 +28,12 @@ type process struct {
 // environment.
 func (s *site) start(t *testing.T, program string, environ []string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(s.program(program), args...), out: output{news: make(chan struct{})}, ended: make(chan struct{})}
+	return s.launch(t, exec.Command(s.program(program), args...), environ)
+}
+
+func (s *site) launch(t *testing.T, cmd *exec.Cmd, environ []string) *process {
+	t.Helper()
+	p := &process{cmd: cmd, out: output{news: make(chan struct{})}, ended: make(chan struct{})}
 	p.cmd.Env = append([]string{"GORACE=atexit_sleep_ms=0"}, environ...) // it sleeps for a second otherwise
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = orphanless()

@@ -38,6 +38,7 @@ type site struct {
 	seeded   *url.URL          // the database that is cloned; nothing may be connected to it
 	engine   string            // address
 	codehost string            // address
+	pooler   string            // address; services reach their databases through it unless it is empty
 	people   map[string]string // addresses, by first name
 	sessions map[string]string // values of cookies, by first name
 	tokens   map[string]string // by the names of the service accounts
