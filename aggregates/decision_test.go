@@ -76,7 +76,7 @@ func TestRaise(t *testing.T) {
 // What makes a question pointless closes it.
 func TestVoid(t *testing.T) {
 	push, same := events.RunCommitsPushed{Head: head2, Base: head1}, events.RunCommitsPushed{Head: head1, Base: head2}
-	stop := events.RunCancelled{}
+	stop := events.RunCancelled{Repo: repo.ID}
 	check(t, []spec[Run]{
 		{name: "a new commit", given: approvable, when: record(push), then: []events.Event{push, pointless(events.MergeApproval, "new_commits")}},
 		{name: "not one that is there already", given: approvable, when: record(same), then: []events.Event{same}},

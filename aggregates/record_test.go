@@ -1,7 +1,10 @@
 package aggregates
 
 import (
+	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"svc/events"
 )
@@ -16,9 +19,9 @@ func TestRecord(t *testing.T) {
 	approve, approveElse := events.RunMergeApproved{Head: head1}, events.RunMergeApproved{Head: head2}
 	void, voidElse := events.RunMergeApprovalVoided{Head: head1}, events.RunMergeApprovalVoided{Head: head2}
 	attempt, attemptElse := events.RunMergeAttempted{Head: head1}, events.RunMergeAttempted{Head: head2}
-	merge, mergeElse := events.RunMerged{Head: head1}, events.RunMerged{Head: head2}
-	pulled, helped, cost := events.RunPullRequestOpened{Number: 12}, events.RunHumanIntervened{What: "push"}, events.RunCostRecorded{Cents: 4}
-	reject, fail, cancel := events.RunRejected{}, events.RunFailed{Stage: events.StageAnalyze}, events.RunCancelled{}
+	merge, mergeElse := events.RunMerged{Repo: repo.ID, Head: head1}, events.RunMerged{Head: head2}
+	pulled, helped, cost := events.RunPullRequestOpened{Number: 12}, events.RunHumanIntervened{Repo: repo.ID, What: "push"}, events.RunCostRecorded{Repo: repo.ID, Cents: 4}
+	reject, fail, cancel := events.RunRejected{Repo: repo.ID}, events.RunFailed{Repo: repo.ID, Stage: events.StageAnalyze}, events.RunCancelled{Repo: repo.ID}
 	no := error(ErrRunOutOfStep)
 
 	cases := []struct {
@@ -185,12 +188,27 @@ func TestRecordTakesAllOrNothing(t *testing.T) {
 	})
 }
 
+// What a fact says of its repository is the run's own, whoever reports it.
+func TestTheRepositoryIsTheRuns(t *testing.T) {
+	elsewhere := id(99)
+	check(t, []spec[Run]{{name: "of all that says so", given: merging, when: record(
+		events.RunHumanIntervened{Repo: elsewhere}, events.RunCostRecorded{Repo: elsewhere}, events.RunMerged{Repo: elsewhere, Head: head1},
+	), then: []events.Event{
+		events.RunHumanIntervened{Repo: repo.ID}, events.RunCostRecorded{Repo: repo.ID}, events.RunMerged{Repo: repo.ID, Head: head1},
+	}}})
+	for _, end := range []events.Event{events.RunRejected{Repo: elsewhere}, events.RunFailed{Repo: elsewhere}, events.RunCancelled{Repo: elsewhere}} {
+		list, err := folded[Run](coded).Record(end)
+		require.NoError(t, err)
+		require.Equal(t, repo.ID, reflect.ValueOf(list[0]).FieldByName("Repo").Interface())
+	}
+}
+
 // An issue becomes a merged pull request, the long way round.
 func TestTheWholeLoop(t *testing.T) {
 	all := after(blocking[1:],
 		entered(events.StageImplementing, 2), events.RunCommitsPushed{Head: head2, Base: head1},
 		events.RunGuardrailsChecked{Head: head2, Status: "blocked"},
-		events.RunHumanIntervened{What: "push"}, succeeded(events.StageImplementing, 2),
+		events.RunHumanIntervened{Repo: repo.ID, What: "push"}, succeeded(events.StageImplementing, 2),
 		entered(events.StageBuildFarm, 2), succeeded(events.StageBuildFarm, 2),
 		entered(events.StageSelfReview, 2), events.RunReviewed{Head: head2, Verdict: "pass"}, succeeded(events.StageSelfReview, 2),
 		entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12}, events.RunMergeApproved{Head: head2},

@@ -109,12 +109,37 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 		if err := next.allows(f); err != nil {
 			return nil, err
 		}
-		for _, e := range next.with(f) {
+		for _, e := range next.with(next.own(f)) {
 			next.Apply(e)
 			list = append(list, e)
 		}
 	}
 	return list, nil
+}
+
+// own fills in the repository, which the run knows best: views count by it.
+func (r *Run) own(f events.Event) events.Event {
+	switch e := f.(type) {
+	case events.RunHumanIntervened:
+		e.Repo = r.repo.ID
+		return e
+	case events.RunCostRecorded:
+		e.Repo = r.repo.ID
+		return e
+	case events.RunMerged:
+		e.Repo = r.repo.ID
+		return e
+	case events.RunRejected:
+		e.Repo = r.repo.ID
+		return e
+	case events.RunFailed:
+		e.Repo = r.repo.ID
+		return e
+	case events.RunCancelled:
+		e.Repo = r.repo.ID
+		return e
+	}
+	return f
 }
 
 // with returns a fact and what it makes pointless: a push, what was asked and

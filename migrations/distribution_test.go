@@ -15,6 +15,7 @@ import (
 var lookUps = map[string]string{
 	"accounts":        "account_key", // a view of who signs in by which account
 	"global_keys":     "key",
+	"leases":          "name",
 	"oauth_states":    "state_hash",
 	"passwords":       "user_id",
 	"provider_tokens": "user_id",

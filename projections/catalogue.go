@@ -13,7 +13,7 @@ import (
 // the others are followed.
 var (
 	inlineViews   = []View{users, accounts, workspaces, members, invitations, serviceAccounts, serviceTokens}
-	followedViews = []View{runs, decisions, outcomes, audit}
+	followedViews = []View{runs, runCounts, decisions, outcomes, audit}
 )
 
 // All returns every view, in the order in which they are rebuilt.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,11 +32,13 @@ const (
 var ErrNotCaughtUp = fault.New(fault.Unavailable, "not_caught_up", "This view has not reached the position that was asked for. Try again in a moment.")
 
 // A Follower keeps the followed views up to date. Any number of processes may
-// run one: the checkpoint's row lets one of them at a time take in a page, and
-// the rows of the view and the checkpoint change in the same transaction.
+// run one: the one that leads a view takes in its pages, and where two believe
+// that they lead, the checkpoint's row lets one at a time. The rows of the view
+// and the checkpoint change in the same transaction.
 type Follower struct {
-	db  *pgxpool.Pool
-	log *slog.Logger
+	db    *pgxpool.Pool
+	leads func(view string) bool
+	log   *slog.Logger
 
 	mu       sync.Mutex
 	dirty    map[string]map[events.ID]bool // by view: workspaces that moved
@@ -44,16 +47,18 @@ type Follower struct {
 	progress chan struct{}  // closed and replaced whenever a view moved
 }
 
-// NewFollower returns a follower that does nothing until it runs.
-func NewFollower(db *pgxpool.Pool, log *slog.Logger) *Follower {
-	f := &Follower{db: db, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, stuck: map[string]int{}, progress: make(chan struct{})}
+// NewFollower returns a follower that does nothing until it runs, and then keeps
+// the views that it leads.
+func NewFollower(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Follower {
+	f := &Follower{db: db, leads: leads, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, stuck: map[string]int{}, progress: make(chan struct{})}
 	for _, v := range followedViews {
 		f.dirty[v.Name()], f.wake[v.Name()], f.stuck[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1), 0
 	}
+	f.Moved(events.ID{}, 0) // before it was there
 	return f
 }
 
-// Moved tells f that a log has grown. It does not block.
+// Moved tells f that a log has grown, or any if workspace is zero. It does not block.
 func (f *Follower) Moved(workspace events.ID, _ int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,21 +84,26 @@ func (f *Follower) follow(ctx context.Context, v View) {
 	stuck := map[events.ID]stand{}
 	look := time.NewTicker(poll)
 	defer look.Stop()
-	for first := true; ; first = false {
-		if !first {
-			select {
-			case <-ctx.Done():
-				return
-			case <-f.wake[v.Name()]:
-			case <-look.C:
-				f.lookAround(ctx, v)
-			}
-		} else {
-			f.lookAround(ctx, v)
+	for ctx.Err() == nil {
+		everywhere := false
+		select {
+		case <-ctx.Done():
+		case <-f.wake[v.Name()]:
+		case <-look.C:
+			everywhere = true
 		}
-		for _, workspace := range f.take(v) {
+		list := f.take(v)
+		if !f.leads(v.Name()) {
+			clear(stuck) // whoever leads finds out
+			f.stands(v, 0)
+			continue
+		}
+		if everywhere || slices.Contains(list, events.ID{}) {
+			list = f.behind(ctx, v)
+		}
+		for _, workspace := range list {
 			if time.Now().Before(stuck[workspace].until) {
-				continue // looking around finds it again
+				continue // it is found again
 			}
 			err := f.catchUp(ctx, v, workspace)
 			switch {
@@ -130,8 +140,8 @@ func (f *Follower) take(v View) (list []events.ID) {
 	return list
 }
 
-// lookAround finds the workspaces in which v is behind.
-func (f *Follower) lookAround(ctx context.Context, v View) {
+// behind finds the workspaces in which v is behind.
+func (f *Follower) behind(ctx context.Context, v View) []events.ID {
 	rows, _ := f.db.Query(ctx, `
 		select l.workspace_id from logs l
 		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
@@ -140,11 +150,7 @@ func (f *Follower) lookAround(ctx context.Context, v View) {
 	if err != nil && ctx.Err() == nil {
 		f.log.ErrorContext(ctx, "find workspaces that moved", "view", v.Name(), "err", err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, workspace := range list {
-		f.dirty[v.Name()][workspace] = true
-	}
+	return list
 }
 
 func (f *Follower) catchUp(ctx context.Context, v View, workspace events.ID) error {
@@ -218,9 +224,7 @@ func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, 
 	if view == "" {
 		sql = `select coalesce((select head from logs where workspace_id = $1 and $2 = ''), 0)`
 	}
-	again := time.NewTicker(poll / 10)
-	defer again.Stop()
-	for {
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, poll/10) {
 		f.mu.Lock()
 		progress := f.progress
 		f.mu.Unlock()
@@ -236,7 +240,7 @@ func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, 
 		}
 		select {
 		case <-progress:
-		case <-again.C: // another process may have moved it
+		case <-time.After(pause): // another process may have moved it
 		case <-ctx.Done():
 			return ErrNotCaughtUp
 		}

@@ -163,7 +163,7 @@ func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
 	require.NoError(t, err)
 
 	said := make(lines, 100)
-	f := projections.NewFollower(w.db, slog.New(slog.NewTextHandler(said, nil)))
+	f := projections.NewFollower(w.db, func(string) bool { return true }, slog.New(slog.NewTextHandler(said, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -234,7 +234,7 @@ func TestAwait(t *testing.T) {
 	w := newWorld(t)
 	workspace := newID()
 	w.queued(t, workspace)
-	elsewhere := projections.NewFollower(w.db, slog.New(slog.DiscardHandler)) // of a process that follows nothing itself
+	elsewhere := projections.NewFollower(w.db, func(string) bool { return true }, slog.New(slog.DiscardHandler)) // of a process that follows nothing itself
 	for _, view := range []string{"runs", "audit", ""} {
 		for name, f := range map[string]*projections.Follower{"here": w.follower, "elsewhere": elsewhere} {
 			t.Run(fmt.Sprintf("%q %s", view, name), func(t *testing.T) {

@@ -94,7 +94,7 @@ func connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool
 // follow runs a follower until t ends.
 func follow(t *testing.T, db *pgxpool.Pool) *projections.Follower {
 	t.Helper()
-	f := projections.NewFollower(db, slog.New(slog.DiscardHandler))
+	f := projections.NewFollower(db, func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

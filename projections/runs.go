@@ -93,13 +93,20 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 	if !q.Active {
 		order = `finished_at desc, run_id desc`
 	}
+	const counts = `
+		select coalesce(sum(case when $2 then active else terminal end), 0) from run_counts
+		where workspace_id = $1 and ($3::uuid is null or repo_id = $3)`
 	const where = ` from runs
 		where workspace_id = $1 and active = $2
 		  and ($3::uuid is null or repo_id = $3)
 		  and ($4 = '' or issue_number::text = $4
 			or strpos(lower(issue_title || ' ' || repo_name || ' ' || (detail ->> 'branch')), lower($4)) > 0)`
 	b := &pgx.Batch{}
-	b.Queue(`select count(*)`+where, q.Workspace, q.Active, q.Repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	if q.Q == "" { // however many there are
+		b.Queue(counts, q.Workspace, q.Active, q.Repo).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	} else {
+		b.Queue(`select count(*)`+where, q.Workspace, q.Active, q.Repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	}
 	b.Queue(`select `+runColumns+where+` order by `+order+` limit $5 offset $6`,
 		q.Workspace, q.Active, q.Repo, q.Q, q.Limit, q.Offset,
 	).Query(func(rows pgx.Rows) error {
@@ -108,6 +115,9 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
 		return nil, 0, fmt.Errorf("runs of %s: %w", q.Workspace, err)
+	}
+	if len(list) > 0 {
+		total = max(total, q.Offset+len(list)) // the counts may be a moment behind
 	}
 	return list, total, nil
 }

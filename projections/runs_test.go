@@ -29,9 +29,9 @@ func (w *world) tellAt(t *testing.T, at time.Time, workspace events.ID, tales ..
 		c.Writes = append(c.Writes, events.Write{Stream: run, Events: append([]events.Event{queued}, story.facts...)})
 		runs = append(runs, run)
 	}
-	done, err := w.log.Append(t.Context(), c)
+	_, err := w.log.Append(t.Context(), c)
 	require.NoError(t, err)
-	require.NoError(t, w.follower.Await(t.Context(), "runs", workspace, done.Head))
+	w.caughtUp(t)
 	return runs
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +14,7 @@ import (
 	"svc/events"
 )
 
-// Moved tells p that a log has grown. It does not block.
+// Moved tells p that a log has grown, or any if workspace is zero. It does not block.
 func (p *Prover) Moved(workspace events.ID, _ int64) {
 	p.mu.Lock()
 	p.dirty[workspace] = true
@@ -39,6 +40,10 @@ func (p *Prover) Run(ctx context.Context) {
 			case <-p.wake:
 			case <-look.C:
 			}
+		}
+		if !p.leads(View) {
+			p.take()
+			continue
 		}
 		if err := p.round(ctx, stuck); err != nil && ctx.Err() == nil {
 			p.log.ErrorContext(ctx, "checkpoints stand still", "err", err)
@@ -83,16 +88,21 @@ func (p *Prover) round(ctx context.Context, stuck map[events.ID]stand) error {
 	return nil
 }
 
-// behind returns the workspaces that moved: those that p was told of, or else
-// those that it finds.
-func (p *Prover) behind(ctx context.Context) (list []events.ID, err error) {
+// take returns the workspaces that p was told of.
+func (p *Prover) take() (list []events.ID) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for workspace := range p.dirty {
 		list = append(list, workspace)
 	}
 	clear(p.dirty)
-	p.mu.Unlock()
-	if len(list) > 0 {
+	return list
+}
+
+// behind returns the workspaces that moved: those that p was told of, or else
+// those that it finds.
+func (p *Prover) behind(ctx context.Context) (list []events.ID, err error) {
+	if list = p.take(); len(list) > 0 && !slices.Contains(list, events.ID{}) {
 		return list, nil
 	}
 	rows, _ := p.db.Query(ctx, `

@@ -52,7 +52,7 @@ func ringOf(t testing.TB, keys ...string) vault.Ring {
 }
 
 func (w *world) prover(t testing.TB) *Prover {
-	return New(w.db, ringOf(t, "a"), "svc.example.com", slog.New(slog.DiscardHandler))
+	return New(w.db, ringOf(t, "a"), "svc.example.com", always, slog.New(slog.DiscardHandler))
 }
 
 // append adds n events to a log, a few to each commit.
@@ -117,3 +117,5 @@ func (w *world) reached(t *testing.T, workspace events.ID, size int64) {
 		return err == nil && at == size
 	}, limit, 5*time.Millisecond, fmt.Sprint(size))
 }
+
+func always(string) bool { return true }

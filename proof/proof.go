@@ -54,6 +54,7 @@ type Prover struct {
 	db      *pgxpool.Pool
 	secrets vault.Secrets
 	host    string
+	leads   func(view string) bool
 	log     *slog.Logger
 	wake    chan struct{}
 	busy    chan struct{}
@@ -71,10 +72,10 @@ type key struct {
 }
 
 // New returns a prover that does nothing until it runs. Its checkpoints begin
-// with host, that by which people reach the service.
-func New(db *pgxpool.Pool, ring vault.Ring, host string, log *slog.Logger) *Prover {
+// with host, that by which people reach the service. It works while it leads [View].
+func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
 	return &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, log: log,
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, leads: leads, log: log,
 		wake: make(chan struct{}, 1), busy: make(chan struct{}, together), dirty: map[events.ID]bool{},
 	}
 }

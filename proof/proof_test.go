@@ -158,7 +158,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	key, err := PublicKey(t.Context(), w.db)
 	require.NoError(t, err)
 
-	again := New(w.db, ringOf(t, "b", "a"), "elsewhere.example.com", quiet)
+	again := New(w.db, ringOf(t, "b", "a"), "elsewhere.example.com", always, quiet)
 	report, err := again.Verify(t.Context(), workspace)
 	require.NoError(t, err)
 	require.Nil(t, report.Bad)
@@ -167,7 +167,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	prove(t, again, workspace)
 	require.Nil(t, w.verified(t, workspace).Bad, "the host of the origin may change")
 
-	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", quiet).Verify(t.Context(), workspace)
+	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", always, quiet).Verify(t.Context(), workspace)
 	require.NoError(t, err, "it was sealed anew under the first key of the ring")
 	_, err = w.prover(t).Verify(t.Context(), workspace)
 	require.ErrorIs(t, err, vault.ErrKeyChanged)

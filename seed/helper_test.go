@@ -80,7 +80,7 @@ func views() (names []string) {
 // followed lets the followed views take in the whole log.
 func followed(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
-	f := projections.NewFollower(db, slog.New(slog.DiscardHandler))
+	f := projections.NewFollower(db, func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(testContext(t))
 	done := make(chan struct{})
 	go func() {

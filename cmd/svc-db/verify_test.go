@@ -88,7 +88,7 @@ func (d *database) proved(t *testing.T, workspaces ...events.ID) string {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		proof.New(db, ring, "svc.example.com", slog.New(slog.DiscardHandler)).Run(ctx)
+		proof.New(db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler)).Run(ctx)
 	}()
 	require.Eventually(t, func() bool {
 		var n int

@@ -18,6 +18,9 @@ type Config struct {
 
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
 
+	// PgBouncer in transaction mode cannot listen for what other processes did.
+	DatabaseDirectURL config.URL `env:"SVC_DATABASE_DIRECT_URL" doc:"PostgreSQL itself, where SVC_DATABASE_URL leads to a pooler."`
+
 	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" doc:"Where the engine is reached."`
 	EngineSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 

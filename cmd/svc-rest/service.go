@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
@@ -20,6 +21,7 @@ import (
 	"svc/http/limit"
 	"svc/http/reply"
 	"svc/http/rest"
+	"svc/lease"
 	"svc/metrics"
 	"svc/projections"
 	"svc/proof"
@@ -48,6 +50,10 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if err != nil {
 		return nil, err
 	}
+	direct, err := direct(cfg)
+	if err != nil {
+		return nil, err
+	}
 	apiLimit, err := limit.PerMinute(cfg.RateLimit)
 	if err != nil {
 		return nil, err
@@ -60,19 +66,23 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	follower := projections.NewFollower(db, log)
-	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, log)
-	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
+	leases := lease.New(db, log, leads()...)
+	follower := projections.NewFollower(db, leases.Holds, log)
+	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, leases.Holds, log)
+	moved := func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)
+	}
+	hints := store.NewHints(db, direct, log, func(workspace events.ID) { moved(workspace, 0) })
+	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
+		moved(workspace, head)
+		hints.Moved(workspace, head)
 	})
 	events.Observe(m.Appends())
 	m.Pool("primary", db)
 	m.Limit("api", apiLimit.Refused)
 	m.Limit("sign_in", signInLimit.Refused)
-	m.Views(func(ctx context.Context) ([]projections.Lag, error) {
-		return projections.Lags(ctx, db, followedViews()...)
-	}, follower.Stuck)
+	m.Views(func(ctx context.Context) ([]projections.Lag, error) { return projections.Lags(ctx, db, leads()...) }, follower.Stuck)
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -99,20 +109,12 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: reply.Measured(m.Request, api.Handler()), db: db, log: events, stop: stop}
-	for _, run := range []func(context.Context){follower.Run, prover.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })
 	s.group.Go(func() { checkVault(background, ring, db, log) })
 	return s, nil
-}
-
-// followedViews are the names of all that follows the logs.
-func followedViews() (names []string) {
-	for _, v := range projections.Followed() {
-		names = append(names, v.Name())
-	}
-	return append(names, proof.View)
 }
 
 // close ends everything, in the order in which things depend on each other,
@@ -124,10 +126,30 @@ func (s *service) close() {
 	s.db.Close()
 }
 
+// leads lists what one process is enough for.
+func leads() (names []string) {
+	for _, v := range projections.Followed() {
+		names = append(names, v.Name())
+	}
+	return append(names, proof.View)
+}
+
 // load tells how much of the connections to the database is in use.
 func load(db *pgxpool.Pool) float64 {
 	stat := db.Stat()
 	return float64(stat.AcquiredConns()) / float64(stat.MaxConns())
+}
+
+// direct is where a connection is the same one from beginning to end.
+func direct(cfg Config) (*pgx.ConnConfig, error) {
+	if cfg.DatabaseDirectURL.Reveal() == "" {
+		cfg.DatabaseDirectURL = cfg.DatabaseURL
+	}
+	pool, err := pgxpool.ParseConfig(cfg.DatabaseDirectURL.Reveal())
+	if err != nil {
+		return nil, errors.New("SVC_DATABASE_DIRECT_URL is malformed: want a PostgreSQL address")
+	}
+	return pool.ConnConfig, nil
 }
 
 func open(cfg Config) (*pgxpool.Pool, error) {

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,7 +16,8 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 
 // MarshalJSON writes "2026-11-20T23:56:25.123Z".
 func (t timestamp) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Time(t).UTC().Format(timeForm))
+	b := make([]byte, 0, len(timeForm)+2)
+	return append(time.Time(t).UTC().AppendFormat(append(b, '"'), timeForm), '"'), nil
 }
 
 // Schema describes the form in the OpenAPI document.

@@ -73,7 +73,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, tar
 		s.recordDenial(r, row, target, c, err)
 		return nil, err
 	}
-	return c, s.await(r, row.view, c.workspace)
+	return c, s.await(r, row.views, c.workspace)
 }
 
 // recordDenial writes down that the caller asked for an event that they may not
@@ -104,7 +104,7 @@ func checkForm(r *http.Request) error {
 }
 
 // await lets a reader's own writes come into view before they are answered.
-func (s *Server) await(r *http.Request, view string, workspace events.ID) error {
+func (s *Server) await(r *http.Request, views []string, workspace events.ID) error {
 	text := r.Header.Get("X-Svc-Min-Position")
 	if text == "" || r.Method != http.MethodGet {
 		return nil
@@ -113,7 +113,15 @@ func (s *Server) await(r *http.Request, view string, workspace events.ID) error 
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
-	return s.Follower.Await(r.Context(), view, workspace, seq)
+	if views == nil {
+		return s.Follower.Await(r.Context(), "", workspace, seq)
+	}
+	for _, view := range views {
+		if err := s.Follower.Await(r.Context(), view, workspace, seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // identify says who calls, unless they have to wait. Callers are counted by who

@@ -10,59 +10,70 @@ import (
 
 	"svc/events"
 	"svc/http/reply"
+	"svc/proof"
 )
 
 // A route is a row of the API: what is asked for, who may ask, which followed
-// view is read ("" if only inline ones are), which event it asks for (nil if it
+// views are read (nil if only inline ones are), which event it asks for (nil if it
 // only reads; refusals are recorded under its kind), and who answers. id is the key
 // of its description.
 type route struct {
 	method, path string // the path is under /api/v1
 	guard        guard
-	view         string
+	views        []string
 	event        events.Event
 	id           string
 	serve        operation
 }
 
+// The followed views that routes read.
+var (
+	listed   = []string{"runs", "run_counts"}
+	asked    = []string{"decisions", "runs"}
+	seen     = []string{"runs", "decisions"}
+	counted  = []string{"outcomes"}
+	searched = []string{"audit"}
+	proved   = []string{proof.View}
+)
+
 // routes is the whole API.
 func (s *Server) routes() []route {
 	return []route{
-		{"GET", "/runs", readers, "runs", nil, "listRuns", op(s.listRuns)},
-		{"GET", "/runs/{id}", readers, "runs", nil, "getRun", op(s.getRun)},
+		{"GET", "/runs", readers, listed, nil, "listRuns", op(s.listRuns)},
+		{"GET", "/runs/{id}", readers, listed, nil, "getRun", op(s.getRun)},
 
-		{"POST", "/runs/{id}/cancel", administrators, "", events.RunCancelled{}, "cancelRun", op(s.cancelRun)},
-		{"POST", "/backlog/queue", queuers, "", events.RunQueued{}, "queueIssue", op(s.queueIssue)},
+		{"POST", "/runs/{id}/cancel", administrators, nil, events.RunCancelled{}, "cancelRun", op(s.cancelRun)},
+		{"POST", "/backlog/queue", queuers, nil, events.RunQueued{}, "queueIssue", op(s.queueIssue)},
 
-		{"GET", "/inbox", readers, "decisions", nil, "listInbox", op(s.listInbox)},
-		{"POST", "/inbox/{id}/answer", people, "", events.DecisionAnswered{}, "answerDecision", op(s.answerDecision)}, // each kind has its own rule
+		{"GET", "/inbox", readers, asked, nil, "listInbox", op(s.listInbox)},
+		{"POST", "/inbox/{id}/answer", people, nil, events.DecisionAnswered{}, "answerDecision", op(s.answerDecision)}, // each kind has its own rule
 
-		{"GET", "/insights", readers, "outcomes", nil, "getInsights", op(s.getInsights)},
-		{"GET", "/dashboard", readers, "runs", nil, "getDashboard", op(s.getDashboard)},
+		{"GET", "/insights", readers, counted, nil, "getInsights", op(s.getInsights)},
+		{"GET", "/dashboard", readers, seen, nil, "getDashboard", op(s.getDashboard)},
 
-		{"GET", "/workspace", people, "", nil, "getWorkspace", op(s.getWorkspace)},
-		{"PATCH", "/workspace", owners, "", events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
+		{"GET", "/workspace", people, nil, nil, "getWorkspace", op(s.getWorkspace)},
+		{"PATCH", "/workspace", owners, nil, events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
 
-		{"GET", "/members", people, "", nil, "listMembers", op(s.listMembers)},
-		{"PATCH", "/members/{id}", administrators, "", events.MemberRoleChanged{}, "updateMember", op(s.updateMember)},
-		{"DELETE", "/members/{id}", people, "", events.MemberRemoved{}, "removeMember", op(s.removeMember)}, // everybody may leave
+		{"GET", "/members", people, nil, nil, "listMembers", op(s.listMembers)},
+		{"PATCH", "/members/{id}", administrators, nil, events.MemberRoleChanged{}, "updateMember", op(s.updateMember)},
+		{"DELETE", "/members/{id}", people, nil, events.MemberRemoved{}, "removeMember", op(s.removeMember)}, // everybody may leave
 
-		{"GET", "/invitations", people, "", nil, "listInvitations", op(s.listInvitations)},
-		{"POST", "/invitations", administrators, "", events.InvitationSent{}, "sendInvitation", op(s.sendInvitation)},
-		{"POST", "/invitations/{id}/resend", administrators, "", events.InvitationResent{}, "resendInvitation", op(s.resendInvitation)},
-		{"DELETE", "/invitations/{id}", administrators, "", events.InvitationRevoked{}, "revokeInvitation", op(s.revokeInvitation)},
+		{"GET", "/invitations", people, nil, nil, "listInvitations", op(s.listInvitations)},
+		{"POST", "/invitations", administrators, nil, events.InvitationSent{}, "sendInvitation", op(s.sendInvitation)},
+		{"POST", "/invitations/{id}/resend", administrators, nil, events.InvitationResent{}, "resendInvitation", op(s.resendInvitation)},
+		{"DELETE", "/invitations/{id}", administrators, nil, events.InvitationRevoked{}, "revokeInvitation", op(s.revokeInvitation)},
 
-		{"GET", "/service-accounts", administrators, "", nil, "listServiceAccounts", op(s.listServiceAccounts)},
-		{"POST", "/service-accounts", administrators, "", events.ServiceAccountCreated{}, "createServiceAccount", op(s.createServiceAccount)},
-		{"POST", "/service-accounts/{id}/rotate", administrators, "", events.ServiceAccountRotated{}, "rotateServiceAccount", op(s.rotateServiceAccount)},
-		{"POST", "/service-accounts/{id}/revoke", administrators, "", events.ServiceAccountRevoked{}, "revokeServiceAccount", op(s.revokeServiceAccount)},
+		{"GET", "/service-accounts", administrators, nil, nil, "listServiceAccounts", op(s.listServiceAccounts)},
+		{"POST", "/service-accounts", administrators, nil, events.ServiceAccountCreated{}, "createServiceAccount", op(s.createServiceAccount)},
+		{"POST", "/service-accounts/{id}/rotate", administrators, nil, events.ServiceAccountRotated{}, "rotateServiceAccount", op(s.rotateServiceAccount)},
+		{"POST", "/service-accounts/{id}/revoke", administrators, nil, events.ServiceAccountRevoked{}, "revokeServiceAccount", op(s.revokeServiceAccount)},
 
-		{"GET", "/audit", administrators, "audit", nil, "listAudit", op(s.listAudit)},
-		{"GET", "/audit/{id}", administrators, "audit", nil, "getAuditRecord", op(s.getAuditRecord)},
-		{"GET", "/audit/export", owners, "audit", events.AuditExported{}, "exportAudit", exporting()},
-		{"GET", "/audit/state", owners, "", nil, "getAuditState", op(s.getAuditState)},
-		{"GET", "/audit/replay", owners, "", nil, "replayAudit", op(s.replayAudit)},
-		{"GET", "/audit/verify", owners, "proof", nil, "verifyAudit", long(verifyLimit, op(s.verifyAudit))},
+		{"GET", "/audit", administrators, searched, nil, "listAudit", op(s.listAudit)},
+		{"GET", "/audit/{id}", administrators, searched, nil, "getAuditRecord", op(s.getAuditRecord)},
+		{"GET", "/audit/export", owners, searched, events.AuditExported{}, "exportAudit", exporting()},
+		{"GET", "/audit/state", owners, nil, nil, "getAuditState", op(s.getAuditState)},
+		{"GET", "/audit/replay", owners, nil, nil, "replayAudit", op(s.replayAudit)},
+		{"GET", "/audit/verify", owners, proved, nil, "verifyAudit", long(verifyLimit, op(s.verifyAudit))},
 	}
 }
 

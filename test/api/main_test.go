@@ -41,6 +41,7 @@ var parts = map[string]func(*testing.T, *site){
 	"OpenAPI":       testOpenAPI,
 	"positions":     testPositions,
 	"rate limit":    testRateLimit,
+	"replicas":      testReplicas,
 	"revocation":    testRevocation,
 	"start-up":      testStartUp,
 	"stop":          testStop,

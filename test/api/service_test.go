@@ -55,7 +55,7 @@ func (s *site) serve(t *testing.T, database string, environ ...string) *service 
 
 func (s *site) environ(database string) []string {
 	return []string{
-		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + s.pooled(fewConnections(database)),
+		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + s.pooled(fewConnections(database)), "SVC_DATABASE_DIRECT_URL=" + database,
 		"SVC_ENGINE_URL=http://" + s.engine, "SVC_ENGINE_SHARED_SECRET=" + engineSecret,
 		"AUTH_URL=http://localhost:4000", "AUTH_SECRET=" + authSecret,
 		"SVC_VAULT_MASTER_KEY=" + vaultKey, "SVC_OAUTH_URL=http://" + s.codehost, "SVC_OAUTH_CLIENT_ID=svc", "SVC_OAUTH_CLIENT_SECRET=" + oauthSecret,

@@ -38,6 +38,10 @@ var benches = []bench{
 	{"append_spread", "≥ 1.2", least(1.2), appendSpread},
 	{"append_wide", "≥ 2.5", least(2.5), appendWide},
 	{"append_hot", "≥ 2", least(2), appendHot},
+	{"read_runs", "≥ 0.7", least(0.7), readRuns},
+	{"read_growth", "≤ 1.3", most(1.3), readGrowth},
+	{"poll", "≥ 0.8", least(0.8), poll},
+	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
 
 var (

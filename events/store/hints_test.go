@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+// hearing runs hints and returns what they hear.
+func hearing(t *testing.T, db *pgxpool.Pool) (*store.Hints, chan events.ID) {
+	t.Helper()
+	heard := make(chan events.ID, 10_000)
+	h := store.NewHints(db, db.Config().ConnConfig, slog.New(slog.DiscardHandler), func(id events.ID) { heard <- id })
+	ctx, stop := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { h.Run(ctx) })
+	t.Cleanup(func() { stop(); done.Wait() })
+	require.Zero(t, next(t, heard), "at first anything may have moved")
+	return h, heard
+}
+
+func next(t *testing.T, heard chan events.ID) events.ID {
+	t.Helper()
+	select {
+	case id := <-heard:
+		return id
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "nothing is heard")
+		return events.ID{}
+	}
+}
+
+func TestAnotherProcessHearsWhatMoved(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	one, _ := hearing(t, wide(t, url))
+	_, heard := hearing(t, wide(t, url))
+	a, b := newID(), newID()
+	for range 100 { // which share a hint or two
+		one.Moved(a, 1)
+		one.Moved(b, 1)
+	}
+	got := map[events.ID]bool{}
+	for len(got) < 2 {
+		got[next(t, heard)] = true
+	}
+	require.Equal(t, map[events.ID]bool{a: true, b: true}, got)
+	require.Less(t, len(heard), 50)
+}
+
+func TestManyLogsAreHintedAtTogether(t *testing.T) {
+	t.Parallel()
+	one, heard := hearing(t, wide(t, pgtest.URL(t)))
+	for range 5000 {
+		one.Moved(newID(), 1)
+	}
+	for id := next(t, heard); !id.IsZero(); id = next(t, heard) {
+		require.LessOrEqual(t, len(heard), 10_000) // until it is said of any
+	}
+}
+
+// A connection that breaks is made anew, and nothing that was said meanwhile is
+// taken for silence.
+func TestHintsAreHeardAgainAfterABreak(t *testing.T) {
+	t.Parallel()
+	db := wide(t, pgtest.URL(t))
+	one, heard := hearing(t, db)
+	_, err := db.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`)
+	require.NoError(t, err)
+	require.Zero(t, next(t, heard))
+	a := newID()
+	one.Moved(a, 1)
+	require.Equal(t, a, next(t, heard))
+}
+
+func wide(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	db, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	return db
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+)
+
+// A reader is a workspace with runs, and a token that may read them.
+type reader struct {
+	workspace events.ID
+	token     commands.ServiceToken
+}
+
+// newReader makes a workspace and writes n runs into the view, of which active
+// still move.
+func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, error) {
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	w, err := newWorkspace(ctx, commands.New(log, time.Now))
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{w.id, commands.NewServiceToken()}
+	_, err = w.handler.CreateServiceAccount(ctx, commands.CreateServiceAccount{
+		Order: w.order(), Account: events.NewID(time.Now()), Token: r.token, Name: "reader", Scopes: []events.Scope{events.ReadAPI},
+	})
+	if err != nil {
+		return nil, err
+	}
+	repo := events.NewID(time.Now())
+	_, err = db.Exec(ctx, `
+		insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
+			cost_cents, created_at, updated_at, finished_at, detail)
+		select $1, gen_random_uuid(), $2, 'acme/web', i, 'Fix date parsing ' || i, i % 7, case when i <= $4 then 'coding' else 'merged' end, i <= $4, i,
+			112, now() - i * interval '1 second', now(), case when i > $4 then now() - i * interval '1 second' end, '{}'
+		from generate_series(1, $3::int) i`, w.id, repo, n, active)
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.Exec(ctx, `insert into run_counts (workspace_id, repo_id, active, terminal) values ($1, $2, $3, $4)`, w.id, repo, active, n-active)
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.Exec(ctx, `vacuum analyze runs`)
+	return r, err
+}
+
+func (r *reader) authorization() string { return "Authorization: Bearer " + r.token.Reveal() }
+
+// A workspace is one that somebody owns.
+type workspace struct {
+	id      events.ID
+	owner   events.Actor
+	handler *commands.Handler
+}
+
+func newWorkspace(ctx context.Context, h *commands.Handler) (*workspace, error) {
+	now := time.Now()
+	w := &workspace{id: events.NewID(now), handler: h}
+	user := events.NewID(now)
+	name := fmt.Sprintf("w%d", rand.Uint64())
+	w.owner = events.Actor{Type: events.ByUser, ID: user, Name: name + "@acme.example"}
+	_, err := h.RegisterUser(ctx, commands.RegisterUser{
+		Order: w.order(), User: user, Member: events.NewID(now), Name: "Ann", Emails: []string{w.owner.Name},
+		WorkspaceName: "Acme", WorkspaceSlug: name, Account: events.UserAccountLinked{User: user, Provider: "github", Account: name, Login: "ann"},
+	})
+	return w, err
+}
+
+func (w *workspace) order() commands.Order {
+	return commands.Order{Envelope: events.Envelope{Actor: w.owner, Origin: events.FromAPI}, Workspace: w.id}
+}
+
+// asked is a page of the list of runs, as scripts ask for it.
+func (r *reader) asked() []byte {
+	return request("GET /api/v1/runs?status=active", r.authorization())
+}
+
+// plainRead asks the database for what the list of runs needs, and no more.
+func (r *reader) plainRead(db *pgxpool.Pool) func(context.Context, int) error {
+	accounts, runs := projections.ServiceAccounts{DB: db}, projections.Runs{DB: db}
+	return func(ctx context.Context, _ int) error {
+		if _, ok, err := accounts.Token(ctx, r.token.Fingerprint()); err != nil || !ok {
+			return fmt.Errorf("token: %t, %w", ok, err)
+		}
+		_, _, err := runs.Page(ctx, projections.RunQuery{Workspace: r.workspace, Active: true, Limit: 25})
+		return err
+	}
+}
+
+// readRuns compares the list of runs over HTTP with the same queries alone.
+func readRuns(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	r, err := newReader(ctx, db, 10_000, 1000)
+	if err != nil {
+		return result{}, err
+	}
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return result{}, err
+	}
+	defer server.stop()
+	callers := newCallers(server.addr)
+	defer callers.close()
+	ask, read := r.asked(), r.plainRead(db)
+	return compare(ctx,
+		func() (float64, error) {
+			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, ask, 200) })
+		},
+		func() (float64, error) { return measure(ctx, connections, read) })
+}
+
+// readGrowth compares the time of a page in a workspace of a million runs with
+// that in one of a hundred.
+func readGrowth(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	few, err := newReader(ctx, db, 100, 50)
+	if err != nil {
+		return result{}, err
+	}
+	many, err := newReader(ctx, db, 1_000_000, 100_000)
+	if err != nil {
+		return result{}, err
+	}
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return result{}, err
+	}
+	defer server.stop()
+	callers := newCallers(server.addr)
+	defer callers.close()
+	turnOf := func(r *reader) func() (float64, error) {
+		ask := r.asked()
+		return func() (float64, error) {
+			return measure(ctx, 8, func(_ context.Context, worker int) error { return callers.send(worker, ask, 200) })
+		}
+	}
+	return compare(ctx, turnOf(few), turnOf(many)) // how much faster few are, which is how much longer many take
+}
+
+// poll compares a dashboard that has not changed with a check of the token.
+func poll(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	r, err := newReader(ctx, db, 1000, 500)
+	if err != nil {
+		return result{}, err
+	}
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return result{}, err
+	}
+	defer server.stop()
+	callers := newCallers(server.addr)
+	defer callers.close()
+	unchanged := request("GET /api/v1/dashboard", r.authorization(), "If-None-Match: *")
+	checked := request("GET /api/v1/members", r.authorization()) // which no token may have, and that is all that is asked
+	return compare(ctx,
+		func() (float64, error) {
+			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, unchanged, 304) })
+		},
+		func() (float64, error) {
+			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, checked, 403) })
+		})
+}
+
+// idle measures a process that nobody asks anything.
+func idle(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	var mib, took []float64
+	var r result
+	for range *rounds {
+		server, err := s.rest(ctx, db.Config().ConnString())
+		if err != nil {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(*turn):
+		}
+		m, err := server.memory()
+		server.stop()
+		if err != nil {
+			return r, err
+		}
+		mib, took = append(mib, m), append(took, float64(server.took.Milliseconds()))
+		r.Ratios = append(r.Ratios, max(m/40, float64(server.took.Milliseconds())/300))
+	}
+	r.Note = map[string]any{"MiB": int(median(mib)), "ms": int(median(took))}
+	return r, ctx.Err()
+}
