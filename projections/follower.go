@@ -218,6 +218,10 @@ func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 // events up to seq. It waits five seconds at most and then reports
 // [ErrNotCaughtUp]. The name "" stands for the inline views.
 func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
+	return f.await(ctx, f.db, view, workspace, seq)
+}
+
+func (f *Follower) await(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sql := `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`
@@ -229,7 +233,7 @@ func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, 
 		progress := f.progress
 		f.mu.Unlock()
 		var at int64
-		err := f.db.QueryRow(ctx, sql, workspace, view).Scan(&at)
+		err := db.QueryRow(ctx, sql, workspace, view).Scan(&at)
 		switch {
 		case ctx.Err() != nil:
 			return ErrNotCaughtUp

@@ -21,6 +21,9 @@ type Config struct {
 	// PgBouncer in transaction mode cannot listen for what other processes did.
 	DatabaseDirectURL config.URL `env:"SVC_DATABASE_DIRECT_URL" doc:"PostgreSQL itself, where SVC_DATABASE_URL leads to a pooler."`
 
+	// Tokens, sessions and rights are always read from SVC_DATABASE_URL.
+	DatabaseReadURL config.URL `env:"SVC_DATABASE_READ_URL" doc:"A replica of the database to read lists from: runs, inbox, insights, dashboard, audit log."`
+
 	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" doc:"Where the engine is reached."`
 	EngineSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 

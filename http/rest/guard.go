@@ -117,7 +117,7 @@ func (s *Server) await(r *http.Request, views []string, workspace events.ID) err
 		return s.Follower.Await(r.Context(), "", workspace, seq)
 	}
 	for _, view := range views {
-		if err := s.Follower.Await(r.Context(), view, workspace, seq); err != nil {
+		if err := s.Lists.Views.Await(r.Context(), view, workspace, seq); err != nil {
 			return err
 		}
 	}

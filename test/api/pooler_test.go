@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,7 +58,7 @@ func (s *site) startPgBouncer(t *testing.T) {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	require.NoError(t, err, "make test-scale installs it")
-	folder := s.poolerFolder(t)
+	folder := openFolder(t, "svc-pgbouncer-")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := ln.Addr().String()
@@ -99,10 +100,10 @@ server_tls_sslmode = disable
 	})
 }
 
-// poolerFolder is one that any user can read from, but for the password nobody else's.
-func (s *site) poolerFolder(t *testing.T) string {
+// openFolder makes a folder that programs of another user can enter.
+func openFolder(t *testing.T, name string) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "svc-pgbouncer-")
+	folder, err := os.MkdirTemp("", name)
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(folder, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
@@ -157,7 +158,9 @@ func (s *site) requireTransactionMode(t *testing.T, database string) {
 	for _, p := range pools {
 		if "/"+fmt.Sprint(p["database"]) == of.Path {
 			require.Equal(t, "transaction", fmt.Sprint(p["pool_mode"]))
-			require.Greater(t, fmt.Sprint(p["cl_active"]), fmt.Sprint(poolSize), "more clients than connections")
+			clients, err := strconv.Atoi(fmt.Sprint(p["cl_active"]))
+			require.NoError(t, err)
+			require.Greater(t, clients, poolSize, "more clients than connections")
 			return
 		}
 	}
