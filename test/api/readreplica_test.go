@@ -156,7 +156,10 @@ func testWaitsForReplica(t *testing.T, v *service, r *replica) {
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 
 	answered := make(chan answer, 1)
-	go func() { answered <- v.ask(t, "reader", runsByTitle+"waited-for", "", at) }()
+	go func() {
+		defer close(answered) // whatever happens to it
+		answered <- v.ask(t, "reader", runsByTitle+"waited-for", "", at)
+	}()
 	select {
 	case a := <-answered:
 		require.Fail(t, "it did not wait", a.body)
