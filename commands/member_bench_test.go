@@ -28,7 +28,7 @@ func BenchmarkUpdateMember(b *testing.B) {
 	}
 	for _, v := range projections.All() {
 		if v.Name() == "members" || v.Name() == "workspaces" {
-			require.NoError(b, projections.Rebuild(b.Context(), db, v, func(int64, int64) {}))
+			require.NoError(b, only(projections.Rebuild(b.Context(), db, v, func(int64, int64) {})))
 		}
 	}
 	_, err := db.Exec(b.Context(), `analyze`)
@@ -100,3 +100,5 @@ func median(list []time.Duration) time.Duration {
 	slices.Sort(list)
 	return list[len(list)/2]
 }
+
+func only(_ projections.Rebuilt, err error) error { return err }

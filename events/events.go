@@ -7,6 +7,7 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -151,10 +152,13 @@ func Decode(kind string, schema int, data []byte) (Event, error) {
 	}
 	e, err := decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", kind, err)
+		return nil, fmt.Errorf("%w: decode %s: %w", ErrDamaged, kind, err)
 	}
 	return e, nil
 }
+
+// ErrDamaged says that the stored form of an event is not what its kind has.
+var ErrDamaged = errors.New("damaged event")
 
 // Encode returns the form of e that is stored.
 func Encode(e Event) ([]byte, error) {

@@ -39,7 +39,7 @@ func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *
 }
 
 func someLags(context.Context) ([]projections.Lag, error) {
-	return []projections.Lag{{View: "runs", Taken: 40, Behind: 2}, {View: "audit", Taken: 42}}, nil
+	return []projections.Lag{{View: "runs", Taken: 40, Behind: 2, Parked: 3}, {View: "audit", Taken: 42}}, nil
 }
 
 func TestWhatIsToldIsWellSaid(t *testing.T) {
@@ -71,7 +71,7 @@ func TestEachIsToldUnderItsName(t *testing.T) {
 	for _, line := range []string{
 		`svc_build_info{goversion="go1.`, `program="svc-test",version="1.2.3"} 1`,
 		`svc_append_batch_commits_count 2`, `svc_append_batch_commits_sum 3`, `svc_append_events_total 5`, `svc_append_failures_total 1`,
-		`svc_view_events_total{view="runs"} 40`, `svc_view_lag_events{view="runs"} 2`, `svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
+		`svc_view_events_total{view="runs"} 40`, `svc_view_lag_events{view="runs"} 2`, `svc_view_parked_events{view="runs"} 3`, `svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
 		`svc_limit_refused_total{limit="read"} 7`, `svc_database_pool_connections{pool="read",state="idle"} 0`,
 	} {
 		require.Contains(t, text, line)

@@ -23,6 +23,7 @@ type views struct {
 var (
 	viewTaken  = prometheus.NewDesc("svc_view_events_total", "Events that a view has taken in, by all processes together.", []string{"view"}, nil)
 	viewBehind = prometheus.NewDesc("svc_view_lag_events", "Events in the logs that a view has not taken in yet.", []string{"view"}, nil)
+	viewParked = prometheus.NewDesc("svc_view_parked_events", "Events that a view could not take in and has gone on without.", []string{"view"}, nil)
 	viewStuck  = prometheus.NewDesc("svc_view_stuck_logs", "Logs in which this process could not take in a view's next event.", []string{"view"}, nil)
 )
 
@@ -31,7 +32,7 @@ var (
 const lagLimit = 2 * time.Second
 
 func (v views) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{viewTaken, viewBehind, viewStuck} {
+	for _, d := range []*prometheus.Desc{viewTaken, viewBehind, viewParked, viewStuck} {
 		to <- d
 	}
 }
@@ -50,5 +51,6 @@ func (v views) Collect(to chan<- prometheus.Metric) {
 	for _, l := range list {
 		to <- prometheus.MustNewConstMetric(viewTaken, prometheus.CounterValue, float64(l.Taken), l.View)
 		to <- prometheus.MustNewConstMetric(viewBehind, prometheus.GaugeValue, float64(l.Behind), l.View)
+		to <- prometheus.MustNewConstMetric(viewParked, prometheus.GaugeValue, float64(l.Parked), l.View)
 	}
 }

@@ -25,6 +25,7 @@ var lookUps = map[string]string{
 	"users":           "user_id",
 	"vault_checks":    "name",
 	"vault_secrets":   "name",
+	"views":           "name",
 }
 
 // To shard PostgreSQL by workspace asks of the schema that everything leads

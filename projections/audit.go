@@ -84,8 +84,8 @@ func (auditView) load(b *pgx.Batch, table string, records []events.Record) func(
 	return auditFold(names).load(b, table, records)
 }
 
-func (auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (int64, error) {
-	return auditFold(targetNames{}).copyLog(ctx, tx, table, next)
+func (auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error {
+	return auditFold(targetNames{}).copyLog(ctx, tx, table, next, park)
 }
 
 // read queues looking up what the targets that records do not name were called.

@@ -155,7 +155,7 @@ func (f *Follower) behind(ctx context.Context, v View) []events.ID {
 
 func (f *Follower) catchUp(ctx context.Context, v View, workspace events.ID) error {
 	for ctx.Err() == nil {
-		n, err := takePage(ctx, f.db, v, workspace)
+		more, err := f.takePage(ctx, v, workspace, page)
 		if err != nil {
 			return err
 		}
@@ -163,42 +163,88 @@ func (f *Follower) catchUp(ctx context.Context, v View, workspace events.ID) err
 		close(f.progress)
 		f.progress = make(chan struct{})
 		f.mu.Unlock()
-		if n < page {
+		if !more {
 			return nil
 		}
 	}
 	return ctx.Err()
 }
 
-// takePage folds the next events of a log into v and moves its checkpoint.
-func takePage(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID) (n int, err error) {
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		var seq int64
-		err := tx.QueryRow(ctx, `
-			insert into checkpoints (workspace_id, view, seq) values ($1, $2, 0)
-			on conflict (workspace_id, view) do update set seq = checkpoints.seq
-			returning seq`, workspace, v.Name()).Scan(&seq)
-		if err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
+// takePage takes in the next events of a log, up to limit, and tells whether
+// there may be more. A page that has an event which can never be taken in is
+// halved until that event stands alone; then the view goes on without it.
+func (f *Follower) takePage(ctx context.Context, v View, workspace events.ID, limit int) (more bool, err error) {
+	n, at, err := f.tryPage(ctx, v, workspace, limit)
+	switch {
+	case poisonous(err) && limit > 1:
+		return f.takePage(ctx, v, workspace, limit/2)
+	case poisonous(err):
+		f.log.ErrorContext(ctx, "event is parked", "view", v.Name(), "workspace", workspace, "err", err)
+		return true, f.parkNext(ctx, v, workspace, at, err)
+	case err != nil:
+		return false, fmt.Errorf("view %s of %s: %w", v.Name(), workspace, err)
+	}
+	return n == limit || limit < page, nil
+}
+
+// tryPage folds the next events of a log into v and moves its checkpoint, which
+// was at.
+func (f *Follower) tryPage(ctx context.Context, v View, workspace events.ID, limit int) (n int, at int64, err error) {
+	err = pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
+		if at, err = lockCheckpoint(ctx, tx, v, workspace); err != nil {
+			return err
 		}
-		records, err := v.after(ctx, tx, workspace, seq, page)
+		records, err := v.after(ctx, tx, workspace, at, limit)
 		if err != nil || len(records) == 0 {
 			return err
 		}
 		n = len(records)
 		return takeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) {
-			b.Queue(`update checkpoints set seq = $3 where workspace_id = $1 and view = $2`, workspace, v.Name(), records[n-1].Seq)
+			queueCheckpoint(b, v, workspace, records[n-1].Seq)
 		})
 	})
+	return n, at, err
+}
+
+// parkNext moves v past the event that follows at, unless somebody has.
+func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at int64, why error) error {
+	return pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
+		seq, err := lockCheckpoint(ctx, tx, v, workspace)
+		if err != nil || seq != at {
+			return err
+		}
+		b := &pgx.Batch{}
+		queuePark(b, v.Name(), workspace, at+1, why)
+		queueCheckpoint(b, v, workspace, at+1)
+		return tx.SendBatch(ctx, b).Close()
+	})
+}
+
+// lockCheckpoint keeps others from moving v in a workspace until tx ends, and
+// returns where it stands.
+func lockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID) (seq int64, err error) {
+	err = tx.QueryRow(ctx, `
+		insert into checkpoints (workspace_id, view, seq) values ($1, $2, 0)
+		on conflict (workspace_id, view) do update set seq = checkpoints.seq
+		returning seq`, workspace, v.Name()).Scan(&seq)
 	if err != nil {
-		return n, fmt.Errorf("view %s of %s: %w", v.Name(), workspace, err)
+		return 0, fmt.Errorf("checkpoint: %w", err)
 	}
-	return n, nil
+	return seq, nil
+}
+
+func queueCheckpoint(b *pgx.Batch, v View, workspace events.ID, seq int64) {
+	b.Queue(`
+		insert into checkpoints (workspace_id, view, seq) values ($1, $2, $3)
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspace, v.Name(), seq)
 }
 
 // takeIn folds records into a table of v, and queues whatever else belongs to
 // the same round trip.
 func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []events.Record, also func(*pgx.Batch)) error {
+	if len(records) == 0 {
+		return nil
+	}
 	read, write := &pgx.Batch{}, &pgx.Batch{}
 	change := v.load(read, table, records)
 	if err := tx.SendBatch(ctx, read).Close(); err != nil {

@@ -179,14 +179,14 @@ func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
 	require.Len(t, dump(t, w.db, "runs"), 1)
 	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 1 }, limit, time.Millisecond)
 	require.Zero(t, f.Stuck()["audit"])
-	require.Equal(t, []projections.Lag{{View: "runs", Taken: 1, Behind: 1}}, lags(t, w.db, "runs"))
+	require.Equal(t, []projections.Lag{{View: "runs", Taken: 1, Behind: 1, Logs: 1}}, lags(t, w.db, "runs"))
 
 	_, err = w.db.Exec(t.Context(), `update events set kind = 'run.queued' where workspace_id = $1`, bad)
 	require.NoError(t, err)
 	require.NoError(t, f.Await(t.Context(), "runs", bad, 1))
 	require.Len(t, dump(t, w.db, "runs"), 2)
 	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 0 }, limit, time.Millisecond)
-	require.Equal(t, []projections.Lag{{View: "nobody's", Behind: 2}, {View: "runs", Taken: 2}}, lags(t, w.db, "runs", "nobody's"))
+	require.Equal(t, []projections.Lag{{View: "nobody's", Behind: 2, Logs: 2}, {View: "runs", Taken: 2}}, lags(t, w.db, "runs", "nobody's"))
 }
 
 func lags(t *testing.T, db *pgxpool.Pool, views ...string) []projections.Lag {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
@@ -21,27 +19,39 @@ import (
 // appended meanwhile, and then puts it in the place of the first, under a lock
 // that lasts for the last few events. progress hears how many events are done
 // and how many there were at the start.
-func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) error {
+//
+// A rebuild that is cancelled leaves nothing behind. One that is killed leaves
+// its table, and the next one goes on from there.
+func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) (Rebuilt, error) {
 	r := &rebuild{db: db, view: v, next: v.Name() + "__next", at: map[events.ID]int64{}, progress: progress}
 	if err := r.run(ctx); err != nil {
-		return fmt.Errorf("rebuild %s: %w", v.Name(), err)
+		return r.Rebuilt, fmt.Errorf("rebuild %s: %w", v.Name(), err)
 	}
-	return nil
+	return r.Rebuilt, nil
+}
+
+// A Rebuilt is what came of a rebuild.
+type Rebuilt struct {
+	Events    int64       // that were folded
+	Resumed   int64       // events that a rebuild before this one had folded
+	Parked    int         // events that could not be, of this view
+	Differing []events.ID // logs of which the view had other rows before
 }
 
 // rebuildLimit is how long a rebuild may take in all.
 const rebuildLimit = 24 * time.Hour
 
 type rebuild struct {
-	db          *pgxpool.Pool
-	view        View
-	next        string              // the table that is being made
-	at          map[events.ID]int64 // how far it has come in each log
-	done, total int64
-	progress    func(done, total int64)
+	Rebuilt
+	db       *pgxpool.Pool
+	view     View
+	next     string              // the table that is being made
+	at       map[events.ID]int64 // how far it has come in each log
+	total    int64
+	progress func(done, total int64)
 }
 
-func (r *rebuild) run(ctx context.Context) error {
+func (r *rebuild) run(ctx context.Context) (err error) {
 	conn, err := r.db.Acquire(ctx)
 	if err != nil {
 		return err
@@ -59,11 +69,8 @@ func (r *rebuild) run(ctx context.Context) error {
 		return errors.New("another rebuild of this view is under way")
 	}
 	defer conn.Exec(steady, `select pg_advisory_unlock(hashtext($1))`, r.next)
-	defer conn.Exec(steady, `drop table if exists `+r.next) // nothing is left of it after the swap
-	if _, err := conn.Exec(steady, `drop table if exists `+r.next); err != nil {
-		return err
-	}
-	if _, err := conn.Exec(steady, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.next, r.view.Name())); err != nil {
+	defer r.forget(steady, conn.Conn()) // nothing is left of it after the swap
+	if err := r.begin(steady, conn.Conn()); err != nil {
 		return err
 	}
 	if err := r.fold(ctx); err != nil {
@@ -80,7 +87,81 @@ func (r *rebuild) run(ctx context.Context) error {
 			break
 		}
 	}
-	return r.swap(ctx, indexes)
+	if err := r.compare(ctx); err != nil {
+		return err
+	}
+	if err := r.swap(ctx, indexes); err != nil {
+		return err
+	}
+	return r.countParked(ctx)
+}
+
+func (r *rebuild) countParked(ctx context.Context) error {
+	return r.db.QueryRow(ctx, `select count(*) from parked where view = $1`, r.view.Name()).Scan(&r.Parked)
+}
+
+// begin goes on with the table that a killed rebuild has left, if its rows have
+// the form of this one's, or makes another.
+func (r *rebuild) begin(ctx context.Context, conn *pgx.Conn) error {
+	var left bool
+	err := conn.QueryRow(ctx, `
+		with columns as (
+			select attrelid::regclass::text as name, string_agg(attname || ' ' || format_type(atttypid, atttypmod) || attnotnull, ', ' order by attnum) as form
+			from pg_attribute where attrelid in (to_regclass($1), to_regclass($2)) and attnum > 0 and not attisdropped group by 1)
+		select count(*) = 2 and count(distinct form) = 1 and (select coalesce(bool_and(form = $4), false) from rebuilds where view = $3)
+		from columns`, r.view.Name(), r.next, r.view.Name(), r.view.form()).Scan(&left)
+	if err != nil {
+		return fmt.Errorf("look for what a rebuild left: %w", err)
+	}
+	if left {
+		return r.resume(ctx, conn)
+	}
+	if err := r.forget(ctx, conn); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.next, r.view.Name()))
+	return err
+}
+
+func (r *rebuild) resume(ctx context.Context, conn *pgx.Conn) error {
+	rows, _ := conn.Query(ctx, `select workspace_id, seq from rebuilds where view = $1`, r.view.Name())
+	var workspace events.ID
+	var seq int64
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
+		r.at[workspace] = seq
+		r.Resumed += seq
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what a rebuild left: %w", err)
+	}
+	// Indexes may be there or not: they are made anew.
+	names, _ := conn.Query(ctx, `select indexrelid::regclass::text from pg_index where indrelid = $1::regclass and not indisprimary`, r.next)
+	indexes, err := pgx.CollectRows(names, pgx.RowTo[string])
+	for _, name := range indexes {
+		if _, err := conn.Exec(ctx, `drop index `+name); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf(`alter table %s drop constraint if exists %s_pkey__next`, r.next, r.view.Name()))
+	return err
+}
+
+// forget leaves nothing of a rebuild that is over.
+func (r *rebuild) forget(ctx context.Context, conn *pgx.Conn) error {
+	for _, sql := range []string{
+		`drop table if exists ` + r.next,
+		`delete from rebuilds where view = '` + r.view.Name() + `'`,
+		`delete from parked where view = '` + r.next + `'`,
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // heads returns the position of every log.
@@ -103,59 +184,82 @@ func (r *rebuild) fold(ctx context.Context) error {
 		r.total += head
 	}
 	for workspace, head := range list {
-		next := func() ([]events.Record, error) {
-			records, err := r.view.after(ctx, r.db, workspace, r.at[workspace], int(min(2*page, head-r.at[workspace])))
-			r.step(workspace, records)
-			return records, err
+		if r.at[workspace] > 0 {
+			continue // a rebuild before this one has; the rest is caught up with
 		}
 		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-			_, err := r.view.copyLog(ctx, tx, r.next, next)
+			if err := r.foldLog(ctx, tx, workspace, head, r.next); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `insert into rebuilds (workspace_id, view, seq, form) values ($1, $2, $3, $4)`,
+				workspace, r.view.Name(), r.at[workspace], r.view.form())
 			return err
 		})
-		if err != nil {
+		switch {
+		case r.followed() && poisonous(err): // some row: catching up goes event by event, and finds which
+			r.undo(workspace)
+		case err != nil:
 			return fmt.Errorf("log %s: %w", workspace, err)
 		}
 	}
 	return nil
 }
 
-func (r *rebuild) step(workspace events.ID, records []events.Record) {
-	if n := len(records); n > 0 {
-		r.at[workspace] = records[n-1].Seq
-		r.done += int64(n)
-		r.progress(r.done, max(r.total, r.done))
-	}
+// undo notes that nothing of a log is in the table.
+func (r *rebuild) undo(workspace events.ID) {
+	r.Events -= r.at[workspace]
+	r.at[workspace] = 0
 }
 
-// An index is one of the view's, with the name and form it gets on the next table.
-type index struct {
-	Name, Next, Create string
-	Primary            bool
-}
-
-// index gives the next table the indexes that the view has.
-func (r *rebuild) index(ctx context.Context) ([]index, error) {
-	rows, _ := r.db.Query(ctx, `
-		select c.relname, c.relname || '__next', pg_get_indexdef(i.indexrelid), i.indisprimary
-		from pg_index i join pg_class c on c.oid = i.indexrelid
-		where i.indrelid = $1::regclass order by 1`, r.view.Name())
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[index])
-	if err != nil {
-		return nil, fmt.Errorf("list indexes: %w", err)
-	}
-	for _, i := range list {
-		sql := strings.Replace(i.Create, " "+i.Name+" ON ", " "+i.Next+" ON ", 1)
-		sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.next+" ", 1)
-		if _, err := r.db.Exec(ctx, sql); err != nil {
-			return nil, fmt.Errorf("create index %s: %w", i.Next, err)
-		}
-		if i.Primary {
-			if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.Next, i.Next)); err != nil {
-				return nil, fmt.Errorf("primary key %s: %w", i.Next, err)
+// foldLog folds a log up to its head into a table that has nothing of it.
+func (r *rebuild) foldLog(ctx context.Context, tx pgx.Tx, workspace events.ID, head int64, table string) error {
+	left := &pgx.Batch{}
+	park := r.parker(left)
+	next := func() ([]events.Record, error) {
+		for r.at[workspace] < head {
+			limit := int(min(2*page, head-r.at[workspace]))
+			records, at, err := r.read(ctx, r.db, workspace, limit, park)
+			r.step(workspace, at)
+			if err != nil || len(records) > 0 {
+				return records, err
 			}
 		}
+		return nil, nil
 	}
-	return list, nil
+	if err := r.view.copyLog(ctx, tx, table, next, park); err != nil {
+		return err
+	}
+	return tx.SendBatch(ctx, left).Close()
+}
+
+// parker returns what queues that an event is left out. A view that is not
+// followed decides about rights: it has to be whole.
+func (r *rebuild) parker(b *pgx.Batch) parking {
+	return func(workspace events.ID, seq int64, err error) error {
+		if !r.followed() || !poisonous(err) {
+			return err
+		}
+		queuePark(b, r.next, workspace, seq, err)
+		return nil
+	}
+}
+
+func (r *rebuild) followed() bool { return slices.Contains(followedViews, r.view) }
+
+// read reads on in a log. at is where it has got to, which is beyond what it
+// returns if it has parked something.
+func (r *rebuild) read(ctx context.Context, db store.Querier, workspace events.ID, limit int, park parking) (list []events.Record, at int64, err error) {
+	var refused error
+	list, at, err = readOn(ctx, db, r.view, workspace, r.at[workspace], limit, func(seq int64, err error) {
+		refused = park(workspace, seq, err)
+	})
+	return list, at, errors.Join(err, refused)
+}
+
+func (r *rebuild) step(workspace events.ID, at int64) {
+	r.Events += at - r.at[workspace]
+	r.at[workspace] = at
+	r.progress(r.Resumed+r.Events, max(r.total, r.Resumed+r.Events))
 }
 
 // beginner is a pool, or a transaction, in which it begins a nested one.
@@ -165,139 +269,75 @@ type beginner interface {
 }
 
 // catchUp takes in what was appended since. It returns how many events that were.
-func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int, err error) {
+func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int64, err error) {
 	list, err := heads(ctx, db)
 	if err != nil {
 		return 0, err
 	}
+	before := r.Events
 	for workspace, head := range list {
 		for r.at[workspace] < head {
-			records, err := r.view.after(ctx, db, workspace, r.at[workspace], page)
-			if err != nil {
-				return n, err
+			if err := r.takePage(ctx, db, workspace, r.next, page); err != nil {
+				return r.Events - before, fmt.Errorf("log %s: %w", workspace, err)
 			}
-			err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-				return takeIn(ctx, tx, r.view, r.next, records, func(*pgx.Batch) {})
-			})
-			if err != nil {
-				return n, fmt.Errorf("log %s: %w", workspace, err)
-			}
-			r.step(workspace, records)
-			n += len(records)
 		}
 	}
-	return n, nil
+	return r.Events - before, nil
 }
 
-// How long the swap is tried while others use the view without a pause, such
-// as a backup, and how long it waits in between.
-const (
-	swapLimit     = 30 * time.Minute
-	swapPause     = 100 * time.Millisecond // doubled each time, up to
-	swapPauseMost = 10 * time.Second
-)
-
-// swap puts the next table in the place of the view. Locks are asked for with
-// a limit, because everyone else queues behind the request.
-func (r *rebuild) swap(ctx context.Context, indexes []index) error {
-	ctx, cancel := context.WithTimeout(ctx, swapLimit)
-	defer cancel()
-	for pause := swapPause; ; pause = min(2*pause, swapPauseMost) {
-		before := maps.Clone(r.at)
-		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes) })
-		if err == nil {
-			return nil
-		}
-		r.at = before // what was taken in is rolled back
-		pg, ok := errors.AsType[*pgconn.PgError](err)
-		if !ok || pg.Code != "55P03" && pg.Code != "40P01" { // lock not available, deadlock
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
-			}
-			return fmt.Errorf("the view is in use by a transaction that does not end; look for it in pg_stat_activity: %w", err)
-		case <-time.After(pause):
-		}
-		if _, err := r.catchUp(ctx, r.db); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error {
-	live := r.view.Name()
-	exec := func(sql string, args ...any) func() error {
-		return func() error { _, err := tx.Exec(ctx, sql, args...); return err }
-	}
-	steps := []func() error{
-		exec(`set local lock_timeout = '500ms'`),
-		exec(`lock table checkpoints in exclusive mode`), // followers finish their page, then wait
-		exec(`lock table ` + live + ` in access exclusive mode`),
-		func() error { _, err := r.catchUp(ctx, tx); return err },
-		func() error { return r.handOver(ctx, tx) },
-		exec(`drop table ` + live),
-		exec(fmt.Sprintf(`alter table %s rename to %s`, r.next, live)),
-	}
-	for _, i := range indexes {
-		steps = append(steps, exec(fmt.Sprintf(`alter index %s rename to %s`, i.Next, i.Name)))
-	}
-	steps = append(steps, func() error { return r.checkpoint(ctx, tx) })
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// handOver gives the next table the owner of the view and everybody's rights
-// to it: an operator's reports go on.
-func (r *rebuild) handOver(ctx context.Context, tx pgx.Tx) error {
-	rows, _ := tx.Query(ctx, `
-		with live as (select relacl, relowner from pg_class where oid = $1::regclass)
-		select 1, format('grant %s on %I to %s%s', privilege_type, $2::text,
-			case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end,
-			case when is_grantable and grantee <> 0 then ' with grant option' else '' end)
-		from live, aclexplode(relacl)
-		union all
-		select 1, format('grant %s (%I) on %I to %s', privilege_type, attname, $2::text,
-			case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end)
-		from pg_attribute, aclexplode(attacl) where attrelid = $1::regclass
-		union all
-		select 2, format('alter table %I owner to %I', $2::text, pg_get_userbyid(relowner)) from live where pg_get_userbyid(relowner) <> current_user
-		order by 1`, r.view.Name(), r.next)
-	grants, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (sql string, err error) { return sql, row.Scan(nil, &sql) })
+// takePage takes in the next events of a log, as [Follower] does.
+func (r *rebuild) takePage(ctx context.Context, db beginner, workspace events.ID, table string, limit int) error {
+	left := &pgx.Batch{}
+	park := r.parker(left)
+	records, at, err := r.read(ctx, db, workspace, limit, park)
 	if err != nil {
-		return fmt.Errorf("read the rights to %s: %w", r.view.Name(), err)
+		return err
 	}
-	for _, grant := range grants {
-		if _, err := tx.Exec(ctx, grant); err != nil {
-			return fmt.Errorf("%s: %w", grant, err)
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+			return takeIn(ctx, tx, r.view, table, records, func(*pgx.Batch) {})
+		})
+		if poisonous(err) && limit == 1 {
+			err = park(workspace, at, err)
 		}
+		if err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, left).Close()
+	})
+	if poisonous(err) && limit > 1 && r.followed() {
+		return r.takePage(ctx, db, workspace, table, limit/2)
 	}
-	return nil
+	if err == nil {
+		r.step(workspace, at)
+	}
+	return err
 }
 
-// checkpoint says, of a followed view, how far its new table has come.
-func (r *rebuild) checkpoint(ctx context.Context, tx pgx.Tx) error {
-	followed := false
-	for _, v := range followedViews {
-		followed = followed || v == r.view
+// compare notes the logs of which the live view has other rows, where both have
+// come equally far. It reads both tables at one moment and locks nothing.
+func (r *rebuild) compare(ctx context.Context) error {
+	positions := `select workspace_id, head from logs`
+	if r.followed() {
+		positions = `select workspace_id, seq from checkpoints where view = '` + r.view.Name() + `'`
 	}
-	if !followed {
+	return pgx.BeginTxFunc(ctx, r.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		sum := `select workspace_id, count(*) as n, sum(hashtextextended(t::text, 0)) as sum from %s t group by workspace_id`
+		rows, _ := tx.Query(ctx, fmt.Sprintf(`
+			with live as (`+sum+`), next as (`+sum+`), position (workspace_id, seq) as (`+positions+`)
+			select workspace_id, p.seq from live full join next using (workspace_id) join position p using (workspace_id)
+			where (live.n, live.sum) is distinct from (next.n, next.sum) order by 1`, r.view.Name(), r.next))
+		var workspace events.ID
+		var seq int64
+		_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
+			if r.at[workspace] == seq {
+				r.Differing = append(r.Differing, workspace)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("compare with the live view: %w", err)
+		}
 		return nil
-	}
-	var workspaces []events.ID
-	var positions []int64
-	for workspace, seq := range r.at {
-		workspaces, positions = append(workspaces, workspace), append(positions, seq)
-	}
-	_, err := tx.Exec(ctx, `
-		insert into checkpoints (workspace_id, view, seq)
-		select w, $1, s from unnest($2::uuid[], $3::bigint[]) as t (w, s)
-		on conflict (workspace_id, view) do update set seq = excluded.seq`, r.view.Name(), workspaces, positions)
-	return err
+	})
 }

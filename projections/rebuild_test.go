@@ -320,11 +320,11 @@ func TestTwoRebuildsOfAViewAreNotAtWorkTogether(t *testing.T) {
 	require.NoError(t, err)
 	members, asked := view(t, "members"), 0
 	want := dump(t, w.db, "members")
-	err = projections.Rebuild(t.Context(), w.db, members, func(int64, int64) {
+	err = only(projections.Rebuild(t.Context(), w.db, members, func(int64, int64) {
 		asked++
-		require.ErrorContains(t, projections.Rebuild(t.Context(), w.db, members, quiet), "another rebuild of this view is under way")
-		require.NoError(t, projections.Rebuild(t.Context(), connect(t, w.url), view(t, "users"), quiet), "of another view")
-	})
+		require.ErrorContains(t, only(projections.Rebuild(t.Context(), w.db, members, quiet)), "another rebuild of this view is under way")
+		require.NoError(t, only(projections.Rebuild(t.Context(), connect(t, w.url), view(t, "users"), quiet)), "of another view")
+	}))
 	require.NoError(t, err)
 	require.Positive(t, asked)
 	require.Equal(t, want, dump(t, w.db, "members"))
@@ -339,12 +339,12 @@ func TestProgressGoesUpToTheEnd(t *testing.T) {
 	require.NoError(t, p.play(t.Context(), 50))
 	var head, last, steps int64
 	require.NoError(t, w.db.QueryRow(t.Context(), `select sum(head)::bigint from logs`).Scan(&head))
-	require.NoError(t, projections.Rebuild(t.Context(), w.db, view(t, "audit"), func(done, total int64) {
+	require.NoError(t, only(projections.Rebuild(t.Context(), w.db, view(t, "audit"), func(done, total int64) {
 		require.Greater(t, done, last)
 		require.Equal(t, head, total)
 		last = done
 		steps++
-	}))
+	})))
 	require.Equal(t, head, last)
 	require.Positive(t, steps)
 }
@@ -368,7 +368,7 @@ func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
 			require.Equal(t, wantShape, shape(t, w.db, v.Name()))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		untouched(projections.Rebuild(ctx, w.db, v, func(int64, int64) { cancel() })) // while it folds
+		untouched(only(projections.Rebuild(ctx, w.db, v, func(int64, int64) { cancel() }))) // while it folds
 
 		ctx, cancel = context.WithCancel(t.Context())
 		holder, err := w.db.Begin(t.Context())
@@ -377,7 +377,7 @@ func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
 		_, err = holder.Exec(t.Context(), `select from `+v.Name()+` limit 1`) // keeps the table from being replaced
 		require.NoError(t, err)
 		done := make(chan error, 1)
-		go func() { done <- projections.Rebuild(ctx, w.db, v, quiet) }()
+		go func() { done <- only(projections.Rebuild(ctx, w.db, v, quiet)) }()
 		require.Eventually(t, func() bool { return w.waitsFor(t, v.Name()) }, limit, 2*time.Millisecond)
 		cancel() // while it waits for the table
 		select {
@@ -390,7 +390,7 @@ func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
 	}
 	for _, after := range []time.Duration{0, 200, 500, 1000, 2000, 4000, 8000, 16000} { // wherever that is
 		ctx, cancel := context.WithTimeout(t.Context(), after*time.Microsecond)
-		_ = projections.Rebuild(ctx, w.db, view(t, "members"), quiet) // it may have been done by then
+		_ = only(projections.Rebuild(ctx, w.db, view(t, "members"), quiet)) // it may have been done by then
 		cancel()
 		requireNothingLeft(t, w.db)
 		require.Equal(t, want["members"], dump(t, w.db, "members"))
@@ -423,7 +423,7 @@ func TestARebuildOutlastsALongRead(t *testing.T) {
 	_, err = reader.Exec(t.Context(), `select from members`)
 	require.NoError(t, err)
 	done := make(chan error, 1)
-	go func() { done <- projections.Rebuild(t.Context(), w.db, view(t, "members"), quiet) }()
+	go func() { done <- only(projections.Rebuild(t.Context(), w.db, view(t, "members"), quiet)) }()
 	require.Eventually(t, func() bool { return w.waitsFor(t, "members") }, limit, 2*time.Millisecond)
 	require.Eventually(t, func() bool { return !w.waitsFor(t, "members") }, limit, time.Millisecond) // it gave way
 	require.NoError(t, reader.Rollback(t.Context()))

@@ -28,6 +28,7 @@ type fold[K comparable, R any] struct {
 	key   string                                          // the column of K
 	alone bool                                            // K is unique over all workspaces
 	log   bool                                            // each event makes a row and none changes one
+	forms int                                             // how many forms the rows had before this one
 	keys  func(r events.Record) []K                       // the rows that r touches; no position in r yet
 	apply func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; so is after, to delete it
 }
@@ -40,15 +41,19 @@ type View interface {
 	// returns folds the records into them and queues writing what changed.
 	load(b *pgx.Batch, table string, records []events.Record) (change func(b *pgx.Batch) error)
 	// copyLog folds all that next returns and writes the rows to a table
-	// that has none of that workspace.
-	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (rows int64, err error)
+	// that has none of that workspace. It hands park what cannot be folded.
+	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error
 	// after reads on in a log, as store.After does.
 	after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error)
 	// primaryKey names the columns that order the rows.
 	primaryKey() []string
+	// form counts the forms that the rows have had, from 1.
+	form() int
 }
 
 func (f *fold[K, R]) Name() string { return f.table }
+
+func (f *fold[K, R]) form() int { return 1 + f.forms }
 
 func (f *fold[K, R]) after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
 	return store.After(ctx, db, workspace, seq, limit)
@@ -105,7 +110,7 @@ type rowID[K comparable] struct {
 func (f *fold[K, R]) one(rows map[rowID[K]]*R, r events.Record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("view %s: %s, event %d of %s: %v", f.table, r.Event.Kind(), r.Seq, r.Workspace, p)
+			err = fmt.Errorf("%w: view %s: %s, event %d of %s: %v", errFold, f.table, r.Event.Kind(), r.Seq, r.Workspace, p)
 		}
 	}()
 	for _, k := range f.keys(r) {
@@ -155,33 +160,47 @@ func (f *fold[K, R]) write(b *pgx.Batch, table string, id rowID[K], row *R) {
 	), fields(row)...)
 }
 
-func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) (int64, error) {
+// parking decides about an event that cannot be taken in: nil leaves it out, an
+// error is the end.
+type parking func(workspace events.ID, seq int64, err error) error
+
+func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error {
 	rows := map[rowID[K]]*R{}
 	for {
 		records, err := next()
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if len(records) == 0 {
-			break
+			return f.copyRows(ctx, tx, table, rows)
 		}
 		for _, r := range records {
 			if err := f.one(rows, r); err != nil {
-				return 0, err
+				if err := park(r.Workspace, r.Seq, err); err != nil {
+					return err
+				}
 			}
 		}
+		if f.log { // no later event changes these
+			if err := f.copyRows(ctx, tx, table, rows); err != nil {
+				return err
+			}
+			clear(rows)
+		}
 	}
-	var values [][]any
+}
+
+func (f *fold[K, R]) copyRows(ctx context.Context, tx pgx.Tx, table string, rows map[rowID[K]]*R) error {
+	values := make([][]any, 0, len(rows))
 	for _, row := range rows {
 		if row != nil {
 			values = append(values, fields(row))
 		}
 	}
-	n, err := tx.CopyFrom(ctx, pgx.Identifier{table}, f.columns(), pgx.CopyFromRows(values))
-	if err != nil {
-		return n, fmt.Errorf("copy into %s: %w", table, err)
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, f.columns(), pgx.CopyFromRows(values)); err != nil {
+		return fmt.Errorf("copy into %s: %w", table, err)
 	}
-	return n, nil
+	return nil
 }
 
 // keyType is what K is called in SQL.

@@ -136,7 +136,7 @@ func (s *seed) make() error {
 // answers show it.
 func (s *seed) views() error {
 	for _, v := range projections.Followed() {
-		if err := projections.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
+		if _, err := projections.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
 			return err
 		}
 	}

@@ -24,5 +24,9 @@ var commands = map[string]command{
 	"migrate": {run: migrate},
 	"info":    {run: info},
 	"rebuild": {run: rebuild, views: true},
+	"views":   {run: views},
+	"parked":  {run: parked},
+	"retry":   {run: retry, views: true},
+	"skip":    {run: skip, views: true},
 	"verify":  {run: verify},
 }

@@ -13,7 +13,12 @@ check that its exit status is 0.
 Commands:
   migrate              apply the migrations that are missing (the default)
   info                 show every migration and its state; changes nothing
-  rebuild [view ...]   build views anew from the log: those named, or all
+  rebuild [view ...]   build views anew from the log: those named, or all. One
+                       that was killed is gone on with by the next
+  views                show how far behind each view is, and how fast
+  parked               list the events that views have gone on without
+  retry [view ...]     try parked events again, by rebuilding their workspaces
+  skip VIEW            forget a parked event, named by -workspace and -seq
   verify               recompute the proof of each workspace's log and name the
                        first record that was changed; changes nothing
 
@@ -31,7 +36,8 @@ Flags, before or after the command; they go before the environment:
                        passwords; never on a production database
   -seed-file=FILE      with -seed: keep the demonstration's people and tokens
                        in FILE, mode 0600; no output ever shows them
-  -workspace=ID        verify: only this one
+  -workspace=ID        rebuild, retry, verify: only this one; skip: the event's
+  -seq=N               skip: the event's number
   -verifier-key=KEY    verify: by a key that was kept elsewhere, not by the one
                        that is in the database
   -h, -help            show this help
@@ -57,6 +63,7 @@ Examples:
   svc-db -url=postgres://svc@db:5432/svc -connect-retries=30
   svc-db info -url='jdbc:postgresql://db:5432/svc?sslmode=verify-full' -user=svc
   svc-db rebuild members runs
+  svc-db skip runs -workspace=019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9 -seq=4182
   svc-db verify -verifier-key="$(cat verifier.key)"
 
 Migrations only move forward. To go back, restore the backup, then run the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"svc/config"
@@ -21,7 +22,8 @@ type options struct {
 	seed     string
 	seedFile string
 
-	workspace   events.ID // to verify; zero is all
+	workspace   events.ID // zero is all
+	seq         int64     // of a parked event
 	verifierKey string
 
 	command string
@@ -42,6 +44,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.seed, "seed", "", "")
 	flags.StringVar(&o.seedFile, "seed-file", "", "")
 	flags.TextVar(&o.workspace, "workspace", events.ID{}, "")
+	flags.Int64Var(&o.seq, "seq", 0, "")
 	flags.StringVar(&o.verifierKey, "verifier-key", "", "")
 
 	var words []string
@@ -78,8 +81,12 @@ func (o options) check() error {
 		return errors.New("-seed goes with migrate")
 	case o.seedFile != "" && o.seed == "":
 		return errors.New("-seed-file goes with -seed")
-	case (!o.workspace.IsZero() || o.verifierKey != "") && o.command != "verify":
-		return errors.New("-workspace and -verifier-key go with verify")
+	case !o.workspace.IsZero() && !slices.Contains([]string{"rebuild", "retry", "skip", "verify"}, o.command):
+		return errors.New("-workspace goes with rebuild, retry, skip and verify")
+	case o.seq != 0 && o.command != "skip":
+		return errors.New("-seq goes with skip")
+	case o.verifierKey != "" && o.command != "verify":
+		return errors.New("-verifier-key goes with verify")
 	}
 	return nil
 }
@@ -103,6 +110,9 @@ func flagError(err error) error {
 	}
 	if strings.Contains(text, "-connect-retries") {
 		return errors.New("-connect-retries must be a number, 0 or more")
+	}
+	if strings.Contains(text, "-seq") {
+		return errors.New("-seq must be a number")
 	}
 	if strings.Contains(text, "-workspace") {
 		return errors.New("-workspace must be the id of one")

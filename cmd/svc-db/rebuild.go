@@ -5,43 +5,80 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/mattn/go-isatty"
+	"github.com/schollz/progressbar/v3"
 
-	"svc/migrations"
+	"svc/events"
 	"svc/projections"
 )
 
-// rebuild makes the views j.views anew, or all of them, while the service goes
-// on. One line says how far it is each second, and one when a view is done. It
-// refuses a database that another build migrated, whose views may have another
-// form.
+// rebuild makes the views j.views anew, or all of them, of one workspace or of
+// all, while the service goes on. It refuses a database that another build
+// migrated, whose views may have another form.
 func rebuild(ctx context.Context, j job) error {
 	list, err := named(j.views)
 	if err != nil {
 		return err
 	}
-	err = j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
-	if err != nil {
-		return err
-	}
-	db, err := j.pool(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	for _, v := range list {
-		start := time.Now()
-		p := &progress{out: j.out, view: v.Name(), start: start, last: start}
-		if err := projections.Rebuild(ctx, db, v, p.step); err != nil {
-			return err
+	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		for _, v := range list {
+			one := j.rebuildView
+			if !j.workspace.IsZero() {
+				one = func(ctx context.Context, db *pgxpool.Pool, v projections.View) error {
+					return j.rebuildLog(ctx, db, v, j.workspace)
+				}
+			}
+			if err := one(ctx, db, v); err != nil {
+				return err
+			}
 		}
-		fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), p.done, time.Since(start).Round(time.Millisecond))
+		return nil
+	})
+}
+
+func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v projections.View) error {
+	start := time.Now()
+	p := newProgress(j.out, v.Name())
+	done, err := projections.Rebuild(ctx, db, v, p.step)
+	p.end()
+	if err != nil {
+		return err
 	}
+	if done.Resumed > 0 {
+		fmt.Fprintf(j.out, "%s: went on behind %d events of a rebuild that was cut off\n", v.Name(), done.Resumed)
+	}
+	fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
+	j.tell(v.Name(), done)
 	return nil
+}
+
+func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v projections.View, workspace events.ID) error {
+	start := time.Now()
+	p := newProgress(j.out, v.Name())
+	done, err := projections.RebuildLog(ctx, db, v, workspace, p.step)
+	p.end()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(j.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events, time.Since(start).Round(time.Millisecond))
+	j.tell(v.Name(), done)
+	return nil
+}
+
+// tell says what an operator will want to know of a rebuild.
+func (j job) tell(view string, done projections.Rebuilt) {
+	for _, workspace := range done.Differing {
+		fmt.Fprintf(j.out, "%s of %s: the rows before were others\n", view, workspace)
+	}
+	if done.Parked > 0 {
+		fmt.Fprintf(j.out, "%s: %d events are parked; svc-db parked shows them\n", view, done.Parked)
+	}
 }
 
 func named(names []string) (list []projections.View, err error) {
@@ -62,21 +99,42 @@ func named(names []string) (list []projections.View, err error) {
 	return list, nil
 }
 
-// progress says how far a rebuild is, at most once a second.
+// progress says how far something is: by a bar on a terminal, elsewhere by a
+// line a second.
 type progress struct {
 	out         io.Writer
-	view        string
+	name        string
 	start, last time.Time
-	done        int64
+	bar         *progressbar.ProgressBar
+}
+
+func newProgress(out io.Writer, name string) *progress {
+	p := &progress{out: out, name: name, start: time.Now(), last: time.Now()}
+	if f, ok := out.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		p.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(name),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	return p
 }
 
 func (p *progress) step(done, total int64) {
-	p.done = done
+	if p.bar != nil {
+		p.bar.ChangeMax64(total)
+		_ = p.bar.Set64(done)
+		return
+	}
 	if time.Since(p.last) < time.Second {
 		return
 	}
 	p.last = time.Now()
 	rate := float64(done) / time.Since(p.start).Seconds()
 	left := time.Duration(float64(total-done) / rate * float64(time.Second))
-	fmt.Fprintf(p.out, "%s: %d of %d events, %.0f a second, %s left\n", p.view, done, total, rate, left.Round(time.Second))
+	fmt.Fprintf(p.out, "%s: %d of %d events, %.0f a second, %s left\n", p.name, done, total, rate, left.Round(time.Second))
+}
+
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
 }

@@ -45,8 +45,9 @@ func verify(ctx context.Context, j job) error {
 	bad := 0
 	for _, workspace := range list {
 		start := time.Now()
-		p := &progress{out: j.out, view: workspace.String(), start: start, last: start}
+		p := newProgress(j.out, workspace.String())
 		report, err := proof.Verify(ctx, db, workspace, key, p.step)
+		p.end()
 		if err != nil {
 			return err
 		}

@@ -55,10 +55,13 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 
 func TestWrongWaysToAskForAVerification(t *testing.T) {
 	for want, args := range map[string][]string{
-		"-workspace must be the id of one":             {"verify", "-workspace=" + marker},
-		"-workspace and -verifier-key go with verify":  {"info", "-workspace=" + events.NewID(time.Now()).String()},
-		"-workspace and -verifier-key go with verify ": {"-verifier-key=k"},
-		"verify takes no arguments":                    {"verify", "acme"},
+		"-workspace must be the id of one":                     {"verify", "-workspace=" + marker},
+		"-workspace goes with rebuild, retry, skip and verify": {"info", "-workspace=" + events.NewID(time.Now()).String()},
+		"-verifier-key goes with verify":                       {"-verifier-key=k"},
+		"verify takes no arguments":                            {"verify", "acme"},
+		"-seq must be a number":                                {"skip", "runs", "-seq=" + marker},
+		"-seq goes with skip":                                  {"retry", "-seq=7"},
+		"views takes no arguments":                             {"views", "runs"},
 	} {
 		r := here(t, nil, args...)
 		require.Equal(t, 2, r.status, want)

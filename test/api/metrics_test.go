@@ -65,7 +65,7 @@ func testMetrics(t *testing.T, s *site) {
 		require.Zero(t, seen.value("svc_append_failures_total"))
 	})
 	t.Run("views", func(t *testing.T) {
-		views := []string{"audit", "decisions", "outcomes", "proof", "runs"}
+		views := []string{"audit", "decisions", "outcomes", "proof", "run_counts", "runs"}
 		eventually(t, func() bool {
 			seen := m.scrape(t)
 			return !slices.ContainsFunc(views, func(view string) bool { return seen.value("svc_view_lag_events", "view", view) > 0 })
@@ -75,6 +75,7 @@ func testMetrics(t *testing.T, s *site) {
 			require.EqualValues(t, events, m.scrape(t).value("svc_view_events_total", "view", view), view)
 		}
 		require.Zero(t, m.scrape(t).value("svc_view_stuck_logs", "view", "runs"))
+		require.Zero(t, m.scrape(t).value("svc_view_parked_events", "view", "runs"))
 	})
 	t.Run("pool", func(t *testing.T) {
 		seen := m.scrape(t)

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/migrations"
+	"svc/projections"
+)
+
+// withViews connects to a database whose views have the form of this build.
+func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error {
+	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
+	if err != nil {
+		return err
+	}
+	db, err := j.pool(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return do(db)
+}
+
+// views shows how every view is doing. It looks twice, a second apart, to see
+// how fast they go.
+func views(ctx context.Context, j job) error {
+	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		before, err := projections.Survey(ctx, db)
+		if err != nil {
+			return err
+		}
+		from := time.Now()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+		now, err := projections.Survey(ctx, db)
+		if err != nil {
+			return err
+		}
+		took := time.Since(from).Seconds()
+		w := tabwriter.NewWriter(j.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "VIEW\tKEPT\tEVENTS BEHIND\tLOGS BEHIND\tEVENTS/S\tPARKED\tFORM\tREBUILT")
+		for i, s := range now {
+			kept, lag, logs, rate := "inline", "-", "-", "-"
+			if s.Followed {
+				kept, lag, logs = "followed", strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.Behind)
+				rate = fmt.Sprintf("%.0f", float64(s.Position-before[i].Position)/took)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.Name, kept, lag, logs, rate, s.Parked, form(s), rebuiltAt(s))
+		}
+		return w.Flush()
+	})
+}
+
+func form(s projections.Standing) string {
+	if s.Form == s.Wanted {
+		return strconv.Itoa(s.Form)
+	}
+	return fmt.Sprintf("%d, rebuild it to %d", s.Form, s.Wanted)
+}
+
+func rebuiltAt(s projections.Standing) string {
+	if s.RebuiltAt == nil {
+		return "never"
+	}
+	return s.RebuiltAt.UTC().Format(time.RFC3339)
+}
+
+// parked lists the events that followed views have gone on without.
+func parked(ctx context.Context, j job) error {
+	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		list, err := projections.ListParked(ctx, db)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			fmt.Fprintf(j.out, "%s %s %d %s: %s (%s)\n", p.View, p.Workspace, p.Seq, p.Kind, p.Error, p.At.UTC().Format(time.RFC3339))
+		}
+		fmt.Fprintf(j.out, "%d parked\n", len(list))
+		return nil
+	})
+}
+
+// retry rebuilds what parked events belong to, of the views j.views or of all.
+// Those that still cannot be taken in are parked again.
+func retry(ctx context.Context, j job) error {
+	list, err := named(j.views)
+	if err != nil {
+		return err
+	}
+	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		found, err := projections.ListParked(ctx, db)
+		if err != nil {
+			return err
+		}
+		for _, v := range list {
+			tried := map[events.ID]bool{}
+			for _, p := range found {
+				if p.View == v.Name() && !tried[p.Workspace] && (j.workspace.IsZero() || j.workspace == p.Workspace) {
+					tried[p.Workspace] = true
+					if err := j.rebuildLog(ctx, db, v, p.Workspace); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// skip forgets a parked event of a view.
+func skip(ctx context.Context, j job) error {
+	list, err := named(j.views)
+	switch {
+	case err != nil:
+		return err
+	case len(j.views) != 1 || j.workspace.IsZero() || j.seq == 0:
+		return errors.New("skip needs one view, -workspace and -seq, as svc-db parked shows them")
+	}
+	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		there, err := projections.Skip(ctx, db, list[0].Name(), j.workspace, j.seq)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return fmt.Errorf("%s has no such event parked", list[0].Name())
+		}
+		fmt.Fprintf(j.out, "%s %s %d is skipped\n", list[0].Name(), j.workspace, j.seq)
+		return nil
+	})
+}

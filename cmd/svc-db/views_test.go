@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+)
+
+// An operator sees what a view has gone on without, tries it again, and in the
+// end lets it be.
+func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
+	d := newDatabase(t)
+	require.Zero(t, here(t, d.environ, "migrate").status)
+	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	log := store.New(db, nil, func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	workspace, run := events.NewID(time.Now()), events.NewID(time.Now())
+	_, err = log.Append(t.Context(), &events.Commit{Workspace: workspace, At: time.Now(), Writes: []events.Write{{Stream: run, Events: []events.Event{
+		events.RunQueued{Repo: events.Repo{ID: run, Name: "acme/web"}, IssueNumber: 7},
+		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+	}}}})
+	require.NoError(t, err)
+	_, err = db.Exec(t.Context(), `update events set data = '{"stage": 7}' where workspace_id = $1 and seq = 2`, workspace)
+	require.NoError(t, err)
+
+	text := here(t, d.environ, "views").stdout
+	require.Regexp(t, `runs +followed +2 +1 +0 +0 +1 +never\n`, text)
+	require.Regexp(t, `members +inline +- +- +- +0 +1 +never\n`, text)
+
+	follow(t, db)
+	text = here(t, d.environ, "parked").stdout
+	require.Regexp(t, `runs `+workspace.String()+` 2 run.stage_entered: .*damaged event.* \(\d{4}-.*Z\)\n`, text)
+	require.Contains(t, text, " parked\n")
+	require.Regexp(t, `runs +followed +0 +0 +\d+ +1 +1 +never\n`, here(t, d.environ, "views").stdout)
+
+	r := here(t, d.environ, "retry", "runs")
+	require.Zero(t, r.status, r.stderr)
+	require.Contains(t, r.stdout, "runs of "+workspace.String()+": rebuilt from 2 events")
+	require.Contains(t, r.stdout, "runs: 1 events are parked")
+
+	r = here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=1")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stderr, "runs has no such event parked")
+	r = here(t, d.environ, "skip", "runs")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stderr, "skip needs one view, -workspace and -seq")
+	require.Zero(t, here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=2").status)
+	require.NotContains(t, here(t, d.environ, "parked").stdout, "\nruns")
+
+	// What was repaired is taken in.
+	_, err = db.Exec(t.Context(), `update events set data = '{"stage": "analyze", "attempt": 1}' where workspace_id = $1 and seq = 2`, workspace)
+	require.NoError(t, err)
+	r = here(t, d.environ, "rebuild", "runs", "-workspace="+workspace.String())
+	require.Contains(t, r.stdout, "the rows before were others")
+	var status string
+	require.NoError(t, db.QueryRow(t.Context(), `select status from runs where run_id = $1`, run).Scan(&status))
+	require.Equal(t, "analyzing", status)
+}
+
+// follow lets the followed views take in what there is.
+func follow(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	f := projections.NewFollower(db, func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(ctx) }()
+	rows, err := db.Query(t.Context(), `select workspace_id, head from logs`)
+	require.NoError(t, err)
+	var workspace events.ID
+	var head int64
+	heads := map[events.ID]int64{}
+	for rows.Next() {
+		require.NoError(t, rows.Scan(&workspace, &head))
+		heads[workspace] = head
+	}
+	for workspace, head := range heads {
+		for _, v := range projections.Followed() {
+			require.NoError(t, f.Await(t.Context(), v.Name(), workspace, head), v.Name())
+		}
+	}
+	stop()
+	<-done
+}

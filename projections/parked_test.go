@@ -1,0 +1,175 @@
+package projections_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// Events that a view cannot take in are parked one by one, whatever is wrong
+// with them, and all that is around them is taken in. A rebuild comes to the
+// same, and so does one of the workspace alone.
+func TestPoisonousEventsAreParked(t *testing.T) {
+	t.Parallel()
+	w := newSilentWorld(t)
+	workspace, other := newID(), newID()
+	var want []string
+	append1 := func(workspace, stream events.ID, version int, e events.Event, bad string) {
+		_, err := w.log.Append(t.Context(), &events.Commit{Workspace: workspace, At: epoch, Writes: []events.Write{{Stream: stream, Version: version, Events: []events.Event{e}}}})
+		require.NoError(t, err)
+		if bad != "" {
+			want = append(want, bad)
+		}
+	}
+	queue := func(workspace events.ID, title string) events.ID {
+		run := newID()
+		append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: title}, "")
+		return run
+	}
+	w.queued(t, other)
+	for range 20 {
+		queue(workspace, "Fix it")
+	}
+	append1(workspace, newID(), 0, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, "the view cannot take in an event") // of no run
+	damaged := queue(workspace, "Fix it")
+	append1(workspace, damaged, 1, events.RunCostRecorded{Cents: 4}, "damaged event")
+	_, err := w.db.Exec(t.Context(), `update events set data = '[]' where workspace_id = $1 and stream = $2 and version = 2`, workspace, damaged)
+	require.NoError(t, err)
+	run := newID()
+	append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "a\x00b"}, "invalid byte sequence") // PostgreSQL keeps no NUL
+	last := queue(workspace, "The last")
+
+	w.follower = follow(t, w.db)
+	w.caughtUp(t)
+	live := map[string][]string{}
+	for _, v := range projections.Followed() {
+		live[v.Name()] = dump(t, w.db, v.Name())
+	}
+	require.Len(t, live["runs"], 23)
+	require.Contains(t, strings.Join(live["runs"], ""), last.String())
+	shown := func() (texts []string) {
+		list, err := projections.ListParked(t.Context(), w.db)
+		require.NoError(t, err)
+		for _, p := range list {
+			require.Equal(t, workspace, p.Workspace)
+			if p.View == "runs" {
+				texts = append(texts, p.Error)
+			}
+		}
+		return texts
+	}
+	for i, text := range shown() {
+		require.Contains(t, text, want[i])
+	}
+	require.Len(t, shown(), len(want))
+
+	for _, v := range projections.Followed() {
+		r, err := projections.RebuildLog(t.Context(), w.db, v, workspace, quiet)
+		require.NoError(t, err)
+		require.Empty(t, r.Differing, v.Name())
+		require.Equal(t, live[v.Name()], dump(t, w.db, v.Name()), v.Name())
+	}
+	require.Len(t, shown(), len(want))
+}
+
+// The rows of one workspace are made anew while others, and itself, go on.
+func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := w.settle(t.Context(), 1)
+	require.NoError(t, err)
+	second, err := w.settle(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, first.play(t.Context(), 200))
+	w.caughtUp(t)
+	over, end := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for _, p := range []*player{first, second} {
+		others.Go(func() {
+			for over.Err() == nil {
+				if err := p.play(t.Context(), 5); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		for _, v := range projections.All() {
+			r, err := projections.RebuildLog(t.Context(), w.db, v, first.workspace, quiet)
+			require.NoError(t, err, v.Name())
+			require.Empty(t, r.Differing, v.Name())
+			require.Positive(t, r.Events)
+		}
+	}
+	end()
+	others.Wait()
+	w.caughtUp(t)
+	requireRebuilt(t, w.db)
+}
+
+// Rows that went wrong are found and made right.
+func TestARebuildTellsWhatWasWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace, other := newID(), newID()
+	w.queued(t, workspace)
+	w.queued(t, other)
+	w.caughtUp(t)
+	spoil := func() {
+		_, err := w.db.Exec(t.Context(), `update runs set cost_cents = 1e6 where workspace_id = $1`, workspace)
+		require.NoError(t, err)
+	}
+	want := dump(t, w.db, "runs")
+	spoil()
+	r, err := projections.Rebuild(t.Context(), w.db, view(t, "runs"), quiet)
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{workspace}, r.Differing)
+	require.Equal(t, want, dump(t, w.db, "runs"))
+	spoil()
+	r, err = projections.RebuildLog(t.Context(), w.db, view(t, "runs"), workspace, quiet)
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{workspace}, r.Differing)
+	require.Equal(t, want, dump(t, w.db, "runs"))
+}
+
+// What a killed rebuild has folded is not folded again.
+func TestARebuildGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 8 {
+		w.queued(t, newID())
+	}
+	w.caughtUp(t)
+	for _, v := range projections.All() {
+		want := dump(t, w.db, v.Name())
+		// The connections of a rebuild break when half of the logs are folded.
+		victim := connect(t, w.url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+		folded := 0
+		_, err := projections.Rebuild(t.Context(), victim, v, func(done, total int64) {
+			if folded++; folded == 4 {
+				_, err := w.db.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
+				require.NoError(t, err)
+			}
+		})
+		require.Error(t, err)
+		r, err := projections.Rebuild(t.Context(), w.db, v, quiet)
+		require.NoError(t, err, v.Name())
+		require.Positive(t, r.Resumed, v.Name())
+		require.Positive(t, r.Events, v.Name())
+		require.Equal(t, want, dump(t, w.db, v.Name()), v.Name())
+		left, err := w.db.Query(t.Context(), `select view from rebuilds`)
+		require.NoError(t, err)
+		names, err := pgx.CollectRows(left, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Empty(t, names)
+	}
+}
