@@ -46,7 +46,6 @@ func TestReadReplica(t *testing.T) {
 			t.Run(part.name, func(t *testing.T) { part.test(t, v, r) })
 		}
 	})
-	t.Run("no secret was kept", func(t *testing.T) { testSecrets(t, s) })
 }
 
 func startCluster(t *testing.T, dir string) *postgres.Server {
