@@ -163,7 +163,7 @@ func TestNothingFollowsTheEnd(t *testing.T) {
 // everyFact has one of each kind of a run's events.
 func everyFact(t *testing.T) (list []events.Event) {
 	for _, kind := range events.Kinds() {
-		e, err := events.Decode(kind, events.Schema, []byte(`{}`))
+		e, err := events.Decode(kind, events.Schema(kind), []byte(`{}`))
 		if err != nil {
 			t.Fatal(err)
 		}

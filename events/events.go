@@ -74,60 +74,60 @@ const (
 
 // kinds is the catalogue. A new event type adds one line.
 var kinds = index(
-	of[UserRegistered],
-	of[UserAccountLinked],
-	of[UserEmailsVerified],
-	of[UserSignedIn],
-	of[UserSignedOut],
+	of[UserRegistered](),
+	of[UserAccountLinked](),
+	of[UserEmailsVerified](),
+	of[UserSignedIn](),
+	of[UserSignedOut](),
 
-	of[WorkspaceCreated],
-	of[WorkspaceRenamed],
+	of[WorkspaceCreated](),
+	of[WorkspaceRenamed](),
 
-	of[MemberJoined],
-	of[MemberRoleChanged],
-	of[MemberApproveLoopsSet],
-	of[MemberLeft],
-	of[MemberRemoved],
+	of[MemberJoined](),
+	of[MemberRoleChanged](),
+	of[MemberApproveLoopsSet](),
+	of[MemberLeft](),
+	of[MemberRemoved](),
 
-	of[InvitationSent],
-	of[InvitationResent],
-	of[InvitationRevoked],
-	of[InvitationAccepted],
-	of[InvitationRejected],
+	of[InvitationSent](),
+	of[InvitationResent](),
+	of[InvitationRevoked](),
+	of[InvitationAccepted](),
+	of[InvitationRejected](),
 
-	of[ServiceAccountCreated],
-	of[ServiceAccountRotated],
-	of[ServiceAccountRevoked],
-	of[ServiceAccountStaleTokenUsed],
+	of[ServiceAccountCreated](),
+	of[ServiceAccountRotated](),
+	of[ServiceAccountRevoked](),
+	of[ServiceAccountStaleTokenUsed](),
 
-	of[CommandDenied],
-	of[AuditExported],
+	of[CommandDenied](),
+	of[AuditExported](),
 
-	of[RunQueued],
-	of[RunStageEntered],
-	of[RunStageSucceeded],
-	of[RunStageFailed],
-	of[RunFactsRecorded],
-	of[RunPlanRecorded],
-	of[RunBranchCreated],
-	of[RunCommitsPushed],
-	of[RunGuardrailsChecked],
-	of[RunJobRequested],
-	of[RunJobSettled],
-	of[RunReviewed],
-	of[RunPullRequestOpened],
-	of[DecisionRaised],
-	of[DecisionAnswered],
-	of[DecisionVoided],
-	of[RunHumanIntervened],
-	of[RunCostRecorded],
-	of[RunMergeApproved],
-	of[RunMergeApprovalVoided],
-	of[RunMergeAttempted],
-	of[RunMerged],
-	of[RunRejected],
-	of[RunFailed],
-	of[RunCancelled],
+	of[RunQueued](),
+	of[RunStageEntered](),
+	of[RunStageSucceeded](),
+	of[RunStageFailed](),
+	of[RunFactsRecorded](),
+	of[RunPlanRecorded](),
+	of[RunBranchCreated](),
+	of[RunCommitsPushed](was[runCommitsPushed1]),
+	of[RunGuardrailsChecked](),
+	of[RunJobRequested](),
+	of[RunJobSettled](),
+	of[RunReviewed](),
+	of[RunPullRequestOpened](),
+	of[DecisionRaised](),
+	of[DecisionAnswered](),
+	of[DecisionVoided](),
+	of[RunHumanIntervened](),
+	of[RunCostRecorded](),
+	of[RunMergeApproved](),
+	of[RunMergeApprovalVoided](),
+	of[RunMergeAttempted](),
+	of[RunMerged](),
+	of[RunRejected](),
+	of[RunFailed](),
+	of[RunCancelled](),
 )
 
 // Kinds returns every kind there is, sorted.
@@ -140,25 +140,29 @@ func Kinds() []string {
 	return list
 }
 
-// Schema is the version that new stored forms carry.
-const Schema = 1
+// Schema returns the version of the stored form that new events of a kind get.
+func Schema(kind string) int { return len(kinds[kind]) }
 
-// Decode turns a stored form back into an event. A kind or schema that this
-// build does not know is an error: a newer build wrote it.
+// Decode turns a stored form back into an event of the form that its kind has
+// today. A kind or schema that this build does not know is an error: a newer
+// build wrote it. A form that is not what it should be is [ErrDamaged].
 func Decode(kind string, schema int, data []byte) (Event, error) {
-	decode, ok := kinds[kind]
-	if !ok || schema != Schema {
+	if schema < 1 || schema > Schema(kind) {
 		return nil, fmt.Errorf("decode event: unknown kind %q, schema %d", kind, schema)
 	}
-	e, err := decode(data)
+	e, err := kinds[kind][schema-1](data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: decode %s: %w", ErrDamaged, kind, err)
+		return nil, damaged{fmt.Errorf("decode %s: %w", kind, err)}
 	}
 	return e, nil
 }
 
 // ErrDamaged says that the stored form of an event is not what its kind has.
 var ErrDamaged = errors.New("damaged event")
+
+type damaged struct{ error }
+
+func (damaged) Is(target error) bool { return target == ErrDamaged }
 
 // Encode returns the form of e that is stored.
 func Encode(e Event) ([]byte, error) {
@@ -171,20 +175,35 @@ func Encode(e Event) ([]byte, error) {
 
 type decoder func(data []byte) (Event, error)
 
-func of[E Event](data []byte) (Event, error) {
-	var e E
-	err := json.Unmarshal(data, &e)
-	return e, err
+// of makes the decoders of a kind: one for each form that it had before, the
+// oldest first, and one for that of today. A form that was stored is never
+// changed; a new one takes its place, and the old one becomes a type with a
+// method Now, as runCommitsPushed1 is one.
+func of[E Event](earlier ...decoder) []decoder {
+	return append(earlier, func(data []byte) (Event, error) {
+		var e E
+		err := json.Unmarshal(data, &e)
+		return e, err
+	})
 }
 
-func index(decoders ...decoder) map[string]decoder {
-	m := make(map[string]decoder, len(decoders))
-	for _, d := range decoders {
-		zero, err := d([]byte("{}"))
+// was decodes an earlier form.
+func was[E interface{ Now() Event }](data []byte) (Event, error) {
+	var e E
+	if err := json.Unmarshal(data, &e); err != nil {
+		return nil, err
+	}
+	return e.Now(), nil
+}
+
+func index(list ...[]decoder) map[string][]decoder {
+	m := make(map[string][]decoder, len(list))
+	for _, forms := range list {
+		zero, err := forms[len(forms)-1]([]byte("{}"))
 		if err != nil {
 			panic(err)
 		}
-		m[zero.Kind()] = d
+		m[zero.Kind()] = forms
 	}
 	return m
 }

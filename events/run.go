@@ -144,14 +144,37 @@ type FileChange struct {
 	Removed int    `json:"removed"`
 }
 
+// Who pushes to the branch of a run.
+const (
+	PushedByLoop   = "loop"
+	PushedByPerson = "person"
+)
+
 // RunCommitsPushed says that the branch moved to Head. Files is the whole
 // difference from Base, not only that of the last commit.
 type RunCommitsPushed struct {
 	runEvent
+	Head  string       `json:"head"`
+	Base  string       `json:"base"`
+	Files []FileChange `json:"files"`
+	By    string       `json:"by"` // loop, person
+}
+
+// runCommitsPushed1 is the form that RunCommitsPushed had first.
+type runCommitsPushed1 struct {
 	Head     string       `json:"head"`
 	Base     string       `json:"base"`
 	Files    []FileChange `json:"files"`
-	ByPerson bool         `json:"byPerson,omitempty"`
+	ByPerson bool         `json:"byPerson"`
+}
+
+// Now tells it in the form of today.
+func (e runCommitsPushed1) Now() Event {
+	now := RunCommitsPushed{Head: e.Head, Base: e.Base, Files: e.Files, By: PushedByLoop}
+	if e.ByPerson {
+		now.By = PushedByPerson
+	}
+	return now
 }
 
 // A Guardrail is one rule that was held against a push.

@@ -212,7 +212,7 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 	for _, kind := range kinds {
 		form, err := os.ReadFile(filepath.Join("..", "events", "testdata", kind+".json"))
 		require.NoError(t, err)
-		e, err := events.Decode(kind, events.Schema, form)
+		e, err := events.Decode(kind, events.Schema(kind), form)
 		require.NoError(t, err)
 		noun, _, _ := strings.Cut(kind, ".")
 		w.record(t, system, workspace, streams[noun], e)

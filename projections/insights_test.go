@@ -40,7 +40,7 @@ func (r told) facts() (list []fact) {
 		for _, s := range events.Stages()[2:6] {
 			add(time.Second, events.RunStageEntered{Stage: s, Attempt: 1})
 			if s == events.StageImplementing {
-				add(0, events.RunCommitsPushed{Head: "c0ffee", ByPerson: r.pushed})
+				add(0, events.RunCommitsPushed{Head: "c0ffee", By: map[bool]string{false: events.PushedByLoop, true: events.PushedByPerson}[r.pushed]})
 			}
 			add(time.Minute, events.RunStageSucceeded{Stage: s, Attempt: 1})
 		}

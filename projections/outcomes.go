@@ -83,7 +83,7 @@ func (o *outcome) follow(r events.Record) {
 	case events.RunMergeApprovalVoided:
 		o.turn(phasePerson, r.At)
 	case events.RunCommitsPushed:
-		o.Touched = o.Touched || e.ByPerson
+		o.Touched = o.Touched || e.By == events.PushedByPerson
 	case events.RunHumanIntervened:
 		o.intervene(e.What, r)
 	case events.RunCostRecorded:

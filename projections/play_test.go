@@ -264,7 +264,7 @@ func (l *life) aside(p *player) []events.Event {
 		{events.RunFactsRecorded{Facts: []string{p.text()}}, events.RunPlanRecorded{Summary: p.text(), Steps: []string{}}},
 		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
 		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}}}},
-		{events.RunCommitsPushed{Head: head, Base: "b", ByPerson: true}},
+		{events.RunCommitsPushed{Head: head, Base: "b", By: events.PushedByPerson}},
 		{events.RunGuardrailsChecked{Head: l.head, Status: "clean", Checks: []events.Guardrail{}}, events.RunReviewed{Head: l.head, Verdict: "pass"}},
 		{events.RunGuardrailsChecked{Head: l.head, Status: "blocked", Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
 		{events.RunJobRequested{Job: job, Name: p.text(), Head: l.head}},

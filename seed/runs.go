@@ -138,7 +138,7 @@ func (l *life) push(status string, checks ...events.Guardrail) *life {
 	file := events.FileChange{Path: "internal/app/change.go", Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
 	test := events.FileChange{Path: "internal/app/change_test.go", Added: 10 + l.s.random.IntN(40)}
 	return l.loop(
-		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: []events.FileChange{file, test}},
+		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: []events.FileChange{file, test}, By: events.PushedByLoop},
 		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: checks},
 		l.cost("model", 10+int64(l.s.random.IntN(60))),
 	)

@@ -39,7 +39,7 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 
 	follow(t, db)
 	text = here(t, d.environ, "parked").stdout
-	require.Regexp(t, `runs `+workspace.String()+` 2 run.stage_entered: .*damaged event.* \(\d{4}-.*Z\)\n`, text)
+	require.Regexp(t, `runs `+workspace.String()+` 2 run.stage_entered: .*decode run.stage_entered: .* \(\d{4}-.*Z\)\n`, text)
 	require.Contains(t, text, " parked\n")
 	require.Regexp(t, `runs +followed +0 +0 +\d+ +1 +1 +never\n`, here(t, d.environ, "views").stdout)
 

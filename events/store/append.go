@@ -16,7 +16,7 @@ import (
 )
 
 // appendSQL moves the head rows of the batch's workspaces, $1 to $3, and
-// inserts its events, $4 to $12, numbered from there: "after" is how many of the
+// inserts its events, $4 to $13, numbered from there: "after" is how many of the
 // batch follow in the same log. It answers the new heads, and how many events
 // went in: one that finds its version taken does not, nor one that has to
 // follow another which is not there.
@@ -31,9 +31,9 @@ const appendSQL = `
 		returning workspace_id, head, last_at
 	), stored as (
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select workspace_id, h.head - b.after, b.id, b.stream, b.version, b.kind, $13, h.last_at, b.meta, b.data
-		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[], $11::json[], $12::json[])
-			as b (workspace_id, after, id, stream, version, follows, kind, meta, data)
+		select workspace_id, h.head - b.after, b.id, b.stream, b.version, b.kind, b.schema, h.last_at, b.meta, b.data
+		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[], $11::smallint[], $12::json[], $13::json[])
+			as b (workspace_id, after, id, stream, version, follows, kind, schema, meta, data)
 		join heads h using (workspace_id)
 		where not b.follows or exists (
 			select from events e where (e.workspace_id, e.stream, e.version) = (b.workspace_id, b.stream, b.version - 1) offset 0)
@@ -165,7 +165,7 @@ func (t *transaction) queueAppend(b *pgx.Batch) error {
 	}
 	heads := t.count(&rows)
 	b.Queue(appendSQL, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
-		rows.versions, rows.follows, rows.kinds, rows.metas, rows.datas, events.Schema,
+		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas,
 	).Query(func(found pgx.Rows) error {
 		var workspace events.ID
 		var head int64
@@ -188,7 +188,7 @@ func (t *transaction) queueAppend(b *pgx.Batch) error {
 type eventRows struct {
 	workspaces, ids, streams []events.ID
 	after                    []int64 // events of the batch that follow in the same log
-	versions                 []int
+	versions, schemas        []int
 	follows                  []bool
 	kinds                    []string
 	metas, datas             [][]byte
@@ -210,12 +210,13 @@ func (t *transaction) record(c *events.Commit, rows *eventRows) error {
 			}
 			r := events.Record{
 				Workspace: c.Workspace, ID: events.NewID(c.At), Stream: write.Stream, Version: write.Version + 1 + i,
-				Schema: events.Schema, At: at, Envelope: c.Envelope, Event: e, Data: data,
+				Schema: events.Schema(e.Kind()), At: at, Envelope: c.Envelope, Event: e, Data: data,
 			}
 			t.records = append(t.records, r)
 			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)
 			rows.versions, rows.follows = append(rows.versions, r.Version), append(rows.follows, i == 0 && t.follows[write])
-			rows.kinds, rows.metas, rows.datas = append(rows.kinds, e.Kind()), append(rows.metas, meta), append(rows.datas, data)
+			rows.kinds, rows.schemas = append(rows.kinds, e.Kind()), append(rows.schemas, r.Schema)
+			rows.metas, rows.datas = append(rows.metas, meta), append(rows.datas, data)
 		}
 	}
 	return nil

@@ -110,6 +110,6 @@ func (w *writers) insert(ctx context.Context, worker int) error {
 	_, err = w.db.Exec(ctx, `
 		insert into plain (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
 		values ($1, $2, $3, $3, 1, $4, $5, $6, $7, $8)`,
-		w.workspace(worker), w.plain[worker]*1000+int64(worker), id, fact.Kind(), events.Schema, at, meta, data)
+		w.workspace(worker), w.plain[worker]*1000+int64(worker), id, fact.Kind(), events.Schema(fact.Kind()), at, meta, data)
 	return err
 }

@@ -38,9 +38,13 @@ var benches = []bench{
 	{"append_spread", "≥ 1.2", least(1.2), appendSpread},
 	{"append_wide", "≥ 2.5", least(2.5), appendWide},
 	{"append_hot", "≥ 2", least(2), appendHot},
+	{"role_change", "≥ 0.7", least(0.7), roleChange},
 	{"read_runs", "≥ 0.7", least(0.7), readRuns},
 	{"read_growth", "≤ 1.3", most(1.3), readGrowth},
 	{"poll", "≥ 0.8", least(0.8), poll},
+	{"rebuild", "≥ 0.3", least(0.3), rebuildViews},
+	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
+	{"wake", "≤ 1 (p99 of 50 ms)", most(1), wake},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
 

@@ -25,6 +25,9 @@ type rest struct {
 	took    time.Duration // until it answered
 }
 
+// secret is that of nobody.
+const secret = "0123456789abcdef0123456789abcdef"
+
 // rest starts svc-rest on a database. It is the built program: what is measured
 // is what runs.
 func (s *site) rest(ctx context.Context, databaseURL string) (*rest, error) {
@@ -33,7 +36,6 @@ func (s *site) rest(ctx context.Context, databaseURL string) (*rest, error) {
 		return nil, err
 	}
 	r := &rest{addr: addr, command: exec.Command(filepath.Join("bin", "svc-rest"))}
-	const secret = "0123456789abcdef0123456789abcdef"
 	r.command.Env = append(os.Environ(),
 		"SVC_REST_ADDR="+addr, "SVC_DATABASE_URL="+databaseURL, "SVC_ENGINE_URL=http://127.0.0.1:9", "SVC_ENGINE_SHARED_SECRET="+secret,
 		"AUTH_URL=http://"+addr, "AUTH_SECRET="+secret, "SVC_VAULT_MASTER_KEY="+secret, "SVC_RATE_LIMIT=0")
