@@ -50,6 +50,12 @@ test-browser: build node-check chromium-check ## drive the service in Chromium w
 bench: build ## compare speeds with what could be had at least; takes minutes
 	$(GO) run ./test/bench
 
+# The programs under test are built by the test itself, which Go's cache of
+# results does not know.
+.PHONY: test-scale
+test-scale: scale-check ## run several services behind PgBouncer, and with a streaming replica
+	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
+
 .PHONY: cover
 cover: ## run the tests and write bin/cover.html
 	@mkdir -p bin
@@ -70,7 +76,7 @@ lint: $(LINT) ## run golangci-lint, the dependency rule among it
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check vet lint tidy-check generate-check race vuln test-clients test-browser ## all that a change must pass
+verify: fmt-check vet lint tidy-check generate-check race vuln test-scale test-clients test-browser ## all that a change must pass
 	@echo 'verify: ok'
 
 .PHONY: clean
@@ -121,6 +127,12 @@ chromium-check:
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; } || \
 	{ echo "this needs Chromium: set CHROMIUM to its path"; exit 1; }
+
+.PHONY: scale-check
+scale-check:
+	@{ command -v pgbouncer && command -v pg_basebackup; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends pgbouncer postgresql-client; } || \
+	{ echo "this needs PgBouncer, and pg_basebackup of the PostgreSQL that the tests use"; exit 1; }
 
 # The tools are pinned in tools/go.mod and built from source, so that they come
 # through the same module proxy and checksums as everything else.

@@ -57,8 +57,9 @@ func NewHandler(secret config.Secret, version string, log *slog.Logger) http.Han
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	r.NotFound = refuse(errNotFound)
 	r.MethodNotAllowed = refuse(errMethod)
-	r.Handler(http.MethodGet, "/healthz", show(map[string]string{"status": "ok"}))
-	r.Handler(http.MethodGet, "/internal/status", show(status))
+	for path, body := range map[string]any{"/healthz": map[string]string{"status": "ok"}, "/internal/status": status} {
+		r.Handler(http.MethodGet, path, reply.Routed(http.MethodGet, path, show(body)))
+	}
 	return reply.Traced(log, reply.Bounded(guarded(secret, refuse(errKey), r)))
 }
 

@@ -43,15 +43,16 @@ type Follower struct {
 	mu       sync.Mutex
 	dirty    map[string]map[events.ID]bool // by view: workspaces that moved
 	wake     map[string]chan struct{}
-	progress chan struct{} // closed and replaced whenever a view moved
+	stuck    map[string]int // by view: logs in which it stands still
+	progress chan struct{}  // closed and replaced whenever a view moved
 }
 
 // NewFollower returns a follower that does nothing until it runs, and then keeps
 // the views that it leads.
 func NewFollower(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Follower {
-	f := &Follower{db: db, leads: leads, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, progress: make(chan struct{})}
+	f := &Follower{db: db, leads: leads, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, stuck: map[string]int{}, progress: make(chan struct{})}
 	for _, v := range followedViews {
-		f.dirty[v.Name()], f.wake[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1)
+		f.dirty[v.Name()], f.wake[v.Name()], f.stuck[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1), 0
 	}
 	f.Moved(events.ID{}, 0) // before it was there
 	return f
@@ -93,6 +94,8 @@ func (f *Follower) follow(ctx context.Context, v View) {
 		}
 		list := f.take(v)
 		if !f.leads(v.Name()) {
+			clear(stuck) // whoever leads finds out
+			f.stands(v, 0)
 			continue
 		}
 		if everywhere || slices.Contains(list, events.ID{}) {
@@ -110,6 +113,7 @@ func (f *Follower) follow(ctx context.Context, v View) {
 				stuck[workspace] = stuck[workspace].longer()
 				f.log.ErrorContext(ctx, "view stands still", "view", v.Name(), "workspace", workspace, "again_in", stuck[workspace].rest, "err", err)
 			}
+			f.stands(v, len(stuck))
 		}
 	}
 }
@@ -260,6 +264,10 @@ func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 // events up to seq. It waits five seconds at most and then reports
 // [ErrNotCaughtUp]. The name "" stands for the inline views.
 func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
+	return f.await(ctx, f.db, view, workspace, seq)
+}
+
+func (f *Follower) await(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sql := `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`
@@ -271,7 +279,7 @@ func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, 
 		progress := f.progress
 		f.mu.Unlock()
 		var at int64
-		err := f.db.QueryRow(ctx, sql, workspace, view).Scan(&at)
+		err := db.QueryRow(ctx, sql, workspace, view).Scan(&at)
 		switch {
 		case ctx.Err() != nil:
 			return ErrNotCaughtUp

@@ -19,6 +19,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/test/pgtest"
 )
 
 // queued puts an issue in the queue and returns its run.
@@ -176,11 +177,29 @@ func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
 	require.NoError(t, f.Await(t.Context(), "runs", good, 1))
 	said.await(t, "view stands still", "run.teleported")
 	require.Len(t, dump(t, w.db, "runs"), 1)
+	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 1 }, limit, time.Millisecond)
+	require.Zero(t, f.Stuck()["audit"])
+	require.Equal(t, []projections.Lag{{View: "runs", Taken: 1, Behind: 1, Logs: 1}}, lags(t, w.db, "runs"))
 
 	_, err = w.db.Exec(t.Context(), `update events set kind = 'run.queued' where workspace_id = $1`, bad)
 	require.NoError(t, err)
 	require.NoError(t, f.Await(t.Context(), "runs", bad, 1))
 	require.Len(t, dump(t, w.db, "runs"), 2)
+	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 0 }, limit, time.Millisecond)
+	require.Equal(t, []projections.Lag{{View: "nobody's", Behind: 2, Logs: 2}, {View: "runs", Taken: 2}}, lags(t, w.db, "runs", "nobody's"))
+}
+
+func lags(t *testing.T, db *pgxpool.Pool, views ...string) []projections.Lag {
+	t.Helper()
+	list, err := projections.Lags(t.Context(), db, views...)
+	require.NoError(t, err)
+	slices.SortFunc(list, func(a, b projections.Lag) int { return strings.Compare(a.View, b.View) })
+	return list
+}
+
+func TestAnEmptyDatabaseHasNoLag(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []projections.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
 }
 
 // lines is what was logged, as far as there is room.

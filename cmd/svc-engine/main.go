@@ -16,6 +16,7 @@ import (
 	"svc/engine"
 	"svc/http/reply"
 	"svc/http/serve"
+	"svc/metrics"
 )
 
 // version is set by the linker.
@@ -60,8 +61,15 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := serve.Server{Handler: engine.NewHandler(cfg.SharedSecret, version, log), Log: log}
-	return s.Run(ctx, ln)
+	defer ln.Close()
+	m := metrics.New("svc-engine", version)
+	stop, err := m.Serve(ctx, string(cfg.MetricsAddr), log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	handler := reply.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, version, log))
+	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }
 
 // healthcheck needs the address only, and so no secret.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -52,10 +53,11 @@ func fails(t *testing.T, args []string, environ ...string) string {
 
 // A running is a svc-engine that listens.
 type running struct {
-	cmd  *exec.Cmd
-	out  *bufio.Scanner
-	addr string
-	seen []string // lines of output up to the one that says listening
+	cmd     *exec.Cmd
+	out     *bufio.Scanner
+	addr    string
+	metrics string
+	seen    []string // lines of output up to the last one that says listening
 }
 
 func start(t *testing.T, environ ...string) *running {
@@ -66,14 +68,28 @@ func start(t *testing.T, environ ...string) *running {
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Start())
 	r.out = bufio.NewScanner(pipe)
-	for r.addr == "" {
+	r.scan(t)
+	return r
+}
+
+// scan reads what r says until it has told of one more listener.
+func (r *running) scan(t *testing.T) {
+	t.Helper()
+	for {
 		require.True(t, r.out.Scan(), "ended before it listened: %v", r.seen)
 		r.seen = append(r.seen, r.out.Text())
-		var line struct{ Msg, Address string }
+		var line struct{ Msg, Address, Listener string }
 		require.NoError(t, json.Unmarshal(r.out.Bytes(), &line), r.out.Text())
-		r.addr = line.Address
+		if line.Msg != "listening" {
+			continue
+		}
+		if line.Listener == "metrics" {
+			r.metrics = line.Address
+		} else {
+			r.addr = line.Address
+		}
+		return
 	}
-	return r
 }
 
 // stop ends r by SIGTERM and returns the rest of its output.
@@ -166,4 +182,30 @@ func TestVersion(t *testing.T) {
 	out, err := command(t, []string{"-version"}).Output()
 	require.NoError(t, err)
 	require.True(t, slices.Contains(strings.Fields(string(out)), version), string(out))
+}
+
+func TestTellsHowItDoesOnAListenerOfItsOwn(t *testing.T) {
+	r := start(t, "SVC_METRICS_ADDR=127.0.0.1:0")
+	r.scan(t) // the other one of the two listeners: they start side by side
+	get := func(url string) (int, string) {
+		res, err := http.Get("http://" + url)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(text)
+	}
+	for _, path := range []string{"/healthz", "/healthz", "/nothing", "/internal/status", "/metrics"} {
+		get(r.addr + path)
+	}
+	status, text := get(r.metrics + "/metrics")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/healthz",status="200"} 2`)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="other",route="other",status="404"} 2`)
+	require.Contains(t, text, `program="svc-engine",version="`+version+`"} 1`)
+	require.Contains(t, text, "go_goroutines")
+	require.NotContains(t, text, secret)
+	status, _ = get(r.metrics + "/healthz")
+	require.Equal(t, http.StatusNotFound, status)
+	r.stop(t)
 }

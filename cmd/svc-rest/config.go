@@ -13,10 +13,16 @@ type Config struct {
 	// Plain HTTP. In a deployment only the web app and the farm gateway reach it.
 	Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"Address to listen on."`
 
+	// Whoever reaches it learns how busy the service is: keep the address internal.
+	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
+
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
 
 	// PgBouncer in transaction mode cannot listen for what other processes did.
 	DatabaseDirectURL config.URL `env:"SVC_DATABASE_DIRECT_URL" doc:"PostgreSQL itself, where SVC_DATABASE_URL leads to a pooler."`
+
+	// Tokens, sessions and rights are always read from SVC_DATABASE_URL.
+	DatabaseReadURL config.URL `env:"SVC_DATABASE_READ_URL" doc:"A replica of the database to read lists from: runs, inbox, insights, dashboard, audit log."`
 
 	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" doc:"Where the engine is reached."`
 	EngineSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`

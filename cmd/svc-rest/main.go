@@ -16,6 +16,7 @@ import (
 	"svc/http/reply"
 	"svc/http/rest"
 	"svc/http/serve"
+	"svc/metrics"
 )
 
 func main() {
@@ -60,12 +61,18 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	service, err := newService(ctx, cfg, log)
+	defer ln.Close()
+	m := metrics.New("svc-rest", rest.Version)
+	service, err := newService(ctx, cfg, m, log)
 	if err != nil {
-		_ = ln.Close()
 		return err
 	}
 	defer service.close()
+	stop, err := m.Serve(ctx, string(cfg.MetricsAddr), log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return serve.Server{Handler: service.handler, Log: log}.Run(ctx, ln)
 }
 

@@ -13,14 +13,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
+	"svc/config"
 	"svc/engine"
 	"svc/events"
 	"svc/events/store"
 	"svc/http/auth"
 	"svc/http/home"
 	"svc/http/limit"
+	"svc/http/reply"
 	"svc/http/rest"
 	"svc/lease"
+	"svc/metrics"
 	"svc/projections"
 	"svc/proof"
 	"svc/sessions"
@@ -36,6 +39,7 @@ const (
 type service struct {
 	handler http.Handler
 	db      *pgxpool.Pool
+	reads   *pgxpool.Pool // db, or that of a replica
 	log     *store.Store
 	stop    context.CancelFunc
 	group   sync.WaitGroup
@@ -43,10 +47,17 @@ type service struct {
 
 // newService wires the service and starts what works behind the requests. It
 // does not wait for the database: until that answers, /health/ready says so.
-func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, error) {
-	db, err := open(cfg)
+func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (*service, error) {
+	db, err := open("SVC_DATABASE_URL", cfg.DatabaseURL)
 	if err != nil {
 		return nil, err
+	}
+	reads := db
+	if !cfg.DatabaseReadURL.IsZero() {
+		if reads, err = open("SVC_DATABASE_READ_URL", cfg.DatabaseReadURL); err != nil {
+			return nil, err
+		}
+		m.Pool("read", reads)
 	}
 	direct, err := direct(cfg)
 	if err != nil {
@@ -76,6 +87,11 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		moved(workspace, head)
 		hints.Moved(workspace, head)
 	})
+	events.Observe(m.Appends())
+	m.Pool("primary", db)
+	m.Limit("api", apiLimit.Refused)
+	m.Limit("sign_in", signInLimit.Refused)
+	m.Views(func(ctx context.Context) ([]projections.Lag, error) { return projections.Lags(ctx, db, leads()...) }, follower.Stuck)
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -86,8 +102,8 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		Commands:    handler,
 		Invitations: projections.Invitations{DB: db},
 		Runs:        projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
-		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db}, History: projections.History{DB: db}, Proof: prover,
-		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Load: func() float64 { return load(db) },
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Proof: prover,
+		Lists: lists(reads, follower), Load: func() float64 { return max(load(db), load(reads)) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
 		Origin:       cfg.origin(),
@@ -101,7 +117,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &service{handler: api.Handler(), db: db, log: events, stop: stop}
+	s := &service{handler: reply.Measured(m.Request, api.Handler()), db: db, reads: reads, log: events, stop: stop}
 	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
@@ -116,7 +132,8 @@ func (s *service) close() {
 	s.log.Close()
 	s.stop()
 	s.group.Wait()
-	s.db.Close()
+	s.reads.Close()
+	s.db.Close() // a pool may be closed twice
 }
 
 // leads lists what one process is enough for.
@@ -125,6 +142,15 @@ func leads() (names []string) {
 		names = append(names, v.Name())
 	}
 	return append(names, proof.View)
+}
+
+// lists are read in db, which may be a replica of the follower's database.
+func lists(db *pgxpool.Pool, follower *projections.Follower) rest.Lists {
+	return rest.Lists{
+		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
+		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db},
+		Views: projections.Replica{DB: db, Follower: follower},
+	}
 }
 
 // load tells how much of the connections to the database is in use.
@@ -145,12 +171,12 @@ func direct(cfg Config) (*pgx.ConnConfig, error) {
 	return pool.ConnConfig, nil
 }
 
-func open(cfg Config) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.ParseConfig(cfg.DatabaseURL.Reveal())
+func open(variable string, address config.URL) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.ParseConfig(address.Reveal())
 	if err != nil {
-		return nil, errors.New("SVC_DATABASE_URL is malformed: want a PostgreSQL address") // err may quote the password
+		return nil, fmt.Errorf("%s is malformed: want a PostgreSQL address", variable) // err may quote the password
 	}
-	if !cfg.DatabaseURL.URL().Query().Has("pool_max_conns") {
+	if !address.URL().Query().Has("pool_max_conns") {
 		pool.MaxConns = connections
 	}
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)

@@ -16,6 +16,7 @@ type addresses struct {
 	AppURL      string `json:"appUrl"`
 	FarmURL     string `json:"farmUrl"`
 	EngineURL   string `json:"engineUrl"`
+	MetricsURL  string `json:"metricsUrl"`
 	DatabaseURL string `json:"databaseUrl"` // with its password
 	demo
 }
@@ -26,7 +27,7 @@ func (s *stack) announce(ctx context.Context, db string) error {
 	if err != nil {
 		return err
 	}
-	a := addresses{RestURL: s.restURL(), EngineURL: s.engineURL(), DatabaseURL: db, demo: d}
+	a := addresses{RestURL: s.restURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d}
 	if err := s.folder.write("dev.json", a); err != nil {
 		return err
 	}
@@ -57,9 +58,10 @@ The service runs. Ctrl-C stops it.
   REST API   %[1]s/api/v1
   API docs   %[1]s/api/docs
   Engine     %[2]s
-  Database   %[3]s
-  As JSON    %[4]s, with passwords and tokens
-`, a.RestURL, a.EngineURL, db, f.file("dev.json"))
+  Metrics    %[3]s
+  Database   %[4]s
+  As JSON    %[5]s, with passwords and tokens
+`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"))
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
 	}

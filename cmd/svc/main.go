@@ -36,6 +36,9 @@ type settings struct {
 	EngineAddr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:"127.0.0.1:4001" doc:"Address of the engine."`
 	RestAddr   config.Addr `env:"SVC_REST_ADDR" envDefault:"127.0.0.1:4000" doc:"Address of the REST service."`
 
+	// Of the REST service. The engine has none here.
+	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" envDefault:"127.0.0.1:4009" doc:"Address of the Prometheus metrics, at /metrics."`
+
 	// People sign in by it as they would by GitHub.
 	CodeHostAddr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address of the development code host."`
 }

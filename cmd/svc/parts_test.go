@@ -251,13 +251,13 @@ func TestBannerWithoutDemonstrationData(t *testing.T) {
 func TestAddressesAsJSON(t *testing.T) {
 	text, err := json.Marshal(addresses{RestURL: "http://127.0.0.1:4000", demo: noDemo()})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"restUrl":"http://127.0.0.1:4000","appUrl":"","farmUrl":"","engineUrl":"","databaseUrl":"","people":[],"serviceAccounts":[]}`, string(text))
+	require.JSONEq(t, `{"restUrl":"http://127.0.0.1:4000","appUrl":"","farmUrl":"","engineUrl":"","metricsUrl":"","databaseUrl":"","people":[],"serviceAccounts":[]}`, string(text))
 }
 
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, config.Reference(&b, settings{}))
-	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_CODEHOST_ADDR", "SVC_REST_ADDR"} {
+	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_CODEHOST_ADDR", "SVC_REST_ADDR", "SVC_METRICS_ADDR"} {
 		require.Contains(t, b.String(), "`"+variable+"`")
 	}
 }

@@ -51,7 +51,7 @@ func newSite(t *testing.T, environ ...string) *site {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "SVC_PG_BINDIR=" + os.Getenv("SVC_PG_BINDIR"),
 		"SVC_DATA_DIR=" + s.data, "SVC_TEST_CALLS=" + s.calls,
 		"GORACE=atexit_sleep_ms=0", // a second for each program otherwise
-		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0",
+		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0",
 	}, environ...)
 	return s
 }

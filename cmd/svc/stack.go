@@ -63,7 +63,7 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if s.secrets, err = s.folder.secrets(); err != nil {
 		return err
 	}
-	err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr})
+	err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr})
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,7 @@ func (s *stack) startEngine(ctx context.Context) error {
 	}
 	return s.start(ctx, "svc-engine", engine.Client{URL: u}.Health,
 		"SVC_ENGINE_ADDR="+string(s.EngineAddr),
+		"SVC_METRICS_ADDR=", // one address cannot be both services'
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
 }
 
@@ -118,6 +119,7 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 	ready := func(ctx context.Context) error { return serve.Check(ctx, s.restURL()+"/health/ready") }
 	return s.start(ctx, "svc-rest", ready,
 		"SVC_REST_ADDR="+string(s.RestAddr),
+		"SVC_METRICS_ADDR="+string(s.MetricsAddr),
 		"SVC_DATABASE_URL="+db,
 		"SVC_ENGINE_URL="+s.engineURL(),
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret,
@@ -144,6 +146,7 @@ func (s *stack) startCodeHost(ctx context.Context) error {
 
 func (s *stack) codeHostURL() string { return serve.URL(string(s.CodeHostAddr)) }
 func (s *stack) engineURL() string   { return serve.URL(string(s.EngineAddr)) }
+func (s *stack) metricsURL() string  { return serve.URL(string(s.MetricsAddr)) + "/metrics" }
 func (s *stack) restURL() string     { return serve.URL(string(s.RestAddr)) }
 
 // start runs a program until the stack stops, and returns once it is ready.

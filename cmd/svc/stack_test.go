@@ -218,7 +218,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
-	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR"} {
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR"} {
 		code, text := s.start(t, variable+"="+ln.Addr().String()).end()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")

@@ -25,7 +25,25 @@ type pending struct {
 	commit *events.Commit
 	result events.Committed
 	err    error
+	since  time.Time // when it was handed in
 	done   chan struct{}
+}
+
+// A Batch is one try to store commits in a transaction.
+type Batch struct {
+	Commits, Events int
+	Waited          time.Duration // since the first of them was handed in
+	Took            time.Duration
+	Stored          bool // or nothing of it is
+}
+
+// newBatch describes commits that were begun with at a time.
+func newBatch(list []*pending, start time.Time, stored bool) Batch {
+	b := Batch{Commits: len(list), Waited: start.Sub(list[0].since), Took: time.Since(start), Stored: stored}
+	for _, p := range list {
+		b.Events += p.size()
+	}
+	return b
 }
 
 // size is how many events it has.
@@ -43,7 +61,7 @@ func (p *pending) size() (n int) {
 //   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
 //     the commit may or may not be in the log.
 func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
-	p := &pending{commit: c, done: make(chan struct{})}
+	p := &pending{commit: c, since: time.Now(), done: make(chan struct{})}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	select {
@@ -109,10 +127,12 @@ func gather(lane chan *pending, batch []*pending) []*pending {
 // its commits cannot be: then each half is tried by itself, until the one that
 // is at fault stands alone and gets its error.
 func (s *Store) commit(batch []*pending) {
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	err := s.transact(ctx, batch)
 	late := ctx.Err() != nil // no commit is at fault, and the halves would wait as long again
 	cancel()
+	s.observe(newBatch(batch, start, err == nil))
 	if err != nil && len(batch) > 1 && rolledBack(err) && !late {
 		half := len(batch) / 2
 		s.commit(batch[:half])

@@ -66,7 +66,7 @@ func TestWhatIsReadIsWhatWasAppended(t *testing.T) {
 			require.EqualValues(t, 2+i, r.Seq)
 			require.Equal(t, write.Stream, r.Stream)
 			require.Equal(t, n+1, r.Version)
-			require.Equal(t, 1, r.Schema)
+			require.Equal(t, events.Schema(e.Kind()), r.Schema)
 			require.Equal(t, epoch.Add(123456*time.Microsecond), r.At, "UTC, whole microseconds")
 			require.Equal(t, c.Envelope, r.Envelope)
 			require.Equal(t, e, r.Event)

@@ -32,6 +32,7 @@ type Store struct {
 	db       *pgxpool.Pool
 	views    []View
 	moved    func(workspace events.ID, head int64)
+	observe  func(Batch)
 	lanes    [lanes]chan *pending
 	waiting  atomic.Int64 // commits that somebody waits for
 	patience time.Duration
@@ -44,13 +45,17 @@ type Store struct {
 // not block. Close it to end its goroutines.
 func New(db *pgxpool.Pool, views []View, moved func(workspace events.ID, head int64)) *Store {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{db: db, views: views, moved: moved, patience: patience, stop: stop, ended: make(chan struct{})}
+	s := &Store{db: db, views: views, moved: moved, observe: func(Batch) {}, patience: patience, stop: stop, ended: make(chan struct{})}
 	for i := range s.lanes {
 		s.lanes[i] = make(chan *pending, queued)
 		s.done.Go(func() { s.drive(ctx, s.lanes[i]) })
 	}
 	return s
 }
+
+// Observe has f told of each batch, by whoever stored it: it must not block.
+// Call it before the first Append.
+func (s *Store) Observe(f func(Batch)) { s.observe = f }
 
 // Close lets appends that have begun finish, refuses the others, and returns
 // when nothing of the store runs any more.

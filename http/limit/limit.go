@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttled/throttled/v2"
@@ -30,6 +31,7 @@ const tries = 10_000
 // kept in the process: each replica has its own. A nil Limit lets all pass.
 type Limit struct {
 	limiter *throttled.GCRARateLimiterCtx
+	refused atomic.Int64
 }
 
 // PerMinute returns a limit of n requests a minute, all of which may come at
@@ -47,7 +49,7 @@ func PerMinute(n int) (*Limit, error) {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
 	limiter.SetMaxCASAttemptsLimit(tries)
-	return &Limit{limiter}, nil
+	return &Limit{limiter: limiter}, nil
 }
 
 // Allow counts a request of caller, tells the caller by headers where they
@@ -64,10 +66,19 @@ func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) er
 	header.Set("RateLimit-Remaining", strconv.Itoa(state.Remaining))
 	header.Set("RateLimit-Reset", seconds(state.ResetAfter))
 	if limited {
+		l.refused.Add(1)
 		header.Set("Retry-After", seconds(state.RetryAfter))
 		return ErrLimited
 	}
 	return nil
+}
+
+// Refused returns how many requests had to wait so far.
+func (l *Limit) Refused() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.refused.Load()
 }
 
 // seconds rounds up, so that whoever waits that long is let in.

@@ -44,6 +44,7 @@ func TestLimitLetsAllOfAMinuteComeAtOnce(t *testing.T) {
 		require.Equal(t, http.Header{
 			"Ratelimit-Limit": {"10"}, "Ratelimit-Remaining": {"0"}, "Ratelimit-Reset": {"60"}, "Retry-After": {"6"},
 		}, header)
+		require.EqualValues(t, 1, l.Refused())
 	})
 }
 

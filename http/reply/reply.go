@@ -57,7 +57,8 @@ func unreachable(err error) bool {
 		SQLState() string
 	}](err); ok {
 		class := state.SQLState()
-		return strings.HasPrefix(class, "08") || strings.HasPrefix(class, "57P") || strings.HasPrefix(class, "53")
+		return strings.HasPrefix(class, "08") || strings.HasPrefix(class, "57P") || strings.HasPrefix(class, "53") ||
+			class == "40001" // a replica that gives up a read for the sake of keeping up; nothing else of ours is serializable
 	}
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"svc/fault"
@@ -92,8 +93,9 @@ func TestHeadersOfErrors(t *testing.T) {
 
 func TestWhatDoesNotAnswerIsA503(t *testing.T) {
 	for name, err := range map[string]error{
-		"a connection that is refused": fmt.Errorf("find: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}),
-		"an answer that does not come": fmt.Errorf("find: %w", context.DeadlineExceeded),
+		"a replica that has to move on": fmt.Errorf("list: %w", &pgconn.PgError{Code: "40001", Message: "canceling statement due to conflict with recovery"}),
+		"a connection that is refused":  fmt.Errorf("find: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}),
+		"an answer that does not come":  fmt.Errorf("find: %w", context.DeadlineExceeded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log journal

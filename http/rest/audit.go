@@ -132,7 +132,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 			return nil, invalid("cursor", "must be the nextCursor of an answer")
 		}
 	}
-	found, next, err := s.Audit.Page(ctx, q)
+	found, next, err := s.Lists.Audit.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 	if err != nil {
 		return nil, errNoRecord
 	}
-	found, ok, err := s.Audit.Of(ctx, callerOf(ctx).workspace, id)
+	found, ok, err := s.Lists.Audit.Of(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err

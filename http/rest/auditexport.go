@@ -63,7 +63,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	if err != nil {
 		return nil, err
 	}
-	if err = s.Follower.Await(ctx, "audit", c.workspace, head); err != nil {
+	if err = s.Lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
 		return nil, err
 	}
 	done, err := s.Commands.ExportAudit(ctx, commands.ExportAudit{Order: c.order(), Format: in.Format, Filter: in.words(), UpTo: head})
@@ -74,7 +74,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
 		format: in.Format, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
-			return s.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
+			return s.Lists.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
 		},
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {

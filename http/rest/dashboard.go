@@ -75,7 +75,7 @@ const recentRuns = 10
 // as that and the dependencies stay as they were.
 func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboardAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	position, err := s.Dashboard.Position(ctx, workspace)
+	position, err := s.Lists.Dashboard.Position(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if matches(in.IfNoneMatch, out.ETag) {
 		return out, nil
 	}
-	found, err := s.Dashboard.Of(ctx, workspace, recentRuns)
+	found, err := s.Lists.Dashboard.Of(ctx, workspace, recentRuns)
 	if err != nil {
 		return nil, err
 	}

@@ -63,8 +63,8 @@ func serveDescription(mux *httprouter.Router, api huma.API) {
 	if err != nil {
 		panic(err)
 	}
-	mux.HandlerFunc(http.MethodGet, "/api/openapi.json", content("application/json", asJSON))
-	mux.HandlerFunc(http.MethodGet, "/api/openapi.yaml", content("application/yaml", asYAML))
+	get(mux, "/api/openapi.json", content("application/json", asJSON))
+	get(mux, "/api/openapi.yaml", content("application/yaml", asYAML))
 	serveDocs(mux)
 }
 

@@ -35,13 +35,13 @@ const (
 
 func serveDocs(mux *httprouter.Router) {
 	page := content("text/html; charset=utf-8", []byte(docsPage))
-	mux.HandlerFunc(http.MethodGet, "/api/docs", func(w http.ResponseWriter, r *http.Request) {
+	get(mux, "/api/docs", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", docsPolicy)
 		page(w, r)
 	})
-	mux.HandlerFunc(http.MethodGet, "/api/docs/start.js", content("text/javascript; charset=utf-8", []byte(docsScript)))
+	get(mux, "/api/docs/start.js", content("text/javascript; charset=utf-8", []byte(docsScript)))
 	for _, name := range []string{"swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"} {
-		mux.HandlerFunc(http.MethodGet, "/api/docs/"+name, asset(name))
+		get(mux, "/api/docs/"+name, asset(name))
 	}
 }
 

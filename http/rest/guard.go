@@ -44,6 +44,7 @@ func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*cal
 func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w, params := humahttprouter.Unwrap(ctx)
+		reply.Route(r.Context(), row.method, prefix+row.path)
 		c, err := s.admitted(w, r, row, params.ByName("id"))
 		if err != nil {
 			reply.Error(w, r, s.Log, err)
@@ -116,7 +117,7 @@ func (s *Server) await(r *http.Request, views []string, workspace events.ID) err
 		return s.Follower.Await(r.Context(), "", workspace, seq)
 	}
 	for _, view := range views {
-		if err := s.Follower.Await(r.Context(), view, workspace, seq); err != nil {
+		if err := s.Lists.Views.Await(r.Context(), view, workspace, seq); err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ var actionLabels = map[string]string{
 
 func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
 	c := callerOf(ctx)
-	found, byKind, err := s.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
+	found, byKind, err := s.Lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}

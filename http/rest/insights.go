@@ -61,7 +61,7 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 	days := time.Duration(insightDays[in.Range])
 	to := s.Now().UTC().Truncate(day).Add(day)
 	from := to.Add(-days * day)
-	window, prior, err := s.Insights.Of(ctx, callerOf(ctx).workspace, repo, from, to)
+	window, prior, err := s.Lists.Insights.Of(ctx, callerOf(ctx).workspace, repo, from, to)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 		}
 		q.Repo = &id
 	}
-	found, total, err := s.Runs.Page(ctx, q)
+	found, total, err := s.Lists.Runs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	if err != nil {
 		return nil, aggregates.ErrNoRun
 	}
-	found, ok, err := s.Runs.Of(ctx, callerOf(ctx).workspace, id)
+	found, ok, err := s.Lists.Runs.Of(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err

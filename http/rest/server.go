@@ -35,17 +35,15 @@ const (
 // A Server answers API requests. All fields are needed but Limit.
 type Server struct {
 	Commands        *commands.Handler
+	Lists           Lists
 	Runs            projections.Runs
 	Decisions       projections.Decisions
 	Workspaces      projections.Workspaces
 	Members         projections.Members
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
-	Audit           projections.Audit
 	History         projections.History
 	Proof           *proof.Prover
-	Insights        projections.Insights
-	Dashboard       projections.Dashboard
 	Follower        Awaiter
 	Keys            Keys
 	Sessions        *sessions.Store
@@ -63,6 +61,17 @@ type Server struct {
 	stale    *staleUses
 	exports  chan struct{} // a place for each that is under way
 	health   *health
+}
+
+// Lists are what GETs read of followed views. They may be those of a replica of
+// the database: commands, and all that lets a caller in, read the database itself.
+type Lists struct {
+	Runs      projections.Runs
+	Decisions projections.Decisions
+	Audit     projections.Audit
+	Insights  projections.Insights
+	Dashboard projections.Dashboard
+	Views     Awaiter // where they are read
 }
 
 // An Awaiter waits until a view has reached a position.
@@ -101,16 +110,21 @@ func (s *Server) Handler() http.Handler {
 	mux.NotFound = s.refuse(errNotFound)
 	mux.MethodNotAllowed = s.refuse(errMethod)
 	for _, path := range []string{"/", "/home.js", "/home.css"} {
-		mux.Handler(http.MethodGet, path, s.Home)
+		get(mux, path, s.Home.ServeHTTP)
 	}
-	mux.HandlerFunc(http.MethodGet, "/health/live", live)
-	mux.HandlerFunc(http.MethodGet, "/health/ready", s.health.ready)
+	get(mux, "/health/live", live)
+	get(mux, "/health/ready", s.health.ready)
 
 	api := huma.NewAPI(s.apiConfig(), s.adapters(mux))
 	s.mount(api)
 	illustrate(api.OpenAPI(), s.routes())
 	serveDescription(mux, api)
 	return reply.Traced(s.Log, reply.Bounded(headAsGet(s.withAuth(mux))))
+}
+
+// get serves a path that is no operation of the API.
+func get(mux *httprouter.Router, path string, serve http.HandlerFunc) {
+	mux.Handler(http.MethodGet, path, reply.Routed(http.MethodGet, path, serve))
 }
 
 // adapters lets a path that is all names, such as /audit/export, stand beside one

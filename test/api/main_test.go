@@ -36,6 +36,7 @@ var parts = map[string]func(*testing.T, *site){
 	"description":   testDescription,
 	"health":        testHealth,
 	"hostile":       testHostile,
+	"metrics":       testMetrics,
 	"misplaced":     testMisplaced,
 	"OpenAPI":       testOpenAPI,
 	"positions":     testPositions,

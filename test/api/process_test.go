@@ -28,7 +28,12 @@ type process struct {
 // environment.
 func (s *site) start(t *testing.T, program string, environ []string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(s.program(program), args...), out: output{news: make(chan struct{})}, ended: make(chan struct{})}
+	return s.launch(t, exec.Command(s.program(program), args...), environ)
+}
+
+func (s *site) launch(t *testing.T, cmd *exec.Cmd, environ []string) *process {
+	t.Helper()
+	p := &process{cmd: cmd, out: output{news: make(chan struct{})}, ended: make(chan struct{})}
 	p.cmd.Env = append([]string{"GORACE=atexit_sleep_ms=0"}, environ...) // it sleeps for a second otherwise
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = orphanless()
@@ -53,10 +58,15 @@ func (s *site) start(t *testing.T, program string, environ []string, args ...str
 // address waits until a service says where it listens.
 func (p *process) address(t *testing.T) string {
 	t.Helper()
+	return p.listens(t, func(line string) bool { return !strings.Contains(line, "listener=metrics") })
+}
+
+func (p *process) listens(t *testing.T, which func(line string) bool) string {
+	t.Helper()
 	var address string
 	p.until(t, func(text string) bool {
 		for line := range strings.Lines(text) {
-			if !strings.HasSuffix(line, "\n") || !strings.Contains(line, "listening") {
+			if !strings.HasSuffix(line, "\n") || !strings.Contains(line, "listening") || !which(line) {
 				continue
 			}
 			_, address, _ = strings.Cut(line, "127.0.0.1:")

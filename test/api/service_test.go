@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,12 +55,24 @@ func (s *site) serve(t *testing.T, database string, environ ...string) *service 
 
 func (s *site) environ(database string) []string {
 	return []string{
-		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + fewConnections(database),
+		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + s.pooled(fewConnections(database)), "SVC_DATABASE_DIRECT_URL=" + database,
 		"SVC_ENGINE_URL=http://" + s.engine, "SVC_ENGINE_SHARED_SECRET=" + engineSecret,
 		"AUTH_URL=http://localhost:4000", "AUTH_SECRET=" + authSecret,
 		"SVC_VAULT_MASTER_KEY=" + vaultKey, "SVC_OAUTH_URL=http://" + s.codehost, "SVC_OAUTH_CLIENT_ID=svc", "SVC_OAUTH_CLIENT_SECRET=" + oauthSecret,
 		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0",
 	}
+}
+
+// pooled is the address of a database behind the pooler, if there is one, with
+// what a pooler of transactions asks for: nothing is prepared in a connection.
+func (s *site) pooled(database string) string {
+	u, err := url.Parse(database)
+	if err != nil || s.pooler == "" {
+		return database
+	}
+	u.Host = s.pooler
+	u.RawQuery += "&default_query_exec_mode=cache_describe"
+	return u.String()
 }
 
 // fewConnections keeps many services from taking all that the server has.

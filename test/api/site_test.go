@@ -38,6 +38,7 @@ type site struct {
 	seeded   *url.URL          // the database that is cloned; nothing may be connected to it
 	engine   string            // address
 	codehost string            // address
+	pooler   string            // address; services reach their databases through it unless it is empty
 	people   map[string]string // addresses, by first name
 	sessions map[string]string // values of cookies, by first name
 	tokens   map[string]string // by the names of the service accounts
@@ -49,14 +50,18 @@ type site struct {
 	secrets   map[string]string // what must be kept nowhere, and what it is
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteOn(t, pgtest.Empty(t), pgtest.Empty(t)) }
+
+// newSiteOn makes a site on a server whose administrator's database is given,
+// and an empty one, which is seeded.
+func newSiteOn(t *testing.T, admin, empty string) *site {
 	s := &site{
 		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{}, clones: map[string]string{},
 		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET", vaultKey: "SVC_VAULT_MASTER_KEY", oauthSecret: "SVC_OAUTH_CLIENT_SECRET"},
 	}
 	s.build(t)
-	s.admin = pool(t, pgtest.Empty(t))
-	seeded, err := url.Parse(pgtest.Empty(t))
+	s.admin = pool(t, admin)
+	seeded, err := url.Parse(empty)
 	require.NoError(t, err)
 	s.seeded = seeded
 	s.seed(t)

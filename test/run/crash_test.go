@@ -108,7 +108,7 @@ func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
 func TestKillingSvcLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	s.environ = append(s.environ, "SVC_REST_ADDR="+freeAddress(t), "SVC_ENGINE_ADDR="+freeAddress(t), "SVC_CODEHOST_ADDR="+freeAddress(t))
+	s.environ = append(s.environ, "SVC_REST_ADDR="+freeAddress(t), "SVC_ENGINE_ADDR="+freeAddress(t), "SVC_CODEHOST_ADDR="+freeAddress(t), "SVC_METRICS_ADDR="+freeAddress(t))
 	var tokens []string
 	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
 		svc := s.start().until(running)

@@ -34,7 +34,7 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, os.Chmod(home, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
 	s := &site{t: t, home: home, data: filepath.Join(home, "its data")} // with a space, which some folders have
-	s.environ = append(inherited(), "SVC_DATA_DIR="+s.data, "SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0")
+	s.environ = append(inherited(), "SVC_DATA_DIR="+s.data, "SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0")
 	return s
 }
 
@@ -62,7 +62,7 @@ func seededSite(t *testing.T) *site {
 	defer seeding.Unlock()
 	if seeding.data == "" {
 		s := &site{t: t, home: shared, data: filepath.Join(shared, "seeded")}
-		s.environ = append(inherited(), "SVC_DATA_DIR="+s.data, "SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0")
+		s.environ = append(inherited(), "SVC_DATA_DIR="+s.data, "SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0")
 		svc := s.start().until(running)
 		cheap, err := bcrypt.GenerateFromPassword([]byte(s.dev().owner(t).Password), bcrypt.MinCost) // the race detector makes sign-ins slow
 		require.NoError(t, err)
@@ -117,6 +117,7 @@ func (s *site) secrets() map[string]string {
 // be added.
 type dev struct {
 	RestURL         string    `json:"restUrl"`
+	MetricsURL      string    `json:"metricsUrl"`
 	AppURL          string    `json:"appUrl"`
 	FarmURL         string    `json:"farmUrl"`
 	EngineURL       string    `json:"engineUrl"`

@@ -91,6 +91,10 @@ func requireComplete(t *testing.T, s *site, d dev) {
 
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, d.RestURL)
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, d.EngineURL)
+	metrics, err := http.Get(d.MetricsURL)
+	require.NoError(t, err)
+	require.NoError(t, metrics.Body.Close())
+	require.Equal(t, http.StatusOK, metrics.StatusCode)
 	require.Empty(t, d.AppURL+d.FarmURL, "parts that do not exist")
 	c, err := pgx.Connect(t.Context(), d.DatabaseURL)
 	require.NoError(t, err)

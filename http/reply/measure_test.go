@@ -1,0 +1,64 @@
+package reply_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/http/reply"
+)
+
+func TestEachRequestIsToldWhenItIsAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle http.HandlerFunc
+		want   reply.Request
+	}{
+		"a route": {
+			func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) },
+			reply.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusTeapot},
+		},
+		"nothing is said": {func(http.ResponseWriter, *http.Request) {}, reply.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK}},
+		"a panic":         {func(http.ResponseWriter, *http.Request) { panic("broken") }, reply.Request{Method: "GET", Route: "/cups/{id}", Status: 500}},
+		"broken off":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, reply.Request{Method: "GET", Route: "/cups/{id}"}},
+		"broken off late": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				panic(http.ErrAbortHandler)
+			},
+			reply.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []reply.Request
+			tell := func(r reply.Request) { told = append(told, r) }
+			var j journal
+			h := reply.Measured(tell, reply.Traced(j.logger(), reply.Bounded(reply.Routed("GET", "/cups/{id}", c.handle))))
+			func() {
+				defer func() { _ = recover() }()
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/cups/7", nil))
+			}()
+			require.Len(t, told, 1)
+			require.Positive(t, told[0].Took)
+			require.Less(t, told[0].Took, time.Minute)
+			told[0].Took = 0
+			require.Equal(t, c.want, told[0])
+		})
+	}
+}
+
+func TestARequestWithoutARouteTellsNothingOfItself(t *testing.T) {
+	var told reply.Request
+	h := reply.Measured(func(r reply.Request) { told = r }, http.NotFoundHandler())
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("CHOSEN", "/chosen", nil))
+	require.Empty(t, told.Method+told.Route)
+	require.Equal(t, http.StatusNotFound, told.Status)
+}
+
+func TestARouteIsToldToNobody(t *testing.T) {
+	w := httptest.NewRecorder()
+	reply.Routed("GET", "/cups", http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/cups", nil))
+	require.Equal(t, http.StatusNotFound, w.Code)
+}

@@ -1,0 +1,116 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"svc/events/store"
+	"svc/http/reply"
+	"svc/projections"
+)
+
+// full is all that any program tells. Its database is not there.
+func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *Metrics {
+	t.Helper()
+	m := New("svc-test", "1.2.3")
+	for _, name := range []string{"primary", "read"} {
+		db, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
+		require.NoError(t, err)
+		t.Cleanup(db.Close)
+		m.Pool(name, db)
+		m.Limit(name, func() int64 { return 7 })
+	}
+	m.Views(lags, func() map[string]int { return map[string]int{"runs": 2} })
+	appended := m.Appends()
+	appended(store.Batch{Commits: 2, Events: 5, Waited: time.Millisecond, Took: time.Second, Stored: true})
+	appended(store.Batch{Commits: 1, Events: 1, Took: time.Second})
+	return m
+}
+
+func someLags(context.Context) ([]projections.Lag, error) {
+	return []projections.Lag{{View: "runs", Taken: 40, Behind: 2, Parked: 3}, {View: "audit", Taken: 42}}, nil
+}
+
+func TestWhatIsToldIsWellSaid(t *testing.T) {
+	m := full(t, someLags)
+	m.Request(reply.Request{Method: "GET", Route: "/api/v1/runs/{id}", Status: 200, Took: time.Millisecond})
+	problems, err := testutil.GatherAndLint(m.registry)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestRequestsAreCountedByRouteAndStatus(t *testing.T) {
+	m := New("svc-test", "1.2.3")
+	for _, r := range []reply.Request{
+		{Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 503},
+		{Status: 404}, {Status: 405}, {Method: "GET", Route: "/api/v1/audit/export"}, {Method: "POST", Route: "/api/v1/invitations", Status: 500},
+	} {
+		m.Request(r)
+	}
+	require.Equal(t, 6, testutil.CollectAndCount(m.requests))
+	require.EqualValues(t, 3, testutil.ToFloat64(m.errors), "two statuses and one that broke off")
+	text := scraped(t, m)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/api/v1/runs",status="200"} 2`)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/api/v1/audit/export",status="aborted"} 1`)
+	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="other",route="other",status="405"} 1`)
+}
+
+func TestEachIsToldUnderItsName(t *testing.T) {
+	text := scraped(t, full(t, someLags))
+	for _, line := range []string{
+		`svc_build_info{goversion="go1.`, `program="svc-test",version="1.2.3"} 1`,
+		`svc_append_batch_commits_count 2`, `svc_append_batch_commits_sum 3`, `svc_append_events_total 5`, `svc_append_failures_total 1`,
+		`svc_view_events_total{view="runs"} 40`, `svc_view_lag_events{view="runs"} 2`, `svc_view_parked_events{view="runs"} 3`, `svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
+		`svc_limit_refused_total{limit="read"} 7`, `svc_database_pool_connections{pool="read",state="idle"} 0`,
+	} {
+		require.Contains(t, text, line)
+	}
+}
+
+// A database that is away takes what it would have told with it, nothing else.
+func TestWithoutTheDatabaseTheRestIsTold(t *testing.T) {
+	m := full(t, func(context.Context) ([]projections.Lag, error) { return nil, errors.New("it is away") })
+	text := scraped(t, m)
+	require.NotContains(t, text, "svc_view_lag_events{")
+	require.Contains(t, text, `svc_view_stuck_logs{view="runs"} 2`)
+	require.Contains(t, text, "svc_database_pool_connections_limit")
+	require.Contains(t, text, "svc_build_info")
+}
+
+func scraped(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	return w.Body.String()
+}
+
+func TestServesUntilItIsStopped(t *testing.T) {
+	var said strings.Builder
+	m := New("svc-test", "1.2.3")
+	stop, err := m.Serve(t.Context(), "127.0.0.1:0", slog.New(slog.NewTextHandler(&said, nil)))
+	require.NoError(t, err)
+	stop()
+	require.Contains(t, said.String(), "msg=stopped listener=metrics")
+
+	stop, err = m.Serve(t.Context(), "", slog.New(slog.DiscardHandler))
+	require.NoError(t, err, "no address is no metrics")
+	stop()
+
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	_, err = m.Serve(t.Context(), ln.Addr().String(), slog.New(slog.DiscardHandler))
+	require.ErrorContains(t, err, "SVC_METRICS_ADDR: the address "+ln.Addr().String()+" is in use")
+}

@@ -1,0 +1,34 @@
+package metrics
+
+import (
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Pool tells what becomes of the connections of a pool.
+func (m *Metrics) Pool(name string, db *pgxpool.Pool) {
+	prometheus.WrapRegistererWith(prometheus.Labels{"pool": name}, m.registry).MustRegister(pool{db})
+}
+
+type pool struct{ db *pgxpool.Pool }
+
+var (
+	poolConnections = prometheus.NewDesc("svc_database_pool_connections", "Connections to the database, by what they are doing.", []string{"state"}, nil)
+	poolMost        = prometheus.NewDesc("svc_database_pool_connections_limit", "Connections that there may be at most.", nil, nil)
+	poolAcquires    = prometheus.NewDesc("svc_database_pool_acquires_total", "Times that a connection was taken from the pool.", nil, nil)
+	poolWaits       = prometheus.NewDesc("svc_database_pool_waits_total", "Times that none was idle, so that somebody had to wait for one.", nil, nil)
+	poolWaited      = prometheus.NewDesc("svc_database_pool_wait_seconds_total", "Time that was waited for connections.", nil, nil)
+)
+
+func (p pool) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, to) }
+
+func (p pool) Collect(to chan<- prometheus.Metric) {
+	s := p.db.Stat()
+	for state, n := range map[string]int32{"acquired": s.AcquiredConns(), "idle": s.IdleConns(), "constructing": s.ConstructingConns()} {
+		to <- prometheus.MustNewConstMetric(poolConnections, prometheus.GaugeValue, float64(n), state)
+	}
+	to <- prometheus.MustNewConstMetric(poolMost, prometheus.GaugeValue, float64(s.MaxConns()))
+	to <- prometheus.MustNewConstMetric(poolAcquires, prometheus.CounterValue, float64(s.AcquireCount()))
+	to <- prometheus.MustNewConstMetric(poolWaits, prometheus.CounterValue, float64(s.EmptyAcquireCount()))
+	to <- prometheus.MustNewConstMetric(poolWaited, prometheus.CounterValue, s.EmptyAcquireWaitTime().Seconds())
+}

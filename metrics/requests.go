@@ -1,0 +1,37 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"svc/http/reply"
+)
+
+// Request counts a request that was answered.
+func (m *Metrics) Request(r reply.Request) {
+	if r.Route == "" {
+		r.Method, r.Route = other, other
+	}
+	status := strconv.Itoa(r.Status)
+	if r.Status == 0 {
+		status = "aborted"
+	}
+	m.requests.WithLabelValues(r.Method, r.Route, status).Observe(r.Took.Seconds())
+	if r.Status == 0 || r.Status >= http.StatusInternalServerError {
+		m.errors.Inc()
+	}
+}
+
+// other stands for every path that is no route, and whatever method it was
+// asked with.
+const other = "other"
+
+// Limit tells how many requests a limit has refused.
+func (m *Metrics) Limit(name string, refused func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "svc_limit_refused_total", Help: "Requests that came too often and were told to wait.",
+		ConstLabels: prometheus.Labels{"limit": name},
+	}, func() float64 { return float64(refused()) }))
+}

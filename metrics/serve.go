@@ -1,0 +1,47 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"svc/http/serve"
+)
+
+// Serve answers scrapes at addr, the value of SVC_METRICS_ADDR, until stop is
+// called, which waits for the last of them. With addr "" it serves nothing.
+func (m *Metrics) Serve(ctx context.Context, addr string, log *slog.Logger) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	ln, err := serve.Listen(ctx, "SVC_METRICS_ADDR", addr)
+	if err != nil {
+		return nil, err
+	}
+	log = log.With("listener", "metrics")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // requests that are answered last are counted too
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := (serve.Server{Handler: m.handler(log), Log: log, StopLimit: scrapeLimit}).Run(ctx, ln); err != nil {
+			log.Error("metrics are not served any more", "err", err)
+		}
+	})
+	return func() { cancel(); group.Wait() }, nil
+}
+
+// scrapeLimit is how long a scrape may take.
+const scrapeLimit = 5 * time.Second
+
+// handler serves the metrics at /metrics and nothing else.
+func (m *Metrics) handler(log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
+		Timeout: scrapeLimit, MaxRequestsInFlight: 4,
+	}))
+	return mux
+}

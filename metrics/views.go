@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"svc/projections"
+)
+
+// Views tells how far followed views have come. lags asks the database when
+// there is a scrape; stuck says in how many logs a view stands still.
+func (m *Metrics) Views(lags func(context.Context) ([]projections.Lag, error), stuck func() map[string]int) {
+	m.registry.MustRegister(views{lags, stuck})
+}
+
+type views struct {
+	lags  func(context.Context) ([]projections.Lag, error)
+	stuck func() map[string]int
+}
+
+var (
+	viewTaken  = prometheus.NewDesc("svc_view_events_total", "Events that a view has taken in, by all processes together.", []string{"view"}, nil)
+	viewBehind = prometheus.NewDesc("svc_view_lag_events", "Events in the logs that a view has not taken in yet.", []string{"view"}, nil)
+	viewParked = prometheus.NewDesc("svc_view_parked_events", "Events that a view could not take in and has gone on without.", []string{"view"}, nil)
+	viewStuck  = prometheus.NewDesc("svc_view_stuck_logs", "Logs in which this process could not take in a view's next event.", []string{"view"}, nil)
+)
+
+// lagLimit is how long the database may take to tell: without an answer the
+// scrape has the other metrics.
+const lagLimit = 2 * time.Second
+
+func (v views) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{viewTaken, viewBehind, viewParked, viewStuck} {
+		to <- d
+	}
+}
+
+func (v views) Collect(to chan<- prometheus.Metric) {
+	for view, logs := range v.stuck() {
+		to <- prometheus.MustNewConstMetric(viewStuck, prometheus.GaugeValue, float64(logs), view)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lagLimit)
+	defer cancel()
+	list, err := v.lags(ctx)
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(viewBehind, err)
+		return
+	}
+	for _, l := range list {
+		to <- prometheus.MustNewConstMetric(viewTaken, prometheus.CounterValue, float64(l.Taken), l.View)
+		to <- prometheus.MustNewConstMetric(viewBehind, prometheus.GaugeValue, float64(l.Behind), l.View)
+		to <- prometheus.MustNewConstMetric(viewParked, prometheus.GaugeValue, float64(l.Parked), l.View)
+	}
+}

@@ -1,0 +1,27 @@
+package projections
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// A Replica waits where followed views are read in a copy of the database,
+// which comes after the database itself. What is not a followed view is never
+// read there.
+type Replica struct {
+	DB       *pgxpool.Pool
+	Follower *Follower // of the database itself
+}
+
+// Await is [Follower.Await] in the database that the view is read in.
+func (r Replica) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
+	db := r.Follower.db
+	if slices.ContainsFunc(followedViews, func(v View) bool { return v.Name() == view }) {
+		db = r.DB
+	}
+	return r.Follower.await(ctx, db, view, workspace, seq)
+}
