@@ -9,11 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
 	"svc/engine"
 	"svc/events"
+	"svc/events/bus"
 	"svc/events/store"
 	"svc/http/auth"
 	"svc/http/home"
@@ -60,9 +62,13 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	}
 	follower := projections.NewFollower(db, log)
 	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, log)
+	relay := bus.NewRelay(db, log)
+	live := projections.NewLive(db, log)
 	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)
+		relay.Moved(workspace, head)
+		live.Moved(workspace, head)
 	})
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
@@ -75,7 +81,7 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 		Invitations: projections.Invitations{DB: db},
 		Runs:        projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Audit: projections.Audit{DB: db}, History: projections.History{DB: db}, Proof: prover,
-		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Load: func() float64 { return load(db) },
+		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Live: live, Ending: ctx.Done(), Load: func() float64 { return load(db) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
 		Origin:       cfg.origin(),
@@ -90,9 +96,10 @@ func newService(ctx context.Context, cfg Config, log *slog.Logger) (*service, er
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: api.Handler(), db: db, log: events, stop: stop}
-	for _, run := range []func(context.Context){follower.Run, prover.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){follower.Run, prover.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
+	s.group.Go(func() { bus.Run(background, bus.Config{URLs: cfg.busURLs(), DB: db, Log: log}, relay, updates(live)) })
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })
 	s.group.Go(func() { checkVault(background, ring, db, log) })
 	return s, nil
@@ -105,6 +112,17 @@ func (s *service) close() {
 	s.stop()
 	s.group.Wait()
 	s.db.Close()
+}
+
+// updates tells live of what other processes have appended.
+func updates(live *projections.Live) bus.Consumer {
+	return bus.Consumer{Name: "live", Live: true, Take: func(m *message.Message) error {
+		workspace, seq, err := bus.PositionOf(m)
+		if err == nil {
+			live.Moved(workspace, seq)
+		}
+		return err
+	}}
 }
 
 // load tells how much of the connections to the database is in use.

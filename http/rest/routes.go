@@ -40,6 +40,8 @@ func (s *Server) routes() []route {
 		{"GET", "/insights", readers, "outcomes", nil, "getInsights", op(s.getInsights)},
 		{"GET", "/dashboard", readers, "runs", nil, "getDashboard", op(s.getDashboard)},
 
+		{"GET", "/events/stream", readers, "", nil, "streamEvents", streaming()},
+
 		{"GET", "/workspace", people, "", nil, "getWorkspace", op(s.getWorkspace)},
 		{"PATCH", "/workspace", owners, "", events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
 

@@ -1,0 +1,117 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	wnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	same    = 2 * time.Minute  // how long the server knows the id of a message that it has
+	ackWait = 30 * time.Second // until a message that nobody acknowledged comes again
+	absent  = time.Hour        // until a subscriber without a group is forgotten that lost its connection
+)
+
+// jetStream is the bus on NATS servers.
+type jetStream struct {
+	urls       string
+	logger     watermill.LoggerAdapter
+	publishers map[string]message.Publisher // by topic; on one connection
+}
+
+func openNATS(ctx context.Context, urls []string, logger watermill.LoggerAdapter) (*jetStream, error) {
+	b := &jetStream{urls: strings.Join(urls, ","), logger: logger, publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
+	conn, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := provide(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	for topic := range b.publishers {
+		// The server leaves out an event that it has. What two consumers have
+		// parked has one id and is there twice.
+		once := wnats.JetStreamConfig{TrackMsgId: topic == Topic}
+		b.publishers[topic], err = wnats.NewPublisherWithNatsConn(conn, wnats.PublisherPublishConfig{
+			Marshaler: &wnats.NATSMarshaler{}, SubjectCalculator: wnats.DefaultSubjectCalculator, JetStream: once,
+		}, logger)
+		if err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("publisher of %s: %w", topic, err)
+		}
+	}
+	return b, nil
+}
+
+// connect comes back to servers that were away for however long.
+func (b *jetStream) connect() (*nats.Conn, error) {
+	conn, err := nats.Connect(b.urls, nats.Name("workspace-service"), nats.Timeout(openLimit/2), nats.MaxReconnects(-1))
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return conn, nil
+}
+
+// provide makes the streams that are not there. An operator who wants others,
+// with more replicas for one, makes them first.
+func provide(ctx context.Context, conn *nats.Conn) error {
+	js, err := conn.JetStream()
+	if err != nil {
+		return fmt.Errorf("use JetStream: %w", err)
+	}
+	for topic, age := range map[string]time.Duration{Topic: kept, Parked: keptParked} {
+		_, err := js.StreamInfo(topic, nats.Context(ctx))
+		if errors.Is(err, nats.ErrStreamNotFound) {
+			_, err = js.AddStream(&nats.StreamConfig{Name: topic, Subjects: []string{topic}, MaxAge: age, Duplicates: same}, nats.Context(ctx))
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) error {
+	return oneByOne(ctx, b.publishers[topic], topic, list)
+}
+
+// subscribe has a connection of its own, because a subscriber that is closed
+// closes its connection. A group takes in one message at a time, whichever
+// process does: so they stay in order also when one has to come again.
+func (b *jetStream) subscribe(_ context.Context, _, group string) (message.Subscriber, error) {
+	conn, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	from := []nats.SubOpt{nats.DeliverNew(), nats.InactiveThreshold(absent)}
+	if group != "" {
+		from = []nats.SubOpt{nats.DeliverAll()}
+	}
+	subscriber, err := wnats.NewSubscriberWithNatsConn(conn, wnats.SubscriberSubscriptionConfig{
+		Unmarshaler: &wnats.NATSMarshaler{}, SubjectCalculator: wnats.DefaultSubjectCalculator,
+		QueueGroupPrefix: group, AckWaitTimeout: ackWait, CloseTimeout: closeLimit,
+		NakDelay: wnats.NewStaticDelay(again),
+		JetStream: wnats.JetStreamConfig{
+			DurablePrefix:    group,
+			SubscribeOptions: append(from, nats.ManualAck(), nats.AckExplicit(), nats.AckWait(ackWait), nats.MaxAckPending(1)),
+		},
+	}, b.logger)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return subscriber, nil
+}
+
+func (b *jetStream) tidy(context.Context) error { return nil } // streams have an age
+
+func (b *jetStream) close() error { return b.publishers[Topic].Close() }
