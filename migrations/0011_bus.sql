@@ -3,7 +3,8 @@
 -- visible in order and a reader that has seen n misses nothing below it.
 create table bus_topics (
     topic text primary key,
-    head  bigint not null                  -- the position of the newest message
+    head  bigint not null,                 -- the position of the newest message
+    tail  bigint not null                  -- up to this one they were removed
 );
 
 create table bus_messages (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
-	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
@@ -26,19 +26,19 @@ const (
 type table struct{}
 
 // InsertQuery numbers the messages under the row of their topic.
-func (table) InsertQuery(p wsql.InsertQueryParams) (wsql.Query, error) {
+func (table) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
 	var ids, metadata []string
 	var payloads [][]byte
 	for _, m := range p.Msgs {
 		text, err := json.Marshal(m.Metadata)
 		if err != nil {
-			return wsql.Query{}, fmt.Errorf("encode metadata of message %s: %w", m.UUID, err)
+			return sqlbus.Query{}, fmt.Errorf("encode metadata of message %s: %w", m.UUID, err)
 		}
 		ids, metadata, payloads = append(ids, m.UUID), append(metadata, string(text)), append(payloads, m.Payload)
 	}
 	return query(`
 		with counted as (
-			insert into bus_topics as t (topic, head) values ($1, $2)
+			insert into bus_topics as t (topic, head, tail) values ($1, $2, 0)
 			on conflict (topic) do update set head = t.head + excluded.head
 			returning head
 		)
@@ -48,17 +48,22 @@ func (table) InsertQuery(p wsql.InsertQueryParams) (wsql.Query, error) {
 		p.Topic, int64(len(p.Msgs)), ids, metadata, payloads), nil
 }
 
-// SelectQuery reads on from where the group is.
-func (table) SelectQuery(p wsql.SelectQueryParams) (wsql.Query, error) {
-	next, err := p.OffsetsAdapter.NextOffsetQuery(wsql.NextOffsetQueryParams{Topic: p.Topic, ConsumerGroup: p.ConsumerGroup})
+// SelectQuery reads on from where the group is. There is no gap in the
+// positions, so it can say up to where: whatever is planned, as many rows are
+// read as are wanted. With "order by position limit n" alone a plan that is made
+// before the table was analyzed reads and sorts all that wait.
+func (table) SelectQuery(p sqlbus.SelectQueryParams) (sqlbus.Query, error) {
+	next, err := p.OffsetsAdapter.NextOffsetQuery(sqlbus.NextOffsetQueryParams{Topic: p.Topic, ConsumerGroup: p.ConsumerGroup})
 	return query(fmt.Sprintf(`
-		with at as (%s)
+		with at as (%s), behind as (
+			select greatest(tail, (select position from at)) as position from bus_topics where topic = $1
+		)
 		select position, id, metadata, payload from bus_messages
-		where topic = $1 and position > (select position from at)
-		order by position limit %d`, next.Query, batch), next.Args...), err
+		where topic = $1 and position > (select position from behind) and position <= (select position from behind) + %d
+		order by position`, next.Query, batch), next.Args...), err
 }
 
-func (table) UnmarshalMessage(p wsql.UnmarshalMessageParams) (row wsql.Row, err error) {
+func (table) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlbus.Row, err error) {
 	var id string
 	if err := p.Row.Scan(&row.Offset, &id, &row.Metadata, &row.Payload); err != nil {
 		return row, fmt.Errorf("read message: %w", err)
@@ -70,7 +75,7 @@ func (table) UnmarshalMessage(p wsql.UnmarshalMessageParams) (row wsql.Row, err 
 	return row, nil
 }
 
-func (table) SchemaInitializingQueries(wsql.SchemaInitializingQueriesParams) ([]wsql.Query, error) {
+func (table) SchemaInitializingQueries(sqlbus.SchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
 	return nil, nil // the migrations have done it
 }
 
@@ -85,14 +90,14 @@ type place struct {
 	position int64 // without a group
 }
 
-func (a *place) NextOffsetQuery(p wsql.NextOffsetQueryParams) (wsql.Query, error) {
+func (a *place) NextOffsetQuery(p sqlbus.NextOffsetQueryParams) (sqlbus.Query, error) {
 	if a.group == "" {
 		return query(`select $2::bigint as position where $1 <> ''`, p.Topic, a.position), nil
 	}
 	return query(`select position from bus_groups where topic = $1 and name = $2 for update`, p.Topic, a.group), nil
 }
 
-func (a *place) AckMessageQuery(p wsql.AckMessageQueryParams) (wsql.Query, error) {
+func (a *place) AckMessageQuery(p sqlbus.AckMessageQueryParams) (sqlbus.Query, error) {
 	if a.group == "" {
 		a.position = p.LastRow.Offset
 		return query(`select 1`), nil // something has to be executed
@@ -100,22 +105,22 @@ func (a *place) AckMessageQuery(p wsql.AckMessageQueryParams) (wsql.Query, error
 	return query(`update bus_groups set position = $3 where topic = $1 and name = $2`, p.Topic, a.group, p.LastRow.Offset), nil
 }
 
-func (a *place) BeforeSubscribingQueries(p wsql.BeforeSubscribingQueriesParams) ([]wsql.Query, error) {
+func (a *place) BeforeSubscribingQueries(p sqlbus.BeforeSubscribingQueriesParams) ([]sqlbus.Query, error) {
 	if a.group == "" {
 		return nil, nil
 	}
-	return []wsql.Query{query(`insert into bus_groups (topic, name, position) values ($1, $2, 0) on conflict do nothing`, p.Topic, a.group)}, nil
+	return []sqlbus.Query{query(`insert into bus_groups (topic, name, position) values ($1, $2, 0) on conflict do nothing`, p.Topic, a.group)}, nil
 }
 
-func (*place) ConsumedMessageQuery(wsql.ConsumedMessageQueryParams) (wsql.Query, error) {
-	return wsql.Query{}, nil
+func (*place) ConsumedMessageQuery(sqlbus.ConsumedMessageQueryParams) (sqlbus.Query, error) {
+	return sqlbus.Query{}, nil
 }
 
-func (*place) SchemaInitializingQueries(wsql.OffsetsSchemaInitializingQueriesParams) ([]wsql.Query, error) {
+func (*place) SchemaInitializingQueries(sqlbus.OffsetsSchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
 	return nil, nil
 }
 
-func query(text string, args ...any) wsql.Query { return wsql.Query{Query: text, Args: args} }
+func query(text string, args ...any) sqlbus.Query { return sqlbus.Query{Query: text, Args: args} }
 
 // pauses are those of a subscriber between two looks.
 type pauses struct {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/ThreeDotsLabs/watermill"
-	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	kafkabus "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 )
@@ -24,7 +24,7 @@ type kafka struct {
 }
 
 // inPartition leads messages to the partition of their workspace.
-var inPartition = wkafka.NewWithPartitioningMarshaler(func(_ string, m *message.Message) (string, error) {
+var inPartition = kafkabus.NewWithPartitioningMarshaler(func(_ string, m *message.Message) (string, error) {
 	return m.Metadata.Get(metaWorkspace), nil
 })
 
@@ -42,7 +42,7 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 	c := b.config()
 	c.Producer.RequiredAcks, c.Producer.Idempotent, c.Net.MaxOpenRequests = sarama.WaitForAll, true, 1
 	c.Producer.Return.Successes = true
-	publisher, err := wkafka.NewPublisher(wkafka.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition, OverwriteSaramaConfig: c}, logger)
+	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition, OverwriteSaramaConfig: c}, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (b *kafka) subscribe(_ context.Context, _, group string) (message.Subscribe
 	if group != "" {
 		c.Consumer.Offsets.Initial = sarama.OffsetOldest
 	}
-	return wkafka.NewSubscriber(wkafka.SubscriberConfig{
+	return kafkabus.NewSubscriber(kafkabus.SubscriberConfig{
 		Brokers: b.brokers, Unmarshaler: inPartition, ConsumerGroup: group, OverwriteSaramaConfig: c, NackResendSleep: again,
 	}, b.logger)
 }

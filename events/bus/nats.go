@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
-	wnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	natsbus "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
@@ -40,9 +40,9 @@ func openNATS(ctx context.Context, urls []string, logger watermill.LoggerAdapter
 	for topic := range b.publishers {
 		// The server leaves out an event that it has. What two consumers have
 		// parked has one id and is there twice.
-		once := wnats.JetStreamConfig{TrackMsgId: topic == Topic}
-		b.publishers[topic], err = wnats.NewPublisherWithNatsConn(conn, wnats.PublisherPublishConfig{
-			Marshaler: &wnats.NATSMarshaler{}, SubjectCalculator: wnats.DefaultSubjectCalculator, JetStream: once,
+		once := natsbus.JetStreamConfig{TrackMsgId: topic == Topic}
+		b.publishers[topic], err = natsbus.NewPublisherWithNatsConn(conn, natsbus.PublisherPublishConfig{
+			Marshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator, JetStream: once,
 		}, logger)
 		if err != nil {
 			conn.Close()
@@ -96,11 +96,11 @@ func (b *jetStream) subscribe(_ context.Context, _, group string) (message.Subsc
 	if group != "" {
 		from = []nats.SubOpt{nats.DeliverAll()}
 	}
-	subscriber, err := wnats.NewSubscriberWithNatsConn(conn, wnats.SubscriberSubscriptionConfig{
-		Unmarshaler: &wnats.NATSMarshaler{}, SubjectCalculator: wnats.DefaultSubjectCalculator,
+	subscriber, err := natsbus.NewSubscriberWithNatsConn(conn, natsbus.SubscriberSubscriptionConfig{
+		Unmarshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator,
 		QueueGroupPrefix: group, AckWaitTimeout: ackWait, CloseTimeout: closeLimit,
-		NakDelay: wnats.NewStaticDelay(again),
-		JetStream: wnats.JetStreamConfig{
+		NakDelay: natsbus.NewStaticDelay(again),
+		JetStream: natsbus.JetStreamConfig{
 			DurablePrefix:    group,
 			SubscribeOptions: append(from, nats.ManualAck(), nats.AckExplicit(), nats.AckWait(ackWait), nats.MaxAckPending(1)),
 		},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
-	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -28,11 +28,11 @@ type postgres struct {
 // publish writes in the checkpoint's transaction, where there is one: then the
 // messages are there if and only if the checkpoint has moved.
 func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) error {
-	var db wsql.ContextExecutor = wsql.BeginnerFromPgx(p.db)
+	var db sqlbus.ContextExecutor = sqlbus.BeginnerFromPgx(p.db)
 	if tx != nil {
-		db = wsql.TxFromPgx(tx)
+		db = sqlbus.TxFromPgx(tx)
 	}
-	publisher, err := wsql.NewPublisher(db, wsql.PublisherConfig{SchemaAdapter: table{}}, p.logger)
+	publisher, err := sqlbus.NewPublisher(db, sqlbus.PublisherConfig{SchemaAdapter: table{}}, p.logger)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (p *postgres) subscribe(ctx context.Context, topic, group string) (message.
 			return nil, fmt.Errorf("position of topic %s: %w", topic, err)
 		}
 	}
-	return wsql.NewSubscriber(wsql.BeginnerFromPgx(p.db), wsql.SubscriberConfig{
+	return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(p.db), sqlbus.SubscriberConfig{
 		ConsumerGroup: group, SchemaAdapter: table{}, OffsetsAdapter: at,
 		BackoffManager: &pauses{log: p.log, topic: topic, group: group},
 	}, p.logger)
@@ -73,13 +73,17 @@ func (p *postgres) sweep(ctx context.Context, topic string, passed, unpassed tim
 		err := p.db.QueryRow(ctx, `
 			with passed as (
 				select coalesce(min(position), 9223372036854775807) as all from bus_groups where topic = $1
-			), oldest as (
-				select position, at from bus_messages where topic = $1 order by position limit $4
+			), stays as ( -- the first of the oldest that has to
+				select min(position) as position from bus_messages cross join bus_topics t cross join passed
+				where bus_messages.topic = $1 and t.topic = $1 and position > tail and position <= tail + $4
+				and not (position <= passed.all and at < now() - $2::interval or at < now() - $3::interval)
 			), gone as (
-				delete from bus_messages m using oldest o, passed p
-				where m.topic = $1 and m.position = o.position
-				and (o.position <= p.all and o.at < now() - $2::interval or o.at < now() - $3::interval)
-				returning o.position > p.all as lost
+				delete from bus_messages m using bus_topics t, stays s, passed p
+				where m.topic = $1 and t.topic = $1 and m.position > tail and m.position <= tail + $4
+				and m.position < coalesce(s.position, 9223372036854775807)
+				returning m.position, m.position > p.all as lost
+			), cut as (
+				update bus_topics set tail = (select max(position) from gone) where topic = $1 and exists (select from gone)
 			)
 			select count(*), count(*) filter (where lost) from gone`, topic, passed, unpassed, broom).Scan(&n, &lost)
 		if err != nil {
