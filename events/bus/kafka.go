@@ -28,7 +28,7 @@ var inPartition = kafkabus.NewWithPartitioningMarshaler(func(_ string, m *messag
 	return m.Metadata.Get(metaWorkspace), nil
 })
 
-func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
+func newKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 	b := &kafka{logger: logger}
 	for i, text := range urls {
 		u, err := url.Parse(text)
@@ -39,12 +39,20 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 			b.account = u
 		}
 	}
+	return b, nil
+}
+
+func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
+	b, err := newKafka(urls, logger)
+	if err != nil {
+		return nil, err
+	}
 	c := b.config()
 	c.Producer.RequiredAcks, c.Producer.Idempotent, c.Net.MaxOpenRequests = sarama.WaitForAll, true, 1
 	c.Producer.Return.Successes = true
 	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition, OverwriteSaramaConfig: c}, logger)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to Kafka: %w", err)
 	}
 	b.publisher = publisher
 	return b, nil
@@ -55,7 +63,7 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 func (b *kafka) config() *sarama.Config {
 	c := sarama.NewConfig()
 	c.ClientID, c.Version = "workspace-service", sarama.V2_1_0_0
-	c.Net.DialTimeout, c.Net.ReadTimeout, c.Net.WriteTimeout = openLimit/4, openLimit, openLimit
+	c.Net.DialTimeout, c.Net.ReadTimeout, c.Net.WriteTimeout = openLimit/4, openLimit/4, openLimit/4
 	c.Metadata.Retry.Max, c.Metadata.Retry.Backoff = 1, 250*time.Millisecond
 	c.Metadata.Timeout = openLimit / 2
 	c.Net.TLS.Enable = b.account.Query().Get("tls") == "true"

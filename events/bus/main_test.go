@@ -228,3 +228,5 @@ func requireNext(t *testing.T, taken <-chan string, seen map[string]bool, id str
 	require.Equal(t, id, got)
 	seen[id] = true
 }
+
+func newSilence() *slog.Logger { return slog.New(slog.DiscardHandler) }
