@@ -116,6 +116,7 @@ type stream struct {
 	watch   *projections.Watch
 	seq     int64     // of the last event that was told, or left out
 	checked time.Time // when the caller was last looked at
+	beat    time.Duration
 	out     *slowly
 }
 
@@ -128,7 +129,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err := s.streams.open(c.envelope.Actor.ID); err != nil {
 		return nil, err
 	}
-	st := &stream{caller: c, watch: s.Live.Watch(c.workspace), seq: seq, checked: time.Now()}
+	st := &stream{caller: c, watch: s.Live.Watch(c.workspace), seq: seq, checked: time.Now(), beat: streamBeat}
 	release := func() {
 		st.watch.Close()
 		s.streams.close(c.envelope.Actor.ID)
@@ -163,7 +164,7 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 	if err := st.out.write([]byte(first)); err != nil {
 		return err
 	}
-	check, beat := time.NewTicker(streamCheck), time.NewTicker(streamBeat)
+	check, beat := time.NewTicker(streamCheck), time.NewTicker(st.beat)
 	defer check.Stop()
 	defer beat.Stop()
 	for {
