@@ -93,7 +93,9 @@ func (b *Bus) consume(ctx context.Context, c Consumer) error {
 	// Messages live on when ctx ends: the one that is being taken in is finished.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	subscriber, err := b.subscribe(inner, Topic, c.group())
+	opening, opened := context.WithTimeout(inner, openLimit)
+	subscriber, err := b.subscribe(opening, Topic, c.group())
+	opened()
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}

@@ -120,6 +120,36 @@ func TestConsumersOfOneNameShare(t *testing.T) {
 	})
 }
 
+// When one of them goes, the others go on where it was.
+func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		taken := make(chan string, 1000)
+		c := Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+		stop := consume(t, b, c)
+		for _, id := range w.append(t, workspace, 5) {
+			w.relay(t, b, workspace)
+			require.Equal(t, id, within(t, taken))
+		}
+		for range 2 { // the one that was there first, and then the second
+			next := consume(t, w.open(t), c)
+			require.NoError(t, stop())
+			stop = next
+			want := w.append(t, workspace, 5)
+			w.relay(t, b, workspace)
+			again := within(t, taken)
+			for again != want[0] { // the last one, whose acknowledgement was too late
+				require.Equal(t, rowsOf[string](t, w.db, `select id::text from events where id < $1 order by seq desc limit 1`, want[0]), []string{again})
+				again = within(t, taken)
+			}
+			for _, id := range want[1:] {
+				require.Equal(t, id, within(t, taken))
+			}
+		}
+	})
+}
+
 // The order's idempotency key is the message's id, so a message that comes
 // twice does once what it does.
 func TestAConsumerThatMeetsAnEventAgainDoesNothing(t *testing.T) {

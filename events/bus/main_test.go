@@ -22,7 +22,10 @@ import (
 	"svc/test/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	ackWait = 3 * time.Second
+	pgtest.Main(m)
+}
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

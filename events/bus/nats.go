@@ -15,10 +15,13 @@ import (
 )
 
 const (
-	same    = 2 * time.Minute  // how long the server knows the id of a message that it has
-	ackWait = 30 * time.Second // until a message that nobody acknowledged comes again
-	absent  = time.Hour        // until a subscriber without a group is forgotten that lost its connection
+	same   = 2 * time.Minute // how long the server knows the id of a message that it has
+	absent = time.Hour       // until a subscriber without a group is forgotten that lost its connection
 )
+
+// ackWait is how long until a message comes again that nobody acknowledged,
+// because whoever had it has ended. It is longer than all tries take.
+var ackWait = 20 * time.Second // tests have less time
 
 // jetStream is the bus on NATS servers.
 type jetStream struct {
@@ -85,31 +88,52 @@ func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ..
 }
 
 // subscribe has a connection of its own, because a subscriber that is closed
-// closes its connection. A group takes in one message at a time, whichever
-// process does: so they stay in order also when one has to come again.
-func (b *jetStream) subscribe(_ context.Context, _, group string) (message.Subscriber, error) {
+// closes its connection.
+func (b *jetStream) subscribe(ctx context.Context, topic, group string) (message.Subscriber, error) {
 	conn, err := b.connect()
 	if err != nil {
 		return nil, err
 	}
-	from := []nats.SubOpt{nats.DeliverNew(), nats.InactiveThreshold(absent)}
-	if group != "" {
-		from = []nats.SubOpt{nats.DeliverAll()}
+	options := []nats.SubOpt{nats.ManualAck(), nats.AckExplicit(), nats.AckWait(ackWait)}
+	if group == "" {
+		options = append(options, nats.DeliverNew(), nats.InactiveThreshold(absent))
+	} else if err := provideGroup(ctx, conn, topic, group); err != nil {
+		conn.Close()
+		return nil, err
 	}
 	subscriber, err := natsbus.NewSubscriberWithNatsConn(conn, natsbus.SubscriberSubscriptionConfig{
 		Unmarshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator,
-		QueueGroupPrefix: group, AckWaitTimeout: ackWait, CloseTimeout: closeLimit,
-		NakDelay: natsbus.NewStaticDelay(again),
-		JetStream: natsbus.JetStreamConfig{
-			DurablePrefix:    group,
-			SubscribeOptions: append(from, nats.ManualAck(), nats.AckExplicit(), nats.AckWait(ackWait), nats.MaxAckPending(1)),
-		},
+		QueueGroupPrefix: group, AckWaitTimeout: ackWait, CloseTimeout: closeLimit, NakDelay: natsbus.NewStaticDelay(again),
+		JetStream: natsbus.JetStreamConfig{DurablePrefix: group, SubscribeOptions: options, AckAsync: group == ""},
 	}, b.logger)
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return subscriber, nil
+}
+
+// provideGroup makes the consumer of a group if it is not there. One that the
+// client library makes while it subscribes it would also remove when it ends,
+// from under the others of the group and with all that it knows. A group takes
+// in one message at a time, whichever process does: so they stay in order also
+// when one has to come again.
+func provideGroup(ctx context.Context, conn *nats.Conn, topic, group string) error {
+	js, err := conn.JetStream()
+	if err != nil {
+		return fmt.Errorf("use JetStream: %w", err)
+	}
+	_, err = js.ConsumerInfo(topic, group, nats.Context(ctx))
+	if errors.Is(err, nats.ErrConsumerNotFound) {
+		_, err = js.AddConsumer(topic, &nats.ConsumerConfig{
+			Durable: group, DeliverGroup: group, DeliverSubject: topic + "_to_" + group, FilterSubject: topic,
+			DeliverPolicy: nats.DeliverAllPolicy, AckPolicy: nats.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 1,
+		}, nats.Context(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("consumer %s of stream %s: %w", group, topic, err)
+	}
+	return nil
 }
 
 func (b *jetStream) tidy(context.Context) error { return nil } // streams have an age

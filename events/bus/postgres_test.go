@@ -81,10 +81,10 @@ func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
-	begun, go_on := make(chan bool), make(chan bool)
+	begun, proceed := make(chan bool), make(chan bool)
 	consume(t, b, Consumer{Name: "slow", Take: func(*message.Message) error {
 		begun <- true
-		<-go_on
+		<-proceed
 		return nil
 	}})
 	w.append(t, workspace, 1)
@@ -93,7 +93,7 @@ func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 	want := w.append(t, workspace, 300)
 	w.relay(t, b, workspace)
 	require.Equal(t, want, take(t, listen(t, b, Topic, "quick"), 301)[1:])
-	close(go_on)
+	close(proceed)
 	for range 300 {
 		within(t, begun)
 	}
