@@ -22,6 +22,7 @@ type sample struct {
 	Keys     []Secret      `env:"T_KEY" min:"4" doc:"New and old keys."`
 	Database URL           `env:"T_URL,required,notEmpty" doc:"Database."`
 	Site     URL           `env:"T_SITE_URL" doc:"Site."`
+	Servers  []URL         `env:"T_SERVER_URL" doc:"A few of them."`
 	Wait     time.Duration `env:"T_WAIT" envDefault:"30s" doc:"How long to wait."`
 	Peers    CIDRs         `env:"T_PEERS" doc:"Who is trusted."`
 	On       bool          `env:"T_ON" doc:"Whether it is on."`
@@ -52,12 +53,14 @@ func TestParseDefaults(t *testing.T) {
 }
 
 func TestParseValues(t *testing.T) {
-	cfg, err := Parse[sample](good("T_ADDR=127.0.0.1:1", "T_KEY=newer,older", "T_SITE_URL=https://a.example/b",
+	cfg, err := Parse[sample](good("T_ADDR=127.0.0.1:1", "T_KEY=newer,older", "T_SITE_URL=https://a.example/b", "T_SERVER_URL=nats://a:1,nats://b:2",
 		"T_WAIT=5m", "T_PEERS=10.1.2.3/8, ::1", "T_ON=true", "T_SIZE=7", "T_LEVEL=DEBUG", "T_TLS_NAME=a"))
 	require.NoError(t, err)
 	require.Equal(t, Addr("127.0.0.1:1"), cfg.Addr)
 	require.Equal(t, []Secret{"newer", "older"}, cfg.Keys)
 	require.Equal(t, "a.example", cfg.Site.URL().Host)
+	require.Len(t, cfg.Servers, 2)
+	require.Equal(t, "nats://b:2", cfg.Servers[1].Reveal())
 	require.Equal(t, 5*time.Minute, cfg.Wait)
 	require.Equal(t, "10.0.0.0/8,::1/128", cfg.Peers.String())
 	require.True(t, cfg.On)
@@ -82,17 +85,18 @@ func TestParseNamesEveryProblemAtOnce(t *testing.T) {
 
 func TestParseNamesAMalformedVariableAndNeverItsValue(t *testing.T) {
 	for variable, value := range map[string]string{
-		"T_ADDR":     "hunter2",
-		"T_SECRET":   "hunter2",
-		"T_PASSWORD": "hun",
-		"T_KEY":      "hunter2,hun",
-		"T_URL":      "hunter2",
-		"T_SITE_URL": "https://hunter2:hunter2",
-		"T_WAIT":     "hunter2",
-		"T_PEERS":    "10.0.0.0/8,hunter2",
-		"T_ON":       "hunter2",
-		"T_SIZE":     "hunter2",
-		"T_LEVEL":    "hunter2",
+		"T_ADDR":       "hunter2",
+		"T_SECRET":     "hunter2",
+		"T_PASSWORD":   "hun",
+		"T_KEY":        "hunter2,hun",
+		"T_URL":        "hunter2",
+		"T_SITE_URL":   "https://hunter2:hunter2",
+		"T_SERVER_URL": "nats://a:1,hunter2",
+		"T_WAIT":       "hunter2",
+		"T_PEERS":      "10.0.0.0/8,hunter2",
+		"T_ON":         "hunter2",
+		"T_SIZE":       "hunter2",
+		"T_LEVEL":      "hunter2",
 	} {
 		_, err := Parse[sample](good(variable + "=" + value))
 		var problems *Error

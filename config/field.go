@@ -88,7 +88,7 @@ func (f field) check(options []string) {
 	case secretName.MatchString(f.variable) && !f.secret():
 		panic("config: " + f.variable + " is held by no config.Secret")
 	case f.tags.Type == reflect.TypeFor[url.URL](), f.tags.Type == reflect.TypeFor[*url.URL](),
-		urlName.MatchString(f.variable) && f.tags.Type != reflect.TypeFor[URL]():
+		urlName.MatchString(f.variable) && f.tags.Type != reflect.TypeFor[URL]() && f.tags.Type != reflect.TypeFor[[]URL]():
 		panic("config: " + f.variable + " is held by no config.URL")
 	case f.min > 0 && !f.secret():
 		panic("config: " + f.variable + " has a min tag and is no config.Secret")

@@ -14,6 +14,9 @@ import (
 // belongs to workspaces and is distributed by workspace_id.
 var lookUps = map[string]string{
 	"accounts":        "account_key", // a view of who signs in by which account
+	"bus_groups":      "topic",
+	"bus_messages":    "topic",
+	"bus_topics":      "topic",
 	"global_keys":     "key",
 	"leases":          "name",
 	"oauth_states":    "state_hash",

@@ -102,6 +102,17 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 	return session, !ended, !ended, nil
 }
 
+// Lasts reports whether the session of a cookie's value goes on. It does not
+// extend it.
+func (s *Store) Lasts(ctx context.Context, cookie string) (bool, error) {
+	token, ok := s.verify(cookie)
+	if !ok {
+		return false, nil
+	}
+	_, ok, err := s.find(ctx, token)
+	return ok, err
+}
+
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {
 	rows, _ := s.DB.Query(ctx, selectSession+`where s.token_hash = $1 and s.expires_at > $2`, digest(token), s.Now())
 	session, err = pgx.CollectExactlyOneRow(rows, scan)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
 	"svc/config"
+	"svc/events/bus"
 )
 
 // Config is the environment of svc-rest.
@@ -44,6 +46,9 @@ type Config struct {
 	// Losing it loses every stored credential; keep it apart from the database's backups.
 	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To change it, list the new key and then the old one, with a comma between."`
 
+	// Every event goes over it to whoever acts upon it, in whichever process.
+	BusURL []config.URL `env:"SVC_BUS_URL" doc:"Bus that carries events: nats://host:4222 or kafka://host:9092, several servers with a comma between. Unset, it is in PostgreSQL."`
+
 	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"API requests a minute for each token, session or, without either, address. 0 turns every rate limit off."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
@@ -58,10 +63,20 @@ func (c Config) check() error {
 		return errors.New("SVC_OAUTH_KIND is malformed: want github, gitea or forgejo")
 	case c.OAuthClientID != "" && c.OAuthClientSecret == "":
 		return errors.New("SVC_OAUTH_CLIENT_SECRET is missing: SVC_OAUTH_CLIENT_ID is set")
+	case bus.Check(c.busURLs()) != nil:
+		return fmt.Errorf("SVC_BUS_URL is malformed: %w", bus.Check(c.busURLs()))
 	case c.RateLimit < 0:
 		return errors.New("SVC_RATE_LIMIT is malformed: want 0 or more")
 	}
 	return nil
+}
+
+// busURLs are the addresses of the bus, secrets included.
+func (c Config) busURLs() (list []string) {
+	for _, u := range c.BusURL {
+		list = append(list, u.Reveal())
+	}
+	return list
 }
 
 // origin is where browsers reach the service: AUTH_URL without its path.

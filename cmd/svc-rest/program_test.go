@@ -36,6 +36,7 @@ const (
 	authSecret       = "marker-of-the-cookies-of-people-who-sign-in"
 	clientSecret     = "marker-of-the-client"
 	olderKey         = "marker-of-the-older-key-of-the-vault"
+	busPassword      = "marker-of-the-bus"
 	newerKey         = "marker-of-the-newer-key-of-the-vault"
 )
 
@@ -141,17 +142,19 @@ func (r *running) stop() string {
 
 func TestPrintsItsConfigurationWithoutTheSecretsInIt(t *testing.T) {
 	t.Parallel()
-	r := start(t, "SVC_VAULT_MASTER_KEY="+newerKey+","+olderKey)
+	r := start(t, "SVC_VAULT_MASTER_KEY="+newerKey+","+olderKey, "SVC_BUS_URL=nats://svc:"+busPassword+"@127.0.0.1:1,nats://127.0.0.1:2")
 	_, err := command(t, []string{"-healthcheck"}, "SVC_REST_ADDR="+strings.TrimPrefix(r.url, "http://")).CombinedOutput()
 	require.NoError(t, err, "it is alive, though its database is not there")
 	require.Equal(t, http.StatusServiceUnavailable, r.answers("/health/ready"))
 
+	r.until("the bus stands still") // it is not there either
 	text := r.stop()
 	require.Contains(t, text, "msg=configuration")
 	for _, want := range []string{
 		"SVC_ENGINE_SHARED_SECRET=[redacted]", "AUTH_SECRET=[redacted]", "SVC_OAUTH_CLIENT_SECRET=[redacted]",
 		`SVC_VAULT_MASTER_KEY="[[redacted] [redacted]]"`, "SVC_OAUTH_CLIENT_ID=svc", "SVC_OAUTH_URL=http://127.0.0.1:4010",
 		"SVC_ENGINE_URL=http://127.0.0.1:1", "AUTH_URL=http://127.0.0.1:4000", "127.0.0.1:1/svc",
+		`SVC_BUS_URL="[nats://svc:[redacted]@127.0.0.1:1 nats://127.0.0.1:2]"`,
 	} {
 		require.Contains(t, text, want)
 	}
@@ -181,6 +184,9 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 		{"SVC_OAUTH_API_URL", "nowhere", "SVC_OAUTH_API_URL is malformed"},
 		{"SVC_OAUTH_CLIENT_SECRET", "", "SVC_OAUTH_CLIENT_SECRET is missing"},
 		{"SVC_DEV_SIGN_IN", "perhaps", "SVC_DEV_SIGN_IN is malformed"},
+		{"SVC_BUS_URL", "nats://svc:" + busPassword, "SVC_BUS_URL is malformed"},
+		{"SVC_BUS_URL", "redis://svc:" + busPassword + "@127.0.0.1", "SVC_BUS_URL is malformed: want nats:// or kafka://"},
+		{"SVC_BUS_URL", "nats://a:1,kafka://svc:" + busPassword + "@b:2", "SVC_BUS_URL is malformed: want addresses of one kind"},
 		{"SVC_RATE_LIMIT", "-1", "SVC_RATE_LIMIT is malformed"},
 		{"SVC_LOG_LEVEL", "loud", "SVC_LOG_LEVEL is malformed"},
 		{"SVC_REST_ADDR", "nowhere", "SVC_REST_ADDR is malformed"},

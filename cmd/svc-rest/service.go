@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -16,6 +17,7 @@ import (
 	"svc/config"
 	"svc/engine"
 	"svc/events"
+	"svc/events/bus"
 	"svc/events/store"
 	"svc/http/auth"
 	"svc/http/home"
@@ -78,9 +80,13 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	leases := lease.New(db, log, leads()...)
 	follower := projections.NewFollower(db, leases.Holds, log)
 	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, leases.Holds, log)
+	relay := bus.NewRelay(db, leases.Holds, log)
+	live := projections.NewLive(db, log)
 	moved := func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)
+		relay.Moved(workspace, head)
+		live.Moved(workspace, head)
 	}
 	hints := store.NewHints(db, direct, log, func(workspace events.ID) { moved(workspace, 0) })
 	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
@@ -103,7 +109,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Invitations: projections.Invitations{DB: db},
 		Runs:        projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Proof: prover,
-		Lists: lists(reads, follower), Load: func() float64 { return max(load(db), load(reads)) },
+		Lists: lists(reads, follower), Live: live, Ending: ctx.Done(), Load: func() float64 { return max(load(db), load(reads)) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
 		Origin:       cfg.origin(),
@@ -118,9 +124,10 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: reply.Measured(m.Request, api.Handler()), db: db, reads: reads, log: events, stop: stop}
-	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
+	s.group.Go(func() { bus.Run(background, bus.Config{URLs: cfg.busURLs(), DB: db, Log: log}, relay, updates(live)) })
 	s.group.Go(func() { checkEngineKey(background, engineClient, log) })
 	s.group.Go(func() { checkVault(background, ring, db, log) })
 	return s, nil
@@ -141,7 +148,7 @@ func leads() (names []string) {
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
-	return append(names, proof.View)
+	return append(names, proof.View, bus.View)
 }
 
 // lists are read in db, which may be a replica of the follower's database.
@@ -151,6 +158,17 @@ func lists(db *pgxpool.Pool, follower *projections.Follower) rest.Lists {
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db},
 		Views: projections.Replica{DB: db, Follower: follower},
 	}
+}
+
+// updates tells live of what other processes have appended.
+func updates(live *projections.Live) bus.Consumer {
+	return bus.Consumer{Name: "live", Live: true, Take: func(m *message.Message) error {
+		workspace, seq, err := bus.PositionOf(m)
+		if err == nil {
+			live.Moved(workspace, seq)
+		}
+		return err
+	}}
 }
 
 // load tells how much of the connections to the database is in use.

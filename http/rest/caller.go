@@ -33,6 +33,10 @@ type caller struct {
 	person    *person
 	token     *projections.ServiceToken
 	envelope  events.Envelope
+
+	// What they showed: one of them.
+	cookie      string
+	fingerprint events.Fingerprint
 }
 
 // A person is a caller who signed in.
@@ -71,7 +75,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*caller, 
 	if renewed {
 		http.SetCookie(w, s.Sessions.Cookie(session))
 	}
-	c := &caller{person: &person{user: session.User, active: session.Active}, envelope: envelopeOf(r)}
+	c := &caller{person: &person{user: session.User, active: session.Active}, envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	return c, nil
 }
@@ -99,7 +103,7 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 		s.noteStale(t, envelopeOf(r))
 		return nil, errTokenInvalid
 	}
-	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r)}
+	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r), fingerprint: token.Fingerprint()}
 	c.envelope.Actor = events.Actor{Type: events.ByService, ID: t.Account, Name: "service:" + t.Name}
 	c.envelope.TokenTail = t.Tail
 	return c, nil

@@ -45,6 +45,7 @@ func describe(o *huma.OpenAPI, origin string) {
 		{Name: "Inbox", Description: "What runs ask people."},
 		{Name: "Insights", Description: "How well the loop does."},
 		{Name: "Dashboard", Description: "What goes on, for cheap polling."},
+		{Name: "Live updates", Description: "What changes, while it does."},
 		{Name: "Workspace", Description: "What the workspace is called."},
 		{Name: "Members & roles", Description: "Who is in the workspace, and what they may do."},
 		{Name: "Service accounts", Description: "Identities for scripts, each with one token."},

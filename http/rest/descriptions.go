@@ -44,6 +44,14 @@ var descriptions = map[string]description{
 	"getDashboard": {tag: "Dashboard", summary: "What goes on", unchanged: true,
 		text: "What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as `If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, without a body."},
 
+	"streamEvents": {tag: "Live updates", summary: "Follow what happens",
+		refuses: []*fault.Fault{errStreams},
+		text: "What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what happened to what (`kind`, `target`), not how it is now. " +
+			"Whoever comes again with the `Last-Event-ID` that they have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is and after which `seq` it begins: if that is not what you asked for, read anew what you show. " +
+			"Events are left out that the caller could not read elsewhere: a token is told of runs and decisions, a Viewer not of service accounts and the audit log. " +
+			"The stream ends when the caller's rights change, after an hour, or when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader has to take what is sent within 10 seconds. " +
+			"A caller may have 12 streams: 429 `too_many_streams`."},
+
 	"getWorkspace": {tag: "Workspace", summary: "Get the workspace",
 		text: "The name and slug of the workspace, and the caller's place in it."},
 	"renameWorkspace": {tag: "Workspace", summary: "Rename the workspace",

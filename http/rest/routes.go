@@ -51,6 +51,8 @@ func (s *Server) routes() []route {
 		{"GET", "/insights", readers, counted, nil, "getInsights", op(s.getInsights)},
 		{"GET", "/dashboard", readers, seen, nil, "getDashboard", op(s.getDashboard)},
 
+		{"GET", "/events/stream", readers, nil, nil, "streamEvents", streaming()},
+
 		{"GET", "/workspace", people, nil, nil, "getWorkspace", op(s.getWorkspace)},
 		{"PATCH", "/workspace", owners, nil, events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
 

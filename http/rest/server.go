@@ -44,22 +44,25 @@ type Server struct {
 	ServiceAccounts projections.ServiceAccounts
 	History         projections.History
 	Proof           *proof.Prover
+	Live            *projections.Live
 	Follower        Awaiter
 	Keys            Keys
 	Sessions        *sessions.Store
 	LastSeen        *sessions.LastSeen
 	Limit           *limit.Limit // of requests by each caller; nil is none
 	Dependencies    map[string]Check
-	Load            func() float64 // how busy the service is: 0 idle, 1 that requests wait
-	Origin          string         // where browsers reach the service, such as https://svc.example.com
-	Auth            http.Handler   // serves /api/auth
-	Home            http.Handler   // serves the page at the root
+	Load            func() float64  // how busy the service is: 0 idle, 1 that requests wait
+	Origin          string          // where browsers reach the service, such as https://svc.example.com
+	Auth            http.Handler    // serves /api/auth
+	Home            http.Handler    // serves the page at the root
+	Ending          <-chan struct{} // closed when the service is to stop: streams end then
 	Now             func() time.Time
 	Log             *slog.Logger
 
 	sameSite *http.CrossOriginProtection
 	stale    *staleUses
 	exports  chan struct{} // a place for each that is under way
+	streams  streams
 	health   *health
 }
 
@@ -103,6 +106,7 @@ func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
 	s.exports = make(chan struct{}, exportsAtOnce)
+	s.streams.of = map[events.ID]int{}
 	s.health = &health{checks: s.Dependencies, log: s.Log}
 
 	mux := httprouter.New()
@@ -164,10 +168,11 @@ func (s *Server) withAuth(next http.Handler) http.Handler {
 }
 
 // headAsGet answers HEAD like GET; the server leaves the body out. An export has
-// no HEAD: to ask for one is a deed, and to make it for nobody a waste.
+// no HEAD: to ask for one is a deed, and to make it for nobody a waste. A stream
+// has none because it would not end.
 func headAsGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead && r.URL.Path != prefix+"/audit/export" {
+		if r.Method == http.MethodHead && r.URL.Path != prefix+"/audit/export" && r.URL.Path != prefix+"/events/stream" {
 			r = r.Clone(r.Context())
 			r.Method = http.MethodGet
 		}

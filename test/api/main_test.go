@@ -45,5 +45,6 @@ var parts = map[string]func(*testing.T, *site){
 	"revocation":    testRevocation,
 	"start-up":      testStartUp,
 	"stop":          testStop,
+	"streams":       testStreams,
 	"strangers":     testStrangers,
 }

@@ -130,7 +130,14 @@ func (v *service) raw(t *testing.T, text string) answer {
 func (v *service) read(t *testing.T, line string, res *http.Response) answer {
 	t.Helper()
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
+	var body []byte
+	var err error
+	if res.Header.Get("Content-Type") == "text/event-stream" { // it would not end
+		body = make([]byte, len("retry: 2000"))
+		_, err = io.ReadFull(res.Body, body)
+	} else {
+		body, err = io.ReadAll(res.Body)
+	}
 	require.NoError(t, err, line)
 	a := answer{res.StatusCode, res.Header, string(body)}
 	v.judge(t, line, a)

@@ -1,0 +1,178 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+)
+
+// A Consumer acts upon events. The processes that run one of the same name
+// share the messages: each goes to one of them, and what came while none of
+// them was there waits. A consumer that is Live has every message in every
+// process, from the moment on that it is there.
+//
+// An error of Take means try again; after a few times the message is parked
+// and the next one comes. Messages come one after the other, so it hands on
+// what takes long.
+type Consumer struct {
+	Name string
+	Live bool
+	Take func(m *message.Message) error
+}
+
+func (c Consumer) group() string {
+	if c.Live {
+		return ""
+	}
+	return c.Name
+}
+
+// retries say how often, and how fast, what went wrong is tried again.
+type retries struct {
+	most        int
+	first, last time.Duration // pauses, each three times the one before
+}
+
+var patient = retries{4, 100 * time.Millisecond, 3 * time.Second}
+
+const (
+	closeLimit = 5 * time.Second  // for a message that is being taken in when the service stops
+	restBus    = 30 * time.Second // the longest pause before a bus that failed is tried again
+)
+
+// Run opens the bus and has the relay and the consumers work on it until ctx
+// ends. What fails it says and begins anew: the bus may be away, for a while
+// or when the service starts, and nothing but the bus's work stands still.
+func Run(ctx context.Context, cfg Config, relay *Relay, consumers ...Consumer) {
+	cfg.persist(ctx, "open the bus", func() error {
+		b, err := Open(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		var group sync.WaitGroup
+		group.Go(func() { relay.run(ctx, b) })
+		for _, c := range consumers {
+			group.Go(func() {
+				cfg.persist(ctx, "consume "+c.Name, func() error { return b.consume(ctx, c) })
+			})
+		}
+		group.Wait()
+		if err := b.Close(); err != nil {
+			cfg.Log.Warn("close the bus", "err", err)
+		}
+		return nil
+	})
+}
+
+// persist does something until it is done or ctx ends.
+func (cfg Config) persist(ctx context.Context, what string, do func() error) {
+	for pause := rest; ; pause = min(2*pause, restBus) {
+		begun := time.Now()
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > 2*restBus { // it went well for long
+			pause = rest
+		}
+		cfg.Log.Error("the bus stands still", "at", what, "again_in", pause, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// consume takes in messages until ctx ends, or their source does.
+func (b *Bus) consume(ctx context.Context, c Consumer) error {
+	// Messages live on when ctx ends: the one that is being taken in is finished.
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	opening, opened := context.WithTimeout(inner, openLimit)
+	subscriber, err := b.subscribe(opening, Topic, c.group())
+	opened()
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	messages, err := subscriber.Subscribe(inner, Topic)
+	if err != nil {
+		return errors.Join(fmt.Errorf("subscribe: %w", err), subscriber.Close())
+	}
+	router, err := b.router()
+	if err != nil {
+		return errors.Join(err, subscriber.Close())
+	}
+	router.AddConsumerHandler(c.Name, Topic, subscribed{messages, subscriber}, c.Take)
+	var stopping sync.WaitGroup
+	ended := make(chan struct{})
+	stopping.Go(func() {
+		select {
+		case <-ctx.Done():
+			<-router.Running()
+			_ = router.Close() // if it takes longer than it may, what it is at comes again
+			cancel()
+		case <-ended:
+		}
+	})
+	err = router.Run(inner)
+	close(ended)
+	stopping.Wait()
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("the messages have ended")
+	}
+	return err
+}
+
+// subscribed is a subscriber that has subscribed already: a router that cannot
+// would wait for it for ever.
+type subscribed struct {
+	messages <-chan *message.Message
+	message.Subscriber
+}
+
+// Subscribe returns the messages that there are.
+func (s subscribed) Subscribe(context.Context, string) (<-chan *message.Message, error) {
+	return s.messages, nil
+}
+
+// router tries again, then parks. A message that was cut off because the
+// service stops is not parked; it comes again.
+func (b *Bus) router() (*message.Router, error) {
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeLimit}, quiet(b.log))
+	if err != nil {
+		return nil, fmt.Errorf("make a router: %w", err)
+	}
+	park, err := middleware.PoisonQueueWithFilter(lot{b}, Parked, func(err error) bool { return !errors.Is(err, context.Canceled) })
+	if err != nil {
+		return nil, fmt.Errorf("make a router: %w", err)
+	}
+	again := middleware.Retry{MaxRetries: b.retries.most, InitialInterval: b.retries.first, MaxInterval: b.retries.last, Multiplier: 3}
+	router.AddMiddleware(park, again.Middleware, middleware.Recoverer)
+	return router, nil
+}
+
+// lot is where messages are parked, loudly.
+type lot struct{ *Bus }
+
+// Publish parks messages.
+func (l lot) Publish(topic string, list ...*message.Message) error {
+	for _, m := range list {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), patience)
+		err := l.publish(ctx, nil, topic, m.Copy())
+		cancel()
+		if err != nil {
+			return err
+		}
+		l.log.Error("a message was parked", "id", m.UUID, "kind", m.Metadata.Get(metaKind), "workspace", m.Metadata.Get(metaWorkspace),
+			"seq", m.Metadata.Get(metaSeq), "consumer", m.Metadata.Get(middleware.PoisonedHandlerKey), "err", m.Metadata.Get(middleware.ReasonForPoisonedKey))
+	}
+	return nil
+}
+
+// Close leaves the bus open: it is not the lot's.
+func (l lot) Close() error { return nil }

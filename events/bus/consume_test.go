@@ -1,0 +1,269 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+func TestWhatGoesWrongOnceIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		want := w.append(t, workspace, 3)
+		w.relay(t, b, workspace)
+		taken, failed := make(chan string, 100), map[string]bool{}
+		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+			if m.UUID == want[1] && !failed[m.UUID] {
+				failed[m.UUID] = true
+				return errors.New("not now")
+			}
+			taken <- m.UUID
+			return nil
+		}})
+		for _, id := range want {
+			require.Equal(t, id, within(t, taken))
+		}
+		require.NotContains(t, w.notes.String(), "parked")
+	})
+}
+
+// A message that no try takes in is parked with the reason, and the next ones
+// come; also one on which the consumer panics.
+func TestAPoisonedMessageIsParkedAndBlocksNobody(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		parked := listen(t, b, Parked, "operators")
+		want := w.append(t, workspace, 4)
+		w.relay(t, b, workspace)
+		taken, tries := make(chan string, 100), map[string]int{}
+		stop := consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+			tries[m.UUID]++
+			switch m.UUID {
+			case want[0]:
+				return errors.New("it is poison")
+			case want[2]:
+				panic("it is worse")
+			}
+			taken <- m.UUID
+			return nil
+		}})
+		require.Equal(t, want[1], within(t, taken))
+		require.Equal(t, want[3], within(t, taken))
+		for i, reason := range []string{0: "it is poison", 2: "it is worse"} {
+			if reason == "" {
+				continue
+			}
+			m := within(t, parked)
+			require.Equal(t, want[i], m.UUID)
+			require.Contains(t, m.Metadata.Get(middleware.ReasonForPoisonedKey), reason)
+			require.Equal(t, "c", m.Metadata.Get(middleware.PoisonedHandlerKey))
+			require.Equal(t, workspace.String(), m.Metadata.Get("workspace"))
+		}
+		require.NoError(t, stop())
+		require.Equal(t, map[string]int{want[0]: 3, want[1]: 1, want[2]: 3, want[3]: 1}, tries)
+		require.Contains(t, w.notes.String(), `msg="a message was parked" id=`+want[0])
+	})
+}
+
+// Each of two consumers takes in everything; what came while one was away waits.
+func TestConsumersOfOtherNamesDoNotShare(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		all := w.append(t, workspace, 2)
+		w.relay(t, b, workspace)
+		for _, name := range []string{"one", "other"} {
+			taken := make(chan string, 100)
+			c := Consumer{Name: name, Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+			stop, seen := consume(t, b, c), map[string]bool{}
+			for _, id := range all {
+				requireNext(t, taken, seen, id)
+			}
+			require.NoError(t, stop())
+			meanwhile := w.append(t, workspace, 1)
+			w.relay(t, b, workspace)
+			consume(t, b, c)
+			requireNext(t, taken, seen, meanwhile[0])
+			all = append(all, meanwhile...)
+		}
+	})
+}
+
+// Processes of one name share: each message is taken in once, in order.
+func TestConsumersOfOneNameShare(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		workspace := newID()
+		taken := make(chan string, 1000)
+		c := Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+		for range 3 {
+			consume(t, w.open(t), c)
+		}
+		want := w.append(t, workspace, 250)
+		w.relay(t, w.open(t), workspace)
+		for _, id := range want {
+			require.Equal(t, id, within(t, taken))
+		}
+		require.Empty(t, taken)
+	})
+}
+
+// When one of them goes, the others go on where it was.
+func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		taken := make(chan string, 1000)
+		c := Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+		stop := consume(t, b, c)
+		for _, id := range w.append(t, workspace, 5) {
+			w.relay(t, b, workspace)
+			require.Equal(t, id, within(t, taken))
+		}
+		for range 2 { // the one that was there first, and then the second
+			next := consume(t, w.open(t), c)
+			require.NoError(t, stop())
+			stop = next
+			want := w.append(t, workspace, 5)
+			w.relay(t, b, workspace)
+			again := within(t, taken)
+			for again != want[0] { // the last one, whose acknowledgement was too late
+				require.Equal(t, rowsOf[string](t, w.db, `select id::text from events where id < $1 order by seq desc limit 1`, want[0]), []string{again})
+				again = within(t, taken)
+			}
+			for _, id := range want[1:] {
+				require.Equal(t, id, within(t, taken))
+			}
+		}
+	})
+}
+
+// The order's idempotency key is the message's id, so a message that comes
+// twice does once what it does.
+func TestAConsumerThatMeetsAnEventAgainDoesNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace, elsewhere := w.open(t), newID(), newID()
+		taken := make(chan bool, 100)
+		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+			done, err := w.log.Append(context.WithoutCancel(m.Context()), &events.Commit{
+				Workspace: elsewhere, At: epoch, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "c"}},
+				Writes:  []events.Write{{Stream: newID(), Events: []events.Event{events.RunFactsRecorded{}}}},
+				Command: events.Command{Key: m.UUID, Hash: []byte(m.UUID), Answer: []byte(`{}`)},
+			})
+			taken <- done.Replayed
+			return err
+		}})
+		w.append(t, workspace, 3)
+		w.relay(t, b, workspace)
+		for range 3 {
+			require.False(t, within(t, taken))
+		}
+		again := message.NewMessage(rowsOf[string](t, w.db, `select id::text from events where workspace_id = $1 and seq = 2`, workspace)[0], []byte(`{}`))
+		require.NoError(t, b.redeliver(t.Context(), again))
+		require.True(t, within(t, taken), "it has been done")
+		require.Len(t, rowsOf[int64](t, w.db, `select seq from events where workspace_id = $1`, elsewhere), 3)
+	})
+}
+
+// redeliver publishes again what NATS would know by its id.
+func (b *Bus) redeliver(ctx context.Context, m *message.Message) error {
+	if n, ok := b.transport.(*jetStream); ok {
+		return n.publishers[Parked].Publish(Topic, m)
+	}
+	return b.publish(ctx, nil, Topic, m)
+}
+
+// When the service stops, a message that is being taken in is finished, and one
+// that cannot be is not parked but comes again.
+func TestStoppingParksNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		want := w.append(t, workspace, 1)
+		w.relay(t, b, workspace)
+		begun, taken := make(chan bool), make(chan string, 1)
+		stop := consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+			begun <- true
+			<-m.Context().Done() // it takes long
+			return m.Context().Err()
+		}})
+		within(t, begun)
+		_ = stop() // with an error or without: it was cut off
+		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
+		require.Equal(t, want[0], within(t, taken))
+		require.NotContains(t, w.notes.String(), "parked")
+	})
+}
+
+func TestALiveConsumerHasWhatComesInEveryProcess(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		w.append(t, workspace, 3)
+		w.relay(t, b, workspace)
+		one, other := listen(t, b, Topic, ""), listen(t, w.open(t), Topic, "")
+		want := w.append(t, workspace, 150)
+		w.relay(t, b, workspace)
+		require.Equal(t, want, take(t, one, 150), "and nothing of before")
+		require.Equal(t, want, take(t, other, 150))
+	})
+}
+
+// Run goes on where the bus was away when it began, and says so.
+func TestRunWaitsForABusThatIsAway(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	first := natsServer(t, folder, -1)
+	port := first.Addr().String()
+	first.Shutdown()
+	first.WaitForShutdown()
+	w := newWorld(t, "nats://hidden:word@"+port)
+	workspace := newID()
+	want := w.append(t, workspace, 3)
+
+	ctx, stop := context.WithCancel(t.Context())
+	taken := make(chan string, 100)
+	var running sync.WaitGroup
+	running.Go(func() {
+		Run(ctx, w.cfg, NewRelay(w.db, always, w.cfg.Log), Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
+	})
+	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "the bus stands still") }, limit, time.Millisecond)
+	second, seen := natsServer(t, folder, portOf(t, port)), map[string]bool{}
+	for _, id := range want {
+		requireNext(t, taken, seen, id)
+	}
+
+	// It may also go away later.
+	conn, err := nats.Connect(second.ClientURL())
+	require.NoError(t, err)
+	js, err := conn.JetStream()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // else the last one would come again, in half a minute
+		info, err := js.ConsumerInfo(Topic, "c")
+		return err == nil && info.AckFloor.Stream == 3
+	}, limit, 5*time.Millisecond)
+	conn.Close()
+	second.Shutdown()
+	second.WaitForShutdown()
+	want = w.append(t, workspace, 3)
+	natsServer(t, folder, portOf(t, port))
+	for _, id := range want {
+		requireNext(t, taken, seen, id)
+	}
+	stop()
+	running.Wait()
+	require.NotContains(t, w.notes.String(), "word@", "the password")
+}

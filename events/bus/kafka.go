@@ -1,0 +1,93 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill"
+	kafkabus "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+)
+
+// kafka is the bus on Kafka brokers. A workspace's events share a partition,
+// and so stay in order. Topics and how long they keep messages are the
+// operator's, or the broker's where that makes topics by itself.
+type kafka struct {
+	brokers   []string
+	account   *url.URL // the first address: user, password and options hold for all
+	logger    watermill.LoggerAdapter
+	publisher message.Publisher
+}
+
+// inPartition leads messages to the partition of their workspace.
+var inPartition = kafkabus.NewWithPartitioningMarshaler(func(_ string, m *message.Message) (string, error) {
+	return m.Metadata.Get(metaWorkspace), nil
+})
+
+func newKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
+	b := &kafka{logger: logger}
+	for i, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("address %d is malformed", i+1) // err would quote the password
+		}
+		if b.brokers = append(b.brokers, u.Host); b.account == nil {
+			b.account = u
+		}
+	}
+	return b, nil
+}
+
+func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
+	b, err := newKafka(urls, logger)
+	if err != nil {
+		return nil, err
+	}
+	c := b.config()
+	c.Producer.RequiredAcks, c.Producer.Idempotent, c.Net.MaxOpenRequests = sarama.WaitForAll, true, 1
+	c.Producer.Return.Successes = true
+	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition, OverwriteSaramaConfig: c}, logger)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Kafka: %w", err)
+	}
+	b.publisher = publisher
+	return b, nil
+}
+
+// config is what publisher and subscribers have in common. tls=true in the
+// address encrypts, a user and password sign in by SASL/PLAIN.
+func (b *kafka) config() *sarama.Config {
+	c := sarama.NewConfig()
+	c.ClientID, c.Version = "workspace-service", sarama.V2_1_0_0
+	c.Net.DialTimeout, c.Net.ReadTimeout, c.Net.WriteTimeout = openLimit/4, openLimit/4, openLimit/4
+	c.Metadata.Retry.Max, c.Metadata.Retry.Backoff = 1, 250*time.Millisecond
+	c.Metadata.Timeout = openLimit / 2
+	c.Net.TLS.Enable = b.account.Query().Get("tls") == "true"
+	if password, ok := b.account.User.Password(); ok {
+		c.Net.SASL.Enable, c.Net.SASL.User, c.Net.SASL.Password = true, b.account.User.Username(), password
+	}
+	return c
+}
+
+func (b *kafka) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) error {
+	return oneByOne(ctx, b.publisher, topic, list)
+}
+
+func (b *kafka) subscribe(_ context.Context, _, group string) (message.Subscriber, error) {
+	c := b.config()
+	c.Consumer.Return.Errors = true
+	if group != "" {
+		c.Consumer.Offsets.Initial = sarama.OffsetOldest
+	}
+	return kafkabus.NewSubscriber(kafkabus.SubscriberConfig{
+		Brokers: b.brokers, Unmarshaler: inPartition, ConsumerGroup: group, OverwriteSaramaConfig: c, NackResendSleep: again,
+	}, b.logger)
+}
+
+func (b *kafka) tidy(context.Context) error { return nil }
+
+func (b *kafka) close() error { return b.publisher.Close() }

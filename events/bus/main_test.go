@@ -1,0 +1,237 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	ackWait = 3 * time.Second
+	pgtest.Main(m)
+}
+
+var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// limit bounds whatever a test waits for.
+const limit = time.Minute
+
+func newID() events.ID { return events.NewID(epoch) }
+
+// A world is a database, a log in it, and a bus of some kind.
+type world struct {
+	db    *pgxpool.Pool
+	url   string // of the database
+	log   *store.Store
+	cfg   Config
+	notes *notes
+}
+
+// onEach runs a test on every kind of bus that there is a server for.
+func onEach(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t))
+	})
+	t.Run("NATS", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL()))
+	})
+}
+
+func newWorld(t *testing.T, urls ...string) *world {
+	t.Helper()
+	w := &world{url: pgtest.URL(t), notes: &notes{}}
+	w.db = w.connect(t)
+	w.log = store.New(w.db, nil, func(events.ID, int64) {})
+	t.Cleanup(w.log.Close)
+	w.cfg = Config{URLs: urls, DB: w.db, Log: slog.New(slog.NewTextHandler(w.notes, nil))}
+	return w
+}
+
+// connect returns a pool of its own, as another process would have one.
+func (w *world) connect(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	db, err := pgxpool.New(t.Context(), w.url)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	return db
+}
+
+// natsServer is a NATS server with JetStream that ends with t.
+func natsServer(t *testing.T, folder string, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(limit))
+	return s
+}
+
+// open opens the bus, quick to try again, until t ends.
+func (w *world) open(t *testing.T) *Bus {
+	t.Helper()
+	b, err := Open(t.Context(), w.cfg)
+	require.NoError(t, err)
+	b.retries = retries{2, time.Millisecond, time.Millisecond}
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+// append adds n events to a log and returns their ids.
+func (w *world) append(t *testing.T, workspace events.ID, n int) (ids []string) {
+	t.Helper()
+	c := &events.Commit{
+		Workspace: workspace, At: epoch,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "test"}, Origin: events.FromSystem},
+		Writes:   []events.Write{{Stream: newID()}},
+	}
+	for i := range n {
+		c.Writes[0].Events = append(c.Writes[0].Events, events.RunFactsRecorded{Facts: []string{fmt.Sprint(i)}})
+	}
+	done, err := w.log.Append(context.WithoutCancel(t.Context()), c)
+	require.NoError(t, err)
+	for _, r := range done.Records {
+		ids = append(ids, r.ID.String())
+	}
+	return ids
+}
+
+// relay publishes what a log has.
+func (w *world) relay(t *testing.T, b *Bus, workspace events.ID) {
+	t.Helper()
+	require.NoError(t, NewRelay(w.db, always, w.cfg.Log).catchUp(t.Context(), b, workspace))
+}
+
+// position is how far the relay has come in a log.
+func (w *world) position(t *testing.T, workspace events.ID) (seq int64) {
+	t.Helper()
+	require.NoError(t, w.db.QueryRow(t.Context(), `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`, workspace, View).Scan(&seq))
+	return seq
+}
+
+// consume runs a consumer. What stop returns is what it came to.
+func consume(t *testing.T, b *Bus, c Consumer) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- b.consume(ctx, c) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return within(t, ended)
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// listen hands on what a subscriber gets, acknowledged.
+func listen(t *testing.T, b *Bus, topic, group string) <-chan *message.Message {
+	t.Helper()
+	s, err := b.subscribe(t.Context(), topic, group)
+	require.NoError(t, err)
+	messages, err := s.Subscribe(context.WithoutCancel(t.Context()), topic)
+	require.NoError(t, err)
+	got := make(chan *message.Message, 10_000)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for m := range messages {
+			got <- m
+			m.Ack()
+		}
+	})
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		reading.Wait()
+	})
+	return got
+}
+
+// take returns the ids of the next n messages.
+func take(t *testing.T, from <-chan *message.Message, n int) (ids []string) {
+	t.Helper()
+	for range n {
+		ids = append(ids, within(t, from).UUID)
+	}
+	return ids
+}
+
+// within returns what c delivers, and fails the test if nothing comes.
+func within[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(limit):
+		require.FailNow(t, "nothing came")
+	}
+	return v
+}
+
+// rowsOf is what a query finds.
+func rowsOf[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) []T {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), sql, args...)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	require.NoError(t, err)
+	return list
+}
+
+// notes is a log that a test reads.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func portOf(t *testing.T, address string) int {
+	t.Helper()
+	_, text, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return port
+}
+
+// requireNext requires that what comes next is a message, but for such as were
+// seen and come again.
+func requireNext(t *testing.T, taken <-chan string, seen map[string]bool, id string) {
+	t.Helper()
+	got := within(t, taken)
+	for seen[got] {
+		got = within(t, taken)
+	}
+	require.Equal(t, id, got)
+	seen[id] = true
+}
+
+func newSilence() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func always(string) bool { return true }

@@ -1,0 +1,141 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	natsbus "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	same   = 2 * time.Minute // how long the server knows the id of a message that it has
+	absent = time.Hour       // until a subscriber without a group is forgotten that lost its connection
+)
+
+// ackWait is how long until a message comes again that nobody acknowledged,
+// because whoever had it has ended. It is longer than all tries take.
+var ackWait = 20 * time.Second // tests have less time
+
+// jetStream is the bus on NATS servers.
+type jetStream struct {
+	urls       string
+	logger     watermill.LoggerAdapter
+	publishers map[string]message.Publisher // by topic; on one connection
+}
+
+func openNATS(ctx context.Context, urls []string, logger watermill.LoggerAdapter) (*jetStream, error) {
+	b := &jetStream{urls: strings.Join(urls, ","), logger: logger, publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
+	conn, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := provide(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	for topic := range b.publishers {
+		// The server leaves out an event that it has. What two consumers have
+		// parked has one id and is there twice.
+		once := natsbus.JetStreamConfig{TrackMsgId: topic == Topic}
+		b.publishers[topic], err = natsbus.NewPublisherWithNatsConn(conn, natsbus.PublisherPublishConfig{
+			Marshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator, JetStream: once,
+		}, logger)
+		if err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("publisher of %s: %w", topic, err)
+		}
+	}
+	return b, nil
+}
+
+// connect comes back to servers that were away for however long.
+func (b *jetStream) connect() (*nats.Conn, error) {
+	conn, err := nats.Connect(b.urls, nats.Name("workspace-service"), nats.Timeout(openLimit/2), nats.MaxReconnects(-1))
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return conn, nil
+}
+
+// provide makes the streams that are not there. An operator who wants others,
+// with more replicas for one, makes them first.
+func provide(ctx context.Context, conn *nats.Conn) error {
+	js, err := conn.JetStream()
+	if err != nil {
+		return fmt.Errorf("use JetStream: %w", err)
+	}
+	for topic, age := range map[string]time.Duration{Topic: kept, Parked: keptParked} {
+		_, err := js.StreamInfo(topic, nats.Context(ctx))
+		if errors.Is(err, nats.ErrStreamNotFound) {
+			_, err = js.AddStream(&nats.StreamConfig{Name: topic, Subjects: []string{topic}, MaxAge: age, Duplicates: same}, nats.Context(ctx))
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) error {
+	return oneByOne(ctx, b.publishers[topic], topic, list)
+}
+
+// subscribe has a connection of its own, because a subscriber that is closed
+// closes its connection.
+func (b *jetStream) subscribe(ctx context.Context, topic, group string) (message.Subscriber, error) {
+	conn, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	options := []nats.SubOpt{nats.ManualAck(), nats.AckExplicit(), nats.AckWait(ackWait)}
+	if group == "" {
+		options = append(options, nats.DeliverNew(), nats.InactiveThreshold(absent))
+	} else if err := provideGroup(ctx, conn, topic, group); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	subscriber, err := natsbus.NewSubscriberWithNatsConn(conn, natsbus.SubscriberSubscriptionConfig{
+		Unmarshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator,
+		QueueGroupPrefix: group, AckWaitTimeout: ackWait, CloseTimeout: closeLimit, NakDelay: natsbus.NewStaticDelay(again),
+		JetStream: natsbus.JetStreamConfig{DurablePrefix: group, SubscribeOptions: options, AckAsync: group == ""},
+	}, b.logger)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return subscriber, nil
+}
+
+// provideGroup makes the consumer of a group if it is not there. One that the
+// client library makes while it subscribes it would also remove when it ends,
+// from under the others of the group and with all that it knows. A group takes
+// in one message at a time, whichever process does: so they stay in order also
+// when one has to come again.
+func provideGroup(ctx context.Context, conn *nats.Conn, topic, group string) error {
+	js, err := conn.JetStream()
+	if err != nil {
+		return fmt.Errorf("use JetStream: %w", err)
+	}
+	_, err = js.ConsumerInfo(topic, group, nats.Context(ctx))
+	if errors.Is(err, nats.ErrConsumerNotFound) {
+		_, err = js.AddConsumer(topic, &nats.ConsumerConfig{
+			Durable: group, DeliverGroup: group, DeliverSubject: topic + "_to_" + group, FilterSubject: topic,
+			DeliverPolicy: nats.DeliverAllPolicy, AckPolicy: nats.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 1,
+		}, nats.Context(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("consumer %s of stream %s: %w", group, topic, err)
+	}
+	return nil
+}
+
+func (b *jetStream) tidy(context.Context) error { return nil } // streams have an age
+
+func (b *jetStream) close() error { return b.publishers[Topic].Close() }

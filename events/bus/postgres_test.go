@@ -1,0 +1,195 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+)
+
+func messages(n int, name string) (list []*message.Message) {
+	for i := range n {
+		list = append(list, message.NewMessage(fmt.Sprintf("%s-%d", name, i), []byte(name)))
+	}
+	return list
+}
+
+// A reader that pages by position while many write, some of them slow to
+// commit and some of them rolling back, finds every position in turn.
+func TestPositionsBecomeVisibleInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const writers, each = 16, 40
+	done := make(chan struct{})
+	var writing sync.WaitGroup
+	for i := range writers {
+		db := w.connect(t)
+		p := &postgres{db: db, log: w.cfg.Log, logger: quiet(w.cfg.Log)}
+		writing.Go(func() {
+			for n := range each {
+				err := pgx.BeginFunc(context.WithoutCancel(t.Context()), db, func(tx pgx.Tx) error {
+					if err := p.publish(context.Background(), tx, Topic, messages(1+n%5, fmt.Sprintf("w%d/%d", i, n))...); err != nil {
+						return err
+					}
+					if _, err := tx.Exec(context.Background(), `select pg_sleep(random() * 0.003)`); err != nil {
+						return err
+					}
+					if n%8 == 7 {
+						return context.Canceled
+					}
+					return nil
+				})
+				if err != nil && n%8 != 7 {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() { writing.Wait(); close(done) }()
+	at := int64(0)
+	for ended := false; ; {
+		page := rowsOf[int64](t, w.db, `select position from bus_messages where topic = $1 and position > $2 order by position limit 50`, Topic, at)
+		for _, position := range page {
+			require.Equal(t, at+1, position)
+			at = position
+		}
+		if len(page) == 0 && ended {
+			break
+		}
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+	}
+	require.Equal(t, []int64{at}, rowsOf[int64](t, w.db, `select count(*) from bus_messages`))
+	require.Equal(t, []int64{at}, rowsOf[int64](t, w.db, `select head from bus_topics`))
+	require.EqualValues(t, writers*35*3, at, "all but each eighth")
+}
+
+// A subscriber whose transaction stays open, as that of a slow handler, holds
+// back neither another group nor who publishes.
+func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	begun, proceed := make(chan bool), make(chan bool)
+	consume(t, b, Consumer{Name: "slow", Take: func(*message.Message) error {
+		begun <- true
+		<-proceed
+		return nil
+	}})
+	w.append(t, workspace, 1)
+	w.relay(t, b, workspace)
+	within(t, begun)
+	want := w.append(t, workspace, 300)
+	w.relay(t, b, workspace)
+	require.Equal(t, want, take(t, listen(t, b, Topic, "quick"), 301)[1:])
+	close(proceed)
+	for range 300 {
+		within(t, begun)
+	}
+}
+
+// The next messages are found by the key, however many wait behind them.
+func TestReadingCostsTheSameHoweverManyMessagesWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.db.Exec(t.Context(), `
+		insert into bus_messages (topic, position, id, metadata, payload)
+		select 'svc_events', n, 'id', '{}', '' from generate_series(1, 50000) n`)
+	require.NoError(t, err)
+	_, err = w.db.Exec(t.Context(), `insert into bus_groups values ('svc_events', 'g', 20000)`)
+	require.NoError(t, err)
+	_, err = w.db.Exec(t.Context(), `insert into bus_topics values ('svc_events', 50000, 100)`)
+	require.NoError(t, err)
+	for _, at := range []*place{{group: "g"}, {position: 20000}} {
+		q, err := table{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: at})
+		require.NoError(t, err)
+		plan := strings.Join(rowsOf[string](t, w.db, `explain (analyze, timing off, costs off, summary off) `+q.Query, q.Args...), "\n")
+		for _, rows := range regexp.MustCompile(`actual rows=(\d+)`).FindAllStringSubmatch(plan, -1) {
+			require.LessOrEqual(t, len(rows[1]), len("100"), plan)
+		}
+		require.Contains(t, plan, "actual rows=100 ", plan)
+	}
+}
+
+func (w *world) age(t *testing.T, by string, upTo int) {
+	t.Helper()
+	_, err := w.db.Exec(t.Context(), `update bus_messages set at = now() - $1::interval where position <= $2`, by, upTo)
+	require.NoError(t, err)
+}
+
+func TestMessagesGoOnceEveryGroupHasPassedThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	left := func() int { return len(rowsOf[int64](t, w.db, `select position from bus_messages`)) }
+	w.append(t, workspace, 10)
+	w.relay(t, b, workspace)
+	_, err := w.db.Exec(t.Context(), `insert into bus_groups values ('svc_events', 'quick', 8), ('svc_events', 'slow', 3)`)
+	require.NoError(t, err)
+
+	require.NoError(t, b.tidy(t.Context()))
+	require.Equal(t, 10, left(), "a live consumer may be on its way to them")
+	w.age(t, "2 minutes", 9)
+	require.NoError(t, b.tidy(t.Context()))
+	require.Equal(t, 7, left(), "one group has not passed 4")
+	require.NotContains(t, w.notes.String(), "level=WARN")
+
+	w.age(t, "8 days", 6)
+	require.NoError(t, b.tidy(t.Context()))
+	require.Equal(t, 4, left(), "a group that is away for a week does not keep them for ever")
+	require.Contains(t, w.notes.String(), "messages=3")
+
+	_, err = w.db.Exec(t.Context(), `delete from bus_groups`)
+	require.NoError(t, err)
+	require.NoError(t, b.tidy(t.Context()))
+	require.Equal(t, 1, left(), "without a group nobody needs them")
+	require.Equal(t, []int64{10}, rowsOf[int64](t, w.db, `select position from bus_messages`))
+}
+
+func TestParkedMessagesStayForAMonth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.open(t)
+	require.NoError(t, b.publish(t.Context(), nil, Parked, messages(3, "p")...))
+	w.age(t, "29 days", 3)
+	w.age(t, "31 days", 1)
+	require.NoError(t, b.tidy(t.Context()))
+	require.Equal(t, []int64{2, 3}, rowsOf[int64](t, w.db, `select position from bus_messages order by position`))
+}
+
+// A consumer goes on when the connections to the database were cut.
+func TestAConsumerOutlivesItsConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	config := w.db.Config()
+	config.ConnConfig.RuntimeParams["application_name"] = "consumer"
+	db, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	taken := make(chan string, 100)
+	consume(t, &Bus{transport: &postgres{db: db, log: w.cfg.Log, logger: quiet(w.cfg.Log)}, log: w.cfg.Log}, Consumer{
+		Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil },
+	})
+	seen := map[string]bool{}
+	for range 3 {
+		want := w.append(t, workspace, 2)
+		w.relay(t, b, workspace)
+		for _, id := range want {
+			requireNext(t, taken, seen, id)
+		}
+		cut := rowsOf[bool](t, w.db, `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'consumer' and datname = current_database()`)
+		require.NotEmpty(t, cut)
+	}
+}

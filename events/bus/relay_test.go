@@ -1,0 +1,207 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+func TestTheRelayPublishesALogInItsOrder(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		got := listen(t, b, Topic, "readers")
+		want := w.append(t, workspace, 2*page+7)
+		w.relay(t, b, workspace)
+		want = append(want, w.append(t, workspace, 1)...)
+		w.relay(t, b, workspace)
+		for i, id := range want {
+			m := within(t, got)
+			require.Equal(t, id, m.UUID, "the message's id is the event's")
+			in, seq, err := PositionOf(m)
+			require.NoError(t, err)
+			require.Equal(t, workspace, in)
+			require.EqualValues(t, i+1, seq)
+			require.Equal(t, "run.facts_recorded", m.Metadata.Get("kind"))
+		}
+		require.EqualValues(t, len(want), w.position(t, workspace))
+	})
+}
+
+func TestAMessageHasTheStoredFormOfItsEvent(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		w.append(t, workspace, 1)
+		w.relay(t, b, workspace)
+		m := within(t, listen(t, b, Topic, "readers"))
+		stored := rowsOf[string](t, w.db, `select data::text from events where workspace_id = $1`, workspace)
+		require.Equal(t, stored, []string{string(m.Payload)})
+		schema, err := strconv.Atoi(m.Metadata.Get("schema"))
+		require.NoError(t, err)
+		e, err := events.Decode(m.Metadata.Get("kind"), schema, m.Payload)
+		require.NoError(t, err)
+		require.Equal(t, events.RunFactsRecorded{Facts: []string{"0"}}, e)
+	})
+}
+
+// An event that a newer build wrote is passed on as it is.
+func TestTheRelayNeedNotKnowAnEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	w.append(t, workspace, 1)
+	_, err := w.db.Exec(t.Context(), `update events set kind = 'moon.landed', schema = 7`)
+	require.NoError(t, err)
+	w.relay(t, b, workspace)
+	m := within(t, listen(t, b, Topic, "readers"))
+	require.Equal(t, "moon.landed", m.Metadata.Get("kind"))
+	require.Equal(t, "7", m.Metadata.Get("schema"))
+}
+
+// flaky is a transport after whose publishing something goes wrong.
+type flaky struct {
+	transport
+	after func() error
+}
+
+func (f flaky) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) error {
+	if err := f.transport.publish(ctx, tx, topic, list...); err != nil {
+		return err
+	}
+	return f.after()
+}
+
+// A relay that dies after it has published and before its checkpoint moves
+// publishes again. What NATS still knows by its id it leaves out; in PostgreSQL
+// the messages had gone with the transaction.
+func TestARelayThatDiesBeforeItsCheckpointLosesNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		want := w.append(t, workspace, 5)
+		ctx, die := context.WithCancel(t.Context())
+		dying := &Bus{transport: flaky{b.transport, func() error { die(); return nil }}, log: b.log}
+		require.Error(t, NewRelay(w.db, always, w.cfg.Log).catchUp(ctx, dying, workspace))
+		require.Zero(t, w.position(t, workspace))
+
+		w.relay(t, b, workspace)
+		end := w.append(t, workspace, 1)
+		w.relay(t, b, workspace)
+		require.Equal(t, append(want, end...), take(t, listen(t, b, Topic, "readers"), 6))
+	})
+}
+
+func TestACheckpointStaysWhereItIsWhenPublishingFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	w.append(t, workspace, 3)
+	away := errors.New("the bus is away")
+	failing := &Bus{transport: flaky{b.transport, func() error { return away }}, log: b.log}
+	require.ErrorIs(t, NewRelay(w.db, always, w.cfg.Log).catchUp(t.Context(), failing, workspace), away)
+	require.Zero(t, w.position(t, workspace))
+	require.Empty(t, rowsOf[int64](t, w.db, `select position from bus_messages`))
+}
+
+// Several processes relay the logs of many workspaces while those grow: each
+// event is published once, and those of a workspace in order.
+func TestRelaysShareTheWork(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		const relays, workspaces, commits = 3, 8, 30
+		got := listen(t, w.open(t), Topic, "readers")
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var running sync.WaitGroup
+		var all []*Relay
+		for range relays {
+			r, b := NewRelay(w.connect(t), always, w.cfg.Log), w.open(t)
+			all = append(all, r)
+			running.Go(func() { r.run(ctx, b) })
+		}
+		var writing sync.WaitGroup
+		for range workspaces {
+			workspace := newID()
+			writing.Go(func() {
+				for i := range commits {
+					w.append(t, workspace, 1+i%3)
+					for _, r := range all {
+						r.Moved(workspace, 0)
+					}
+				}
+			})
+		}
+		writing.Wait()
+		next := map[events.ID]int64{}
+		for range workspaces * commits * 2 {
+			workspace, seq, err := PositionOf(within(t, got))
+			require.NoError(t, err)
+			require.Equal(t, next[workspace]+1, seq)
+			next[workspace] = seq
+		}
+		stop()
+		running.Wait()
+		require.Empty(t, got)
+		require.NotContains(t, w.notes.String(), "level=ERROR")
+	})
+}
+
+// What happened while nobody relayed, and nobody said, is found.
+func TestARelayLooksAround(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	got := listen(t, b, Topic, "readers")
+	before := w.append(t, workspace, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { NewRelay(w.db, always, w.cfg.Log).run(ctx, b) })
+	require.Equal(t, before, take(t, got, 1))
+	meanwhile := w.append(t, workspace, 1)
+	require.Equal(t, meanwhile, take(t, got, 1))
+	stop()
+	running.Wait()
+}
+
+// A log from which something was taken stands still; the others go on.
+func TestAMissingEventHoldsUpItsLogOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, broken, whole := w.open(t), newID(), newID()
+	w.append(t, broken, 3)
+	want := w.append(t, whole, 3)
+	_, err := w.db.Exec(t.Context(), `delete from events where workspace_id = $1 and seq = 2`, broken)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { NewRelay(w.db, always, w.cfg.Log).run(ctx, b) })
+	require.Equal(t, want, take(t, listen(t, b, Topic, "readers"), 3))
+	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "event 2 is missing") }, limit, time.Millisecond)
+	stop()
+	running.Wait()
+	require.Zero(t, w.position(t, broken))
+}
+
+func TestPositionOfRefusesWhatIsNoEvent(t *testing.T) {
+	for _, metadata := range []message.Metadata{
+		{}, {"workspace": "acme", "seq": "1"}, {"workspace": newID().String()},
+		{"workspace": newID().String(), "seq": "0"}, {"workspace": newID().String(), "seq": "one"},
+	} {
+		m := message.NewMessage("id", nil)
+		m.Metadata = metadata
+		_, _, err := PositionOf(m)
+		require.ErrorContains(t, err, "message id", fmt.Sprint(metadata))
+	}
+}

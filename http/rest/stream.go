@@ -1,0 +1,298 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
+
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+	"svc/projections"
+)
+
+const (
+	streamsAtOnce   = 512              // in a process
+	streamsOfCaller = 12               // of those
+	streamLimit     = time.Hour        // then the client comes again
+	streamBeat      = 15 * time.Second // between signs of life
+	streamCheck     = time.Second      // between looks at whether the caller still may
+	streamPatience  = 10 * time.Second // in which a reader has to take something, and the database to answer
+	streamRetry     = 2000             // milliseconds until a client comes again
+)
+
+var errStreams = fault.New(fault.RateLimited, "too_many_streams", "You have as many streams open as you may. Close one first.")
+
+type streamQuery struct {
+	LastEventID string `header:"Last-Event-ID" maxLength:"20" doc:"The id of the last event that was received: the stream goes on after it. Without it, it begins with what happens next." example:"4182"`
+}
+
+func (q *streamQuery) after() (seq int64, ok bool, err error) {
+	if q.LastEventID == "" {
+		return 0, false, nil
+	}
+	seq, err = strconv.ParseInt(q.LastEventID, 10, 64)
+	if err != nil || seq < 0 {
+		return 0, false, invalid("Last-Event-ID", "must be the id of an event: 0 or more")
+	}
+	return seq, true, nil
+}
+
+// An audience is who is told of an event.
+type audience int
+
+const (
+	nobody audience = iota // what a newer build knows and this one does not
+	administration
+	members
+	everybody // tokens too
+)
+
+// audiences are those who may read the same elsewhere, by the noun of the kind.
+var audiences = map[string]audience{
+	"run": everybody, "decision": everybody,
+	"workspace": members, "member": members, "invitation": members,
+	"service_account": administration, "user": administration, "audit": administration, "command": administration,
+}
+
+func (c *caller) audience() audience {
+	switch {
+	case c.person == nil:
+		return everybody
+	case slices.Contains(administrators.roles, c.person.role):
+		return administration
+	}
+	return members
+}
+
+func nounOf(kind string) string {
+	noun, _, _ := strings.Cut(kind, ".")
+	return noun
+}
+
+// streams counts those that are open.
+type streams struct {
+	mu  sync.Mutex
+	all int
+	of  map[events.ID]int // by caller
+}
+
+func (s *streams) open(caller events.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.all == streamsAtOnce:
+		return fault.ErrBusy
+	case s.of[caller] == streamsOfCaller:
+		return errStreams
+	}
+	s.all++
+	s.of[caller]++
+	return nil
+}
+
+func (s *streams) close(caller events.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[caller]--; s.of[caller] == 0 {
+		delete(s.of, caller)
+	}
+}
+
+// A stream tells one caller what happens in the workspace.
+type stream struct {
+	caller  *caller
+	watch   *projections.Watch
+	seq     int64     // of the last event that was told, or left out
+	checked time.Time // when the caller was last looked at
+	beat    time.Duration
+	out     *slowly
+}
+
+func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.StreamResponse, err error) {
+	c := callerOf(ctx)
+	seq, resumed, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.streams.open(c.envelope.Actor.ID); err != nil {
+		return nil, err
+	}
+	st := &stream{caller: c, watch: s.Live.Watch(c.workspace), seq: seq, checked: time.Now(), beat: streamBeat}
+	release := func() {
+		st.watch.Close()
+		s.streams.close(c.envelope.Actor.ID)
+	}
+	head, err := st.watch.Head(ctx)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	if !resumed || seq > head { // a number of another workspace's
+		st.seq = head
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer release()
+		r, w, _ := humahttprouter.Unwrap(hc)
+		ctx, done := reply.Extend(r.Context(), w, streamLimit)
+		defer done()
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no") // a proxy would wait for more
+		st.out = &slowly{w, http.NewResponseController(w), streamPatience}
+		if err := s.tell(ctx, st); err != nil && ctx.Err() == nil {
+			s.Log.InfoContext(ctx, "stream broke off", "err", err)
+		}
+	}}, nil
+}
+
+// tell runs a stream until the reader goes away or may no longer read, the
+// stream has lasted long enough, or the service stops. The reader comes again
+// and goes on after the last id.
+func (s *Server) tell(ctx context.Context, st *stream) error {
+	first := fmt.Sprintf("retry: %d\n\nid: %d\nevent: ready\ndata: {\"workspace\":%q,\"seq\":%d}\n\n", streamRetry, st.seq, st.caller.workspace, st.seq)
+	if err := st.out.write([]byte(first)); err != nil {
+		return err
+	}
+	check, beat := time.NewTicker(streamCheck), time.NewTicker(st.beat)
+	defer check.Stop()
+	defer beat.Stop()
+	for {
+		more, err := s.tellMore(ctx, st)
+		if err != nil {
+			return err
+		}
+		if more {
+			select {
+			case <-s.Ending:
+				return nil
+			default:
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.Ending:
+			return nil
+		case <-st.watch.Moved:
+		case <-check.C:
+			err = s.check(ctx, st)
+		case <-beat.C:
+			err = st.out.write(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq)) // what was left out need not be looked at again
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tellMore writes the next events. Of a page in which rights have changed
+// nothing is written before it is clear that they are not the caller's. more
+// is false if there were none.
+func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, streamPatience)
+	defer cancel()
+	list, err := st.watch.After(limited, st.seq)
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	var page bytes.Buffer
+	rights := time.Since(st.checked) > streamCheck // it is long since, for there is much to tell
+	for _, n := range list {
+		noun := nounOf(n.Kind)
+		rights = rights || noun == "member" || noun == "service_account"
+		if audiences[noun] >= st.caller.audience() {
+			writeNews(&page, n)
+		}
+	}
+	if rights {
+		if err := s.check(ctx, st); err != nil {
+			return false, err
+		}
+	}
+	st.seq = list[len(list)-1].Seq
+	if page.Len() == 0 {
+		return true, nil
+	}
+	return true, st.out.write(page.Bytes())
+}
+
+// news is the data of an event of the stream.
+type news struct {
+	Seq    int64     `json:"seq"`
+	At     timestamp `json:"at"`
+	Kind   string    `json:"kind"`
+	Target struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	} `json:"target"`
+}
+
+func writeNews(to *bytes.Buffer, n projections.News) {
+	data := news{Seq: n.Seq, At: timestamp(n.At), Kind: n.Kind}
+	data.Target.Type, data.Target.ID = n.Target.Type, n.Target.ID.String()
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	fmt.Fprintf(to, "id: %d\nevent: %s\ndata: %s\n\n", n.Seq, n.Kind, text)
+}
+
+// errNoLonger ends a stream whose caller may no longer read it, or no longer
+// as much, or more: they come again and are asked who they are.
+var errNoLonger = fault.New(fault.Denied, "no_longer", "The caller's rights have changed.")
+
+// check looks whether the caller is who they were when they were let in.
+func (s *Server) check(ctx context.Context, st *stream) error {
+	ctx, cancel := context.WithTimeout(ctx, streamPatience)
+	defer cancel()
+	c := st.caller
+	st.checked = time.Now()
+	if c.token != nil {
+		t, ok, err := s.ServiceAccounts.Token(ctx, c.fingerprint)
+		if err == nil && (!ok || t.Status != projections.TokenCurrent || !slices.Equal(t.Scopes, c.token.Scopes)) {
+			err = errNoLonger
+		}
+		return err
+	}
+	ok, err := s.Sessions.Lasts(ctx, c.cookie)
+	if err != nil {
+		return err
+	}
+	m, member, err := s.Members.Membership(ctx, c.workspace, c.person.user)
+	if err == nil && (!ok || !member || m.Role != c.person.role) {
+		err = errNoLonger
+	}
+	return err
+}
+
+// streaming makes the operation of the stream: its answer is described here,
+// because it is no JSON of ours.
+func streaming() operation {
+	return func(s *Server, api huma.API, o huma.Operation) {
+		if o.Responses == nil {
+			o.Responses = map[string]*huma.Response{}
+		}
+		o.Responses["200"] = &huma.Response{
+			Description: "Server-sent events, for as long as it goes well. `ready` says in which workspace the stream is and after which event it begins.",
+			Content: map[string]*huma.MediaType{"text/event-stream": {
+				Schema: &huma.Schema{Type: huma.TypeString}, Example: exampleStream,
+			}},
+		}
+		op(s.streamEvents)(s, api, o)
+	}
+}
+
+const exampleStream = "retry: 2000\n\nid: 4181\nevent: ready\ndata: {\"workspace\":\"" + exampleID + "\",\"seq\":4181}\n\n" +
+	"id: 4182\nevent: run.stage_entered\ndata: {\"seq\":4182,\"at\":\"" + exampleTime + "\",\"kind\":\"run.stage_entered\",\"target\":{\"type\":\"run\",\"id\":\"" + exampleID + "\"}}\n\n"

@@ -1,0 +1,177 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/fault"
+	"svc/http/reply"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// A told is a server of one stream: that of a token which is good for as long
+// as its row is there.
+type told struct {
+	*httptest.Server
+	live  *projections.Live
+	ended chan error
+}
+
+func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience time.Duration) *told {
+	t.Helper()
+	live := projections.NewLive(db, slog.New(slog.DiscardHandler))
+	s := &Server{Live: live, ServiceAccounts: projections.ServiceAccounts{DB: db}, Log: slog.New(slog.DiscardHandler)}
+	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
+	for _, sql := range []string{
+		`insert into workspaces values ($1, 'Acme', 'acme', now())`,
+		`insert into service_tokens values (decode(repeat('00', 32), 'hex'), $1, $1, 'reader', '{api.read}', 'tail', 'current')`,
+	} {
+		_, err := db.Exec(t.Context(), sql, workspace)
+		require.NoError(t, err)
+	}
+	_, ok, err := s.ServiceAccounts.Token(t.Context(), events.Fingerprint{})
+	require.NoError(t, err)
+	require.True(t, ok)
+	e := &told{live: live, ended: make(chan error, 1)}
+	e.Server = httptest.NewUnstartedServer(reply.Traced(s.Log, reply.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, done := reply.Extend(r.Context(), w, most)
+		defer done()
+		st := &stream{
+			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
+			watch:  live.Watch(workspace), checked: time.Now(), beat: beat,
+			out: &slowly{w, http.NewResponseController(w), patience},
+		}
+		defer st.watch.Close()
+		_, err := st.watch.Head(ctx)
+		if err == nil {
+			err = s.tell(ctx, st)
+		}
+		e.ended <- err
+	}))))
+	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10) // the kernel reads ahead no further
+		return ctx
+	}
+	e.Start()
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *told) over(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-e.ended:
+		return err
+	case <-time.After(most):
+		require.FailNow(t, "the stream goes on")
+	}
+	return nil
+}
+
+// A sign of life takes the position along, so that what was left out is not
+// looked at again.
+func TestAStreamWithoutNewsShowsThatItIsThere(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	e := newTold(t, db, events.NewID(epoch), time.Millisecond, most)
+	res, err := e.Client().Get(e.URL)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(res.Body)
+	for beats := 0; beats < 3; {
+		require.True(t, lines.Scan())
+		if lines.Text() == ": still here" {
+			beats++
+			require.True(t, lines.Scan())
+			require.Equal(t, "id: 0", lines.Text())
+		}
+	}
+	require.NoError(t, res.Body.Close())
+	_ = e.over(t) // the caller has gone
+}
+
+func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := events.NewID(epoch)
+	fill(t, db, 60_000)
+	_, err := db.Exec(t.Context(), `update events set workspace_id = $1`, workspace)
+	require.NoError(t, err)
+	_, err = db.Exec(t.Context(), `insert into logs values ($1, 60000, now())`, workspace)
+	require.NoError(t, err)
+	e := newTold(t, db, workspace, most, 100*time.Millisecond)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	require.NoError(t, err)
+	require.ErrorContains(t, e.over(t), "timeout")
+}
+
+// A stream that has much to tell looks after the caller meanwhile; and one with
+// nothing to tell does too.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	e := newTold(t, db, events.NewID(epoch), most, most)
+	res, err := e.Client().Get(e.URL)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	_, err = db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
+	require.NoError(t, err)
+	require.ErrorIs(t, e.over(t), errNoLonger)
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err, "it ends in good order")
+	require.Contains(t, string(text), "event: ready\n")
+}
+
+func TestPlacesForStreamsAreLimited(t *testing.T) {
+	s := &streams{of: map[events.ID]int{}}
+	one := events.NewID(epoch)
+	for range streamsOfCaller {
+		require.NoError(t, s.open(one))
+	}
+	require.ErrorIs(t, s.open(one), errStreams)
+	for s.all < streamsAtOnce {
+		require.NoError(t, s.open(events.NewID(epoch)))
+	}
+	require.ErrorIs(t, s.open(events.NewID(epoch)), fault.ErrBusy)
+	s.close(one)
+	require.NoError(t, s.open(one))
+	for range streamsOfCaller {
+		s.close(one)
+	}
+	require.NotContains(t, s.of, one)
+}
+
+// Whoever adds a kind of event says who is told of it.
+func TestEveryKindHasAnAudience(t *testing.T) {
+	for _, kind := range events.Kinds() {
+		require.NotEqual(t, nobody, audiences[nounOf(kind)], kind)
+	}
+	for kind, tokens := range map[string]bool{
+		"run.merged": true, "decision.raised": true, "member.joined": false, "invitation.sent": false, "workspace.renamed": false,
+		"service_account.rotated": false, "user.signed_in": false, "audit.exported": false, "command.denied": false, "moon.landed": false,
+	} {
+		require.Equal(t, tokens, audiences[nounOf(kind)] >= (&caller{}).audience(), kind)
+	}
+	for role, most := range map[events.Role]audience{
+		events.Owner: administration, events.Maintainer: administration, events.Viewer: members, events.Legacy: members,
+	} {
+		require.Equal(t, most, (&caller{person: &person{role: role}}).audience(), fmt.Sprint(role))
+	}
+}

@@ -1,0 +1,197 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+const (
+	newsPage = 500             // that are read together
+	newsKept = 1000            // of the newest of a watched log, in memory
+	newsPoll = 2 * time.Second // how often heads are read, for what nobody told of
+)
+
+// Live tells those who watch a workspace what is new in its log.
+//
+// That a log has grown it is told by [Live.Moved], or sees for itself a little
+// later. What is new it reads from the log: so nobody misses an event, or gets
+// one twice or out of order, whatever became of the telling. Those who watch the
+// same workspace share what was read.
+type Live struct {
+	db  *pgxpool.Pool
+	log *slog.Logger
+
+	mu    sync.Mutex
+	tails map[events.ID]*tail // of the logs that are watched
+}
+
+// NewLive returns a Live that sees nothing for itself until it runs.
+func NewLive(db *pgxpool.Pool, log *slog.Logger) *Live {
+	return &Live{db: db, log: log, tails: map[events.ID]*tail{}}
+}
+
+// News is an event as far as those who only follow along are told: what kind of
+// thing happened to what, and when. The target has no name.
+type News struct {
+	Seq    int64
+	At     time.Time
+	Kind   string
+	Target Target
+}
+
+// A tail is the end of a log that somebody watches.
+type tail struct {
+	workspace events.ID
+	watches   map[*Watch]bool // under Live.mu
+	head      int64           // as far as anybody said, under Live.mu
+
+	reading sync.Mutex // by one at a time; the others find what it read
+	from    int64      // list begins after this one; -1 if it has not begun
+	list    []News
+}
+
+// A Watch looks at one workspace's log. Close it.
+type Watch struct {
+	// Moved has a value when there may be more to read.
+	Moved chan struct{}
+
+	live *Live
+	tail *tail
+}
+
+// Watch begins to watch a workspace.
+func (l *Live) Watch(workspace events.ID) *Watch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.tails[workspace]
+	if t == nil {
+		t = &tail{workspace: workspace, watches: map[*Watch]bool{}, from: -1}
+		l.tails[workspace] = t
+	}
+	w := &Watch{Moved: make(chan struct{}, 1), live: l, tail: t}
+	t.watches[w] = true
+	return w
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.live.mu.Lock()
+	defer w.live.mu.Unlock()
+	if delete(w.tail.watches, w); len(w.tail.watches) == 0 {
+		delete(w.live.tails, w.tail.workspace)
+	}
+}
+
+// Moved tells l that a log has grown, as often and in whatever order. It does
+// not block.
+func (l *Live) Moved(workspace events.ID, head int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.tails[workspace]
+	if t == nil || t.head >= head {
+		return
+	}
+	t.head = head
+	for w := range t.watches {
+		select {
+		case w.Moved <- struct{}{}:
+		default: // it knows already
+		}
+	}
+}
+
+// Run looks for itself until ctx ends.
+func (l *Live) Run(ctx context.Context) {
+	look := time.NewTicker(newsPoll)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if err := l.lookAround(ctx); err != nil && ctx.Err() == nil {
+			l.log.ErrorContext(ctx, "look for news", "err", err)
+		}
+	}
+}
+
+func (l *Live) lookAround(ctx context.Context) error {
+	l.mu.Lock()
+	watched := make([]events.ID, 0, len(l.tails))
+	for workspace := range l.tails {
+		watched = append(watched, workspace)
+	}
+	l.mu.Unlock()
+	if len(watched) == 0 {
+		return nil
+	}
+	rows, _ := l.db.Query(ctx, `select workspace_id, head from logs where workspace_id = any($1)`, watched)
+	var workspace events.ID
+	var head int64
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { l.Moved(workspace, head); return nil })
+	return err
+}
+
+// Head reads the number of the newest event of the log.
+func (w *Watch) Head(ctx context.Context) (head int64, err error) {
+	head, _, err = History{w.live.db}.Head(ctx, w.tail.workspace)
+	w.live.Moved(w.tail.workspace, head)
+	return head, err
+}
+
+// After returns what follows an event, the oldest first: a part of it, until
+// all that is known to be there was returned, and then nothing.
+func (w *Watch) After(ctx context.Context, seq int64) ([]News, error) {
+	w.live.mu.Lock()
+	head := w.tail.head
+	w.live.mu.Unlock()
+	t := w.tail
+	t.reading.Lock()
+	switch {
+	case t.from < 0:
+		t.from = seq
+	case seq < t.from: // it comes from long ago
+		t.reading.Unlock()
+		return w.read(ctx, seq)
+	}
+	defer t.reading.Unlock()
+	end := t.from + int64(len(t.list))
+	if seq > end { // it knows of more than we have read
+		t.from, t.list, end = seq, nil, seq
+	}
+	if seq == end && head > end {
+		more, err := w.read(ctx, end)
+		if err != nil {
+			return nil, err
+		}
+		t.list = append(t.list, more...)
+		if over := len(t.list) - newsKept; over > 0 {
+			t.from, t.list = t.from+int64(over), slices.Clone(t.list[over:])
+		}
+	}
+	return slices.Clip(t.list[seq-t.from:]), nil
+}
+
+func (w *Watch) read(ctx context.Context, seq int64) ([]News, error) {
+	records, err := store.AnyAfter(ctx, w.live.db, w.tail.workspace, seq, newsPage)
+	if err != nil {
+		return nil, fmt.Errorf("news: %w", err)
+	}
+	list := make([]News, len(records))
+	for i, r := range records {
+		t := targetOf(r)
+		list[i] = News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: Target{Type: t.Type, ID: t.ID}}
+	}
+	return list, nil
+}

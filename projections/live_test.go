@@ -1,0 +1,161 @@
+package projections_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+)
+
+// bills appends n events to a log.
+func (w *world) bills(t *testing.T, workspace, run events.ID, n int) {
+	t.Helper()
+	for range n {
+		_, err := w.commands.RecordRun(context.WithoutCancel(t.Context()), commands.RecordRun{
+			Order: order(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1, Source: "compute"}},
+		})
+		require.NoError(t, err)
+	}
+}
+
+// newLive returns a world in which only live is told what moved.
+func newLive(t *testing.T) (*world, *projections.Live) {
+	t.Helper()
+	w := newSilentWorld(t)
+	live := projections.NewLive(w.db, slog.New(slog.DiscardHandler))
+	log := store.New(w.db, projections.Inline(), live.Moved)
+	t.Cleanup(log.Close)
+	w.commands = commands.New(log, w.clock.now)
+	return w, live
+}
+
+// follows reads from after seq up to an event, and requires that it misses none.
+func follows(t *testing.T, watch *projections.Watch, seq, upTo int64) {
+	t.Helper()
+	late := time.After(limit)
+	for seq < upTo {
+		list, err := watch.After(t.Context(), seq)
+		require.NoError(t, err)
+		for _, n := range list {
+			require.Equal(t, seq+1, n.Seq)
+			seq = n.Seq
+		}
+		if len(list) > 0 {
+			continue
+		}
+		select {
+		case <-watch.Moved:
+		case <-late:
+			require.FailNow(t, "nothing more came", "after %d of %d", seq, upTo)
+		}
+	}
+}
+
+func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := newID()
+	watch := live.Watch(workspace)
+	defer watch.Close()
+	run := w.queued(t, workspace)
+	list, err := watch.After(t.Context(), 0)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, projections.News{
+		Seq: 1, At: list[0].At, Kind: "run.queued", Target: projections.Target{Type: "run", ID: run},
+	}, list[0], "without the issue's name")
+	require.False(t, list[0].At.IsZero())
+}
+
+// While many write, those who watch from the beginning, from somewhere and from
+// now on all read every event after where they began, once and in order.
+func TestWhoeverWatchesMissesNothing(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := newID()
+	run := w.queued(t, workspace)
+	w.bills(t, workspace, run, 700) // more than a page
+	const more = 600
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := range more {
+			w.bills(t, workspace, run, 1)
+			if i%50 == 0 {
+				live.Moved(workspace, 3) // an old message of the bus comes late
+			}
+		}
+	})
+	for i := range 12 {
+		group.Go(func() {
+			watch := live.Watch(workspace)
+			defer watch.Close()
+			head, err := watch.Head(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			follows(t, watch, []int64{0, 350, head}[i%3], 701+more)
+		})
+	}
+	group.Wait()
+}
+
+// What nobody told of, because another process appended it and the bus is
+// away, is found.
+func TestLiveLooksForItself(t *testing.T) {
+	t.Parallel()
+	w := newSilentWorld(t)
+	live := projections.NewLive(w.db, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { live.Run(ctx) })
+	workspace := newID()
+	watch := live.Watch(workspace)
+	defer watch.Close()
+	_, err := watch.Head(t.Context())
+	require.NoError(t, err)
+	w.queued(t, workspace)
+	follows(t, watch, 0, 1)
+	stop()
+	running.Wait()
+}
+
+// Who has fallen behind what is kept in memory reads from the log.
+func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := newID()
+	slow, quick := live.Watch(workspace), live.Watch(workspace)
+	defer slow.Close()
+	defer quick.Close()
+	run := w.queued(t, workspace)
+	follows(t, slow, 0, 1)
+	for at := int64(1); at < 1700; at += 100 {
+		w.bills(t, workspace, run, 100)
+		follows(t, quick, at, at+100)
+	}
+	follows(t, slow, 1, 1701)
+	follows(t, quick, 1701, 1701)
+}
+
+func TestAWatchThatIsClosedHearsNothing(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace, elsewhere := newID(), newID()
+	watch, other := live.Watch(workspace), live.Watch(elsewhere)
+	defer other.Close()
+	watch.Close()
+	w.queued(t, workspace)
+	require.Empty(t, watch.Moved)
+	require.Empty(t, other.Moved, "it is another workspace's")
+	w.queued(t, elsewhere)
+	require.NotEmpty(t, other.Moved)
+}
