@@ -74,8 +74,8 @@ type auditView struct{ *fold[int64, auditRow] }
 
 var audit = auditView{auditFold(nil)}
 
-func (auditView) after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
-	return store.AnyAfter(ctx, db, workspace, seq, limit)
+func (auditView) after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
+	return store.AnyAfterEach(ctx, db, list, limit)
 }
 
 func (auditView) load(b *pgx.Batch, table string, records []events.Record) func(*pgx.Batch) error {

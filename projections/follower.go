@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,198 +11,116 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/follow"
 	"svc/fault"
 )
 
 const (
-	page     = 1000            // events that a view takes in together
-	poll     = time.Second     // how often it looks for what nobody told it of
-	patience = 5 * time.Second // how long an answer waits for its view
-)
-
-// How long a view rests in a workspace whose next page it could not take in:
-// twice as long each time.
-const (
-	rest     = time.Second
-	restMost = time.Minute
+	page     = 1000                   // events that a view takes in together
+	patience = 5 * time.Second        // how long an answer waits for its view
+	pause    = 100 * time.Millisecond // the longest between two looks for whether it has come
 )
 
 // ErrNotCaughtUp says that a view has not reached the position asked for.
 var ErrNotCaughtUp = fault.New(fault.Unavailable, "not_caught_up", "This view has not reached the position that was asked for. Try again in a moment.")
 
 // A Follower keeps the followed views up to date. Any number of processes may
-// run one: the one that leads a view takes in its pages, and where two believe
-// that they lead, the checkpoint's row lets one at a time. The rows of the view
-// and the checkpoint change in the same transaction.
+// run one: the one that leads a view takes in its pages. The rows of the view
+// and its checkpoints change in the same transaction.
 type Follower struct {
 	db    *pgxpool.Pool
-	leads func(view string) bool
 	log   *slog.Logger
+	views map[string]*follow.Follower
 
 	mu       sync.Mutex
-	dirty    map[string]map[events.ID]bool // by view: workspaces that moved
-	wake     map[string]chan struct{}
-	stuck    map[string]int // by view: logs in which it stands still
-	progress chan struct{}  // closed and replaced whenever a view moved
+	progress chan struct{} // closed and replaced whenever a view moved
 }
 
 // NewFollower returns a follower that does nothing until it runs, and then keeps
 // the views that it leads.
 func NewFollower(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Follower {
-	f := &Follower{db: db, leads: leads, log: log, dirty: map[string]map[events.ID]bool{}, wake: map[string]chan struct{}{}, stuck: map[string]int{}, progress: make(chan struct{})}
+	f := &Follower{db: db, log: log, views: map[string]*follow.Follower{}, progress: make(chan struct{})}
 	for _, v := range followedViews {
-		f.dirty[v.Name()], f.wake[v.Name()], f.stuck[v.Name()] = map[events.ID]bool{}, make(chan struct{}, 1), 0
+		f.views[v.Name()] = follow.New(db, v.Name(), leads, log)
 	}
-	f.Moved(events.ID{}, 0) // before it was there
 	return f
 }
 
 // Moved tells f that a log has grown, or any if workspace is zero. It does not block.
 func (f *Follower) Moved(workspace events.ID, _ int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for view, list := range f.dirty {
-		list[workspace] = true
-		select {
-		case f.wake[view] <- struct{}{}:
-		default: // it is awake already
-		}
+	for _, v := range f.views {
+		v.Moved(workspace)
 	}
+}
+
+// Stuck returns, by view, in how many logs it stands still: its next event
+// cannot be taken in by this process at present.
+func (f *Follower) Stuck() map[string]int {
+	stuck := map[string]int{}
+	for name, v := range f.views {
+		stuck[name] = v.Stuck()
+	}
+	return stuck
 }
 
 // Run follows the logs until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, v := range followedViews {
-		group.Go(func() { f.follow(ctx, v) })
+		group.Go(func() {
+			f.views[v.Name()].Run(ctx, func(ctx context.Context, workspaces []events.ID) ([]events.ID, error) {
+				return f.takePage(ctx, v, workspaces)
+			})
+		})
 	}
 	group.Wait()
 }
 
-func (f *Follower) follow(ctx context.Context, v View) {
-	stuck := map[events.ID]stand{}
-	look := time.NewTicker(poll)
-	defer look.Stop()
-	for ctx.Err() == nil {
-		everywhere := false
-		select {
-		case <-ctx.Done():
-		case <-f.wake[v.Name()]:
-		case <-look.C:
-			everywhere = true
+// takePage takes in the next events of logs, and tells of which there may be
+// more. A page of one log that has an event which can never be taken in is
+// halved until that event stands alone; then the view goes on without it.
+func (f *Follower) takePage(ctx context.Context, v View, workspaces []events.ID) (more []events.ID, err error) {
+	limit := max(page/len(workspaces), 1)
+	more, at, err := f.tryPage(ctx, v, workspaces, limit)
+	if len(workspaces) == 1 && poisonous(err) {
+		more = workspaces
+		for ; poisonous(err) && limit > 1; _, at, err = f.tryPage(ctx, v, workspaces, limit) {
+			limit /= 2
 		}
-		list := f.take(v)
-		if !f.leads(v.Name()) {
-			clear(stuck) // whoever leads finds out
-			f.stands(v, 0)
-			continue
-		}
-		if everywhere || slices.Contains(list, events.ID{}) {
-			list = f.behind(ctx, v)
-		}
-		for _, workspace := range list {
-			if time.Now().Before(stuck[workspace].until) {
-				continue // it is found again
-			}
-			err := f.catchUp(ctx, v, workspace)
-			switch {
-			case err == nil:
-				delete(stuck, workspace)
-			case ctx.Err() == nil:
-				stuck[workspace] = stuck[workspace].longer()
-				f.log.ErrorContext(ctx, "view stands still", "view", v.Name(), "workspace", workspace, "again_in", stuck[workspace].rest, "err", err)
-			}
-			f.stands(v, len(stuck))
+		if poisonous(err) {
+			f.log.ErrorContext(ctx, "event is parked", "view", v.Name(), "workspace", workspaces[0], "err", err)
+			err = f.parkNext(ctx, v, workspaces[0], at, err)
 		}
 	}
-}
-
-// A stand says how long a view that stands still in a workspace is left alone.
-type stand struct {
-	rest  time.Duration
-	until time.Time
-}
-
-func (s stand) longer() stand {
-	after := min(max(2*s.rest, rest), restMost)
-	return stand{after, time.Now().Add(after)}
-}
-
-// take returns the workspaces that moved since it was last called.
-func (f *Follower) take(v View) (list []events.ID) {
+	if err != nil {
+		return nil, fmt.Errorf("view %s: %w", v.Name(), err)
+	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for workspace := range f.dirty[v.Name()] {
-		list = append(list, workspace)
-	}
-	clear(f.dirty[v.Name()])
-	return list
+	close(f.progress)
+	f.progress = make(chan struct{})
+	f.mu.Unlock()
+	return more, nil
 }
 
-// behind finds the workspaces in which v is behind.
-func (f *Follower) behind(ctx context.Context, v View) []events.ID {
-	rows, _ := f.db.Query(ctx, `
-		select l.workspace_id from logs l
-		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
-		where l.head > coalesce(c.seq, 0)`, v.Name())
-	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-	if err != nil && ctx.Err() == nil {
-		f.log.ErrorContext(ctx, "find workspaces that moved", "view", v.Name(), "err", err)
-	}
-	return list
-}
-
-func (f *Follower) catchUp(ctx context.Context, v View, workspace events.ID) error {
-	for ctx.Err() == nil {
-		more, err := f.takePage(ctx, v, workspace, page)
+// tryPage folds the next events of logs into v, up to limit of each, and moves
+// its checkpoints. That of the first log was at.
+func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, limit int) (more []events.ID, at int64, err error) {
+	err = pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
+		list, err := follow.Hold(ctx, tx, v.Name(), workspaces)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		at = list[0].Seq
+		records, err := v.after(ctx, tx, list, limit)
 		if err != nil {
 			return err
 		}
-		f.mu.Lock()
-		close(f.progress)
-		f.progress = make(chan struct{})
-		f.mu.Unlock()
-		if !more {
-			return nil
-		}
-	}
-	return ctx.Err()
-}
-
-// takePage takes in the next events of a log, up to limit, and tells whether
-// there may be more. A page that has an event which can never be taken in is
-// halved until that event stands alone; then the view goes on without it.
-func (f *Follower) takePage(ctx context.Context, v View, workspace events.ID, limit int) (more bool, err error) {
-	n, at, err := f.tryPage(ctx, v, workspace, limit)
-	switch {
-	case poisonous(err) && limit > 1:
-		return f.takePage(ctx, v, workspace, limit/2)
-	case poisonous(err):
-		f.log.ErrorContext(ctx, "event is parked", "view", v.Name(), "workspace", workspace, "err", err)
-		return true, f.parkNext(ctx, v, workspace, at, err)
-	case err != nil:
-		return false, fmt.Errorf("view %s of %s: %w", v.Name(), workspace, err)
-	}
-	return n == limit || limit < page, nil
-}
-
-// tryPage folds the next events of a log into v and moves its checkpoint, which
-// was at.
-func (f *Follower) tryPage(ctx context.Context, v View, workspace events.ID, limit int) (n int, at int64, err error) {
-	err = pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
-		if at, err = lockCheckpoint(ctx, tx, v, workspace); err != nil {
-			return err
-		}
-		records, err := v.after(ctx, tx, workspace, at, limit)
-		if err != nil || len(records) == 0 {
-			return err
-		}
-		n = len(records)
+		more = follow.More(records, limit)
 		return takeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) {
-			queueCheckpoint(b, v, workspace, records[n-1].Seq)
+			follow.QueueMove(b, v.Name(), follow.Ends(records))
 		})
 	})
-	return n, at, err
+	return more, at, err
 }
 
 // parkNext moves v past the event that follows at, unless somebody has.
@@ -274,7 +191,7 @@ func (f *Follower) await(ctx context.Context, db *pgxpool.Pool, view string, wor
 	if view == "" {
 		sql = `select coalesce((select head from logs where workspace_id = $1 and $2 = ''), 0)`
 	}
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, poll/10) {
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, pause) {
 		f.mu.Lock()
 		progress := f.progress
 		f.mu.Unlock()
@@ -290,7 +207,7 @@ func (f *Follower) await(ctx context.Context, db *pgxpool.Pool, view string, wor
 		}
 		select {
 		case <-progress:
-		case <-time.After(pause): // another process may have moved it
+		case <-time.After(wait): // another process may have moved it
 		case <-ctx.Done():
 			return ErrNotCaughtUp
 		}

@@ -175,7 +175,7 @@ func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
 		<-done
 	}()
 	require.NoError(t, f.Await(t.Context(), "runs", good, 1))
-	said.await(t, "view stands still", "run.teleported")
+	said.await(t, "standing still", "run.teleported")
 	require.Len(t, dump(t, w.db, "runs"), 1)
 	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 1 }, limit, time.Millisecond)
 	require.Zero(t, f.Stuck()["audit"])

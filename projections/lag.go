@@ -3,7 +3,6 @@ package projections
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,18 +31,4 @@ func Lags(ctx context.Context, db store.Querier, views ...string) ([]Lag, error)
 		return nil, fmt.Errorf("lag of views: %w", err)
 	}
 	return list, nil
-}
-
-// Stuck returns, by view, in how many logs it stands still: its next event
-// cannot be taken in, and this process has found that.
-func (f *Follower) Stuck() map[string]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.stuck)
-}
-
-func (f *Follower) stands(v View, logs int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.stuck[v.Name()] = logs
 }

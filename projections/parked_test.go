@@ -161,6 +161,11 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 			}
 		})
 		require.Error(t, err)
+		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
+			var there int
+			err := w.db.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
+			return err == nil && there == 0
+		}, time.Minute, time.Millisecond)
 		r, err := projections.Rebuild(t.Context(), w.db, v, quiet)
 		require.NoError(t, err, v.Name())
 		require.Positive(t, r.Resumed, v.Name())

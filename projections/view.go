@@ -43,8 +43,8 @@ type View interface {
 	// copyLog folds all that next returns and writes the rows to a table
 	// that has none of that workspace. It hands park what cannot be folded.
 	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error
-	// after reads on in a log, as store.After does.
-	after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error)
+	// after reads on in logs, as store.AfterEach does.
+	after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
 	// primaryKey names the columns that order the rows.
 	primaryKey() []string
 	// form counts the forms that the rows have had, from 1.
@@ -55,8 +55,8 @@ func (f *fold[K, R]) Name() string { return f.table }
 
 func (f *fold[K, R]) form() int { return 1 + f.forms }
 
-func (f *fold[K, R]) after(ctx context.Context, db store.Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
-	return store.After(ctx, db, workspace, seq, limit)
+func (f *fold[K, R]) after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
+	return store.AfterEach(ctx, db, list, limit)
 }
 
 func (f *fold[K, R]) primaryKey() []string {

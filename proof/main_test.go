@@ -75,9 +75,11 @@ func (w *world) append(t testing.TB, workspace events.ID, n int) {
 // prove lets a prover catch up.
 func prove(t testing.TB, p *Prover, workspace events.ID) {
 	t.Helper()
-	k, err := p.signingKey(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, p.catchUp(t.Context(), k, workspace))
+	for more := []events.ID{workspace}; len(more) > 0; {
+		var err error
+		more, err = p.takePage(t.Context(), more)
+		require.NoError(t, err)
+	}
 }
 
 func (w *world) exec(t testing.TB, sql string, args ...any) {

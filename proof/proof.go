@@ -22,14 +22,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/note"
 
 	"svc/events"
+	"svc/events/follow"
 	"svc/fault"
 	"svc/vault"
 )
@@ -37,10 +36,7 @@ import (
 const (
 	page       = 1000 // events that are hashed, or verified, together
 	keepEvery  = 1024 // of older checkpoints the last one of each so many events is kept
-	poll       = time.Second
-	rest       = time.Second // of a workspace that could not be followed, doubled each time, up to
-	restMost   = time.Minute
-	together   = 2 // verifications at once in a process
+	together   = 2    // verifications at once in a process
 	secretName = "proof_signer"
 
 	// View is the name under which the position of a Merkle log is kept among
@@ -54,13 +50,8 @@ type Prover struct {
 	db      *pgxpool.Pool
 	secrets vault.Secrets
 	host    string
-	leads   func(view string) bool
-	log     *slog.Logger
-	wake    chan struct{}
+	follow  *follow.Follower
 	busy    chan struct{}
-
-	mu    sync.Mutex
-	dirty map[events.ID]bool // workspaces that moved
 }
 
 // A key signs checkpoints. public is its verifier key, as note writes one, and
@@ -75,8 +66,8 @@ type key struct {
 // with host, that by which people reach the service. It works while it leads [View].
 func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
 	return &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, leads: leads, log: log,
-		wake: make(chan struct{}, 1), busy: make(chan struct{}, together), dirty: map[events.ID]bool{},
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host,
+		follow: follow.New(db, View, leads, log), busy: make(chan struct{}, together),
 	}
 }
 

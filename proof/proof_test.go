@@ -134,17 +134,15 @@ func TestWhatWasChangedIsNotSignedFor(t *testing.T) {
 	w.append(t, workspace, 100)
 	prove(t, p, workspace)
 	w.append(t, workspace, 5)
-	k, err := p.signingKey(t.Context())
-	require.NoError(t, err)
 
 	w.exec(t, `update proof_hashes set hash = sha256(hash) where index = $1`, tlog.StoredHashIndex(6, 0))
-	_, err = p.takePage(t.Context(), k, workspace)
+	_, err := p.takePage(t.Context(), []events.ID{workspace})
 	require.ErrorIs(t, err, errNotSigned)
 
 	other := newID()
 	w.append(t, other, 3)
 	w.exec(t, `delete from events where workspace_id = $1 and seq = 2`, other)
-	_, err = p.takePage(t.Context(), k, other)
+	_, err = p.takePage(t.Context(), []events.ID{other})
 	require.ErrorContains(t, err, "event 2 is missing, found 3 in its place")
 }
 

@@ -4,14 +4,17 @@ import (
 	"math/bits"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"svc/events"
 )
 
 // A tree is the right edge of a Merkle log: the roots of the complete subtrees
 // that its records make up, the largest first. That is all it takes to go on,
 // and it is never more than 63 hashes.
 type tree struct {
-	size int64
-	edge []tlog.Hash
+	workspace events.ID
+	size      int64
+	edge      []tlog.Hash
 }
 
 // add appends a record's hash. It returns what is stored for the record: that

@@ -42,7 +42,8 @@ var patient = retries{4, 100 * time.Millisecond, 3 * time.Second}
 
 const (
 	closeLimit = 5 * time.Second  // for a message that is being taken in when the service stops
-	restBus    = 30 * time.Second // the longest pause before a bus that failed is tried again
+	rest       = time.Second      // before a bus that failed is tried again, doubled each time, up to
+	restMost   = 30 * time.Second
 )
 
 // Run opens the bus and has the relay and the consumers work on it until ctx
@@ -71,13 +72,13 @@ func Run(ctx context.Context, cfg Config, relay *Relay, consumers ...Consumer) {
 
 // persist does something until it is done or ctx ends.
 func (cfg Config) persist(ctx context.Context, what string, do func() error) {
-	for pause := rest; ; pause = min(2*pause, restBus) {
+	for pause := rest; ; pause = min(2*pause, restMost) {
 		begun := time.Now()
 		err := do()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > 2*restBus { // it went well for long
+		if time.Since(begun) > 2*restMost { // it went well for long
 			pause = rest
 		}
 		cfg.Log.Error("the bus stands still", "at", what, "again_in", pause, "err", err)

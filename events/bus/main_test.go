@@ -118,7 +118,11 @@ func (w *world) append(t *testing.T, workspace events.ID, n int) (ids []string) 
 // relay publishes what a log has.
 func (w *world) relay(t *testing.T, b *Bus, workspace events.ID) {
 	t.Helper()
-	require.NoError(t, NewRelay(w.db, always, w.cfg.Log).catchUp(t.Context(), b, workspace))
+	for more := []events.ID{workspace}; len(more) > 0; {
+		var err error
+		more, err = NewRelay(w.db, always, w.cfg.Log).relayPage(t.Context(), b, more)
+		require.NoError(t, err)
+	}
 }
 
 // position is how far the relay has come in a log.

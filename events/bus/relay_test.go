@@ -93,7 +93,8 @@ func TestARelayThatDiesBeforeItsCheckpointLosesNothing(t *testing.T) {
 		want := w.append(t, workspace, 5)
 		ctx, die := context.WithCancel(t.Context())
 		dying := &Bus{transport: flaky{b.transport, func() error { die(); return nil }}, log: b.log}
-		require.Error(t, NewRelay(w.db, always, w.cfg.Log).catchUp(ctx, dying, workspace))
+		_, err := NewRelay(w.db, always, w.cfg.Log).relayPage(ctx, dying, []events.ID{workspace})
+		require.Error(t, err)
 		require.Zero(t, w.position(t, workspace))
 
 		w.relay(t, b, workspace)
@@ -110,7 +111,8 @@ func TestACheckpointStaysWhereItIsWhenPublishingFails(t *testing.T) {
 	w.append(t, workspace, 3)
 	away := errors.New("the bus is away")
 	failing := &Bus{transport: flaky{b.transport, func() error { return away }}, log: b.log}
-	require.ErrorIs(t, NewRelay(w.db, always, w.cfg.Log).catchUp(t.Context(), failing, workspace), away)
+	_, err := NewRelay(w.db, always, w.cfg.Log).relayPage(t.Context(), failing, []events.ID{workspace})
+	require.ErrorIs(t, err, away)
 	require.Zero(t, w.position(t, workspace))
 	require.Empty(t, rowsOf[int64](t, w.db, `select position from bus_messages`))
 }

@@ -91,19 +91,58 @@ func AnyAfter(ctx context.Context, db Querier, workspace events.ID, seq int64, l
 }
 
 func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int, scan scanner) ([]events.Record, error) {
-	list, err := query(ctx, db, scan, `
-		select `+columns+` from events
-		where workspace_id = $1 and seq > $2
-		order by seq limit $3`, workspace, seq, limit)
+	list, err := afterEach(ctx, db, []Position{{workspace, seq}}, limit, scan)
 	if err != nil {
 		return nil, fmt.Errorf("read log %s after %d: %w", workspace, seq, err)
 	}
-	for i, r := range list {
-		if want := seq + 1 + int64(i); r.Seq != want {
-			return nil, fmt.Errorf("read log %s: event %d is missing, found %d in its place", workspace, want, r.Seq)
-		}
-	}
 	return list, nil
+}
+
+// A Position is a place in a log: behind the event of that number.
+type Position struct {
+	Workspace events.ID
+	Seq       int64
+}
+
+// Columns returns what positions are made of.
+func Columns(list []Position) (workspaces []events.ID, seqs []int64) {
+	for _, p := range list {
+		workspaces, seqs = append(workspaces, p.Workspace), append(seqs, p.Seq)
+	}
+	return workspaces, seqs
+}
+
+// AfterEach is [After] of several logs, up to limit events of each. They come
+// one log after the other.
+func AfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
+	return afterEach(ctx, db, list, limit, Scan)
+}
+
+// AnyAfterEach is [AnyAfter] of several logs, as AfterEach is of After.
+func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
+	return afterEach(ctx, db, list, limit, ScanAny)
+}
+
+func afterEach(ctx context.Context, db Querier, list []Position, limit int, scan scanner) ([]events.Record, error) {
+	workspaces, seqs := Columns(list)
+	records, err := query(ctx, db, scan, `
+		select e.* from unnest($1::uuid[], $2::bigint[]) with ordinality as p (log, behind, ord) cross join lateral (
+			select `+columns+` from events where workspace_id = log and seq > behind order by seq limit $3
+		) e order by ord, seq`, workspaces, seqs, limit)
+	if err != nil {
+		return nil, err
+	}
+	last := map[events.ID]int64{}
+	for _, p := range list {
+		last[p.Workspace] = p.Seq
+	}
+	for _, r := range records {
+		if want := last[r.Workspace] + 1; r.Seq != want {
+			return nil, fmt.Errorf("log %s: event %d is missing, found %d in its place", r.Workspace, want, r.Seq)
+		}
+		last[r.Workspace] = r.Seq
+	}
+	return records, nil
 }
 
 // Answer returns what the actor's command of that key was answered, and the

@@ -1,0 +1,69 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+// Hold returns how far something has come in logs, and keeps others from moving
+// that until tx ends. Logs that others hold are left out. A process that stops
+// dead in the middle is cut off by the server after 30 s.
+func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (list []store.Position, err error) {
+	b := &pgx.Batch{}
+	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
+	b.Queue(`
+		insert into checkpoints (workspace_id, view, seq)
+		select workspace_id, $2, 0 from unnest($1::uuid[]) as workspace_id order by 1
+		on conflict do nothing`, workspaces, name)
+	b.Queue(`
+		select workspace_id, seq from checkpoints where workspace_id = any($1) and view = $2
+		order by workspace_id for update skip locked`, workspaces, name).
+		Query(func(rows pgx.Rows) error {
+			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Position])
+			return err
+		})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("checkpoints of %s: %w", name, err)
+	}
+	return list, nil
+}
+
+// QueueMove queues moving checkpoints that are held. It is no update, for which
+// the rows of all logs might be read.
+func QueueMove(b *pgx.Batch, name string, list []store.Position) {
+	workspaces, seqs := store.Columns(list)
+	b.Queue(`
+		insert into checkpoints (workspace_id, view, seq)
+		select workspace_id, $3, seq from unnest($1::uuid[], $2::bigint[]) as m (workspace_id, seq)
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspaces, seqs, name)
+}
+
+// Ends returns where records end, in each log.
+func Ends(records []events.Record) (list []store.Position) {
+	for i, r := range records {
+		if i+1 == len(records) || records[i+1].Workspace != r.Workspace {
+			list = append(list, store.Position{Workspace: r.Workspace, Seq: r.Seq})
+		}
+	}
+	return list
+}
+
+// More returns the logs of which records have as many as were asked for.
+func More(records []events.Record, limit int) (list []events.ID) {
+	n := 0
+	for i, r := range records {
+		n++
+		if i+1 == len(records) || records[i+1].Workspace != r.Workspace {
+			if n == limit {
+				list = append(list, r.Workspace)
+			}
+			n = 0
+		}
+	}
+	return list
+}

@@ -1,0 +1,198 @@
+// Package follow keeps something up with all logs: views, Merkle logs, the bus.
+//
+// How far it has come in each log is a row of checkpoints, which changes in the
+// transaction that has the work. So what dies in the middle has done nothing,
+// and where two processes are at the same log, the row lets one of them be.
+package follow
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+const (
+	together = 64                    // logs that are followed in one transaction
+	gather   = 10 * time.Millisecond // between the beginnings of two rounds, in which more logs grow
+	poll     = time.Second           // how often it looks for what nobody told it of
+	rest     = time.Second           // of a log that cannot be followed, doubled each time, up to
+	restMost = time.Minute
+)
+
+// A Follower finds the logs that have grown. Any number of processes may have
+// one of the same name: the one that leads works.
+type Follower struct {
+	db    *pgxpool.Pool
+	name  string
+	leads func(name string) bool
+	log   *slog.Logger
+	wake  chan struct{}
+
+	mu    sync.Mutex
+	dirty map[events.ID]bool // logs that have grown; the zero ID: any may have
+	stuck map[events.ID]stand
+}
+
+// A Take takes in the next events of logs, in one transaction, and returns the
+// logs of which there may be more. If there is an error in one log of several
+// it is called again for each alone.
+type Take func(ctx context.Context, workspaces []events.ID) (more []events.ID, err error)
+
+// A stand says how long a log that cannot be followed is left alone.
+type stand struct {
+	rest  time.Duration
+	until time.Time
+}
+
+// New returns a follower that does nothing until it runs. Its checkpoints are
+// those of that name.
+func New(db *pgxpool.Pool, name string, leads func(name string) bool, log *slog.Logger) *Follower {
+	return &Follower{
+		db: db, name: name, leads: leads, log: log.With("view", name), wake: make(chan struct{}, 1),
+		dirty: map[events.ID]bool{}, stuck: map[events.ID]stand{},
+	}
+}
+
+// Moved tells f that a log has grown, or any if workspace is zero. It does not block.
+func (f *Follower) Moved(workspace events.ID) {
+	f.mu.Lock()
+	f.dirty[workspace] = true
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Stuck returns how many logs cannot be followed at present.
+func (f *Follower) Stuck() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.stuck)
+}
+
+// Run follows until ctx ends.
+func (f *Follower) Run(ctx context.Context, take Take) {
+	look := time.NewTicker(poll)
+	defer look.Stop()
+	for everywhere := true; ctx.Err() == nil; {
+		began := time.Now()
+		f.round(ctx, everywhere, take)
+		everywhere = false
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+			everywhere = true
+		case <-f.wake:
+			if early := gather - time.Since(began); early > 0 {
+				select {
+				case <-ctx.Done():
+				case <-time.After(early):
+				}
+			}
+		}
+	}
+}
+
+func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
+	list := f.moved()
+	if !f.leads(f.name) {
+		f.mu.Lock()
+		clear(f.stuck) // whoever leads finds out
+		f.mu.Unlock()
+		return
+	}
+	if everywhere || slices.Contains(list, events.ID{}) {
+		var err error
+		if list, err = f.behind(ctx); err != nil {
+			f.complain(ctx, "finding logs that have grown", err)
+			return
+		}
+	}
+	list = slices.DeleteFunc(list, f.rests)
+	for some := range slices.Chunk(list, together) {
+		f.follow(ctx, some, take)
+	}
+}
+
+// follow takes in what there is of some logs. If something is wrong with one of
+// them the others go on.
+func (f *Follower) follow(ctx context.Context, some []events.ID, take Take) {
+	for len(some) > 0 && ctx.Err() == nil {
+		more, err := take(ctx, some)
+		switch {
+		case err == nil:
+			f.release(some)
+			some = more
+		case len(some) == 1:
+			f.leave(ctx, some[0], err)
+			return
+		case f.db.Ping(ctx) != nil:
+			f.complain(ctx, "the database", err)
+			return
+		default:
+			for _, workspace := range some {
+				f.follow(ctx, []events.ID{workspace}, take)
+			}
+			return
+		}
+	}
+}
+
+// moved returns the logs that f was told of since it last asked.
+func (f *Follower) moved() (list []events.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for workspace := range f.dirty {
+		list = append(list, workspace)
+	}
+	clear(f.dirty)
+	return list
+}
+
+// behind finds the logs that have grown.
+func (f *Follower) behind(ctx context.Context) ([]events.ID, error) {
+	rows, _ := f.db.Query(ctx, `
+		select l.workspace_id from logs l
+		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
+		where l.head > coalesce(c.seq, 0)`, f.name)
+	return pgx.CollectRows(rows, pgx.RowTo[events.ID])
+}
+
+func (f *Follower) rests(workspace events.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Now().Before(f.stuck[workspace].until) // it is found again
+}
+
+func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	f.mu.Lock()
+	after := min(max(2*f.stuck[workspace].rest, rest), restMost)
+	f.stuck[workspace] = stand{after, time.Now().Add(after)}
+	f.mu.Unlock()
+	f.complain(ctx, "a log", err, "workspace", workspace, "again_in", after)
+}
+
+func (f *Follower) release(list []events.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, workspace := range list {
+		delete(f.stuck, workspace)
+	}
+}
+
+func (f *Follower) complain(ctx context.Context, what string, err error, more ...any) {
+	if ctx.Err() == nil {
+		f.log.ErrorContext(ctx, "standing still", append(more, "at", what, "err", err)...)
+	}
+}

@@ -1,0 +1,153 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/follow"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const limit = 20 * time.Second
+
+// A counter takes in logs by moving their checkpoints to a head of 3, one event
+// at a time.
+type counter struct {
+	db       *pgxpool.Pool
+	bad      events.ID
+	calls    atomic.Int64
+	together atomic.Int64 // the most logs in one call
+}
+
+var errBad = errors.New("this one is bad")
+
+func (c *counter) take(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
+	c.calls.Add(1)
+	c.together.Store(max(c.together.Load(), int64(len(workspaces))))
+	return more, pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
+		list, err := follow.Hold(ctx, tx, "counter", workspaces)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if list[i].Workspace == c.bad {
+				return errBad
+			}
+			if list[i].Seq++; list[i].Seq < 3 {
+				more = append(more, list[i].Workspace)
+			}
+		}
+		b := &pgx.Batch{}
+		follow.QueueMove(b, "counter", list)
+		return tx.SendBatch(ctx, b).Close()
+	})
+}
+
+func newLogs(t *testing.T, db *pgxpool.Pool, n int) (list []events.ID) {
+	t.Helper()
+	for range n {
+		list = append(list, events.NewID(time.Now()))
+	}
+	_, err := db.Exec(t.Context(), `insert into logs (workspace_id, head, last_at) select id, 3, now() from unnest($1::uuid[]) as id`, list)
+	require.NoError(t, err)
+	return list
+}
+
+func positions(t *testing.T, db *pgxpool.Pool) map[int64]int {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), `select seq, count(*) from checkpoints where view = 'counter' group by 1`)
+	count := map[int64]int{}
+	var seq int64
+	var n int
+	_, err := pgx.ForEachRow(rows, []any{&seq, &n}, func() error { count[seq] = n; return nil })
+	require.NoError(t, err)
+	return count
+}
+
+func run(t *testing.T, f *follow.Follower, take follow.Take) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { f.Run(ctx, take) })
+	t.Cleanup(func() { stop(); done.Wait() })
+}
+
+// Many logs share transactions; one that is bad costs the others nothing but a
+// transaction of their own.
+func TestABadLogHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	list := newLogs(t, db, 200)
+	c := &counter{db: db, bad: list[77]}
+	f := follow.New(db, "counter", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	run(t, f, c.take)
+	require.Eventually(t, func() bool { return positions(t, db)[3] == 199 }, limit, time.Millisecond)
+	require.Equal(t, 1, f.Stuck())
+	require.Equal(t, map[int64]int{3: 199}, positions(t, db), "the bad one never began")
+	require.Greater(t, c.together.Load(), int64(50))
+	require.Less(t, c.calls.Load(), int64(400), "three events of 136 logs in three calls each, and 64 alone")
+}
+
+// Two that both believe that they lead do not do the same twice.
+func TestALogIsOneFollowersAtATime(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	list := newLogs(t, db, 10)
+	c := &counter{db: db}
+	_, err := c.take(t.Context(), list)
+	require.NoError(t, err)
+	require.NoError(t, pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
+		held, err := follow.Hold(t.Context(), tx, "counter", list[:4])
+		require.NoError(t, err)
+		require.Len(t, held, 4)
+		more, err := c.take(t.Context(), list)
+		require.NoError(t, err)
+		require.ElementsMatch(t, list[4:], more)
+		return nil
+	}))
+	require.Equal(t, map[int64]int{1: 4, 2: 6}, positions(t, db))
+}
+
+// Whoever does not lead leaves the work alone, and begins when it does.
+func TestWhoLeadsWorks(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	newLogs(t, db, 3)
+	var leads atomic.Bool
+	asked := make(chan struct{}, 100)
+	c := &counter{db: db}
+	f := follow.New(db, "counter", func(string) bool {
+		asked <- struct{}{}
+		return leads.Load()
+	}, slog.New(slog.DiscardHandler))
+	run(t, f, c.take)
+	for range 3 {
+		f.Moved(events.ID{})
+		<-asked
+	}
+	require.Zero(t, c.calls.Load())
+	leads.Store(true)
+	f.Moved(events.ID{})
+	require.Eventually(t, func() bool { return positions(t, db)[3] == 3 }, limit, time.Millisecond)
+}
+
+func TestEndsAndMore(t *testing.T) {
+	a, b, c := events.NewID(time.Now()), events.NewID(time.Now()), events.NewID(time.Now())
+	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3}, {Workspace: c, Seq: 4}}
+	require.Equal(t, []store.Position{{Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 4}}, follow.Ends(list))
+	require.Equal(t, []events.ID{a, c}, follow.More(list, 2))
+	require.Empty(t, follow.More(nil, 2))
+}
