@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -165,7 +166,7 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 			var there int
 			err := w.db.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
 			return err == nil && there == 0
-		}, time.Minute, time.Millisecond)
+		}, limit, time.Millisecond)
 		r, err := projections.Rebuild(t.Context(), w.db, v, quiet)
 		require.NoError(t, err, v.Name())
 		require.Positive(t, r.Resumed, v.Name())
