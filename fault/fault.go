@@ -90,6 +90,16 @@ func Field(name, format string, args ...any) *Fault {
 	return ErrValidation.With(name, []string{fmt.Sprintf(format, args...)})
 }
 
+// Fields returns a validation fault about several fields of the request.
+func Fields(wrong map[string][]string) *Fault {
+	f := *ErrValidation
+	f.Details = make(map[string]any, len(wrong))
+	for name, messages := range wrong {
+		f.Details[name] = messages
+	}
+	return &f
+}
+
 // Faults that every route can answer with.
 var (
 	ErrInternal        = New(Internal, "internal_error", "Something went wrong on our side. The request id leads to the reason in the service's log.")

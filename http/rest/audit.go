@@ -11,7 +11,7 @@ import (
 	"svc/projections"
 )
 
-type auditRecord struct {
+type AuditRecord struct {
 	ID      string        `json:"id" format:"uuid"`
 	Seq     int64         `json:"seq" doc:"The record's number in the workspace's log: no number is missing."`
 	At      timestamp     `json:"at"`
@@ -50,8 +50,8 @@ type auditContext struct {
 	TokenTail string        `json:"tokenTail" example:"x9Qa"`
 }
 
-func newAuditRecord(r projections.AuditRecord) auditRecord {
-	out := auditRecord{
+func newAuditRecord(r projections.AuditRecord) AuditRecord {
+	out := AuditRecord{
 		ID: r.ID.String(), Seq: r.Seq, At: timestamp(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
 		Actor:   auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name},
 		Target:  auditTarget{r.Target.Type, shown(r.Target.ID), r.Target.Name},
@@ -116,7 +116,7 @@ type auditPageQuery struct {
 
 type auditAnswer struct {
 	Body struct {
-		Items      []auditRecord `json:"items" nullable:"false"`
+		Items      []AuditRecord `json:"items" nullable:"false"`
 		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none." example:"4157"`
 	}
 }
@@ -137,7 +137,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 		return nil, err
 	}
 	out := &auditAnswer{}
-	out.Body.Items = []auditRecord{}
+	out.Body.Items = []AuditRecord{}
 	for _, r := range found {
 		out.Body.Items = append(out.Body.Items, newAuditRecord(r))
 	}
@@ -153,7 +153,7 @@ type auditPath struct {
 
 // A storedRecord is a record with the event as it is stored.
 type storedRecord struct {
-	auditRecord
+	AuditRecord
 	Event storedEvent `json:"event"`
 }
 

@@ -15,11 +15,11 @@ const csvHeader = "seq,id,at,action,outcome,code,actorType,actorId,actorName,tar
 const exampleLine = `{"id":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","seq":1,"at":"2026-11-20T23:56:25.123Z","action":"member.joined","outcome":"success"}` + "\n"
 
 // csvLines writes records as RFC 4180 has it, after a header.
-func csvLines(to *bytes.Buffer) func(auditRecord) error {
+func csvLines(to *bytes.Buffer) func(AuditRecord) error {
 	w := csv.NewWriter(to)
 	w.UseCRLF = true
 	to.WriteString(csvHeader + "\r\n")
-	return func(r auditRecord) error {
+	return func(r AuditRecord) error {
 		changes, err := json.Marshal(r.Changes)
 		if err != nil {
 			return err

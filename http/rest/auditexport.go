@@ -144,10 +144,10 @@ func (e *export) stream(ctx context.Context, w *slowly) (err error) {
 	}
 }
 
-func jsonLines(to *bytes.Buffer) func(auditRecord) error {
+func jsonLines(to *bytes.Buffer) func(AuditRecord) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
-	return func(r auditRecord) error { return encoder.Encode(r) }
+	return func(r AuditRecord) error { return encoder.Encode(r) }
 }
 
 // slowly writes for a reader who may be slow but not asleep: each portion has

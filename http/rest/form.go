@@ -33,16 +33,16 @@ type Paging struct {
 	Offset int `query:"offset" minimum:"0" maximum:"100000" default:"0" doc:"How many items come before the page."`
 }
 
-// A list is a page of items, and how many there are on all pages.
-type list[T any] struct {
+// A List is a page of items, and how many there are on all pages.
+type List[T any] struct {
 	Total  int `json:"total"`
 	Limit  int `json:"limit"`
 	Offset int `json:"offset"`
 	Items  []T `json:"items" nullable:"false"`
 }
 
-func newList[R, T any](rows []R, total int, p Paging, show func(R) T) list[T] {
-	out := list[T]{Total: total, Limit: p.Limit, Offset: p.Offset, Items: make([]T, 0, len(rows))}
+func newList[R, T any](rows []R, total int, p Paging, show func(R) T) List[T] {
+	out := List[T]{Total: total, Limit: p.Limit, Offset: p.Offset, Items: make([]T, 0, len(rows))}
 	for _, r := range rows {
 		out.Items = append(out.Items, show(r))
 	}

@@ -17,7 +17,7 @@ type inboxAnswer struct{ Body inbox }
 
 type inbox struct {
 	Head sentence `json:"head"`
-	list[inboxItem]
+	List[inboxItem]
 }
 
 // An inboxItem is a decision that waits, with what it takes to make it.

@@ -31,7 +31,7 @@ func (s *Server) newInvitation(i projections.Invitation) invitation {
 
 type invitationsQuery struct{ Paging }
 
-type invitationsAnswer struct{ Body list[invitation] }
+type invitationsAnswer struct{ Body List[invitation] }
 
 func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
 	found, total, err := s.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)

@@ -39,7 +39,7 @@ type membersQuery struct {
 	Paging
 }
 
-type membersAnswer struct{ Body list[member] }
+type membersAnswer struct{ Body List[member] }
 
 func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAnswer, error) {
 	c := callerOf(ctx)

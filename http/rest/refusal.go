@@ -78,21 +78,22 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 		return fault.ErrInternal
 	}
 	wrong := map[string][]string{}
-	for _, err := range errs {
+	for _, err := range errs[:min(len(errs), problems)] {
 		if d, ok := err.(huma.ErrorDetailer); ok {
 			field, message := fieldOf(d.ErrorDetail())
+			field = reply.Redact(field) // the caller may have named it
 			wrong[field] = append(wrong[field], message)
 		}
 	}
 	if len(wrong) == 0 {
 		wrong["body"] = []string{bodyProblem(text)}
 	}
-	f := fault.ErrValidation
-	for field, messages := range wrong {
-		f = f.With(reply.Redact(field), messages) // the caller may have named it
-	}
-	return f
+	return fault.Fields(wrong)
 }
+
+// problems is how many of a request's are told: whoever sends thousands has
+// made one mistake.
+const problems = 20
 
 // fieldOf names the field of the request that a detail is about: "status" for
 // query.status, "scopes" for body.scopes[0], "body" for the whole of it.

@@ -42,7 +42,7 @@ type runsQuery struct {
 	Paging
 }
 
-type runsAnswer struct{ Body list[run] }
+type runsAnswer struct{ Body List[run] }
 
 func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, error) {
 	q := projections.RunQuery{

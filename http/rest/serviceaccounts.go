@@ -35,7 +35,7 @@ func newServiceAccount(a projections.ServiceAccount) serviceAccount {
 	}
 }
 
-type accountsAnswer struct{ Body list[serviceAccount] }
+type accountsAnswer struct{ Body List[serviceAccount] }
 
 type accountsQuery struct{ Paging }
 
