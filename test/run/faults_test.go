@@ -36,6 +36,7 @@ var faults = []fault{
 	{"PostgreSQL", "PostgreSQL stops at once", abortPostgres},
 	{"PostgreSQL", "PostgreSQL is killed", killPostgres},
 	{"disk", "the disk is full", fillDisk},
+	{"disk", "the disk is full under the write-ahead log", fillLog},
 	{"clock", "the clock jumps", stepClock},
 	{"bus", "messages come again", repeatMessages},
 }
@@ -123,35 +124,50 @@ func killPostgres(c *chaos) func() {
 	}
 }
 
-// fillDisk leaves PostgreSQL no room: it refuses to write or, where that was the
-// write-ahead log, ends itself and may be unable to come back.
+// fillDisk leaves PostgreSQL no room: it refuses to write.
 func fillDisk(c *chaos) func() {
-	const sign = "No space left on device"
-	before := c.postgresSaid(sign)
+	before := c.postgresSaid(noSpace)
 	c.until("there is room still", func() bool {
 		require.NoError(c.t, c.disk.fill()) // once more: something may have been removed
-		select {
-		case <-c.server.Done():
-			return c.postgresSaid(sign) > before
-		default:
-			return c.postgresSaid(sign) > before+20
-		}
+		return c.postgresSaid(noSpace) > before+20
 	})
 	return func() {
-		c.count("disks full")
-		c.counts["writes refused by a full disk"] += c.postgresSaid(sign) - before
-		require.NoError(c.t, c.disk.free())
-		c.until("PostgreSQL does not come back", func() bool {
-			select {
-			case <-c.server.Done():
-				require.NoError(c.t, c.server.Stop())
-				c.startPostgres()
-				c.count("PostgreSQL ended by a full disk")
-			default:
-			}
-			return c.reach()
-		})
+		c.counts["writes refused by a full disk"] += c.postgresSaid(noSpace) - before
+		c.freeDisk()
 	}
+}
+
+// fillLog has PostgreSQL find no room for its write-ahead log: it ends itself,
+// and cannot come back.
+func fillLog(c *chaos) func() {
+	c.until("PostgreSQL goes on without a log", func() bool {
+		require.NoError(c.t, c.disk.fill())
+		_ = c.direct(func(conn *pgx.Conn) error { // uses up what was prepared for later
+			_, err := conn.Exec(c.t.Context(), `select pg_switch_wal()`)
+			return err
+		})
+		return c.postgresSaid("PANIC:") > 0
+	})
+	require.Positive(c.t, c.postgresSaid(noSpace))
+	c.count("write-ahead logs without room")
+	return c.freeDisk
+}
+
+const noSpace = "No space left on device"
+
+func (c *chaos) freeDisk() {
+	c.t.Helper()
+	require.NoError(c.t, c.disk.free())
+	c.until("PostgreSQL does not come back", func() bool {
+		select {
+		case <-c.server.Done():
+			require.NoError(c.t, c.server.Stop())
+			c.startPostgres()
+			c.count("PostgreSQL ended by a full disk")
+		default:
+		}
+		return c.direct(func(conn *pgx.Conn) error { return conn.Ping(c.t.Context()) }) == nil
+	})
 }
 
 // stepClock sets the clerk's clock hours off, until something was stored by it.
@@ -211,10 +227,6 @@ func (c *chaos) direct(ask func(*pgx.Conn) error) error {
 	}
 	defer conn.Close(c.t.Context())
 	return ask(conn)
-}
-
-func (c *chaos) reach() bool {
-	return c.direct(func(conn *pgx.Conn) error { return conn.Ping(c.t.Context()) }) == nil
 }
 
 // connections counts those that somebody has.
