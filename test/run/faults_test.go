@@ -107,7 +107,14 @@ func restartPostgres(c *chaos) func() {
 // abortPostgres has it end without a checkpoint, and tell its clients so.
 func abortPostgres(c *chaos) func() {
 	c.signalPostgres(syscall.SIGQUIT)
-	<-c.server.Done()
+	c.until("PostgreSQL does not stop", func() bool {
+		select {
+		case <-c.server.Done():
+			return true
+		default:
+			return false
+		}
+	})
 	require.NoError(c.t, c.server.Stop())
 	require.Positive(c.t, c.postgresSaid("received immediate shutdown request"))
 	c.count("PostgreSQL stopped at once")
