@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 )
@@ -99,6 +100,14 @@ func openChaos(t *testing.T, bus string) *chaos {
 	}
 	c.via = [2]string{c.wires[0].address(), c.wires[1].address()}
 	c.open("SVC_BUS_URL=" + bus)
+	// A server that stops waits for whoever has connected meanwhile and says
+	// nothing, as silent connections do: a minute, if it is not told otherwise.
+	for _, sql := range []string{`alter system set authentication_timeout = '5s'`, `select pg_reload_conf()`} {
+		require.NoError(t, c.direct(func(conn *pgx.Conn) error {
+			_, err := conn.Exec(t.Context(), sql)
+			return err
+		}))
+	}
 	return c
 }
 
