@@ -50,6 +50,13 @@ test-browser: build node-check chromium-check ## drive the service in Chromium w
 bench: build ## compare speeds with what could be had at least; takes minutes
 	$(GO) run ./test/bench
 
+# Checks come after the faults: all of it has ten minutes.
+CHAOS_SECONDS ?= 300
+
+.PHONY: chaos
+chaos: ## break everything for CHAOS_SECONDS, then see that nothing was lost
+	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
+
 # The programs under test are built by the test itself, which Go's cache of
 # results does not know.
 .PHONY: test-scale

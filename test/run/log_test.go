@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/projections"
@@ -42,7 +44,7 @@ func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
 	for _, e := range list {
 		by[e.Request] = append(by[e.Request], e)
 	}
-	counts := map[outcome]int{}
+	counts, roles := map[outcome]int{}, rolesOf(t, list)
 	for _, d := range deeds {
 		counts[d.outcome]++
 		var found []entry
@@ -50,14 +52,14 @@ func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
 			found = append(found, by[id]...)
 			delete(by, id)
 		}
-		requireDeed(t, d, found, list)
+		requireDeed(t, d, found, roles)
 	}
 	delete(by, "") // the demonstration's
 	require.Empty(t, by, "events of nobody's request")
 	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
 }
 
-func requireDeed(t *testing.T, d *deed, found, list []entry) {
+func requireDeed(t *testing.T, d *deed, found []entry, roles roles) {
 	t.Helper()
 	what := fmt.Sprintf("%+v: %+v", *d, found)
 	switch {
@@ -65,7 +67,7 @@ func requireDeed(t *testing.T, d *deed, found, list []entry) {
 		require.Empty(t, found, what)
 		return
 	case d.outcome == acknowledged && d.role != "" && len(found) == 0:
-		require.Equal(t, d.role, roleAt(t, list, d.member, d.position), "nothing was done, for it was so already: %s", what)
+		require.Equal(t, d.role, roles.at(d.member, d.position), "nothing was done, for it was so already: %s", what)
 		return
 	case d.outcome == acknowledged:
 		require.Len(t, found, 1, what)
@@ -86,17 +88,33 @@ func requireDeed(t *testing.T, d *deed, found, list []entry) {
 	}
 }
 
-// roleAt folds the role that a member has at a position.
-func roleAt(t *testing.T, list []entry, member string, position int64) (role string) {
+// A roles is what every member was at which position, in order.
+type roles map[string][]struct {
+	since int64
+	role  string
+}
+
+func rolesOf(t *testing.T, list []entry) roles {
 	t.Helper()
+	all := roles{}
 	for _, e := range list {
 		var data struct{ MemberID, Role, To string }
-		if e.Seq > position || e.Kind != "member.joined" && e.Kind != "member.role_changed" {
+		if e.Kind != "member.joined" && e.Kind != "member.role_changed" {
 			continue
 		}
 		require.NoError(t, json.Unmarshal(e.Data, &data))
-		if data.MemberID == member {
-			role = data.Role + data.To // one of them is empty
+		all[data.MemberID] = append(all[data.MemberID], struct {
+			since int64
+			role  string
+		}{e.Seq, data.Role + data.To}) // one of them is empty
+	}
+	return all
+}
+
+func (r roles) at(member string, position int64) (role string) {
+	for _, was := range r[member] {
+		if was.since <= position {
+			role = was.role
 		}
 	}
 	return role
@@ -146,9 +164,24 @@ func requireWholeLogs(t *testing.T, s *stage) {
 		where at < before`), "times that run backwards")
 }
 
+// requireFollowed waits until the followed views have everything.
+func requireFollowed(t *testing.T, c *pgx.Conn) {
+	t.Helper()
+	for _, v := range projections.Followed() {
+		require.Eventually(t, func() bool {
+			var behind bool
+			err := c.QueryRow(t.Context(), `
+				select exists (select from logs l left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
+				where l.head > coalesce(c.seq, 0))`, v.Name()).Scan(&behind)
+			return err == nil && !behind
+		}, patience, 5*time.Millisecond, v.Name()+" is behind")
+	}
+}
+
 // requireCaughtUp proves that answers from followed views have everything.
 func requireCaughtUp(t *testing.T, s *stage) {
 	t.Helper()
+	requireFollowed(t, s.connect())
 	head := fmt.Sprint(rows(t, s.connect(), `select head from logs where workspace_id = (select workspace_id from workspaces where slug = 'acme')`)[0][0])
 	for _, r := range s.rest {
 		for _, path := range []string{"/api/v1/runs?status=active", "/api/v1/audit?limit=1"} {

@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 }
 
 func withPrograms(run func() int) (int, error) {
+	if shared = os.Getenv(sharedBy); shared != "" {
+		programs, seeding.data = filepath.Join(shared, "bin"), filepath.Join(shared, "seeded")
+		return run(), nil
+	}
 	var err error
 	if shared, err = os.MkdirTemp("", "svc-run-"); err != nil {
 		return 1, err

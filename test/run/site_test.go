@@ -58,6 +58,16 @@ var seeding struct {
 // seededSite is a site on which svc has been before.
 func seededSite(t *testing.T) *site {
 	t.Helper()
+	data := seeded(t)
+	s := newSite(t)
+	out, err := exec.Command("cp", "-a", data, s.data).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return s
+}
+
+// seeded is a data folder to copy.
+func seeded(t *testing.T) string {
+	t.Helper()
 	seeding.Lock()
 	defer seeding.Unlock()
 	if seeding.data == "" {
@@ -73,10 +83,7 @@ func seededSite(t *testing.T) *site {
 		require.Zero(t, code, text)
 		seeding.data = s.data
 	}
-	s := newSite(t)
-	out, err := exec.Command("cp", "-a", seeding.data, s.data).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return s
+	return seeding.data
 }
 
 // running is what svc says when everything runs.

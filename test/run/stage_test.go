@@ -3,7 +3,11 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -22,9 +26,10 @@ import (
 // of svc-rest. Svc would stop them all when one dies.
 type stage struct {
 	t        *testing.T
-	home     string
+	site     *site
 	address  string // of PostgreSQL
 	server   *postgres.Server
+	via      [2]string // where each replica finds PostgreSQL, if not at address
 	database string
 	environ  []string
 	engine   *process
@@ -34,8 +39,9 @@ type stage struct {
 
 // A replica is one svc-rest, whichever process it is at the moment.
 type replica struct {
-	process *process
-	address atomic.Value // of its current process: http://127.0.0.1:port
+	process  *process
+	database string
+	address  atomic.Value // of its current process: http://127.0.0.1:port
 }
 
 func (r *replica) url() string { return r.address.Load().(string) }
@@ -44,44 +50,73 @@ func (r *replica) url() string { return r.address.Load().(string) }
 // what it has confirmed survives its death.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	site := seededSite(t)
-	s := &stage{t: t, home: filepath.Join(site.home, "postgres"), address: freeAddress(t)}
-	out, err := exec.Command("cp", "-a", site.file("postgres"), s.home).CombinedOutput()
-	require.NoError(t, err, string(out))
-	t.Cleanup(func() {
+	s := emptyStage(t)
+	s.open()
+	return s
+}
+
+// emptyStage is a stage on which nothing is yet.
+func emptyStage(t *testing.T) *stage {
+	t.Helper()
+	return &stage{t: t, site: seededSite(t), address: freeAddress(t)}
+}
+
+// home is the folder of its PostgreSQL.
+func (s *stage) home() string { return filepath.Join(s.site.home, "postgres") }
+
+func (s *stage) open(environ ...string) {
+	s.t.Helper()
+	require.NoError(s.t, os.MkdirAll(s.home(), 0o700))
+	out, err := exec.Command("cp", "-a", s.site.file("postgres")+"/.", s.home()).CombinedOutput()
+	require.NoError(s.t, err, string(out))
+	s.t.Cleanup(func() {
 		if s.server != nil {
-			require.NoError(t, s.server.Stop())
+			require.NoError(s.t, s.server.Stop())
 		}
 	})
 	s.startPostgres()
 	s.database = s.server.URL("svc")
 
 	const engineSecret = "the-secret-that-both-services-share"
-	s.engine = start(t, nil, append(inherited(), "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET="+engineSecret), "svc-engine")
+	s.engine = start(s.t, nil, append(inherited(), "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET="+engineSecret), "svc-engine")
 	s.environ = append(inherited(),
-		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL="+s.database, "SVC_ENGINE_URL="+listening(s.engine), "SVC_ENGINE_SHARED_SECRET="+engineSecret,
+		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_URL="+listening(s.engine), "SVC_ENGINE_SHARED_SECRET="+engineSecret,
 		"AUTH_URL=http://127.0.0.1", "AUTH_SECRET=the-secret-that-signs-the-cookies-of-tests", "SVC_VAULT_MASTER_KEY=the-key-that-seals-what-the-vault-holds",
 		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0")
+	s.environ = append(s.environ, environ...)
 	for i := range s.rest {
-		s.rest[i] = &replica{}
+		s.rest[i] = &replica{database: at(s.database, cmp.Or(s.via[i], s.address), fmt.Sprintf("rest-%d", i))}
 		s.startRest(s.rest[i])
 	}
-	s.owner = signIn(t, s.rest[0].url(), site.dev().owner(t))
-	return s
+	s.owner = signIn(s.t, s.rest[0].url(), s.site.dev().owner(s.t))
+}
+
+// at is the address of a database by another way, under a name by which
+// PostgreSQL knows who came.
+func at(database, address, name string) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		panic(err) // it is ours
+	}
+	u.Host = address
+	q := u.Query()
+	q.Set("application_name", name)
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // startPostgres starts PostgreSQL where it was: in the same folder and at the
 // same address.
 func (s *stage) startPostgres() {
 	s.t.Helper()
-	server, err := postgres.Start(s.t.Context(), postgres.Config{Dir: s.home, Durable: true, Addr: s.address})
+	server, err := postgres.Start(s.t.Context(), postgres.Config{Dir: s.home(), Durable: true, Addr: s.address})
 	require.NoError(s.t, err)
 	s.server = server
 }
 
 func (s *stage) startRest(r *replica) {
 	s.t.Helper()
-	r.process = start(s.t, nil, s.environ, "svc-rest")
+	r.process = start(s.t, nil, append(s.environ[:len(s.environ):len(s.environ)], "SVC_DATABASE_URL="+r.database), "svc-rest")
 	r.address.Store(listening(r.process))
 }
 

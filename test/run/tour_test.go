@@ -12,11 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"svc/projections"
 )
 
 // TestWhatTheBannerSaysWorks pastes the commands into a shell.
@@ -62,7 +59,7 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	for _, block := range blocks {
 		if block[1] == "sh" {
 			require.Empty(t, answers, "not shown")
-			s.requireCaughtUp() // as it is when a person has read so far
+			requireFollowed(t, s.connect("svc")) // as it is when a person has read so far
 			answers = paste(t, s.home, variables+block[2])
 			variables += strings.Join(regexp.MustCompile(`(?m)^\w+=.*\n`).FindAllString(block[2], -1), "")
 			continue
@@ -76,21 +73,6 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	}
 	require.Empty(t, answers, "not shown")
 	s.stop(svc)
-}
-
-// requireCaughtUp waits until the followed views have everything.
-func (s *site) requireCaughtUp() {
-	s.t.Helper()
-	c := s.connect("svc")
-	for _, v := range projections.Followed() {
-		require.Eventually(s.t, func() bool {
-			var behind bool
-			err := c.QueryRow(s.t.Context(), `
-				select exists (select from logs l left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
-				where l.head > coalesce(c.seq, 0))`, v.Name()).Scan(&behind)
-			return err == nil && !behind
-		}, patience, 5*time.Millisecond)
-	}
 }
 
 // paste runs commands as a person does who has them in the clipboard. Nothing

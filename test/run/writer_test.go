@@ -95,10 +95,7 @@ func (w *writers) write(ctx context.Context, i int) {
 // do sends a command. Every second writer uses an idempotency key where there
 // is one, and sends the command again until its outcome is known.
 func (w *writers) do(ctx context.Context, turn, writer int, d *deed, method, path string, body any) *deed {
-	w.mu.Lock()
-	w.deeds = append(w.deeds, d)
-	key := fmt.Sprintf("deed-%d", len(w.deeds))
-	w.mu.Unlock()
+	key := w.note(d)
 	insist := writer%2 == 0 && d.role == ""
 	for try := 0; ; try++ {
 		id := fmt.Sprintf("%s.%d", key, try)
@@ -124,6 +121,14 @@ func (w *writers) do(ctx context.Context, turn, writer int, d *deed, method, pat
 		}
 	}
 	return d
+}
+
+// note adds a deed that is about to be done, and returns a name for it.
+func (w *writers) note(d *deed) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deeds = append(w.deeds, d)
+	return fmt.Sprintf("deed-%d", len(w.deeds))
 }
 
 // judge sorts the outcomes out.
