@@ -90,11 +90,26 @@ func AnyAfter(ctx context.Context, db Querier, workspace events.ID, seq int64, l
 	return after(ctx, db, workspace, seq, limit, ScanAny)
 }
 
+// AfterOf is [After] for who takes in the events of some nouns alone. Those of
+// others are not decoded: it has an [events.Unread] in the place of each.
+func AfterOf(ctx context.Context, db Querier, nouns []string, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
+	return contiguous(ctx, db, workspace, seq, scanSome, `
+		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end, case when wanted then data end
+		from events cross join lateral (select split_part(kind, '.', 1) = any($4) as wanted) n
+		where workspace_id = $1 and seq > $2
+		order by seq limit $3`, limit, nouns)
+}
+
 func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int, scan scanner) ([]events.Record, error) {
-	list, err := query(ctx, db, scan, `
+	return contiguous(ctx, db, workspace, seq, scan, `
 		select `+columns+` from events
 		where workspace_id = $1 and seq > $2
-		order by seq limit $3`, workspace, seq, limit)
+		order by seq limit $3`, limit)
+}
+
+// contiguous reads records that follow seq, and sees that none is missing.
+func contiguous(ctx context.Context, db Querier, workspace events.ID, seq int64, scan scanner, sql string, args ...any) ([]events.Record, error) {
+	list, err := query(ctx, db, scan, sql, append([]any{workspace, seq}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("read log %s after %d: %w", workspace, seq, err)
 	}
@@ -145,6 +160,10 @@ func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 	if err != nil {
 		return r, err
 	}
+	return decoded(r, kind, meta)
+}
+
+func decoded(r events.Record, kind string, meta []byte) (_ events.Record, err error) {
 	if err := json.Unmarshal(meta, &r.Envelope); err != nil {
 		return r, fmt.Errorf("decode envelope of event %d: %w", r.Seq, err)
 	}
@@ -164,6 +183,19 @@ func ScanAny(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 		r.Event = events.Unread{Name: kind}
 	}
 	return r, nil
+}
+
+// scanSome is [Scan] of a row that may be without its data, for nobody wants it.
+func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
+	kind, meta, err := scan(row, &r, more)
+	switch {
+	case err != nil:
+		return r, err
+	case r.Data == nil:
+		r.Event = events.Unread{Name: kind}
+		return r, events.Known(kind, r.Schema)
+	}
+	return decoded(r, kind, meta)
 }
 
 func scan(row pgx.CollectableRow, r *events.Record, more []any) (kind string, meta []byte, err error) {
