@@ -70,7 +70,7 @@ func appendGrowth(ctx context.Context, s *site) (result, error) {
 	filled := time.Since(from)
 	r, err := compare(ctx, few, many) // how much faster few are, which is how much longer many take
 	if err == nil {
-		r.Note["fill"] = filled.Round(time.Second)
+		r.Note["fill"] = filled.Round(time.Second).String()
 	}
 	return r, err
 }
