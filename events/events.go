@@ -147,14 +147,22 @@ func Schema(kind string) int { return len(kinds[kind]) }
 // today. A kind or schema that this build does not know is an error: a newer
 // build wrote it. A form that is not what it should be is [ErrDamaged].
 func Decode(kind string, schema int, data []byte) (Event, error) {
-	if schema < 1 || schema > Schema(kind) {
-		return nil, fmt.Errorf("decode event: unknown kind %q, schema %d", kind, schema)
+	if err := Known(kind, schema); err != nil {
+		return nil, err
 	}
 	e, err := kinds[kind][schema-1](data)
 	if err != nil {
 		return nil, damaged{fmt.Errorf("decode %s: %w", kind, err)}
 	}
 	return e, nil
+}
+
+// Known reports an error if this build does not know a kind or schema.
+func Known(kind string, schema int) error {
+	if schema < 1 || schema > Schema(kind) {
+		return fmt.Errorf("decode event: unknown kind %q, schema %d", kind, schema)
+	}
+	return nil
 }
 
 // ErrDamaged says that the stored form of an event is not what its kind has.

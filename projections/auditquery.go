@@ -111,7 +111,7 @@ func (v Audit) list(ctx context.Context, where, order string, limit int, args []
 			select workspace_id, seq, id, stream, version, kind, schema, at, meta, data
 			from events e where e.workspace_id = a.workspace_id and e.seq = a.seq offset 0) e
 		order by a.seq %[2]s`, where, order, len(args)), args...)
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (AuditRecord, error) {
+	return pgx.AppendRows(make([]AuditRecord, 0, limit), rows, func(row pgx.CollectableRow) (AuditRecord, error) {
 		var name string
 		record, err := store.ScanAny(row, &name)
 		if err != nil {

@@ -1,10 +1,11 @@
 package projections
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"svc/events"
 )
@@ -150,17 +151,9 @@ func differing(list ...Change) []Change {
 // the order in which they are stored.
 func stated(data []byte) []Change {
 	list := []Change{}
-	d := json.NewDecoder(bytes.NewReader(data))
-	if _, err := d.Token(); err != nil { // the opening brace
-		return list
-	}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return list
-		}
-		list = append(list, Change{Field: name.(string), To: value})
-	}
+	gjson.ParseBytes(data).ForEach(func(name, value gjson.Result) bool {
+		list = append(list, Change{Field: name.String(), To: json.RawMessage(value.Raw)})
+		return true
+	})
 	return list
 }

@@ -16,6 +16,23 @@ var (
 	followedViews = []View{runs, runCounts, decisions, outcomes, audit}
 )
 
+// nouns begin the kinds of the events that each view takes in, but the audit
+// log's, which takes in all. The others it passes by without decoding them: most
+// of a long log is runs, and most views are not about those.
+var nouns = map[string][]string{
+	"users":            {"user"},
+	"accounts":         {"user"},
+	"workspaces":       {"workspace"},
+	"members":          {"member"},
+	"invitations":      {"invitation"},
+	"service_accounts": {"service_account"},
+	"service_tokens":   {"service_account"},
+	"runs":             {"run", "decision"},
+	"run_counts":       {"run"},
+	"decisions":        {"decision"},
+	"outcomes":         {"run", "decision"},
+}
+
 // All returns every view, in the order in which they are rebuilt.
 func All() []View { return append(append([]View{}, inlineViews...), followedViews...) }
 

@@ -157,7 +157,7 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		folded := 0
 		_, err := projections.Rebuild(t.Context(), victim, v, func(done, total int64) {
 			if folded++; folded == 4 {
-				_, err := w.db.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
+				_, err := w.db.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
 				require.NoError(t, err)
 			}
 		})

@@ -43,7 +43,8 @@ type View interface {
 	// copyLog folds all that next returns and writes the rows to a table
 	// that has none of that workspace. It hands park what cannot be folded.
 	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error
-	// after reads on in logs, as store.AfterEach does.
+	// after reads on in logs, as store.AfterOf does. What the view does not take
+	// in need not be decoded.
 	after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
 	// primaryKey names the columns that order the rows.
 	primaryKey() []string
@@ -56,7 +57,7 @@ func (f *fold[K, R]) Name() string { return f.table }
 func (f *fold[K, R]) form() int { return 1 + f.forms }
 
 func (f *fold[K, R]) after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
-	return store.AfterEach(ctx, db, list, limit)
+	return store.AfterOf(ctx, db, nouns[f.table], list, limit)
 }
 
 func (f *fold[K, R]) primaryKey() []string {

@@ -41,8 +41,8 @@ type retries struct {
 var patient = retries{4, 100 * time.Millisecond, 3 * time.Second}
 
 const (
-	closeLimit = 5 * time.Second  // for a message that is being taken in when the service stops
-	rest       = time.Second      // before a bus that failed is tried again, doubled each time, up to
+	closeLimit = 5 * time.Second // for a message that is being taken in when the service stops
+	rest       = time.Second     // before a bus that failed is tried again, doubled each time, up to
 	restMost   = 30 * time.Second
 )
 

@@ -91,7 +91,7 @@ func AnyAfter(ctx context.Context, db Querier, workspace events.ID, seq int64, l
 }
 
 func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int, scan scanner) ([]events.Record, error) {
-	list, err := afterEach(ctx, db, []Position{{workspace, seq}}, limit, scan)
+	list, err := contiguous(ctx, db, []Position{{workspace, seq}}, scan, all, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read log %s after %d: %w", workspace, seq, err)
 	}
@@ -112,23 +112,30 @@ func Columns(list []Position) (workspaces []events.ID, seqs []int64) {
 	return workspaces, seqs
 }
 
-// AfterEach is [After] of several logs, up to limit events of each. They come
-// one log after the other.
-func AfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
-	return afterEach(ctx, db, list, limit, Scan)
-}
-
-// AnyAfterEach is [AnyAfter] of several logs, as AfterEach is of After.
+// AnyAfterEach is [AnyAfter] of several logs, up to limit events of each. They
+// come one log after the other.
 func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
-	return afterEach(ctx, db, list, limit, ScanAny)
+	return contiguous(ctx, db, list, ScanAny, all, limit)
 }
 
-func afterEach(ctx context.Context, db Querier, list []Position, limit int, scan scanner) ([]events.Record, error) {
+// AfterOf is [After] of several logs, as AnyAfterEach is of AnyAfter, for who
+// takes in the events of some nouns alone. Those of others are not decoded: it
+// has an [events.Unread] in the place of each.
+func AfterOf(ctx context.Context, db Querier, nouns []string, list []Position, limit int) ([]events.Record, error) {
+	return contiguous(ctx, db, list, scanSome, `
+		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end as meta, case when wanted then data end as data
+		from events cross join lateral (select split_part(kind, '.', 1) = any($4) as wanted) n`, limit, nouns)
+}
+
+const all = `select ` + columns + ` from events`
+
+// contiguous reads what follows positions, and sees that nothing is missing.
+func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int, more ...any) ([]events.Record, error) {
 	workspaces, seqs := Columns(list)
 	records, err := query(ctx, db, scan, `
 		select e.* from unnest($1::uuid[], $2::bigint[]) with ordinality as p (log, behind, ord) cross join lateral (
-			select `+columns+` from events where workspace_id = log and seq > behind order by seq limit $3
-		) e order by ord, seq`, workspaces, seqs, limit)
+			`+from+` where workspace_id = log and seq > behind order by seq limit $3
+		) e order by ord, seq`, append([]any{workspaces, seqs, limit}, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +191,10 @@ func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 	if err != nil {
 		return r, err
 	}
+	return decoded(r, kind, meta)
+}
+
+func decoded(r events.Record, kind string, meta []byte) (_ events.Record, err error) {
 	if err := json.Unmarshal(meta, &r.Envelope); err != nil {
 		return r, fmt.Errorf("decode envelope of event %d: %w", r.Seq, err)
 	}
@@ -203,6 +214,19 @@ func ScanAny(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 		r.Event = events.Unread{Name: kind}
 	}
 	return r, nil
+}
+
+// scanSome is [Scan] of a row that may be without its data, for nobody wants it.
+func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
+	kind, meta, err := scan(row, &r, more)
+	switch {
+	case err != nil:
+		return r, err
+	case r.Data == nil:
+		r.Event = events.Unread{Name: kind}
+		return r, events.Known(kind, r.Schema)
+	}
+	return decoded(r, kind, meta)
 }
 
 func scan(row pgx.CollectableRow, r *events.Record, more []any) (kind string, meta []byte, err error) {

@@ -55,7 +55,7 @@ func newAuditRecord(r projections.AuditRecord) AuditRecord {
 		ID: r.ID.String(), Seq: r.Seq, At: timestamp(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
 		Actor:   auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name},
 		Target:  auditTarget{r.Target.Type, shown(r.Target.ID), r.Target.Name},
-		Changes: []auditChange{},
+		Changes: make([]auditChange, 0, len(r.Changes)),
 		Context: auditContext{r.Origin, r.IP, r.UserAgent, r.RequestID, r.TokenTail},
 	}
 	if r.Denied != "" {

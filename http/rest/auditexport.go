@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
+	"golang.org/x/sync/errgroup"
 
 	"svc/commands"
 	"svc/events"
@@ -21,10 +23,10 @@ import (
 
 const (
 	exportsAtOnce = 4                // in a process
-	exportPage    = 500              // records that are in memory together
+	exportPage    = 500              // records that are read together; two such pages are in memory
 	exportLimit   = 24 * time.Hour   // for one export, however slowly it is read
 	readLimit     = 30 * time.Second // in which its reader has to take something
-	portion       = 4 << 10          // bytes that are written under one such limit
+	portion       = 16 << 10         // bytes that are written under one such limit
 )
 
 type exportQuery struct {
@@ -119,13 +121,44 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patienc
 	}
 }
 
-func (e *export) stream(ctx context.Context, w *slowly) (err error) {
+// stream writes one page while the next one is read.
+func (e *export) stream(ctx context.Context, w *slowly) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	pages := make(chan []projections.AuditRecord)
+	var reading errgroup.Group
+	reading.Go(func() error {
+		defer close(pages)
+		return e.read(ctx, pages)
+	})
+	err := e.write(w, pages)
+	stop()
+	return cmp.Or(err, reading.Wait())
+}
+
+func (e *export) read(ctx context.Context, pages chan<- []projections.AuditRecord) (err error) {
+	for list := e.first; ; {
+		select {
+		case pages <- list:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if len(list) < exportPage {
+			return nil
+		}
+		if list, err = e.next(ctx, list[len(list)-1].Seq); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *export) write(w *slowly, pages <-chan []projections.AuditRecord) error {
 	var page bytes.Buffer
 	write := jsonLines(&page)
 	if e.format == "csv" {
 		write = csvLines(&page)
 	}
-	for list := e.first; ; {
+	for list := range pages {
 		for _, r := range list {
 			if err := write(newAuditRecord(r)); err != nil {
 				return fmt.Errorf("write record %d: %w", r.Seq, err)
@@ -135,13 +168,8 @@ func (e *export) stream(ctx context.Context, w *slowly) (err error) {
 			return err
 		}
 		page.Reset()
-		if len(list) < exportPage {
-			return nil
-		}
-		if list, err = e.next(ctx, list[len(list)-1].Seq); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
 func jsonLines(to *bytes.Buffer) func(AuditRecord) error {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
@@ -24,15 +26,103 @@ func appending(ctx context.Context, s *site, workers, workspaces int) (result, e
 		return result{}, err
 	}
 	defer db.Close()
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	log := store.New(db, projections.Inline(), nothing)
 	defer log.Close()
-	w, err := newWriters(ctx, db, log, workers, workspaces)
+	w, err := newWriters(ctx, db, log, workers, newIDs(workspaces))
 	if err != nil {
 		return result{}, err
 	}
 	return compare(ctx,
 		func() (float64, error) { return measure(ctx, workers, w.command) },
 		func() (float64, error) { return measure(ctx, workers, w.insert) })
+}
+
+// appendGrowth compares commands in logs that have just begun with commands in
+// logs of ten thousand events.
+func appendGrowth(ctx context.Context, s *site) (result, error) {
+	const workers, logs = 32, 1000
+	turnOf := func(events int) (turn func() (float64, error), end func(), err error) {
+		db, err := s.database(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		workspaces, err := fillLogs(ctx, db, logs, events/logs)
+		if err != nil {
+			db.Close()
+			return nil, nil, err
+		}
+		log := store.New(db, projections.Inline(), nothing)
+		end = func() { log.Close(); db.Close() }
+		w, err := newWriters(ctx, db, log, workers, workspaces)
+		return func() (float64, error) { return measure(ctx, workers, w.command) }, end, err
+	}
+	few, end, err := turnOf(10 * logs)
+	if err != nil {
+		return result{}, err
+	}
+	defer end()
+	from := time.Now()
+	many, end, err := turnOf(scaled(10_000_000))
+	if err != nil {
+		return result{}, err
+	}
+	defer end()
+	filled := time.Since(from)
+	r, err := compare(ctx, few, many) // how much faster few are, which is how much longer many take
+	if err == nil {
+		r.Note["fill"] = filled.Round(time.Second).String()
+	}
+	return r, err
+}
+
+// appendPeer compares commands with messages that Watermill's own publisher
+// puts into a table of its own making, one in a transaction.
+func appendPeer(ctx context.Context, s *site) (result, error) {
+	const workers = 32
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	log := store.New(db, projections.Inline(), nothing)
+	defer log.Close()
+	w, err := newWriters(ctx, db, log, workers, newIDs(1000))
+	if err != nil {
+		return result{}, err
+	}
+	publisher, err := sqlbus.NewPublisher(sqlbus.BeginnerFromPgx(db),
+		sqlbus.PublisherConfig{SchemaAdapter: sqlbus.DefaultPostgreSQLSchema{}, AutoInitializeSchema: true}, nil)
+	if err != nil {
+		return result{}, err
+	}
+	return compare(ctx,
+		func() (float64, error) { return measure(ctx, workers, w.command) },
+		func() (float64, error) {
+			return measure(ctx, workers, func(ctx context.Context, worker int) error {
+				m, err := w.message(worker)
+				if err != nil {
+					return err
+				}
+				m.SetContext(ctx)
+				return publisher.Publish("events", m)
+			})
+		})
+}
+
+// message is what a command appends, for a bus.
+func (w *writers) message(worker int) (*message.Message, error) {
+	id := events.NewID(time.Now())
+	meta, err := json.Marshal(envelope(id))
+	if err != nil {
+		return nil, err
+	}
+	data, err := events.Encode(fact)
+	if err != nil {
+		return nil, err
+	}
+	m := message.NewMessage(id.String(), data)
+	m.Metadata = message.Metadata{"workspace": w.workspace(worker).String(), "stream": id.String(), "kind": fact.Kind(), "envelope": string(meta)}
+	return m, nil
 }
 
 // writers append to streams of their own, in workspaces that they share.
@@ -50,18 +140,25 @@ type stream struct {
 	version int
 }
 
-func newWriters(ctx context.Context, db *pgxpool.Pool, log *store.Store, workers, workspaces int) (*writers, error) {
+func newWriters(ctx context.Context, db *pgxpool.Pool, log *store.Store, workers int, workspaces []events.ID) (*writers, error) {
 	_, err := db.Exec(ctx, `create table plain (like events including all)`)
-	w := &writers{db: db, log: log, streams: make([]map[events.ID]*stream, workers), next: make([]int, workers), plain: make([]int64, workers)}
-	for range workspaces {
-		w.workspaces = append(w.workspaces, events.NewID(time.Now()))
-	}
+	w := &writers{db: db, log: log, workspaces: workspaces, streams: make([]map[events.ID]*stream, workers), next: make([]int, workers), plain: make([]int64, workers)}
 	for i := range workers {
 		w.streams[i] = map[events.ID]*stream{}
 		w.next[i] = i * 7919 // so that they do not go in step
 	}
 	return w, err
 }
+
+func newIDs(n int) (list []events.ID) {
+	for range n {
+		list = append(list, events.NewID(time.Now()))
+	}
+	return list
+}
+
+// nothing is told of what was appended.
+func nothing(events.ID, int64) {}
 
 func (w *writers) workspace(worker int) events.ID {
 	w.next[worker]++

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/pprof"
 	"slices"
 	"time"
 )
@@ -38,12 +39,16 @@ var benches = []bench{
 	{"append_spread", "≥ 1.2", least(1.2), appendSpread},
 	{"append_wide", "≥ 2.5", least(2.5), appendWide},
 	{"append_hot", "≥ 2", least(2), appendHot},
+	{"append_growth", "≤ 1.3", most(1.3), appendGrowth},
+	{"append_peer", "≥ 1.5", least(1.5), appendPeer},
 	{"role_change", "≥ 0.7", least(0.7), roleChange},
 	{"read_runs", "≥ 0.7", least(0.7), readRuns},
 	{"read_growth", "≤ 1.3", most(1.3), readGrowth},
 	{"poll", "≥ 0.8", least(0.8), poll},
 	{"rebuild", "≥ 0.3", least(0.3), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
+	{"export", "≥ 0.3", least(0.3), export},
+	{"follow", "≥ 100", least(100), follow},
 	{"wake", "≤ 1 (p99 of 50 ms)", most(1), wake},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
@@ -52,7 +57,9 @@ var (
 	only   = flag.String("run", "", "a pattern for the names of those to run")
 	rounds = flag.Int("rounds", 5, "how often each is measured")
 	turn   = flag.Duration("turn", 2*time.Second, "how long a turn takes")
+	scale  = flag.Float64("scale", 1, "how large the large logs are to be, such as 0.1 for a quick look")
 	file   = flag.String("json", "bin/bench.json", "where the figures go as JSON")
+	cpu    = flag.String("cpuprofile", "", "where a CPU profile of this program goes")
 	keep   = flag.String("dir", "", "the folder of the database; made and removed if empty")
 )
 
@@ -68,6 +75,17 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
+	if *cpu != "" {
+		f, err := os.Create(*cpu)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
@@ -103,6 +121,9 @@ func run(ctx context.Context) (err error) {
 	}
 	return os.WriteFile(*file, append(text, '\n'), 0o644)
 }
+
+// scaled is how many there are to be of n.
+func scaled(n int) int { return max(1000, int(float64(n)*(*scale))) }
 
 func sorted(m map[string]any) (names []string) {
 	for name := range m {

@@ -23,7 +23,7 @@ type reader struct {
 // newReader makes a workspace and writes n runs into the view, of which active
 // still move.
 func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, error) {
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	log := store.New(db, projections.Inline(), nothing)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {

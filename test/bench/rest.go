@@ -65,12 +65,17 @@ func (r *rest) stop() {
 }
 
 // memory is what the process has in memory, in MiB.
-func (r *rest) memory() (float64, error) {
+func (r *rest) memory() (float64, error) { return r.status("VmRSS:") }
+
+// peak is the most that it had.
+func (r *rest) peak() (float64, error) { return r.status("VmHWM:") }
+
+func (r *rest) status(field string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.command.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	_, rest, _ := strings.Cut(string(text), field)
 	fields := strings.Fields(rest)
 	kib, err := strconv.ParseFloat(fields[0], 64)
 	return kib / 1024, err

@@ -31,7 +31,7 @@ type team struct {
 }
 
 func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	log := store.New(db, projections.Inline(), nothing)
 	defer log.Close()
 	h := commands.New(log, time.Now)
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}

@@ -6,42 +6,55 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"svc/events"
 	"svc/projections"
 )
 
-// fillLogs writes events as runs leave them behind, ten each, to logs of ten
-// thousand.
-func fillLogs(ctx context.Context, db *pgxpool.Pool, n int) error {
-	perLog := min(n, 10_000)
-	for range n / perLog {
-		workspace := events.NewID(time.Now())
-		_, err := db.Exec(ctx, `
-			insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-			select $1, r * 10 + e.version, gen_random_uuid(), md5($1::text || r)::uuid, e.version, e.kind, 1, now() - interval '1 day' + r * interval '1 second',
-				'{"actor":{"type":"system","id":"00000000-0000-0000-0000-000000000000","name":"loop"},"origin":"system","requestId":"","ip":"","userAgent":""}',
-				replace(e.data, 'NUMBER', r::text)::json
-			from generate_series(0, $2::int / 10 - 1) r cross join (values
-				(1, 'run.queued', '{"repo":{"id":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","name":"acme/web"},"issueNumber":NUMBER,"issueTitle":"Fix date parsing"}'),
-				(2, 'run.stage_entered', '{"stage":"analyze","attempt":1}'),
-				(3, 'run.facts_recorded', '{"facts":["The issue names the file at fault."]}'),
-				(4, 'run.stage_succeeded', '{"stage":"analyze","attempt":1}'),
-				(5, 'run.stage_entered', '{"stage":"plan","attempt":1}'),
-				(6, 'run.cost_recorded', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","cents":12,"source":"model","quantity":1}'),
-				(7, 'run.stage_succeeded', '{"stage":"plan","attempt":1}'),
-				(8, 'run.stage_entered', '{"stage":"implementing","attempt":1}'),
-				(9, 'run.cost_recorded', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","cents":40,"source":"model","quantity":1}'),
-				(10, 'run.cancelled', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","reason":"No longer needed."}')
-			) e (version, kind, data) order by 1, 2`, workspace, perLog)
-		if err != nil {
-			return err
-		}
-		if _, err := db.Exec(ctx, `insert into logs (workspace_id, head, last_at) values ($1, $2, now())`, workspace, perLog); err != nil {
-			return err
+// fillLogs writes logs as the store leaves them behind: events of runs, ten
+// each, that are over, so that they hold no key.
+func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events.ID, error) {
+	workspaces := newIDs(logs)
+	var group errgroup.Group
+	group.SetLimit(4)
+	for _, workspace := range workspaces {
+		group.Go(func() error { return fillLog(ctx, db, workspace, perLog) })
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("fill logs: %w", err)
+	}
+	for _, sql := range []string{`vacuum analyze events`, `vacuum analyze logs`, `checkpoint`} { // or it would be done while something is measured
+		if _, err := db.Exec(ctx, sql); err != nil {
+			return nil, fmt.Errorf("fill logs: %w", err)
 		}
 	}
-	_, err := db.Exec(ctx, `vacuum analyze events`)
+	return workspaces, nil
+}
+
+// fillLog lets a log grow by n events.
+func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) error {
+	_, err := db.Exec(ctx, `
+		with log as (
+			insert into logs as l (workspace_id, head, last_at) values ($1, $2::int / 10 * 10, now())
+			on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = excluded.last_at
+			returning workspace_id, head - $2::int / 10 * 10 as before
+		)
+		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+		select workspace_id, before + r * 10 + e.version, gen_random_uuid(), md5(workspace_id::text || r)::uuid, e.version, e.kind, 1, now(),
+			'{"actor":{"type":"system","name":"system"},"origin":"system"}', replace(e.data, 'NUMBER', r::text)::json
+		from log cross join generate_series(0, $2::int / 10 - 1) r cross join (values
+			(1, 'run.queued', '{"repo":{"id":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","name":"acme/web"},"issueNumber":NUMBER,"issueTitle":"Fix date parsing"}'),
+			(2, 'run.stage_entered', '{"stage":"analyze","attempt":1}'),
+			(3, 'run.facts_recorded', '{"facts":["The issue names the file at fault."]}'),
+			(4, 'run.stage_succeeded', '{"stage":"analyze","attempt":1}'),
+			(5, 'run.stage_entered', '{"stage":"plan","attempt":1}'),
+			(6, 'run.cost_recorded', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","cents":12,"source":"model","quantity":1}'),
+			(7, 'run.stage_succeeded', '{"stage":"plan","attempt":1}'),
+			(8, 'run.stage_entered', '{"stage":"implementing","attempt":1}'),
+			(9, 'run.cost_recorded', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","cents":40,"source":"model","quantity":1}'),
+			(10, 'run.cancelled', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","reason":"No longer needed."}')
+		) e (version, kind, data) order by 2`, workspace, n)
 	return err
 }
 
@@ -76,6 +89,9 @@ func copyAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 	return float64(n) / took.Seconds(), ctx.Err()
 }
 
+// perLog is how many events the logs of the rebuilds have.
+const perLog = 10_000
+
 const rebuilt = 1_000_000
 
 // rebuildViews compares a rebuild of all views with what it costs to insert the
@@ -86,18 +102,19 @@ func rebuildViews(ctx context.Context, s *site) (result, error) {
 		return result{}, err
 	}
 	defer db.Close()
-	if err := fillLogs(ctx, db, rebuilt); err != nil {
+	n := scaled(rebuilt)
+	if _, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog)); err != nil {
 		return result{}, err
 	}
 	return compare(ctx,
-		func() (float64, error) { return rebuildAll(ctx, db, rebuilt) },
-		func() (float64, error) { return copyAll(ctx, db, rebuilt) })
+		func() (float64, error) { return rebuildAll(ctx, db, n) },
+		func() (float64, error) { return copyAll(ctx, db, n) })
 }
 
 // rebuildGrowth compares the time per event of a large rebuild with that of a
 // small one.
 func rebuildGrowth(ctx context.Context, s *site) (result, error) {
-	sizes := [2]int{rebuilt / 10, rebuilt}
+	sizes := [2]int{scaled(rebuilt / 10), scaled(rebuilt)}
 	var dbs [2]*pgxpool.Pool
 	for i, n := range sizes {
 		db, err := s.database(ctx)
@@ -105,7 +122,7 @@ func rebuildGrowth(ctx context.Context, s *site) (result, error) {
 			return result{}, err
 		}
 		defer db.Close()
-		if err := fillLogs(ctx, db, n); err != nil {
+		if _, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog)); err != nil {
 			return result{}, err
 		}
 		dbs[i] = db

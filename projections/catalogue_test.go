@@ -1,0 +1,48 @@
+package projections
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// A noun that is missing would leave events out, and one too many would decode
+// them for nothing.
+func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
+	files, err := filepath.Glob("../events/testdata/*.json")
+	require.NoError(t, err)
+	taken := map[string]map[string]bool{}
+	for _, file := range files {
+		parts := strings.Split(filepath.Base(file), ".")
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		kind := parts[0] + "." + parts[1]
+		e, err := events.Decode(kind, events.Schema(kind), data)
+		require.NoError(t, err)
+		for _, v := range All() {
+			b := &pgx.Batch{}
+			v.load(b, v.Name(), []events.Record{{Event: e}})
+			if b.Len() > 0 {
+				if taken[v.Name()] == nil {
+					taken[v.Name()] = map[string]bool{}
+				}
+				taken[v.Name()][parts[0]] = true
+			}
+		}
+	}
+	delete(taken, audit.Name())
+	want := map[string]map[string]bool{}
+	for view, list := range nouns {
+		want[view] = map[string]bool{}
+		for _, noun := range list {
+			want[view][noun] = true
+		}
+	}
+	require.Equal(t, want, taken)
+}

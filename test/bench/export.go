@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/commands"
+	"svc/events/bus"
+	"svc/events/store"
+	"svc/projections"
+	"svc/sessions"
+)
+
+// export compares an export of the audit log over HTTP with what PostgreSQL
+// takes to hand out the same rows. MiB is how much the process grows meanwhile,
+// at its highest.
+func export(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	w, cookie, err := newAuditLog(ctx, db, scaled(1_000_000))
+	if err != nil {
+		return result{}, err
+	}
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return result{}, err
+	}
+	defer server.stop()
+	if err := atRest(ctx, db); err != nil {
+		return result{}, err
+	}
+	var grown []float64
+	r, err := compare(ctx,
+		func() (float64, error) {
+			before, err := server.memory()
+			if err != nil {
+				return 0, err
+			}
+			if err := server.forgetPeak(); err != nil {
+				return 0, err
+			}
+			speed, err := readExport(ctx, server.addr, cookie)
+			if err != nil {
+				return 0, err
+			}
+			peak, err := server.peak()
+			grown = append(grown, peak-before)
+			return speed, err
+		},
+		func() (float64, error) { return copyOut(ctx, db, w) })
+	if err == nil {
+		r.Note["MiB"] = int(median(grown[1:]))
+		r.Note["first_MiB"] = int(grown[0])
+	}
+	return r, err
+}
+
+// newAuditLog makes a workspace with a log of n events and more, in all views,
+// and signs its Owner in.
+func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *http.Cookie, error) {
+	log := store.New(db, projections.Inline(), nothing)
+	defer log.Close()
+	w, err := newWorkspace(ctx, commands.New(log, time.Now))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := fillLog(ctx, db, w.id, n); err != nil {
+		return nil, nil, fmt.Errorf("fill log: %w", err)
+	}
+	for _, v := range projections.Followed() {
+		if _, err := projections.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
+			return nil, nil, err
+		}
+	}
+	_, err = db.Exec(ctx, `
+		insert into checkpoints (workspace_id, view, seq) select workspace_id, $1, head from logs
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, bus.View) // it has no part in this
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, sql := range []string{`vacuum analyze events`, `vacuum analyze audit`, `checkpoint`} {
+		if _, err := db.Exec(ctx, sql); err != nil {
+			return nil, nil, err
+		}
+	}
+	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
+	session, err := people.Start(ctx, w.owner.ID, w.id, "203.0.113.7", "bench")
+	return w, people.Cookie(session), err
+}
+
+// atRest waits until whatever follows the logs has come to their ends.
+func atRest(ctx context.Context, db *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	for {
+		var behind bool
+		err := db.QueryRow(ctx, `
+			select exists (select from logs l cross join unnest($1::text[]) v (view)
+				left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view where l.head > coalesce(c.seq, 0))`,
+			[]string{"runs", "audit", "proof", bus.View}).Scan(&behind)
+		if err != nil {
+			return fmt.Errorf("wait for the followers: %w", err)
+		}
+		if !behind {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// readExport takes an export and returns how many records a second came.
+func readExport(ctx context.Context, addr string, cookie *http.Cookie) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/audit/export?format=ndjson", nil)
+	if err != nil {
+		return 0, err
+	}
+	req.AddCookie(cookie)
+	from := time.Now()
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		return 0, fmt.Errorf("export: status %d: %s", res.StatusCode, text)
+	}
+	records := &lines{}
+	if _, err := io.Copy(records, res.Body); err != nil {
+		return 0, fmt.Errorf("export: %w", err)
+	}
+	return float64(records.n) / time.Since(from).Seconds(), nil
+}
+
+// copyOut has PostgreSQL hand out what an export reads.
+func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (float64, error) {
+	conn, err := db.Acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Release()
+	rows := &lines{}
+	from := time.Now()
+	_, err = conn.Conn().PgConn().CopyTo(ctx, rows, fmt.Sprintf(`copy (
+		select e.*, a.target_name from audit a join events e using (workspace_id, seq) where workspace_id = '%s' order by seq) to stdout`, w.id))
+	if err != nil {
+		return 0, fmt.Errorf("copy to stdout: %w", err)
+	}
+	return float64(rows.n) / time.Since(from).Seconds(), nil
+}
+
+// lines counts the lines that are written to it.
+type lines struct{ n int }
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.n += bytes.Count(text, []byte{'\n'})
+	return len(text), nil
+}
+
+// forgetPeak has the system measure the peak of the process's memory from now on.
+func (r *rest) forgetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.command.Process.Pid), []byte("5"), 0)
+}

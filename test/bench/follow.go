@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// follow compares a view that has half a million events to take in with
+// Watermill's own subscriber, which has the same to hand out and nothing to do
+// with it. A view is measured until it has them all. The subscriber would take
+// the better part of an hour: it is measured for as long as a turn, at the
+// beginning, and looks through all that still waits for each hundred.
+func follow(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	n := scaled(500_000)
+	workspaces, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog))
+	if err != nil {
+		return result{}, err
+	}
+	if err := publishAll(ctx, db, workspaces); err != nil {
+		return result{}, fmt.Errorf("publish: %w", err)
+	}
+	groups := 0
+	return compare(ctx,
+		func() (float64, error) { return takeAllIn(ctx, db, "runs", n) },
+		func() (float64, error) {
+			groups++
+			return subscribe(ctx, db, fmt.Sprint("group", groups))
+		})
+}
+
+// takeAllIn lets a view catch up from nothing, and returns how many events a
+// second it took in.
+func takeAllIn(ctx context.Context, db *pgxpool.Pool, view string, n int) (float64, error) {
+	for _, sql := range []string{`truncate ` + view, `delete from checkpoints where view = '` + view + `'`} {
+		if _, err := db.Exec(ctx, sql); err != nil {
+			return 0, err
+		}
+	}
+	f := projections.NewFollower(db, func(name string) bool { return name == view }, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	from := time.Now()
+	running.Go(func() { f.Run(ctx) })
+	for ctx.Err() == nil {
+		var at int
+		if err := db.QueryRow(ctx, `select coalesce(sum(seq), 0) from checkpoints where view = $1`, view).Scan(&at); err != nil {
+			return 0, err
+		}
+		if at >= n {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return float64(n) / time.Since(from).Seconds(), ctx.Err()
+}
+
+const topic = "events"
+
+// publishAll makes messages of all events, as publishers do that put two hundred
+// in a transaction.
+func publishAll(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID) error {
+	subscriber, err := stock(db, "")
+	if err != nil {
+		return err
+	}
+	if err := subscriber.SubscribeInitialize(topic); err != nil {
+		return err
+	}
+	if err := subscriber.Close(); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, db.Config().ConnString())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, `set synchronous_commit = off`); err != nil {
+		return err
+	}
+	for _, workspace := range workspaces {
+		for seq := 0; ; seq += 200 {
+			done, err := conn.Exec(ctx, `
+				insert into watermill_events (uuid, payload, metadata, transaction_id)
+				select id, data, json_build_object('workspace', workspace_id, 'seq', seq::text, 'kind', kind, 'stream', stream), pg_current_xact_id()
+				from events where workspace_id = $1 and seq > $2 and seq <= $2 + 200 order by seq`, workspace, seq)
+			if err != nil {
+				return err
+			}
+			if done.RowsAffected() == 0 {
+				break
+			}
+		}
+	}
+	_, err = conn.Exec(ctx, `vacuum analyze watermill_events`)
+	return err
+}
+
+func stock(db *pgxpool.Pool, group string) (*sqlbus.Subscriber, error) {
+	return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(db), sqlbus.SubscriberConfig{
+		ConsumerGroup: group, SchemaAdapter: sqlbus.DefaultPostgreSQLSchema{}, OffsetsAdapter: sqlbus.DefaultPostgreSQLOffsetsAdapter{},
+	}, nil)
+}
+
+// subscribe takes messages for a turn, as a group that has had none, and returns
+// how many a second came.
+func subscribe(ctx context.Context, db *pgxpool.Pool, group string) (float64, error) {
+	subscriber, err := stock(db, group)
+	if err != nil {
+		return 0, err
+	}
+	from := time.Now()
+	messages, err := subscriber.Subscribe(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	over := time.After(*turn)
+	for going := true; going; {
+		select {
+		case m := <-messages:
+			m.Ack()
+			n++
+		case <-over:
+			going = false
+		case <-ctx.Done():
+			going = false
+		}
+	}
+	took := time.Since(from)
+	if err := subscriber.Close(); err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("the subscriber had no message in %s: %w", took, context.Cause(ctx))
+	}
+	return float64(n) / took.Seconds(), ctx.Err()
+}
