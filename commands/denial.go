@@ -6,6 +6,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
 
 	"svc/aggregates"
 	"svc/events"
@@ -15,20 +16,27 @@ import (
 const (
 	denialsRemembered = 10_000
 	denialAgain       = time.Minute // before the same denial is recorded again
+	denialsAtOnce     = 30          // of one actor in a workspace, and then
+	denialPause       = 2 * time.Second
 )
 
 // denials remembers what was recorded a moment ago.
 type denials struct {
-	mu    sync.Mutex // from the look at a denial to its note
-	noted *lru.Cache[denial, time.Time]
+	mu     sync.Mutex // from the look at a denial to its note
+	noted  *lru.Cache[denial, time.Time]
+	budget *lru.Cache[denied, *rate.Limiter] // the log is for ever: nobody fills it by asking for what they may not have
 }
 
 func newDenials() *denials {
-	cache, err := lru.New[denial, time.Time](denialsRemembered)
+	noted, err := lru.New[denial, time.Time](denialsRemembered)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &denials{noted: cache}
+	budget, err := lru.New[denied, *rate.Limiter](denialsRemembered)
+	if err != nil {
+		panic(err)
+	}
+	return &denials{noted: noted, budget: budget}
 }
 
 // note reports whether a denial is to be recorded, and notes that it is.
@@ -36,6 +44,14 @@ func (d *denials) note(key denial, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if last, ok := d.noted.Get(key); ok && now.Sub(last) < denialAgain {
+		return false
+	}
+	budget, ok := d.budget.Get(key.by)
+	if !ok {
+		budget = rate.NewLimiter(rate.Every(denialPause), denialsAtOnce)
+		d.budget.Add(key.by, budget)
+	}
+	if !budget.AllowN(now, 1) {
 		return false
 	}
 	d.noted.Add(key, now)
@@ -66,10 +82,11 @@ func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error)
 }
 
 // RecordDenial records that somebody asked for what they may not have. The
-// same denial of the same person is recorded once a minute.
+// same denial of the same person is recorded once a minute, and 30 a minute of
+// all that they are denied.
 func (h *Handler) RecordDenial(ctx context.Context, o Order, e events.CommandDenied) error {
 	now := h.now()
-	if !h.denied.note(denial{o.Workspace, o.Actor.ID, e}, now) {
+	if !h.denied.note(denial{denied{o.Workspace, o.Actor.ID}, e}, now) {
 		return nil
 	}
 	_, err := h.log.Append(ctx, &events.Commit{
@@ -80,9 +97,12 @@ func (h *Handler) RecordDenial(ctx context.Context, o Order, e events.CommandDen
 }
 
 type denial struct {
-	workspace, actor events.ID
-	what             events.CommandDenied
+	by   denied
+	what events.CommandDenied
 }
+
+// A denied is who was denied something, and in which workspace.
+type denied struct{ workspace, actor events.ID }
 
 // of begins the denial of an event.
 func of(e events.Event, target events.ID) events.CommandDenied {
@@ -131,8 +151,10 @@ func (c AcceptInvitation) wants() events.CommandDenied {
 func (c RejectInvitation) wants() events.CommandDenied {
 	return of(events.InvitationRejected{}, c.Invitation)
 }
-func (c AnswerDecision) wants() events.CommandDenied { return of(events.DecisionAnswered{}, c.Run) }
-func (c CancelRun) wants() events.CommandDenied      { return of(events.RunCancelled{}, c.Run) }
+func (c AnswerDecision) wants() events.CommandDenied {
+	return of(events.DecisionAnswered{}, c.Decision)
+}
+func (c CancelRun) wants() events.CommandDenied { return of(events.RunCancelled{}, c.Run) }
 func (c RotateServiceAccount) wants() events.CommandDenied {
 	return of(events.ServiceAccountRotated{}, c.Account)
 }

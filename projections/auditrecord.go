@@ -97,8 +97,6 @@ func changesOf(r events.Record) []Change {
 	switch e := r.Event.(type) {
 	case events.Unread:
 		return []Change{}
-	case events.AuditExported:
-		return []Change{} // it changed nothing; the event says what was taken
 	case events.UserEmailsVerified:
 		return []Change{{"emails", e.From, e.Emails}}
 	case events.CommandDenied:

@@ -93,7 +93,7 @@ func (w *world) verified(t testing.TB, workspace events.ID) Report {
 	t.Helper()
 	public, err := PublicKey(t.Context(), w.db)
 	require.NoError(t, err)
-	report, err := Verify(t.Context(), w.db, workspace, public, func(int64, int64) {})
+	report, err := Verify(t.Context(), w.db, workspace, public, "", func(int64, int64) {})
 	require.NoError(t, err)
 	return report
 }

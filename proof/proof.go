@@ -4,13 +4,14 @@
 // stored, and hashes over them up to a root that stands for all. Again and again
 // the root is signed, together with how many events it stands for. Whoever
 // changes, removes, swaps or slips in an event that was signed for would have to
-// find another with the same hash, or the key.
+// find another with the same hash, or the key; or take away all that was ever
+// signed for that log, so that it is signed anew from its beginning.
 //
 // The key is sealed in the vault, so the database alone does not give it away;
 // its public side is in clear beside it. Keep a copy of that elsewhere: who may
 // write to the database could replace it together with everything it signed.
 // What nobody can see in the database alone is that all of it was set back to
-// an earlier state: compare with a checkpoint that was kept elsewhere.
+// an earlier state, or to none: verify with a checkpoint that was kept elsewhere.
 package proof
 
 import (
@@ -22,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -52,6 +54,8 @@ type Prover struct {
 	host    string
 	follow  *follow.Follower
 	busy    chan struct{}
+
+	verified sync.Map // workspaces that are being verified
 }
 
 // A key signs checkpoints. public is its verifier key, as note writes one, and
@@ -71,9 +75,14 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 	}
 }
 
-// Verify recomputes the Merkle log of a workspace. It reports [fault.ErrBusy]
-// if enough others are at that.
-func (p *Prover) Verify(ctx context.Context, workspace events.ID) (Report, error) {
+// Verify recomputes the Merkle log of a workspace, as the function of that name
+// does. It reports [fault.ErrBusy] if that is being done already, or enough
+// others are at theirs.
+func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string) (Report, error) {
+	if _, busy := p.verified.LoadOrStore(workspace, true); busy {
+		return Report{}, fault.ErrBusy
+	}
+	defer p.verified.Delete(workspace)
 	select {
 	case p.busy <- struct{}{}:
 		defer func() { <-p.busy }()
@@ -84,7 +93,7 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID) (Report, error
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := Verify(ctx, p.db, workspace, k.public, func(int64, int64) {})
+	report, err := Verify(ctx, p.db, workspace, k.public, since, func(int64, int64) {})
 	if err == nil && report.Bad == nil && k.shown != k.public {
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
 	}

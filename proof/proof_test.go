@@ -90,7 +90,7 @@ func TestALogThatNobodyTouchedIsVerified(t *testing.T) {
 	require.Equal(t, 3, kept, "the last of each 1024 events, and the newest")
 
 	var done []int64
-	_, err := Verify(t.Context(), w.db, workspace, w.verified(t, workspace).VerifierKey, func(n, all int64) {
+	_, err := Verify(t.Context(), w.db, workspace, w.verified(t, workspace).VerifierKey, "", func(n, all int64) {
 		require.EqualValues(t, total, all)
 		done = append(done, n)
 	})
@@ -157,7 +157,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	require.NoError(t, err)
 
 	again := New(w.db, ringOf(t, "b", "a"), "elsewhere.example.com", always, quiet)
-	report, err := again.Verify(t.Context(), workspace)
+	report, err := again.Verify(t.Context(), workspace, "")
 	require.NoError(t, err)
 	require.Nil(t, report.Bad)
 	require.Equal(t, key, report.VerifierKey, "it is made once")
@@ -165,18 +165,18 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	prove(t, again, workspace)
 	require.Nil(t, w.verified(t, workspace).Bad, "the host of the origin may change")
 
-	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", always, quiet).Verify(t.Context(), workspace)
+	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", always, quiet).Verify(t.Context(), workspace, "")
 	require.NoError(t, err, "it was sealed anew under the first key of the ring")
-	_, err = w.prover(t).Verify(t.Context(), workspace)
+	_, err = w.prover(t).Verify(t.Context(), workspace, "")
 	require.ErrorIs(t, err, vault.ErrKeyChanged)
 
-	_, err = Verify(t.Context(), w.db, workspace, "svc.example.com+malformed", nil)
+	_, err = Verify(t.Context(), w.db, workspace, "svc.example.com+malformed", "", nil)
 	require.ErrorContains(t, err, "the verifier key is malformed")
 
 	_, other, err := note.GenerateKey(nil2(), "svc.example.com")
 	require.NoError(t, err)
 	w.exec(t, `update vault_secrets set public = $1`, other)
-	report, err = again.Verify(t.Context(), workspace)
+	report, err = again.Verify(t.Context(), workspace, "")
 	require.NoError(t, err)
 	require.Equal(t, &Bad{0, "the verifier key that is stored in clear was replaced"}, report.Bad)
 	require.Equal(t, key, report.VerifierKey)
@@ -195,10 +195,10 @@ func TestVerificationsAreBounded(t *testing.T) {
 	for range together {
 		p.busy <- struct{}{}
 	}
-	_, err := p.Verify(t.Context(), newID())
+	_, err := p.Verify(t.Context(), newID(), "")
 	require.ErrorContains(t, err, "busy")
 	<-p.busy
-	_, err = p.Verify(t.Context(), newID())
+	_, err = p.Verify(t.Context(), newID(), "")
 	require.NoError(t, err)
 }
 
@@ -213,7 +213,7 @@ func TestVerificationOfALongLogTakesNoMoreMemory(t *testing.T) {
 	peak := func(workspace events.ID) (most uint64) {
 		public, err := PublicKey(t.Context(), w.db)
 		require.NoError(t, err)
-		report, err := Verify(t.Context(), w.db, workspace, public, func(int64, int64) {
+		report, err := Verify(t.Context(), w.db, workspace, public, "", func(int64, int64) {
 			runtime.GC()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)

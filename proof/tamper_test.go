@@ -129,13 +129,13 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 		workspace := newID()
 		w.append(t, workspace, 10)
 		prove(t, p, workspace)
-		report, err := Verify(t.Context(), w.db, workspace, stolen, func(int64, int64) {})
+		report, err := Verify(t.Context(), w.db, workspace, stolen, "", func(int64, int64) {})
 		require.NoError(t, err)
 		require.EqualValues(t, 10, report.Bad.Seq)
-		report, err = Verify(t.Context(), w.db, workspace, "", func(int64, int64) {})
+		report, err = Verify(t.Context(), w.db, workspace, "", "", func(int64, int64) {})
 		require.NoError(t, err)
 		require.Equal(t, &Bad{10, "there is no verifier key for the checkpoint"}, report.Bad)
-		report, err = Verify(t.Context(), w.db, workspace, key.public, func(int64, int64) {})
+		report, err = Verify(t.Context(), w.db, workspace, key.public, "", func(int64, int64) {})
 		require.NoError(t, err)
 		require.Nil(t, report.Bad)
 	})
@@ -173,4 +173,36 @@ func (w *world) rehash(t *testing.T, workspace events.ID, size int64) {
 			}
 		}
 	}
+}
+
+// Whoever takes away all that was signed has the log signed anew, by the
+// genuine key. A checkpoint that was kept tells.
+func TestACheckpointThatWasKeptTells(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, workspace := w.prover(t), newID()
+	w.append(t, workspace, 100)
+	prove(t, p, workspace)
+	before := w.verified(t, workspace)
+	w.append(t, workspace, 50)
+	prove(t, p, workspace)
+	later := w.verified(t, workspace)
+	since := func(kept string) *Bad {
+		report, err := Verify(t.Context(), w.db, workspace, before.VerifierKey, kept, func(int64, int64) {})
+		require.NoError(t, err)
+		return report.Bad
+	}
+	require.Nil(t, since(before.Checkpoint))
+	require.Nil(t, since(later.Checkpoint))
+	require.Equal(t, &Bad{0, "the checkpoint that was kept is not signed for this log by the key"}, since(before.Checkpoint[1:]))
+
+	w.tamper(t, `update events set meta = replace(meta::text, 'system', 'nobody')::json where workspace_id = $1 and seq = 7`, workspace)
+	for _, table := range []string{"proof_checkpoints", "proof_hashes", "checkpoints"} {
+		w.tamper(t, `delete from `+table+` where workspace_id = $1`, workspace)
+	}
+	require.Equal(t, &Bad{1, "the checkpoint that was kept speaks for 100 records, the newest one for 0"}, since(before.Checkpoint))
+	prove(t, p, workspace)
+	require.Nil(t, since(""), "nobody can see it in the database alone")
+	require.Equal(t, &Bad{1, "records 1 to 100 are not those that the kept checkpoint was signed for"}, since(before.Checkpoint))
+	require.Equal(t, &Bad{1, "records 1 to 150 are not those that the kept checkpoint was signed for"}, since(later.Checkpoint))
 }

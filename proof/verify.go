@@ -38,7 +38,8 @@ type Bad struct {
 // checkpoint that was kept. It takes the same memory however long the log is,
 // and locks nothing; progress hears how many events are done, and of how many.
 // verifierKey is the public side of the key that signed, "" if there is none yet.
-func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, verifierKey string, progress func(done, total int64)) (Report, error) {
+// since is a checkpoint that somebody kept, or "": the log has to lead on from it.
+func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, verifierKey, since string, progress func(done, total int64)) (Report, error) {
 	v := &verification{db: db, progress: progress, Report: Report{
 		Workspace: workspace, VerifierKey: verifierKey, CheckedAt: time.Now().UTC(),
 	}}
@@ -47,6 +48,9 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, verifier
 		if v.verifier, err = note.NewVerifier(verifierKey); err != nil {
 			return v.Report, errors.New("the verifier key is malformed: want name+hash+key")
 		}
+	}
+	if since != "" {
+		v.since = v.open(0, since)
 	}
 	if err := v.run(ctx); err != nil {
 		return v.Report, fmt.Errorf("verify %s: %w", workspace, err)
@@ -68,6 +72,7 @@ type verification struct {
 	doubt  *Bad    // the first thing that does not fit, until a checkpoint decides what it is
 	leaf   bool    // doubt is about an event's own hash
 	newest *signed // as it was at the start
+	since  *signed // what somebody kept
 }
 
 // A signed is a row of checkpoints. bad says why it counts for nothing.
@@ -88,6 +93,9 @@ func (v *verification) blame(seq int64, format string, args ...any) {
 func (v *verification) run(ctx context.Context) error {
 	if err := v.survey(ctx); err != nil {
 		return err
+	}
+	if v.since != nil && !v.leadsOn() {
+		return nil
 	}
 	if v.newest == nil {
 		v.Root = v.events.root()
@@ -114,6 +122,19 @@ func (v *verification) run(ctx context.Context) error {
 		v.blame(end, "%s", v.newest.bad)
 	}
 	return nil
+}
+
+// leadsOn tells whether the log may lead on from the checkpoint that was kept.
+func (v *verification) leadsOn() bool {
+	switch {
+	case v.since.bad != "":
+		v.blame(0, "the checkpoint that was kept is not signed for this log by the key")
+	case v.since.size > v.Size:
+		v.blame(v.Size+1, "the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size, v.Size)
+	default:
+		return true
+	}
+	return false
 }
 
 // survey looks at how long everything is, at one moment.
@@ -165,6 +186,8 @@ func (v *verification) open(size int64, text string) *signed {
 	switch s.root = c.Root; {
 	case err != nil:
 		s.bad = fmt.Sprintf("the checkpoint of size %d is not signed for this log by the key", size)
+	case size == 0: // it says which itself
+		s.size = c.Size
 	case c.Size != size:
 		s.bad = fmt.Sprintf("the checkpoint of size %d says another size", size)
 	}
@@ -191,6 +214,10 @@ func (v *verification) page(ctx context.Context, end int64) (more bool, err erro
 			break
 		}
 		kept = v.take(&r, kept)
+		if v.since != nil && v.since.size == v.events.size && v.since.root != v.events.root() {
+			v.blame(1, "records 1 to %d are not those that the kept checkpoint was signed for", v.since.size)
+			return false, nil
+		}
 		if v.events.size == v.next.size && !v.judge() {
 			return false, nil
 		}

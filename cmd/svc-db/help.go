@@ -40,6 +40,8 @@ Flags, before or after the command; they go before the environment:
   -seq=N               skip: the event's number
   -verifier-key=KEY    verify: by a key that was kept elsewhere, not by the one
                        that is in the database
+  -checkpoint=TEXT     verify, with -workspace: the log has to lead on from this
+                       checkpoint, which was kept elsewhere
   -h, -help            show this help
 
 Environment:
@@ -64,7 +66,7 @@ Examples:
   svc-db info -url='jdbc:postgresql://db:5432/svc?sslmode=verify-full' -user=svc
   svc-db rebuild members runs
   svc-db skip runs -workspace=019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9 -seq=4182
-  svc-db verify -verifier-key="$(cat verifier.key)"
+  svc-db verify -workspace=$ID -verifier-key="$(cat key)" -checkpoint="$(cat kept)"
 
 Migrations only move forward. To go back, restore the backup, then run the
 earlier images.

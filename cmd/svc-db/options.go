@@ -25,6 +25,7 @@ type options struct {
 	workspace   events.ID // zero is all
 	seq         int64     // of a parked event
 	verifierKey string
+	checkpoint  string
 
 	command string
 	views   []string
@@ -46,6 +47,7 @@ func parseOptions(args []string) (options, error) {
 	flags.TextVar(&o.workspace, "workspace", events.ID{}, "")
 	flags.Int64Var(&o.seq, "seq", 0, "")
 	flags.StringVar(&o.verifierKey, "verifier-key", "", "")
+	flags.StringVar(&o.checkpoint, "checkpoint", "", "")
 
 	var words []string
 	for {
@@ -87,6 +89,8 @@ func (o options) check() error {
 		return errors.New("-seq goes with skip")
 	case o.verifierKey != "" && o.command != "verify":
 		return errors.New("-verifier-key goes with verify")
+	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
+		return errors.New("-checkpoint goes with verify of one -workspace")
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func verify(ctx context.Context, j job) error {
 	for _, workspace := range list {
 		start := time.Now()
 		p := newProgress(j.out, workspace.String())
-		report, err := proof.Verify(ctx, db, workspace, key, p.step)
+		report, err := proof.Verify(ctx, db, workspace, key, j.checkpoint, p.step)
 		p.end()
 		if err != nil {
 			return err

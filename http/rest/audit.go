@@ -11,6 +11,7 @@ import (
 	"svc/projections"
 )
 
+// An AuditRecord is an event as the audit log tells it.
 type AuditRecord struct {
 	ID      string        `json:"id" format:"uuid"`
 	Seq     int64         `json:"seq" doc:"The record's number in the workspace's log: no number is missing."`

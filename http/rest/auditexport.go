@@ -22,12 +22,15 @@ import (
 )
 
 const (
-	exportsAtOnce = 4                // in a process
+	exportsAtOnce = 8                // in a process
+	exportsOfOne  = 2                // workspace, of those
 	exportPage    = 500              // records that are read together; two such pages are in memory
 	exportLimit   = 24 * time.Hour   // for one export, however slowly it is read
 	readLimit     = 30 * time.Second // in which its reader has to take something
 	portion       = 16 << 10         // bytes that are written under one such limit
 )
+
+var errExports = fault.New(fault.RateLimited, "too_many_exports", "As many exports of this workspace are under way as may be. Wait for one to end.")
 
 type exportQuery struct {
 	Format string `query:"format" required:"true" enum:"ndjson,csv"`
@@ -46,21 +49,19 @@ type export struct {
 // exportAudit records that a copy is taken, reads its first page, so that what
 // goes wrong until then has an answer, and leaves the rest to the stream.
 func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.StreamResponse, err error) {
-	select {
-	case s.exports <- struct{}{}:
-	default:
-		return nil, fault.ErrBusy
-	}
-	defer func() {
-		if err != nil {
-			<-s.exports
-		}
-	}()
 	c := callerOf(ctx)
 	filter, err := in.filter()
 	if err != nil {
 		return nil, err
 	}
+	if err = s.exports.take(c.workspace); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.exports.giveBack(c.workspace)
+		}
+	}()
 	head, _, err := s.History.Head(ctx, c.workspace)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer func() { <-s.exports }()
+		defer s.exports.giveBack(c.workspace)
 		r, w, _ := humahttprouter.Unwrap(hc)
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
 		s.send(w, r, e, readLimit)

@@ -28,8 +28,12 @@ type badRecord struct {
 	Reason string   `json:"reason" example:"the record was changed"`
 }
 
-func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*verifyAnswer, error) {
-	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace)
+type verifyQuery struct {
+	Since string `query:"since" maxLength:"1000" doc:"A checkpoint that you kept: the log has to lead on from it. Whoever sets the log back, or has it signed anew from its beginning, cannot make it do so."`
+}
+
+func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswer, error) {
+	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace, in.Since)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type newIssue struct {
 	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
 	Body struct {
 		RepoID      string `json:"repoId" format:"uuid" doc:"A repository of the workspace: one that runs have worked on."`
-		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"2147483647" doc:"An issue of the repository. Without it title says what there is to do, and the issue gets the next free number."`
+		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"1000000000" doc:"An issue of the repository. Without it title says what there is to do, and the issue gets the next free number."`
 		Title       string `json:"title,omitempty" maxLength:"200" doc:"Needed without issueNumber." example:"Fix date parsing"`
 		Body        string `json:"body,omitempty" maxLength:"65536" doc:"The text of the issue; only without issueNumber." example:"As in the list of members."`
 	}

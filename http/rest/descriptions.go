@@ -97,7 +97,8 @@ var descriptions = map[string]description{
 		refuses: []*fault.Fault{errNoRecord},
 		text:    "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},
 	"exportAudit": {tag: "Audit", summary: "Export the audit log",
-		text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A few exports run at once; beyond that it is 503 `busy`."},
+		refuses: []*fault.Fault{errExports},
+		text:    "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A workspace may have two under way: 429 `too_many_exports`."},
 	"getAuditState": {tag: "Audit", summary: "The workspace as it was",
 		refuses: []*fault.Fault{projections.ErrUnreadable},
 		text:    "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in."},
@@ -105,7 +106,7 @@ var descriptions = map[string]description{
 		refuses: []*fault.Fault{projections.ErrUnreadable},
 		text:    "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`."},
 	"verifyAudit": {tag: "Audit", summary: "Verify the audit log",
-		text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints. It reads the whole log, so it takes a while. Keep `checkpoint` and `verifierKey` elsewhere to compare with."},
+		text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints. It reads the whole log, so it takes a while. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to it."},
 }
 
 // responses lists those that are neither the usual one nor an error.

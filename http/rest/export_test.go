@@ -282,17 +282,26 @@ func TestALongExportTakesNoMoreMemory(t *testing.T) {
 }
 
 func TestAFewExportsRunAtOnce(t *testing.T) {
-	s := &Server{exports: make(chan struct{}, exportsAtOnce)}
+	s := &Server{exports: newPlaces(exportsAtOnce, exportsOfOne, errExports)}
 	ctx := context.WithValue(t.Context(), callerKey{}, &caller{})
 	wrong := &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}}
 	for range 2 * exportsAtOnce { // one that comes to nothing gives its place back
 		_, err := s.exportAudit(ctx, wrong)
 		require.ErrorIs(t, err, fault.ErrValidation)
 	}
-	for range exportsAtOnce {
-		s.exports <- struct{}{}
+	right := &exportQuery{Format: "csv"}
+	for range exportsOfOne {
+		require.NoError(t, s.exports.take(events.ID{}))
 	}
-	_, err := s.exportAudit(ctx, wrong)
+	_, err := s.exportAudit(ctx, right)
+	require.ErrorIs(t, err, errExports)
+	_, err = s.exportAudit(ctx, wrong)
+	require.ErrorIs(t, err, fault.ErrValidation, "what is wrong with the request comes first")
+	s.exports.giveBack(events.ID{})
+	for s.exports.all < exportsAtOnce {
+		require.NoError(t, s.exports.take(events.NewID(epoch)))
+	}
+	_, err = s.exportAudit(ctx, right)
 	require.ErrorIs(t, err, fault.ErrBusy)
 	require.NotEmpty(t, reply.Headers(fault.As(err)).Get("Retry-After"))
 }

@@ -61,8 +61,8 @@ type Server struct {
 
 	sameSite *http.CrossOriginProtection
 	stale    *staleUses
-	exports  chan struct{} // a place for each that is under way
-	streams  streams
+	exports  *places // by workspace
+	streams  *places // by caller
 	health   *health
 }
 
@@ -105,8 +105,8 @@ func (s *Server) Run(ctx context.Context) {
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
-	s.exports = make(chan struct{}, exportsAtOnce)
-	s.streams.of = map[events.ID]int{}
+	s.exports = newPlaces(exportsAtOnce, exportsOfOne, errExports)
+	s.streams = newPlaces(streamsAtOnce, streamsOfCaller, errStreams)
 	s.health = &health{checks: s.Dependencies, log: s.Log}
 
 	mux := httprouter.New()

@@ -9,13 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
-	"svc/events"
 	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
@@ -80,36 +78,6 @@ func nounOf(kind string) string {
 	return noun
 }
 
-// streams counts those that are open.
-type streams struct {
-	mu  sync.Mutex
-	all int
-	of  map[events.ID]int // by caller
-}
-
-func (s *streams) open(caller events.ID) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.all == streamsAtOnce:
-		return fault.ErrBusy
-	case s.of[caller] == streamsOfCaller:
-		return errStreams
-	}
-	s.all++
-	s.of[caller]++
-	return nil
-}
-
-func (s *streams) close(caller events.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	if s.of[caller]--; s.of[caller] == 0 {
-		delete(s.of, caller)
-	}
-}
-
 // A stream tells one caller what happens in the workspace.
 type stream struct {
 	caller  *caller
@@ -126,13 +94,13 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err != nil {
 		return nil, err
 	}
-	if err := s.streams.open(c.envelope.Actor.ID); err != nil {
+	if err := s.streams.take(c.envelope.Actor.ID); err != nil {
 		return nil, err
 	}
 	st := &stream{caller: c, watch: s.Live.Watch(c.workspace), seq: seq, checked: time.Now(), beat: streamBeat}
 	release := func() {
 		st.watch.Close()
-		s.streams.close(c.envelope.Actor.ID)
+		s.streams.giveBack(c.envelope.Actor.ID)
 	}
 	head, err := st.watch.Head(ctx)
 	if err != nil {

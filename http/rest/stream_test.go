@@ -139,21 +139,21 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	require.Contains(t, string(text), "event: ready\n")
 }
 
-func TestPlacesForStreamsAreLimited(t *testing.T) {
-	s := &streams{of: map[events.ID]int{}}
+func TestPlacesAreLimited(t *testing.T) {
+	s := newPlaces(streamsAtOnce, streamsOfCaller, errStreams)
 	one := events.NewID(epoch)
 	for range streamsOfCaller {
-		require.NoError(t, s.open(one))
+		require.NoError(t, s.take(one))
 	}
-	require.ErrorIs(t, s.open(one), errStreams)
+	require.ErrorIs(t, s.take(one), errStreams)
 	for s.all < streamsAtOnce {
-		require.NoError(t, s.open(events.NewID(epoch)))
+		require.NoError(t, s.take(events.NewID(epoch)))
 	}
-	require.ErrorIs(t, s.open(events.NewID(epoch)), fault.ErrBusy)
-	s.close(one)
-	require.NoError(t, s.open(one))
+	require.ErrorIs(t, s.take(events.NewID(epoch)), fault.ErrBusy)
+	s.giveBack(one)
+	require.NoError(t, s.take(one))
 	for range streamsOfCaller {
-		s.close(one)
+		s.giveBack(one)
 	}
 	require.NotContains(t, s.of, one)
 }

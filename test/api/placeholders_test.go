@@ -84,6 +84,7 @@ var (
 		{regexp.MustCompile(`("(?:sha|headSha)": ")([0-9a-f]{40})`), `<sha>`, true},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
 		{regexp.MustCompile(`("seq": |(?m:^)|"path": "/seq",\s+"value": |"size": )(\d+)`), `<seq>`, false}, // in CSV it comes first
+		{regexp.MustCompile(`("field": "upTo",\s+"from": null,\s+"to": )(\d+)`), `"<seq>"`, false},
 		{regexp.MustCompile(`(,)` + timeForm), `<time>`, false},
 		{regexp.MustCompile(`("(?:root|checkpoint|verifierKey)": )("[^"]+")`), `"<proof>"`, false},
 		{regexp.MustCompile(`("(?:value|prior|sample|priorSample|workingMs|personMs|farmMs)": )(\d+(?:\.\d)?)`), `<number>`, false},
