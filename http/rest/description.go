@@ -37,7 +37,7 @@ func describe(o *huma.OpenAPI, origin string) {
 	}
 	o.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"serviceToken": {Type: "http", Scheme: "bearer", Description: "The token of a service account: tok_svc_…"},
-		"session":      {Type: "apiKey", In: "cookie", Name: cookie, Description: "A person's session."},
+		"session":      {Type: "apiKey", In: "cookie", Name: cookie, Description: "A person's session. `POST /api/auth/sign-in/email` with `{\"email\", \"password\"}`, where that is switched on, sets the cookie, and so does the way by a code host that `POST /api/auth/sign-in/social` begins. The routes under `/api/auth` are those of Better Auth 1.7, organizations among them (`list-user-invitations`, `accept-invitation`); its client knows them."},
 	}
 	o.Tags = []*huma.Tag{
 		{Name: "Runs", Description: "Issues on their way to a merged pull request."},

@@ -2,13 +2,16 @@ package rest
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
 	"svc/events"
+	"svc/fault"
 	"svc/http/reply"
 	"svc/proof"
 )
@@ -117,9 +120,23 @@ func (s *Server) mount(api huma.API) {
 			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
 			DefaultStatus: d.status, Errors: r.statuses(), Security: r.security(),
 			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
-			Middlewares: huma.Middlewares{s.admit(r)}, Responses: d.responses(), Parameters: r.headers(),
+			Middlewares: huma.Middlewares{s.admit(r), s.refuseBody}, Responses: d.responses(), Parameters: r.headers(),
 		})
 	}
+}
+
+// refuseBody answers 422 to a body where none is wanted, as to any field that is
+// not known; none, or {}, is what clients send that always send something.
+func (s *Server) refuseBody(ctx huma.Context, next func(huma.Context)) {
+	r, w, _ := humahttprouter.Unwrap(ctx)
+	if ctx.Operation().RequestBody == nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		text, err := io.ReadAll(io.LimitReader(r.Body, 64))
+		if body := strings.TrimSpace(string(text)); err != nil || body != "" && body != "{}" {
+			reply.Error(w, r, s.Log, fault.Field("body", "is not wanted here"))
+			return
+		}
+	}
+	next(ctx)
 }
 
 // headers describes what the guard reads of every request.
