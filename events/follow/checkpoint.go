@@ -13,9 +13,14 @@ import (
 // Hold returns how far something has come in logs, and keeps others from moving
 // that until tx ends. Logs that others hold are left out. A process that stops
 // dead in the middle is cut off by the server after 30 s.
+//
+// The commit of tx does not wait for the disk: if the server crashes right after
+// it, work and checkpoints are both as they were before, and it is done again.
+// Whoever has acted upon that work has committed later, and so made it last.
 func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (list []store.Position, err error) {
 	b := &pgx.Batch{}
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
+	b.Queue(`set local synchronous_commit = off`)
 	b.Queue(`
 		insert into checkpoints (workspace_id, view, seq)
 		select workspace_id, $2, 0 from unnest($1::uuid[]) as workspace_id order by 1
