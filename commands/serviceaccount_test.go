@@ -35,12 +35,13 @@ func revoke(by person, workspace, account events.ID) commands.RevokeServiceAccou
 // status returns what a token opens at this moment.
 func (s *system) status(t *testing.T, token commands.ServiceToken) string {
 	t.Helper()
-	found, ok, err := projections.ServiceAccounts{DB: s.db}.Token(t.Context(), token.Fingerprint())
+	found, err := projections.ServiceAccounts{DB: s.db}.Tokens(t.Context(), []events.Fingerprint{token.Fingerprint()})
 	require.NoError(t, err)
+	known, ok := found[token.Fingerprint()]
 	if !ok {
 		return "unknown"
 	}
-	return found.Status
+	return known.Status
 }
 
 func TestTheLifeOfAServiceAccount(t *testing.T) {

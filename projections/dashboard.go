@@ -13,15 +13,24 @@ import (
 // Dashboard answers what a workspace is busy with, from the runs.
 type Dashboard struct{ DB *pgxpool.Pool }
 
-// Position returns how far the views that the dashboard is drawn from have come
-// in a workspace's log, added up. As long as it stays the same, so does the dashboard.
-func (v Dashboard) Position(ctx context.Context, workspace events.ID) (seq int64, err error) {
-	err = v.DB.QueryRow(ctx, `
-		select coalesce(sum(seq), 0) from checkpoints where workspace_id = $1 and view in ('runs', 'decisions')`, workspace).Scan(&seq)
+// Positions returns how far the views that dashboards are drawn from have come
+// in the logs of workspaces, added up. As long as one stays the same, so does its
+// dashboard. One that no view has begun is left out.
+func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id, sum(seq)::bigint from checkpoints
+		where workspace_id = any((select $1::uuid[])::uuid[]) and view in ('runs', 'decisions') group by 1`, workspaces)
+	found := make(map[events.ID]int64, len(workspaces))
+	var workspace events.ID
+	var seq int64
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
+		found[workspace] = seq
+		return nil
+	})
 	if err != nil {
-		return 0, fmt.Errorf("position of the dashboard of %s: %w", workspace, err)
+		return nil, fmt.Errorf("positions of dashboards: %w", err)
 	}
-	return seq, nil
+	return found, nil
 }
 
 // An Overview is what the dashboard shows of a workspace.

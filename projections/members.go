@@ -62,6 +62,7 @@ var members = &fold[events.ID, memberRow]{
 
 // A Member is a person in a workspace, as the Members & roles card shows them.
 type Member struct {
+	Workspace    events.ID
 	ID           events.ID
 	User         events.ID
 	Name         string
@@ -121,15 +122,15 @@ type MemberFilter struct {
 }
 
 const selectMembers = `
-	select m.member_id, m.user_id, u.name, u.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
+	select m.workspace_id, m.member_id, m.user_id, u.name, u.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
 	from members m
 	join users u on u.user_id = m.user_id
-	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id
-	where m.workspace_id = $1 `
+	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id `
 
 // Page answers q, and how many members there are on all pages.
 func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, err error) {
-	narrowed, args := ` and ($2 = '' or m.role = $2)
+	narrowed, args := `
+		where m.workspace_id = $1 and ($2 = '' or m.role = $2)
 		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(u.email), lower($3)) > 0) `, []any{q.Workspace, q.Role, q.Q}
 	if q.Filter.Field != "" {
 		args = append(args, q.Filter.Value)
@@ -146,8 +147,7 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 		return nil, 0, fmt.Errorf("members of %s: %w", q.Workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `
-		select count(*) from members m join users u on u.user_id = m.user_id
-		where m.workspace_id = $1 `+narrowed, args...).Scan(&total)
+		select count(*) from members m join users u on u.user_id = m.user_id `+narrowed, args...).Scan(&total)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count members of %s: %w", q.Workspace, err)
 	}
@@ -156,13 +156,37 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 
 // Of returns one member of a workspace. ok is false if there is none.
 func (v Members) Of(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, selectMembers+`and m.member_id = $2`, workspace, member)
-	return optional[Member](rows, "member "+member.String())
+	key := Place{workspace, member}
+	found, err := v.These(ctx, []Place{key})
+	m, ok = found[key]
+	return m, ok, err
+}
+
+// These returns members by their ids. One is left out if there is none.
+func (v Members) These(ctx context.Context, list []Place) (map[Place]Member, error) {
+	workspaces, ids := columns(list)
+	rows, _ := v.DB.Query(ctx, selectMembers+`where (m.workspace_id, m.member_id) in (`+places+`)`, workspaces, ids)
+	return byKey(rows, func(m Member) Place { return Place{m.Workspace, m.ID} }, "members")
+}
+
+// A Place is an id in a workspace.
+type Place struct{ Workspace, ID events.ID }
+
+// places are the two columns of a list of them. As arguments of their own the
+// arrays would be known to the planner, which would plan anew each time.
+const places = `select * from unnest((select $1::uuid[]), (select $2::uuid[]))`
+
+func columns(list []Place) (workspaces, ids []events.ID) {
+	for _, p := range list {
+		workspaces, ids = append(workspaces, p.Workspace), append(ids, p.ID)
+	}
+	return workspaces, ids
 }
 
 // A Membership is a person's place in one workspace.
 type Membership struct {
 	Workspace    events.ID
+	User         events.ID
 	Slug         string
 	Name         string
 	Member       events.ID
@@ -172,8 +196,18 @@ type Membership struct {
 
 // Membership returns the user's place in a workspace. ok is false if they have none.
 func (v Members) Membership(ctx context.Context, workspace, user events.ID) (m Membership, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, memberships+`where m.workspace_id = $1 and m.user_id = $2`, workspace, user)
-	return optional[Membership](rows, "membership")
+	key := Place{workspace, user}
+	found, err := v.Memberships(ctx, []Place{key})
+	m, ok = found[key]
+	return m, ok, err
+}
+
+// Memberships returns the places of users in workspaces. One is left out if they
+// have none.
+func (v Members) Memberships(ctx context.Context, list []Place) (map[Place]Membership, error) {
+	workspaces, users := columns(list)
+	rows, _ := v.DB.Query(ctx, memberships+`where (m.workspace_id, m.user_id) in (`+places+`)`, workspaces, users)
+	return byKey(rows, func(m Membership) Place { return Place{m.Workspace, m.User} }, "memberships")
 }
 
 // MembershipsOf returns every workspace that the user is in, the oldest first.
@@ -187,5 +221,5 @@ func (v Members) MembershipsOf(ctx context.Context, user events.ID) ([]Membershi
 }
 
 const memberships = `
-	select m.workspace_id, w.slug, w.name, m.member_id, m.role, m.approve_loops
+	select m.workspace_id, m.user_id, w.slug, w.name, m.member_id, m.role, m.approve_loops
 	from members m join workspaces w on w.workspace_id = m.workspace_id `

@@ -114,22 +114,24 @@ const (
 
 // A ServiceToken is what a fingerprint leads to.
 type ServiceToken struct {
-	Workspace events.ID
-	Slug      string // of the workspace
-	Account   events.ID
-	Name      string // of the account, without "service:"
-	Scopes    []events.Scope
-	Tail      string
-	Status    string
+	Fingerprint events.Fingerprint
+	Workspace   events.ID
+	Slug        string // of the workspace
+	Account     events.ID
+	Name        string // of the account, without "service:"
+	Scopes      []events.Scope
+	Tail        string
+	Status      string
 }
 
-// Token returns the token of a fingerprint. ok is false if there never was one.
-func (v ServiceAccounts) Token(ctx context.Context, f events.Fingerprint) (t ServiceToken, ok bool, err error) {
+// Tokens returns the tokens of fingerprints. One is left out if there never was
+// such a token.
+func (v ServiceAccounts) Tokens(ctx context.Context, list []events.Fingerprint) (map[events.Fingerprint]ServiceToken, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select t.workspace_id, w.slug, t.account_id, t.name, t.scopes, t.tail, t.status
+		select t.fingerprint, t.workspace_id, w.slug, t.account_id, t.name, t.scopes, t.tail, t.status
 		from service_tokens t join workspaces w on w.workspace_id = t.workspace_id
-		where t.fingerprint = $1`, f)
-	return optional[ServiceToken](rows, "service token")
+		where t.fingerprint = any((select $1::bytea[])::bytea[])`, list)
+	return byKey(rows, func(t ServiceToken) events.Fingerprint { return t.Fingerprint }, "service tokens")
 }
 
 // A ServiceAccount is one row of the Service accounts section.

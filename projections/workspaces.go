@@ -65,6 +65,19 @@ func (v Workspaces) ThatHave(ctx context.Context, user events.ID) ([]Workspace, 
 }
 
 // optional reads the one row there is, or none.
+// byKey collects rows by what of returns for each.
+func byKey[K comparable, T any](rows pgx.Rows, of func(T) K, what string) (map[K]T, error) {
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	found := make(map[K]T, len(list))
+	for _, row := range list {
+		found[of(row)] = row
+	}
+	return found, nil
+}
+
 func optional[T any](rows pgx.Rows, what string) (row T, ok bool, err error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {

@@ -118,8 +118,9 @@ func (d *demonstration) tokens(t *testing.T, demo seed.Demo) map[string]string {
 	for _, a := range demo.ServiceAccounts {
 		token, ok := commands.ParseServiceToken(a.Token)
 		require.True(t, ok)
-		known, ok, err := projections.ServiceAccounts{DB: d.db}.Token(testContext(t), token.Fingerprint())
+		found, err := projections.ServiceAccounts{DB: d.db}.Tokens(testContext(t), []events.Fingerprint{token.Fingerprint()})
 		require.NoError(t, err)
+		known, ok := found[token.Fingerprint()]
 		require.True(t, ok)
 		require.Equal(t, a.Name, known.Name)
 		require.Equal(t, a.Scopes, known.Scopes)

@@ -5,8 +5,8 @@ package sessions
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/lookup"
 )
 
 const (
@@ -30,6 +31,8 @@ type Store struct {
 	Secret []byte
 	Secure bool // the site is served over https
 	Now    func() time.Time
+
+	found lookup.Group[[sha256.Size]byte, Session]
 }
 
 // A Session is a browser in which a person is signed in.
@@ -50,6 +53,7 @@ type Session struct {
 	UserAgent    string
 
 	token string
+	hash  []byte // of token
 }
 
 // Has reports whether the person has verified an address.
@@ -114,25 +118,36 @@ func (s *Store) Lasts(ctx context.Context, cookie string) (bool, error) {
 }
 
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {
-	rows, _ := s.DB.Query(ctx, selectSession+`where s.token_hash = $1 and s.expires_at > $2`, digest(token), s.Now())
-	session, err = pgx.CollectExactlyOneRow(rows, scan)
+	session, ok, err = s.found.Find(ctx, sha256.Sum256([]byte(token)), s.these)
 	session.token = token
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Session{}, false, nil
-	case err != nil:
-		return Session{}, false, fmt.Errorf("find session: %w", err)
+	return session, ok && session.ExpiresAt.After(s.Now()), err
+}
+
+// these returns sessions by the hashes of their tokens, also those that have ended.
+func (s *Store) these(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]Session, error) {
+	list := make([][]byte, len(hashes))
+	for i := range hashes {
+		list[i] = hashes[i][:]
 	}
-	return session, true, nil
+	rows, _ := s.DB.Query(ctx, selectSession+`where s.token_hash = any((select $1::bytea[])::bytea[])`, list)
+	found := make(map[[sha256.Size]byte]Session, len(list))
+	sessions, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("find sessions: %w", err)
+	}
+	for _, session := range sessions {
+		found[[sha256.Size]byte(session.hash)] = session
+	}
+	return found, nil
 }
 
 const selectSession = `
-	select s.session_id, s.user_id, u.workspace_id, u.name, u.email, u.emails, u.avatar_url, u.registered_at,
+	select s.token_hash, s.session_id, s.user_id, u.workspace_id, u.name, u.email, u.emails, u.avatar_url, u.registered_at,
 		s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent
 	from sessions s join users u on u.user_id = s.user_id `
 
 func scan(row pgx.CollectableRow) (s Session, err error) {
-	err = row.Scan(&s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
+	err = row.Scan(&s.hash, &s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
 		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent)
 	return s, err
 }

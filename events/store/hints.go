@@ -17,7 +17,8 @@ import (
 const (
 	hintChannel = "svc_logs"
 	hintPause   = 2 * time.Millisecond // in which further logs may share a hint
-	hintMost    = 200                  // logs that a hint can name; "" stands for more
+	hintMost    = 200                  // logs that a hint can name
+	hintAny     = "*"                  // stands for more
 	hintAgain   = time.Second          // before another try to listen
 )
 
@@ -30,6 +31,7 @@ type Hints struct {
 	listen *pgx.ConnConfig // of the database itself, not of a pooler
 	log    *slog.Logger
 	heard  func(workspace events.ID) // the zero ID: any
+	sender string                    // begins each hint, so that one's own are not heard
 
 	mu    sync.Mutex
 	moved map[events.ID]bool
@@ -37,10 +39,13 @@ type Hints struct {
 }
 
 // NewHints returns hints that do nothing until they run. heard must not block.
-// It is called for logs that have grown anywhere, here too, and with the zero ID
-// if that may be any.
+// It is called for logs that have grown by others' doing, and with the zero ID if
+// that may be any.
 func NewHints(db *pgxpool.Pool, listen *pgx.ConnConfig, log *slog.Logger, heard func(workspace events.ID)) *Hints {
-	return &Hints{db: db, listen: listen, log: log, heard: heard, moved: map[events.ID]bool{}, wake: make(chan struct{}, 1)}
+	return &Hints{
+		db: db, listen: listen, log: log, heard: heard, sender: events.NewID(time.Now()).String(),
+		moved: map[events.ID]bool{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // Moved tells the others that a log has grown, in a moment. It does not block.
@@ -77,26 +82,31 @@ func (h *Hints) send(ctx context.Context) {
 			return
 		case <-pause.C:
 		}
+		hint, ok := h.take()
+		if !ok { // all of it went with the hint before
+			continue
+		}
 		// If it fails the others find out by themselves.
-		if _, err := h.db.Exec(ctx, `select pg_notify($1, $2)`, hintChannel, h.take()); err != nil && ctx.Err() == nil {
+		if _, err := h.db.Exec(ctx, `select pg_notify($1, $2)`, hintChannel, hint); err != nil && ctx.Err() == nil {
 			h.log.WarnContext(ctx, "hint at logs that moved", "err", err)
 		}
 	}
 }
 
-// take returns the ids of logs that moved, with a space between.
-func (h *Hints) take() string {
+// take returns the sender and the ids of logs that moved, with a space between.
+// ok is false if none did.
+func (h *Hints) take() (hint string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer clear(h.moved)
 	if len(h.moved) > hintMost {
-		return ""
+		return h.sender + " " + hintAny, true
 	}
-	list := make([]string, 0, len(h.moved))
+	list := []string{h.sender}
 	for id := range h.moved {
 		list = append(list, id.String())
 	}
-	return strings.Join(list, " ")
+	return strings.Join(list, " "), len(h.moved) > 0
 }
 
 func (h *Hints) hear(ctx context.Context) {
@@ -127,13 +137,22 @@ func (h *Hints) hearFrom(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if n.Payload == "" {
-			h.heard(events.ID{})
-		}
-		for text := range strings.FieldsSeq(n.Payload) {
-			if id, err := events.ParseID(text); err == nil {
-				h.heard(id)
-			}
+		h.tell(n.Payload)
+	}
+}
+
+func (h *Hints) tell(hint string) {
+	sender, logs, _ := strings.Cut(hint, " ")
+	switch {
+	case sender == h.sender:
+		return
+	case logs == hintAny:
+		h.heard(events.ID{})
+		return
+	}
+	for text := range strings.FieldsSeq(logs) {
+		if id, err := events.ParseID(text); err == nil {
+			h.heard(id)
 		}
 	}
 }

@@ -59,12 +59,34 @@ func TestAnotherProcessHearsWhatMoved(t *testing.T) {
 
 func TestManyLogsAreHintedAtTogether(t *testing.T) {
 	t.Parallel()
-	one, heard := hearing(t, wide(t, pgtest.URL(t)))
+	db := wide(t, pgtest.URL(t))
+	one, own := hearing(t, db)
+	_, heard := hearing(t, db)
 	for range 5000 {
 		one.Moved(newID(), 1)
 	}
 	for id := next(t, heard); !id.IsZero(); id = next(t, heard) {
 		require.LessOrEqual(t, len(heard), 10_000) // until it is said of any
+	}
+	require.Empty(t, own, "who says it knows")
+}
+
+// To look everywhere costs as much as there are workspaces: nobody is sent to do
+// that while one log grows.
+func TestOneLogThatGrowsIsNotTakenForAny(t *testing.T) {
+	t.Parallel()
+	db := wide(t, pgtest.URL(t))
+	one, _ := hearing(t, db)
+	_, heard := hearing(t, db)
+	a, last := newID(), newID()
+	for range 300 { // which wakes the sender once more after it has said all, again and again
+		one.Moved(a, 1)
+		<-time.After(100 * time.Microsecond)
+	}
+	one.Moved(last, 1)
+	for id := a; id != last; {
+		id = next(t, heard)
+		require.False(t, id.IsZero())
 	}
 }
 
@@ -73,7 +95,8 @@ func TestManyLogsAreHintedAtTogether(t *testing.T) {
 func TestHintsAreHeardAgainAfterABreak(t *testing.T) {
 	t.Parallel()
 	db := wide(t, pgtest.URL(t))
-	one, heard := hearing(t, db)
+	one, _ := hearing(t, db)
+	_, heard := hearing(t, db)
 	_, err := db.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`)
 	require.NoError(t, err)
 	require.Zero(t, next(t, heard))

@@ -93,7 +93,7 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 	if !ok {
 		return nil, errTokenInvalid
 	}
-	t, ok, err := s.ServiceAccounts.Token(r.Context(), token.Fingerprint())
+	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.ServiceAccounts.Tokens)
 	switch {
 	case err != nil:
 		return nil, err
@@ -123,7 +123,7 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 	if err != nil {
 		return err
 	}
-	m, ok, err := s.Members.Membership(ctx, id, c.person.user)
+	m, ok, err := s.memberships.Find(ctx, projections.Place{Workspace: id, ID: c.person.user}, s.Members.Memberships)
 	switch {
 	case err != nil:
 		return err

@@ -75,7 +75,7 @@ const recentRuns = 10
 // as that and the dependencies stay as they were.
 func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboardAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	position, err := s.Lists.Dashboard.Position(ctx, workspace)
+	position, _, err := s.positions.Find(ctx, workspace, s.Lists.Dashboard.Positions)
 	if err != nil {
 		return nil, err
 	}

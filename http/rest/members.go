@@ -93,7 +93,7 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 	if err != nil {
 		return nil, err
 	}
-	m, ok, err := s.Members.Of(ctx, c.workspace, id)
+	m, ok, err := s.members.Find(ctx, projections.Place{Workspace: c.workspace, ID: id}, s.Members.These)
 	switch {
 	case err != nil:
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/reply"
+	"svc/lookup"
 	"svc/projections"
 	"svc/proof"
 	"svc/sessions"
@@ -64,6 +65,12 @@ type Server struct {
 	exports  *places // by workspace
 	streams  *places // by caller
 	health   *health
+
+	// What many requests of a moment ask for.
+	tokens      lookup.Group[events.Fingerprint, projections.ServiceToken]
+	memberships lookup.Group[projections.Place, projections.Membership]
+	members     lookup.Group[projections.Place, projections.Member]
+	positions   lookup.Group[events.ID, int64]
 }
 
 // Lists are what GETs read of followed views. They may be those of a replica of

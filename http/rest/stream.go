@@ -228,7 +228,7 @@ func (s *Server) check(ctx context.Context, st *stream) error {
 	c := st.caller
 	st.checked = time.Now()
 	if c.token != nil {
-		t, ok, err := s.ServiceAccounts.Token(ctx, c.fingerprint)
+		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.ServiceAccounts.Tokens)
 		if err == nil && (!ok || t.Status != projections.TokenCurrent || !slices.Equal(t.Scopes, c.token.Scopes)) {
 			err = errNoLonger
 		}
@@ -238,7 +238,7 @@ func (s *Server) check(ctx context.Context, st *stream) error {
 	if err != nil {
 		return err
 	}
-	m, member, err := s.Members.Membership(ctx, c.workspace, c.person.user)
+	m, member, err := s.memberships.Find(ctx, projections.Place{Workspace: c.workspace, ID: c.person.user}, s.Members.Memberships)
 	if err == nil && (!ok || !member || m.Role != c.person.role) {
 		err = errNoLonger
 	}

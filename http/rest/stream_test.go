@@ -43,9 +43,9 @@ func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience
 		_, err := db.Exec(t.Context(), sql, workspace)
 		require.NoError(t, err)
 	}
-	_, ok, err := s.ServiceAccounts.Token(t.Context(), events.Fingerprint{})
+	found, err := s.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
 	require.NoError(t, err)
-	require.True(t, ok)
+	require.Len(t, found, 1)
 	e := &told{live: live, ended: make(chan error, 1)}
 	e.Server = httptest.NewUnstartedServer(reply.Traced(s.Log, reply.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, done := reply.Extend(r.Context(), w, most)

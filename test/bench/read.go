@@ -89,8 +89,8 @@ func (r *reader) asked() []byte {
 func (r *reader) plainRead(db *pgxpool.Pool) func(context.Context, int) error {
 	accounts, runs := projections.ServiceAccounts{DB: db}, projections.Runs{DB: db}
 	return func(ctx context.Context, _ int) error {
-		if _, ok, err := accounts.Token(ctx, r.token.Fingerprint()); err != nil || !ok {
-			return fmt.Errorf("token: %t, %w", ok, err)
+		if found, err := accounts.Tokens(ctx, []events.Fingerprint{r.token.Fingerprint()}); err != nil || len(found) == 0 {
+			return fmt.Errorf("token: %d, %w", len(found), err)
 		}
 		_, _, err := runs.Page(ctx, projections.RunQuery{Workspace: r.workspace, Active: true, Limit: 25})
 		return err

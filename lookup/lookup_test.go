@@ -1,0 +1,219 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A source answers with its own state, and takes a second for it.
+type source struct {
+	value   atomic.Int64
+	queries atomic.Int64
+	keys    atomic.Int64 // of all queries
+	err     error
+}
+
+func (s *source) ask(ctx context.Context, keys []int) (map[int]int64, error) {
+	s.queries.Add(1)
+	s.keys.Add(int64(len(keys)))
+	seen := s.value.Load()
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	found := map[int]int64{}
+	for _, k := range keys {
+		if k >= 0 {
+			found[k] = seen
+		}
+	}
+	return found, s.err
+}
+
+func TestQuestionsOfAMomentShareAQuery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		s := &source{}
+		s.value.Store(7)
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range 102 { // two at once, a hundred wait
+			all.Go(func() {
+				v, ok, err := g.Find(t.Context(), i%51, s.ask)
+				require.NoError(t, err)
+				require.True(t, ok)
+				require.EqualValues(t, 7, v)
+			})
+			if i < atOnce {
+				synctest.Wait()
+			}
+		}
+		all.Wait()
+		require.EqualValues(t, atOnce+1, s.queries.Load())
+		require.EqualValues(t, atOnce+51, s.keys.Load(), "each key once")
+		require.Equal(t, 2*time.Second, time.Since(start))
+	})
+}
+
+func TestAKeyThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		_, ok, err := g.Find(t.Context(), -1, (&source{}).ask)
+		require.NoError(t, err)
+		require.False(t, ok)
+	})
+}
+
+// What was changed before a question was put shows in the answer, whatever
+// queries are under way.
+func TestNoAnswerIsOlderThanItsQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		s := &source{}
+		var all sync.WaitGroup
+		for i := range 200 {
+			now := s.value.Add(1)
+			all.Go(func() {
+				v, _, err := g.Find(t.Context(), 1, s.ask)
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, v, now)
+			})
+			<-time.After(time.Duration(i%7) * 50 * time.Millisecond) // in the bubble's time
+		}
+		all.Wait()
+		require.Less(t, s.queries.Load(), int64(100))
+	})
+}
+
+func TestWhoeverLeavesHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		s := &source{}
+		hurried, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 6 { // the third is the first of the round that waits
+			all.Go(func() {
+				ctx := t.Context()
+				if i == 2 {
+					ctx = hurried
+				}
+				_, ok, err := g.Find(ctx, i, s.ask)
+				if i != 2 {
+					require.NoError(t, err)
+					require.True(t, ok)
+				}
+			})
+			synctest.Wait()
+		}
+		leave()
+		all.Wait()
+		require.EqualValues(t, 3, s.queries.Load())
+
+		patient, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		all.Go(func() { _, _, _ = g.Find(t.Context(), 1, s.ask) })
+		all.Go(func() { _, _, _ = g.Find(t.Context(), 2, s.ask) })
+		all.Go(func() { _, _, _ = g.Find(t.Context(), 3, s.ask) })
+		synctest.Wait()
+		start := time.Now()
+		_, _, err := g.Find(patient, 4, s.ask)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 500*time.Millisecond, time.Since(start))
+		all.Wait()
+	})
+}
+
+func TestAnErrorIsToldToAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		s := &source{err: errors.New("no connection")}
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				_, _, err := g.Find(t.Context(), i, s.ask)
+				require.ErrorIs(t, err, s.err)
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestAQueryHasALimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		_, _, err := g.Find(t.Context(), 1, func(ctx context.Context, _ []int) (map[int]int64, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// One whose query ends the goroutine is an error to the others, and no answer.
+func TestAPanicIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		s := &source{}
+		broken := func(context.Context, []int) (map[int]int64, error) {
+			<-time.After(time.Second)
+			panic("broken")
+		}
+		var all sync.WaitGroup
+		for range atOnce {
+			all.Go(func() { _, _, _ = g.Find(t.Context(), 1, s.ask) })
+			synctest.Wait()
+		}
+		all.Go(func() { require.Panics(t, func() { _, _, _ = g.Find(t.Context(), 1, broken) }) })
+		synctest.Wait()
+		_, ok, err := g.Find(t.Context(), 1, broken)
+		require.ErrorIs(t, err, errInterrupted)
+		require.False(t, ok)
+		all.Wait()
+		_, ok, err = g.Find(t.Context(), 1, s.ask)
+		require.NoError(t, err)
+		require.True(t, ok, "the next is not held up")
+	})
+}
+
+func TestAQueryAsksForSoMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		s := &source{}
+		ask := func(ctx context.Context, keys []int) (map[int]int64, error) {
+			require.LessOrEqual(t, len(keys), most)
+			return s.ask(ctx, keys)
+		}
+		var all sync.WaitGroup
+		for i := range 3*most + atOnce {
+			all.Go(func() {
+				_, ok, err := g.Find(t.Context(), i, ask)
+				require.NoError(t, err)
+				require.True(t, ok, i)
+			})
+			if i < atOnce {
+				synctest.Wait()
+			}
+		}
+		all.Wait()
+		require.EqualValues(t, atOnce+3, s.queries.Load())
+	})
+}
