@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -94,9 +95,7 @@ func (f *fold[K, R]) load(b *pgx.Batch, table string, records []events.Record) f
 				return err
 			}
 		}
-		for _, id := range order {
-			f.write(b, table, id, after[id])
-		}
+		f.write(b, table, order, after)
 		return nil
 	}
 }
@@ -145,20 +144,52 @@ func (f *fold[K, R]) read(b *pgx.Batch, table string, ids []rowID[K], into map[r
 	})
 }
 
-func (f *fold[K, R]) write(b *pgx.Batch, table string, id rowID[K], row *R) {
-	if row == nil {
-		b.Queue(fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = $2`, table, f.key), id.workspace, id.key)
-		return
+// abreast is how many rows one statement writes, if there are as many. Others
+// are written one by one, so that two statements do for each table.
+const abreast = 16
+
+// write queues writing rows in their order; a row that is nil is deleted.
+func (f *fold[K, R]) write(b *pgx.Batch, table string, order []rowID[K], rows map[rowID[K]]*R) {
+	var present []*R
+	flush := func() {
+		for len(present) > 0 {
+			n := 1
+			if len(present) >= abreast {
+				n = abreast
+			}
+			f.upsert(b, table, present[:n])
+			present = present[n:]
+		}
 	}
+	for _, id := range order {
+		if row := rows[id]; row != nil {
+			present = append(present, row)
+			continue
+		}
+		flush()
+		b.Queue(fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = $2`, table, f.key), id.workspace, id.key)
+	}
+	flush()
+}
+
+func (f *fold[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
 	columns := f.columns()
-	var values, sets []string
-	for i, c := range columns {
-		values = append(values, fmt.Sprintf("$%d", i+1))
+	var sets, tuples []string
+	for _, c := range columns {
 		sets = append(sets, c+" = excluded."+c)
 	}
-	b.Queue(fmt.Sprintf(`insert into %s (%s) values (%s) on conflict (%s) do update set %s`, table,
-		strings.Join(columns, ", "), strings.Join(values, ", "), strings.Join(f.primaryKey(), ", "), strings.Join(sets, ", "),
-	), fields(row)...)
+	var args []any
+	for _, row := range rows {
+		var places []string
+		for _, field := range fields(row) {
+			args = append(args, field)
+			places = append(places, "$"+strconv.Itoa(len(args)))
+		}
+		tuples = append(tuples, "("+strings.Join(places, ", ")+")")
+	}
+	b.Queue(fmt.Sprintf(`insert into %s (%s) values %s on conflict (%s) do update set %s`, table,
+		strings.Join(columns, ", "), strings.Join(tuples, ", "), strings.Join(f.primaryKey(), ", "), strings.Join(sets, ", "),
+	), args...)
 }
 
 // parking decides about an event that cannot be taken in: nil leaves it out, an

@@ -34,7 +34,7 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		trees, err := load(ctx, tx, k, list)
+		trees, err := p.load(ctx, tx, k, list)
 		if err != nil {
 			return err
 		}
@@ -42,15 +42,17 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 		if err != nil {
 			return err
 		}
-		b := &pgx.Batch{}
+		var w written
 		for _, t := range trees {
 			if n := len(records[t.workspace]); n == limit {
 				more = append(more, t.workspace)
 			}
-			if err := p.extend(b, k, t, records[t.workspace]); err != nil {
+			if err := p.extend(&w, k, t, records[t.workspace]); err != nil {
 				return fmt.Errorf("prove %s: %w", t.workspace, err)
 			}
 		}
+		b := &pgx.Batch{}
+		w.queue(b)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("write hashes: %w", err)
 		}
@@ -59,35 +61,58 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 	return more, err
 }
 
-// extend adds records to a log and queues writing what that comes to.
-func (p *Prover) extend(b *pgx.Batch, k *key, t *tree, records []stored) error {
+// written is what a page comes to, by columns.
+type written struct {
+	hashes struct {
+		workspaces []events.ID
+		indexes    []int64
+		hashes     [][]byte
+	}
+	ends     []store.Position // of the logs, with a checkpoint each
+	notes    []string
+	replaced []store.Position // checkpoints that make room for those
+}
+
+func (w *written) queue(b *pgx.Batch) {
+	b.Queue(`insert into proof_hashes (workspace_id, index, hash) select * from unnest($1::uuid[], $2::bigint[], $3::bytea[])`,
+		w.hashes.workspaces, w.hashes.indexes, w.hashes.hashes)
+	workspaces, sizes := store.Columns(w.ends)
+	b.Queue(`insert into proof_checkpoints (workspace_id, size, note, made_at) select w, s, n, now() from unnest($1::uuid[], $2::bigint[], $3::text[]) as c (w, s, n)`,
+		workspaces, sizes, w.notes)
+	workspaces, sizes = store.Columns(w.replaced)
+	b.Queue(`
+		delete from proof_checkpoints c using unnest($1::uuid[], $2::bigint[]) as r (workspace_id, size)
+		where c.workspace_id = r.workspace_id and c.size = r.size`, workspaces, sizes)
+	follow.QueueMove(b, View, w.ends)
+}
+
+// extend adds records to a log, and what that comes to to w.
+func (p *Prover) extend(w *written, k *key, t *tree, records []stored) error {
 	if len(records) == 0 {
 		return nil
 	}
 	before := t.size
-	first := tlog.StoredHashCount(before)
-	var hashes [][]byte
+	index := tlog.StoredHashCount(before)
 	for _, r := range records {
 		if r.Seq != t.size+1 {
 			return fmt.Errorf("event %d is missing, found %d in its place", t.size+1, r.Seq)
 		}
 		for _, h := range t.add(r.hash()) {
-			hashes = append(hashes, h[:])
+			w.hashes.workspaces, w.hashes.indexes = append(w.hashes.workspaces, t.workspace), append(w.hashes.indexes, index)
+			w.hashes.hashes = append(w.hashes.hashes, h[:])
+			index++
 		}
 	}
 	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root()}
-	signed, err := note.Sign(&note.Note{Text: c.text()}, k.signer)
+	text, err := note.Sign(&note.Note{Text: c.text()}, k.signer)
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)
 	}
-	b.Queue(`
-		insert into proof_hashes (workspace_id, index, hash)
-		select $1, $2::bigint + ord - 1, hash from unnest($3::bytea[]) with ordinality as h (hash, ord)`, t.workspace, first, hashes)
-	b.Queue(`insert into proof_checkpoints (workspace_id, size, note, made_at) values ($1, $2, $3, now())`, t.workspace, c.Size, string(signed))
+	w.ends, w.notes = append(w.ends, store.Position{Workspace: t.workspace, Seq: t.size}), append(w.notes, string(text))
 	if before/keepEvery == c.Size/keepEvery {
-		b.Queue(`delete from proof_checkpoints where workspace_id = $1 and size = $2`, t.workspace, before)
+		w.replaced = append(w.replaced, store.Position{Workspace: t.workspace, Seq: before})
 	}
-	follow.QueueMove(b, View, []store.Position{{Workspace: t.workspace, Seq: t.size}})
+	p.own.Add(t.workspace, ownNote{c, string(text)})
 	return nil
 }
 
@@ -96,15 +121,15 @@ func (p *Prover) extend(b *pgx.Batch, k *key, t *tree, records []stored) error {
 var errNotSigned = errors.New("the stored hashes are not those of the newest checkpoint; svc-db verify names the first bad record")
 
 // load reads the edges of logs and holds them against the newest checkpoints.
-func load(ctx context.Context, tx pgx.Tx, k *key, list []store.Position) (trees []*tree, err error) {
+func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *key, list []store.Position) (trees []*tree, err error) {
 	of := map[events.ID]*tree{}
 	var workspaces []events.ID // of each hash
 	var indexes []int64
-	for _, p := range list {
-		t := &tree{workspace: p.Workspace, size: p.Seq}
-		trees, of[p.Workspace] = append(trees, t), t
+	for _, at := range list {
+		t := &tree{workspace: at.Workspace, size: at.Seq}
+		trees, of[t.workspace] = append(trees, t), t
 		for _, i := range edgeIndexes(t.size) {
-			workspaces, indexes = append(workspaces, p.Workspace), append(indexes, i)
+			workspaces, indexes = append(workspaces, t.workspace), append(indexes, i)
 		}
 	}
 	all, _ := store.Columns(list)
@@ -136,22 +161,27 @@ func load(ctx context.Context, tx pgx.Tx, k *key, list []store.Position) (trees 
 		return nil, fmt.Errorf("read hashes: %w", err)
 	}
 	for _, t := range trees {
-		if err := t.isSigned(k, notes[t.workspace]); err != nil {
+		if err := p.isSigned(t, k, notes[t.workspace]); err != nil {
 			return nil, fmt.Errorf("prove %s: %w", t.workspace, err)
 		}
 	}
 	return trees, nil
 }
 
-// isSigned holds a tree against its newest checkpoint, "" if there is none.
-func (t *tree) isSigned(k *key, text string) error {
+// isSigned holds a tree against its newest checkpoint, "" if there is none. A
+// signature that this process made itself need not be verified.
+func (p *Prover) isSigned(t *tree, k *key, text string) error {
 	switch {
 	case text == "" && t.size == 0:
 		return nil
 	case text == "":
 		return errNotSigned
 	}
-	c, err := openCheckpoint(text, k.verifier, t.workspace)
+	own, _ := p.own.Get(t.workspace)
+	c, err := own.checkpoint, error(nil)
+	if own.text != text {
+		c, err = openCheckpoint(text, k.verifier, t.workspace)
+	}
 	if err != nil || c.Size != t.size || len(t.edge) != len(edgeIndexes(t.size)) || c.Root != t.root() {
 		return errors.Join(errNotSigned, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/note"
@@ -54,9 +55,19 @@ type Prover struct {
 	host    string
 	follow  *follow.Follower
 	busy    chan struct{}
+	own     *lru.Cache[events.ID, ownNote] // newest checkpoints that this process made itself
 
 	verified sync.Map // workspaces that are being verified
 }
+
+// An ownNote is a checkpoint, and the signed text that says so.
+type ownNote struct {
+	checkpoint checkpoint
+	text       string
+}
+
+// remembered is of how many workspaces a process knows what it signed last.
+const remembered = 10_000
 
 // A key signs checkpoints. public is its verifier key, as note writes one, and
 // shown what stands in the database in the place of that.
@@ -69,8 +80,12 @@ type key struct {
 // New returns a prover that does nothing until it runs. Its checkpoints begin
 // with host, that by which people reach the service. It works while it leads [View].
 func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
+	cache, err := lru.New[events.ID, ownNote](remembered)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
 	return &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host,
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache,
 		follow: follow.New(db, View, leads, log), busy: make(chan struct{}, together),
 	}
 }

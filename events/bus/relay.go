@@ -22,7 +22,7 @@ import (
 const View = "bus"
 
 const (
-	page     = 200              // events that are published together
+	page     = 400              // events that are published together
 	sweeping = time.Minute      // how often the relay tidies
 	patience = 20 * time.Second // for a page
 )

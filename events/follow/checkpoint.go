@@ -22,10 +22,6 @@ func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
 	b.Queue(`set local synchronous_commit = off`)
 	b.Queue(`
-		insert into checkpoints (workspace_id, view, seq)
-		select workspace_id, $2, 0 from unnest($1::uuid[]) as workspace_id order by 1
-		on conflict do nothing`, workspaces, name)
-	b.Queue(`
 		select workspace_id, seq from checkpoints where workspace_id = any($1) and view = $2
 		order by workspace_id for update skip locked`, workspaces, name).
 		Query(func(rows pgx.Rows) error {
@@ -35,7 +31,18 @@ func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("checkpoints of %s: %w", name, err)
 	}
-	return list, nil
+	if len(list) == len(workspaces) {
+		return list, nil
+	}
+	rows, _ := tx.Query(ctx, `
+		insert into checkpoints (workspace_id, view, seq)
+		select workspace_id, $2, 0 from unnest($1::uuid[]) as workspace_id order by 1
+		on conflict do nothing returning workspace_id, seq`, workspaces, name)
+	begun, err := pgx.CollectRows(rows, pgx.RowToStructByPos[store.Position])
+	if err != nil {
+		return nil, fmt.Errorf("begin checkpoints of %s: %w", name, err)
+	}
+	return append(list, begun...), nil
 }
 
 // QueueMove queues moving checkpoints that are held. It is no update, for which

@@ -19,10 +19,12 @@ import (
 )
 
 const (
-	together = 64                    // logs that are followed in one transaction
-	gather   = 10 * time.Millisecond // between the beginnings of two rounds, in which more logs grow
-	poll     = time.Second           // how often it looks for what nobody told it of
-	rest     = time.Second           // of a log that cannot be followed, doubled each time, up to
+	together = 128                    // logs that are followed in one transaction
+	gather   = 10 * time.Millisecond  // between the beginnings of two rounds, in which more logs grow
+	share    = 4                      // of the time, one part in so many is for rounds: those who append come first
+	lull     = 250 * time.Millisecond // between the end of one and the next, at most
+	poll     = time.Second            // how often it looks for what nobody told it of
+	rest     = time.Second            // of a log that cannot be followed, doubled each time, up to
 	restMost = time.Minute
 )
 
@@ -85,20 +87,25 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 	for everywhere := true; ctx.Err() == nil; {
 		began := time.Now()
 		f.round(ctx, everywhere, take)
+		took := time.Since(began)
 		everywhere = false
 		select {
 		case <-ctx.Done():
 		case <-look.C:
 			everywhere = true
 		case <-f.wake:
-			if early := gather - time.Since(began); early > 0 {
-				select {
-				case <-ctx.Done():
-				case <-time.After(early):
-				}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause(took) - (time.Since(began) - took)):
 			}
 		}
 	}
+}
+
+// pause is how long a follower whose round took so long leaves others the
+// database.
+func pause(took time.Duration) time.Duration {
+	return min(max(gather-took, (share-1)*took), lull)
 }
 
 func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
