@@ -56,6 +56,7 @@ func describe(o *huma.OpenAPI, origin string) {
 // serveDescription serves the OpenAPI document, and a page to read it.
 func serveDescription(mux *httprouter.Router, api huma.API) {
 	openAnswers(api.OpenAPI())
+	hideRules(api.OpenAPI())
 	asJSON, err := json.Marshal(api.OpenAPI())
 	if err != nil {
 		panic(err) // the description is made of our own types
@@ -86,6 +87,16 @@ func openAnswers(o *huma.OpenAPI) {
 	for name, schema := range o.Components.Schemas.Map() {
 		if !sent[name] && schema.AdditionalProperties == false {
 			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+// hideRules takes out huma's words for patterns, of which OpenAPI knows nothing.
+// The refusals have them.
+func hideRules(o *huma.OpenAPI) {
+	for _, schema := range o.Components.Schemas.Map() {
+		for _, property := range schema.Properties {
+			property.PatternDescription = ""
 		}
 	}
 }

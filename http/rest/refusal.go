@@ -55,11 +55,14 @@ func init() { // huma keeps these for the whole process
 	validation.MsgExpectedObject = "must be an object"
 	validation.MsgExpectedMinimumNumber = "must be %v or more"
 	validation.MsgExpectedMaximumNumber = "must be %v or less"
-	validation.MsgExpectedMinLength = "must have %d characters or more"
+	validation.MsgExpectedMinLength = "must have %d or more characters"
 	validation.MsgExpectedMaxLength = "must have %d characters or fewer"
-	validation.MsgExpectedMinItems = "must have %d items or more"
+	validation.MsgExpectedMinItems = "must have %d or more items"
 	validation.MsgExpectedMaxItems = "must have %d items or fewer"
+	validation.MsgExpectedMinProperties = "must have %d or more fields"
+	validation.MsgExpectedBePattern = "must %s"
 	validation.MsgExpectedRFC4122UUID = "must be an id%.0s" // huma adds an error that would echo the value
+	validation.MsgExpectedRFC5322Email = "must be an e-mail address%.0s"
 	validation.MsgExpectedRFC3339DateTime = "must be a time such as 2026-11-20T23:56:25.123Z"
 }
 

@@ -79,7 +79,8 @@ func badBodies(leo string) (list []bad) {
 		list = append(list, bad{as: asAdmin, line: leo, body: body, want: want})
 	}
 	for body, want := range map[string]string{
-		`{"name":""}`: invalid + " name",
+		`{"name":null}`: invalid + " body",
+		`{"name":""}`:   invalid + " name",
 		`{"name":"` + strings.Repeat("ö", 101) + `"}`: invalid + " name",
 		`{"slug":"Acme"}`:         invalid + " slug",
 		`{"slug":"a"}`:            invalid + " slug",
