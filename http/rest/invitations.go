@@ -15,7 +15,7 @@ type invitation struct {
 	ID        string    `json:"id" format:"uuid"`
 	Email     string    `json:"email" example:"bob@example.com"`
 	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
-	Status    string    `json:"status" enum:"pending,expired"`
+	Status    string    `json:"status" enum:"pending,expired,accepted,rejected,revoked" doc:"Lists have those that are pending or expired. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation."`
 	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it." example:"ada@acme.example"`
 	CreatedAt timestamp `json:"createdAt"`
 	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
