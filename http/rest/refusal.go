@@ -36,6 +36,9 @@ func (s *Server) refusal(ctx context.Context, err error) error {
 // the property follows, because huma reports it of the object around it.
 const missing = "\x00missing "
 
+// twice stands before the name of a field that a body has twice.
+const twice = "\x00twice "
+
 func init() { // huma keeps these for the whole process
 	huma.NewError = func(status int, text string, errs ...error) huma.StatusError {
 		return refuse(faultOf(status, text, errs))
@@ -108,6 +111,9 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 			name = field + "." + name
 		}
 		return name, "is missing"
+	}
+	if name, ok := strings.CutPrefix(d.Message, twice); ok {
+		return name, "must not be there twice"
 	}
 	if field == "" {
 		field = place
