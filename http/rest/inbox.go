@@ -35,7 +35,7 @@ type inboxItem struct {
 type subject struct {
 	Repo        repo   `json:"repo"`
 	IssueNumber int    `json:"issueNumber" example:"7"`
-	IssueTitle  string `json:"issueTitle" example:"Fix date parsing"`
+	IssueTitle  string `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
 	PRNumber    *int   `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
 	HeadSHA     string `json:"headSha" doc:"The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 }
