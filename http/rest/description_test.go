@@ -113,3 +113,67 @@ func TestWhatIsSentIsDescribedByItsLimits(t *testing.T) {
 		}
 	})
 }
+
+// An example that contradicts itself teaches clients what never comes.
+func TestExamplesAgreeWithThemselves(t *testing.T) {
+	doc := described(t)
+	answer := func(operation, status string) gjson.Result {
+		found := doc.Get("paths." + operation + ".responses." + status + ".content.application/json.example")
+		require.True(t, found.Exists(), operation)
+		return found
+	}
+	body := func(operation string) gjson.Result {
+		return doc.Get("paths." + operation + ".requestBody.content.application/json.example")
+	}
+
+	dashboard := answer("/api/v1/dashboard.get", "200")
+	for _, d := range dashboard.Get("system.dependencies").Array() {
+		require.Equal(t, d.Get("status").String() == "up", d.Get("message").String() == "", d.Raw)
+	}
+	active := int64(0)
+	for _, s := range dashboard.Get("runs.byStage.#.count").Array() {
+		active += s.Int()
+	}
+	require.Equal(t, active, dashboard.Get("runs.active").Int())
+	require.Equal(t, busy(int(active), int(dashboard.Get("inbox.waiting").Int())), dashboard.Get("head.sentence").String())
+
+	verified := answer("/api/v1/audit/verify.get", "200")
+	require.Equal(t, verified.Get("ok").Bool(), verified.Get("firstBad").Type == gjson.Null)
+	require.Contains(t, verified.Get("checkpoint").String(), "\n"+verified.Get("size").String()+"\n"+verified.Get("root").String()+"\n")
+
+	for _, r := range answer("/api/v1/audit.get", "200").Get("items").Array() {
+		require.Equal(t, r.Get("outcome").String() == "denied", r.Get("code").Exists(), r.Raw)
+	}
+	for _, a := range answer("/api/v1/inbox.get", "200").Get("items.0.actions").Array() {
+		require.Equal(t, a.Get("allowed").Bool(), !a.Get("disabledReason").Exists(), a.Raw)
+	}
+	require.Equal(t, "merge_approval", answer("/api/v1/inbox/{id}/answer.post", "200").Get("kindId").String())
+	for _, operation := range []string{"/api/v1/service-accounts.get", "/api/v1/service-accounts/{id}/revoke.post"} {
+		a := answer(operation, "200")
+		if a.Get("items").Exists() {
+			a = a.Get("items.0")
+		}
+		require.Equal(t, a.Get("status").String() == "revoked", a.Get("revokedAt").Type != gjson.Null, a.Raw)
+	}
+	for _, list := range []string{"runs", "members", "invitations", "service-accounts", "inbox"} {
+		l := answer("/api/v1/"+list+".get", "200")
+		require.Equal(t, l.Get("total").Int(), l.Get("offset").Int()+l.Get("items.#").Int(), list)
+	}
+	run := answer("/api/v1/runs/{id}.get", "200")
+	require.Equal(t, run.Get("changes.items.#").Int(), run.Get("changes.files").Int())
+	require.Equal(t, run.Get("run.costCents").Int(), run.Get("resources.costCents").Int())
+
+	// What is sent is what is answered.
+	for operation, status := range map[string]string{
+		"/api/v1/invitations.post": "201", "/api/v1/members/{id}.patch": "200", "/api/v1/workspace.patch": "200", "/api/v1/inbox/{id}/answer.post": "200",
+	} {
+		body(operation).ForEach(func(name, value gjson.Result) bool {
+			if shown := answer(operation, status).Get(name.String()); shown.Exists() {
+				require.JSONEq(t, value.Raw, shown.Raw, "%s %s", operation, name)
+			}
+			return true
+		})
+	}
+	queued := body("/api/v1/backlog/queue.post")
+	require.False(t, queued.Get("issueNumber").Exists() && queued.Get("body").Exists(), "which is refused")
+}
