@@ -16,7 +16,11 @@ var (
 	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken", "A service account of this workspace has this name.")
 )
 
-var accountNameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{2,39}$`)
+// AccountName is the form of a service account's name.
+var AccountName = Form{
+	Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{2,39}$`),
+	Rule:    "have 3 to 40 lower-case letters, digits and hyphens, and start with a letter",
+}
 
 // staleUseEvery is how seldom the use of an old token is recorded.
 const staleUseEvery = time.Hour
@@ -55,8 +59,8 @@ func (a *ServiceAccount) Apply(e events.Event) {
 
 // Create makes the account with its first token.
 func (a *ServiceAccount) Create(id events.ID, name string, scopes []events.Scope, t Token) ([]events.Event, error) {
-	if !accountNameForm.MatchString(name) {
-		return nil, fault.Field("name", "must have 3 to 40 lower-case letters, digits and hyphens, and start with a letter")
+	if !AccountName.Pattern.MatchString(name) {
+		return nil, fault.Field("name", "must %s", AccountName.Rule)
 	}
 	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(scopes) == 0 {

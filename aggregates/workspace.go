@@ -16,7 +16,11 @@ var (
 	ErrOwnerRequired = fault.New(fault.Denied, "owner_required", "Only an owner can make someone an owner.")
 )
 
-var slugForm = regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`)
+// Slug is the form of a workspace's slug.
+var Slug = Form{
+	Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`),
+	Rule:    "have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id",
+}
 
 // A Workspace is a name and the people in it, one of whom is always an Owner.
 type Workspace struct {
@@ -103,8 +107,8 @@ func checkName(name, slug string) error {
 		return fault.Field("name", "must have 1 to 100 characters")
 	case strings.ContainsFunc(name, unseen):
 		return fault.Field("name", "must not have control characters")
-	case !slugForm.MatchString(slug) || looksLikeID(slug): // a tenant is named by its id or its slug
-		return fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id")
+	case !Slug.Pattern.MatchString(slug) || looksLikeID(slug): // a tenant is named by its id or its slug
+		return fault.Field("slug", "must %s", Slug.Rule)
 	}
 	return nil
 }

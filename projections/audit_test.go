@@ -91,6 +91,7 @@ func TestAuditPage(t *testing.T) {
 		"a run's later events by its name":     {projections.AuditQuery{AuditFilter: f{Target: "acme/web#7"}}, []int64{6, 5}},
 		"a part of a run's name":               {projections.AuditQuery{AuditFilter: f{Q: "WEB#7"}}, []int64{6, 5}},
 		"ids in any case":                      {projections.AuditQuery{AuditFilter: f{Target: strings.ToUpper(run.String())}}, []int64{6, 5}},
+		"an actor's address in any case":       {projections.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
 		"an actor's id in any case":            {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
 		"a letter beyond ASCII in any case":    {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
 		"a prefix within a noun":               {projections.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},

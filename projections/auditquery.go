@@ -181,9 +181,12 @@ func (f AuditFilter) where(workspace events.ID, low, high int64) (sql string, ar
 	named := func(column, text string) {
 		if id, err := events.ParseID(text); err == nil {
 			add(`a.`+column+`_id = ?`, id)
-		} else {
-			add(`a.`+column+`_name = ?`, clip(text))
+			return
 		}
+		if strings.Contains(text, "@") { // an e-mail address, which is kept in lower case
+			text = strings.ToLower(text)
+		}
+		add(`a.`+column+`_name = ?`, clip(text))
 	}
 	add(`a.workspace_id = ? and a.seq >= ? and a.seq < ?`, workspace, low, high)
 	if f.Actor != "" {

@@ -27,6 +27,7 @@ type life struct {
 	attempt map[events.Stage]int
 	stage   events.Stage
 	head    string
+	changed []events.FileChange // on the branch, beside the code and its test
 	job     events.ID
 	asked   events.ID // the decision that it waits for
 	err     error     // the first command that was refused; the rest does nothing
@@ -138,17 +139,20 @@ func (l *life) push(status string, checks ...events.Guardrail) *life {
 	file := events.FileChange{Path: "internal/app/change.go", Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
 	test := events.FileChange{Path: "internal/app/change_test.go", Added: 10 + l.s.random.IntN(40)}
 	return l.loop(
-		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: []events.FileChange{file, test}, By: events.PushedByLoop},
+		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: append([]events.FileChange{file, test}, l.changed...), By: events.PushedByLoop},
 		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: checks},
 		l.cost("model", 10+int64(l.s.random.IntN(60))),
 	)
 }
 
+// blocked is a run that changes a protected path too.
 func (l *life) blocked() *life {
-	return l.push("blocked", events.Guardrail{
-		Check: "protected_paths", Status: "block",
-		Findings: []events.GuardrailFinding{{Path: ".github/workflows/ci.yml", Rule: ".github/**"}},
-	}).ask(events.ProtectedPathOnce, "Allow the change of .github/workflows/ci.yml this once?", l.head)
+	const path = ".github/workflows/ci.yml"
+	l.changed = []events.FileChange{{Path: path, Added: 2, Removed: 1}}
+	l.push("blocked", events.Guardrail{
+		Check: "protected_paths", Status: "block", Findings: []events.GuardrailFinding{{Path: path, Rule: ".github/**"}},
+	})
+	return l.ask(events.ProtectedPathOnce, "Allow the change of "+path+" this once?", l.head)
 }
 
 // unsure is a run whose analysis has to ask.
@@ -195,7 +199,7 @@ func (l *life) toReview(eventful bool) *life {
 		l.blocked().answer(aggregates.ActionAllowOnce, "")
 		l.build().settle("failed")
 		failed := events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "A test failed."}
-		l.begin(events.StageImplementing, failed).push("clean", events.Guardrail{Check: "protected_paths", Status: "allowed_once"})
+		l.begin(events.StageImplementing, failed).push("allowed_once", events.Guardrail{Check: "protected_paths", Status: "allowed_once"})
 	}
 	return l.build().review().loop(events.RunReviewed{Head: l.head, Verdict: "pass"}, l.cost("model", 5))
 }

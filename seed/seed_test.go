@@ -42,6 +42,7 @@ func TestDevelopment(t *testing.T) {
 		{"service accounts have their tokens", (*demonstration).accounts},
 		{"runs are in every stage", (*demonstration).active},
 		{"runs have finished on each of ninety days", (*demonstration).finished},
+		{"guardrails are about what was changed", (*demonstration).guarded},
 		{"times lie in the past and never run backwards", (*demonstration).times},
 		{"all of it follows from the log", (*demonstration).rebuilt},
 		// From here on the order matters.
@@ -153,6 +154,20 @@ func (d *demonstration) finished(t *testing.T) {
 		n := scalar[int](t, d.db, `select count(*)`+of+` and w.slug = 'acme' and r.finished_at between $1 and $2`, from, from.Add(36*time.Hour))
 		require.Positive(t, n, "%d days ago", days)
 	}
+}
+
+// guarded looks at pushes: what guardrails find in one is a file of it, and a
+// path that was allowed once is still changed.
+func (d *demonstration) guarded(t *testing.T) {
+	const of = ` from events g join events p on p.workspace_id = g.workspace_id and p.seq = g.seq - 1
+		where g.kind = 'run.guardrails_checked' and p.kind = 'run.commits_pushed'`
+	const lacks = ` and not jsonb_path_exists(p.data::jsonb, '$.files[*] ? (@.path starts with ".github/")')`
+	const finds = ` and jsonb_path_exists(g.data::jsonb, '$.checks[*].findings[*] ? (@.path starts with ".github/")')`
+	require.Positive(t, scalar[int](t, d.db, `select count(*)`+of+finds))
+	require.Zero(t, scalar[int](t, d.db, `select count(*)`+of+finds+lacks))
+	const allowed = ` and g.data->>'status' = 'allowed_once'`
+	require.Positive(t, scalar[int](t, d.db, `select count(*)`+of+allowed))
+	require.Zero(t, scalar[int](t, d.db, `select count(*)`+of+allowed+lacks))
 }
 
 func (d *demonstration) times(t *testing.T) {

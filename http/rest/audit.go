@@ -87,10 +87,10 @@ func shown(id events.ID) string {
 type AuditFilter struct {
 	From      time.Time        `query:"from" doc:"Only records of this time or later." example:"2026-11-01T00:00:00Z"`
 	To        time.Time        `query:"to" doc:"Only records of an earlier time than this." example:"2026-12-01T00:00:00Z"`
-	Actor     string           `query:"actor" maxLength:"200" doc:"Only records of the actor of this name or id." example:"service:ci-bot"`
+	Actor     string           `query:"actor" maxLength:"200" doc:"Only records of the actor of this name or id; e-mail addresses and ids in any case." example:"service:ci-bot"`
 	ActorType events.ActorType `query:"actorType" enum:"user,service,runner,system"`
 	Action    string           `query:"action" maxLength:"100" doc:"Only records of this action, or of all that begin as in member.*" example:"member.*"`
-	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id." example:"acme/web#291"`
+	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id; e-mail addresses and ids in any case." example:"acme/web#291"`
 	Q         string           `query:"q" maxLength:"200" doc:"Only records that have this in their action or the name of their actor or target, in any case."`
 }
 

@@ -12,8 +12,6 @@ import (
 
 const csvHeader = "seq,id,at,action,outcome,code,actorType,actorId,actorName,targetType,targetId,targetName,changes,origin,ip,userAgent,requestId,tokenTail"
 
-const exampleLine = `{"id":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","seq":1,"at":"2026-11-20T23:56:25.123Z","action":"member.joined","outcome":"success"}` + "\n"
-
 // csvLines writes records as RFC 4180 has it, after a header.
 func csvLines(to *bytes.Buffer) func(AuditRecord) error {
 	w := csv.NewWriter(to)

@@ -217,8 +217,8 @@ func exporting() operation {
 		o.Responses["200"] = &huma.Response{
 			Description: "The records, the oldest first. A copy that was cut off ends without the end of its chunked encoding.",
 			Content: map[string]*huma.MediaType{
-				"application/x-ndjson": {Schema: text, Example: exampleLine},
-				"text/csv":             {Schema: text, Example: csvHeader + "\r\n"},
+				"application/x-ndjson": {Schema: text, Example: toldExport(jsonLines)},
+				"text/csv":             {Schema: text, Example: toldExport(csvLines)},
 			},
 			Headers: map[string]*huma.Param{
 				"Content-Disposition": {Schema: text, Description: "Names a file.", Example: `attachment; filename="audit-acme-4182.csv"`},

@@ -187,6 +187,11 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 	if err != nil {
 		return nil, err
 	}
+	return replay(state, records)
+}
+
+// replay takes in records, one after the other, and tells what each did.
+func replay(state *projections.State, records []projections.AuditRecord) (*replayAnswer, error) {
 	out := &replayAnswer{}
 	out.Body.Before = newState(state)
 	for _, r := range records {

@@ -65,7 +65,7 @@ type system struct {
 type systemDependency struct {
 	Name    string `json:"name" example:"engine"`
 	Status  string `json:"status" enum:"up,down"`
-	Message string `json:"message" doc:"Empty while it is up." example:"connection refused"`
+	Message string `json:"message" doc:"Empty while it is up." example:"The engine does not answer."`
 }
 
 // recentRuns is how many runs the dashboard shows by name.

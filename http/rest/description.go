@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,13 +16,36 @@ import (
 var errBody = errors.New("must be JSON that fits the description")
 
 // unmarshal reads JSON whose texts can be kept as they are. Its error
-// is shown to the caller, and so it is always the same: the decoder's own
+// is shown to the caller, and so it is one of ours: the decoder's own
 // would quote what was sent.
 func unmarshal(data []byte, v any) error {
 	if !reply.Storable(data) || json.Unmarshal(data, v) != nil {
 		return errBody
 	}
+	if name, ok := repeated(data); ok {
+		return errors.New(twice + name)
+	}
 	return nil
+}
+
+// repeated finds a field that a valid body has twice. The decoder would take
+// the last one, and others the first. No body has fields further inside.
+func repeated(body []byte) (name string, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if start, _ := d.Token(); start != json.Delim('{') {
+		return "", false
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		key, _ := d.Token()
+		name, _ = key.(string)
+		var value json.RawMessage
+		if seen[name] || d.Decode(&value) != nil {
+			return name, true
+		}
+		seen[name] = true
+	}
+	return "", false
 }
 
 // describe says what the OpenAPI document says beside its routes.
@@ -56,6 +80,7 @@ func describe(o *huma.OpenAPI, origin string) {
 // serveDescription serves the OpenAPI document, and a page to read it.
 func serveDescription(mux *httprouter.Router, api huma.API) {
 	openAnswers(api.OpenAPI())
+	hideRules(api.OpenAPI())
 	asJSON, err := json.Marshal(api.OpenAPI())
 	if err != nil {
 		panic(err) // the description is made of our own types
@@ -86,6 +111,16 @@ func openAnswers(o *huma.OpenAPI) {
 	for name, schema := range o.Components.Schemas.Map() {
 		if !sent[name] && schema.AdditionalProperties == false {
 			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+// hideRules takes out huma's words for patterns, of which OpenAPI knows nothing.
+// The refusals have them.
+func hideRules(o *huma.OpenAPI) {
+	for _, schema := range o.Components.Schemas.Map() {
+		for _, property := range schema.Properties {
+			property.PatternDescription = ""
 		}
 	}
 }

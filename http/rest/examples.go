@@ -1,11 +1,9 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -52,6 +50,7 @@ func (r route) statuses() (list []int) {
 // illustrate adds to every operation an example of what is sent and answered,
 // and each refusal that there is.
 func illustrate(o *huma.OpenAPI, routes []route) {
+	told := examples()
 	for _, r := range routes {
 		op := operationOf(o, r)
 		for _, p := range op.Parameters {
@@ -60,11 +59,11 @@ func illustrate(o *huma.OpenAPI, routes []route) {
 			}
 		}
 		if op.RequestBody != nil {
-			example(o, op.RequestBody.Content)
+			example(op.RequestBody.Content, told[r.id].sent)
 		}
 		for status, response := range op.Responses {
 			if status[0] == '2' {
-				example(o, response.Content)
+				example(response.Content, told[r.id].answered)
 			}
 			illustrateHeaders(status, response)
 		}
@@ -108,55 +107,12 @@ func illustrateHeaders(status string, response *huma.Response) {
 	}
 }
 
-func example(o *huma.OpenAPI, content map[string]*huma.MediaType) {
-	if media := content["application/json"]; media != nil && media.Example == nil {
-		media.Example = exampleOf(o.Components.Schemas, media.Schema, "")
-	}
-}
-
-const (
-	exampleID   = "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"
-	exampleTime = "2026-11-20T23:56:25.123Z"
-	exampleDay  = "2026-11-20"
-)
-
-// recordedExamples are for properties of types that are stored in events.
-var recordedExamples = map[string]any{"path": ".github/workflows/ci.yml", "rule": ".github/**"}
-
-// exampleOf makes a value of a schema out of the examples that its properties
-// have. One that has none is a mistake of ours.
-func exampleOf(all huma.Registry, s *huma.Schema, place string) any {
-	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
-		s = all.Map()[name]
-	}
-	switch {
-	case len(s.Examples) > 0:
-		return s.Examples[0]
-	case s.Default != nil:
-		return s.Default
-	case len(s.Enum) > 0:
-		return s.Enum[0]
-	}
-	switch s.Type {
-	case huma.TypeObject:
-		object := map[string]any{}
-		for name, property := range s.Properties {
-			object[name] = exampleOf(all, property, place+"."+name)
+// example shows what is sent or answered as JSON.
+func example(content map[string]*huma.MediaType, value any) {
+	if media := content["application/json"]; media != nil {
+		if value == nil {
+			panic("an operation has no example")
 		}
-		return object
-	case huma.TypeArray:
-		return []any{exampleOf(all, s.Items, place)}
-	case huma.TypeInteger, huma.TypeNumber:
-		return 1
-	case huma.TypeBoolean:
-		return true
+		media.Example = value
 	}
-	if format := map[string]any{"uuid": exampleID, "date-time": exampleTime, "date": exampleDay}[s.Format]; format != nil {
-		return format
-	}
-	_, name, _ := strings.Cut(place[strings.LastIndexByte(place, '.'):], ".")
-	if text, ok := recordedExamples[name]; ok {
-		return text
-	}
-	panic(fmt.Sprintf("%s (%s) has no example", place, s.Description))
 }

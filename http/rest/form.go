@@ -5,6 +5,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"svc/aggregates"
+	"svc/events"
 	"svc/fault"
 )
 
@@ -26,6 +28,49 @@ func (timestamp) Schema(huma.Registry) *huma.Schema {
 }
 
 func optional(t *time.Time) *timestamp { return (*timestamp)(t) }
+
+// Texts that are described by the rule that commands hold them against.
+type (
+	accountName string
+	slug        string
+)
+
+// Schema describes the form of a service account's name.
+func (accountName) Schema(huma.Registry) *huma.Schema { return formSchema(aggregates.AccountName) }
+
+// Schema describes the form of a slug.
+func (slug) Schema(huma.Registry) *huma.Schema { return formSchema(aggregates.Slug) }
+
+func formSchema(f aggregates.Form) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Pattern: f.Pattern.String(), PatternDescription: f.Rule}
+}
+
+// A givenRole names a role that can be given, in any case. The list that the
+// description has is how to write it; nothing is held against that.
+type givenRole string
+
+// Schema describes the roles.
+func (givenRole) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": []events.Role{events.Owner, events.Maintainer, events.Viewer}}}
+}
+
+func (r givenRole) parse() (events.Role, error) {
+	role, ok := events.ParseRole(string(r))
+	if !ok || role == events.Legacy {
+		return "", invalid("role", "must be one of Owner, Maintainer, Viewer")
+	}
+	return role, nil
+}
+
+// atLeastOne is embedded in a body that has to have one of its fields.
+type atLeastOne struct{}
+
+// TransformSchema describes that.
+func (atLeastOne) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	one := 1
+	s.MinProperties = &one
+	return s
+}
 
 // Paging is how a list is asked for a page.
 type Paging struct {

@@ -30,7 +30,7 @@ var (
 	owners         = guard{name: "Owner", roles: []events.Role{events.Owner}}
 )
 
-var errUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json.")
+var errUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json, and not compressed.")
 
 type callerKey struct{}
 
@@ -96,8 +96,17 @@ func checkForm(r *http.Request) error {
 	if err := reply.CheckForm(r); err != nil {
 		return err
 	}
+	for _, name := range []string{"X-Svc-Tenant", "X-Svc-Min-Position", "Idempotency-Key"} {
+		if len(r.Header.Values(name)) > 1 {
+			return fault.Field(name, "must not be sent twice")
+		}
+	}
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.ContentLength != 0 && media != "" && !strings.EqualFold(strings.TrimSpace(media), "application/json") {
+		return errUnsupportedMedia
+	}
+	coding := strings.Join(r.Header.Values("Content-Encoding"), ",")
+	if r.ContentLength != 0 && coding != "" && !strings.EqualFold(coding, "identity") {
 		return errUnsupportedMedia
 	}
 	return nil

@@ -35,7 +35,7 @@ type inboxItem struct {
 type subject struct {
 	Repo        repo   `json:"repo"`
 	IssueNumber int    `json:"issueNumber" example:"7"`
-	IssueTitle  string `json:"issueTitle" example:"Fix date parsing"`
+	IssueTitle  string `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
 	PRNumber    *int   `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
 	HeadSHA     string `json:"headSha" doc:"The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 }
@@ -136,7 +136,7 @@ type newAnswer struct {
 	ID   string `path:"id" maxLength:"64" doc:"The decision's id."`
 	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
 	Body struct {
-		Action       string `json:"action" maxLength:"40" doc:"One of the item's actions." example:"approve_and_merge"`
+		Action       string `json:"action" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny" doc:"One of the item's actions." example:"approve_and_merge"`
 		Note         string `json:"note,omitempty" maxLength:"10000" doc:"Why. Needed for correct and request_changes." example:"The test covers it."`
 		ExpectedHead string `json:"expectedHead,omitempty" maxLength:"200" doc:"The commit that was looked at, the item's headSha. Needed for approve_and_merge." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 	}

@@ -65,9 +65,15 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 	if err != nil {
 		return nil, err
 	}
+	return newInsights(window, prior, from, to), nil
+}
+
+// newInsights shows what was counted in a window and in the one before it.
+func newInsights(window, prior projections.Count, from, to time.Time) *insightsAnswer {
+	day := func(at time.Time) string { return at.Format(time.DateOnly) }
 	out := &insightsAnswer{}
-	out.Body.Window = dates{from.Format(time.DateOnly), to.Add(-day).Format(time.DateOnly)}
-	out.Body.Prior = dates{from.Add(-days * day).Format(time.DateOnly), from.Add(-day).Format(time.DateOnly)}
+	out.Body.Window = dates{day(from), day(to.AddDate(0, 0, -1))}
+	out.Body.Prior = dates{day(from.Add(from.Sub(to))), day(from.AddDate(0, 0, -1))}
 	for _, k := range kpis {
 		one := kpi{Key: k.key, Unit: k.unit, Methodology: &k.methodology}
 		one.Value, one.Sample = k.of(window)
@@ -78,7 +84,7 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 		}
 		out.Body.KPIs = append(out.Body.KPIs, one)
 	}
-	return out, nil
+	return out
 }
 
 // rounded is x to the nearest whole number, halves up.

@@ -15,7 +15,7 @@ type invitation struct {
 	ID        string    `json:"id" format:"uuid"`
 	Email     string    `json:"email" example:"bob@example.com"`
 	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
-	Status    string    `json:"status" enum:"pending,expired"`
+	Status    string    `json:"status" enum:"pending,expired,accepted,rejected,revoked" doc:"Lists have those that are pending or expired. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation."`
 	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it." example:"ada@acme.example"`
 	CreatedAt timestamp `json:"createdAt"`
 	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
@@ -44,8 +44,8 @@ func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*in
 type newInvitation struct {
 	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
 	Body struct {
-		Email string `json:"email" maxLength:"400" doc:"An address that the invitee has verified with the identity provider." example:"bob@example.com"`
-		Role  string `json:"role,omitempty" default:"Viewer" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case."`
+		Email string    `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider." example:"bob@example.com"`
+		Role  givenRole `json:"role,omitempty" default:"Viewer" doc:"In any case."`
 	}
 }
 
@@ -55,9 +55,9 @@ type invitationAnswer struct {
 }
 
 func (s *Server) sendInvitation(ctx context.Context, in *newInvitation) (*invitationAnswer, error) {
-	role, ok := events.ParseRole(in.Body.Role)
-	if !ok || role == events.Legacy {
-		return nil, invalid("role", "must be one of Owner, Maintainer, Viewer")
+	role, err := in.Body.Role.parse()
+	if err != nil {
+		return nil, err
 	}
 	send := commands.SendInvitation{Order: callerOf(ctx).order(), Invitation: events.NewID(s.Now()), Email: in.Body.Email, Role: role}
 	send.Key = in.Key

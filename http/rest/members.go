@@ -61,8 +61,9 @@ type MemberPath struct {
 type memberChange struct {
 	MemberPath
 	Body struct {
-		Role            *string `json:"role,omitempty" maxLength:"20" doc:"Owner, Maintainer or Viewer, in any case." example:"Maintainer"`
-		CanApproveLoops *bool   `json:"canApproveLoops,omitempty"`
+		atLeastOne
+		Role            *givenRole `json:"role,omitempty" doc:"In any case." example:"Maintainer"`
+		CanApproveLoops *bool      `json:"canApproveLoops,omitempty"`
 	}
 }
 
@@ -75,13 +76,13 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 	c := callerOf(ctx)
 	change := commands.UpdateMember{Order: c.order(), ApproveLoops: in.Body.CanApproveLoops}
 	if in.Body.Role != nil {
-		role, ok := events.ParseRole(*in.Body.Role)
-		if !ok || role == events.Legacy {
-			return nil, invalid("role", "must be one of Owner, Maintainer, Viewer")
+		role, err := in.Body.Role.parse()
+		if err != nil {
+			return nil, err
 		}
 		change.Role = &role
 	}
-	if change.Role == nil && change.ApproveLoops == nil {
+	if change.Role == nil && change.ApproveLoops == nil { // they are null
 		return nil, invalid("body", "must have a role, canApproveLoops, or both")
 	}
 	id, err := events.ParseID(in.ID)

@@ -36,6 +36,9 @@ func (s *Server) refusal(ctx context.Context, err error) error {
 // the property follows, because huma reports it of the object around it.
 const missing = "\x00missing "
 
+// twice stands before the name of a field that a body has twice.
+const twice = "\x00twice "
+
 func init() { // huma keeps these for the whole process
 	huma.NewError = func(status int, text string, errs ...error) huma.StatusError {
 		return refuse(faultOf(status, text, errs))
@@ -55,11 +58,14 @@ func init() { // huma keeps these for the whole process
 	validation.MsgExpectedObject = "must be an object"
 	validation.MsgExpectedMinimumNumber = "must be %v or more"
 	validation.MsgExpectedMaximumNumber = "must be %v or less"
-	validation.MsgExpectedMinLength = "must have %d characters or more"
+	validation.MsgExpectedMinLength = "must have %d or more characters"
 	validation.MsgExpectedMaxLength = "must have %d characters or fewer"
-	validation.MsgExpectedMinItems = "must have %d items or more"
+	validation.MsgExpectedMinItems = "must have %d or more items"
 	validation.MsgExpectedMaxItems = "must have %d items or fewer"
+	validation.MsgExpectedMinProperties = "must have %d or more fields"
+	validation.MsgExpectedBePattern = "must %s"
 	validation.MsgExpectedRFC4122UUID = "must be an id%.0s" // huma adds an error that would echo the value
+	validation.MsgExpectedRFC5322Email = "must be an e-mail address%.0s"
 	validation.MsgExpectedRFC3339DateTime = "must be a time such as 2026-11-20T23:56:25.123Z"
 }
 
@@ -105,6 +111,9 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 			name = field + "." + name
 		}
 		return name, "is missing"
+	}
+	if name, ok := strings.CutPrefix(d.Message, twice); ok {
+		return name, "must not be there twice"
 	}
 	if field == "" {
 		field = place

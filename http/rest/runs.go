@@ -17,7 +17,7 @@ type repo struct {
 type run struct {
 	ID          string           `json:"id" format:"uuid"`
 	IssueNumber int              `json:"issueNumber" example:"7"`
-	IssueTitle  string           `json:"issueTitle" example:"Fix date parsing"`
+	IssueTitle  string           `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
 	StageLabel  string           `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge"`
 	Status      events.RunStatus `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,merged,rejected,failed,cancelled"`
 	PRNumber    *int             `json:"prNumber,omitempty" doc:"Present once there is a pull request."`

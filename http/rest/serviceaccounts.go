@@ -50,8 +50,8 @@ func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*a
 type newAccount struct {
 	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent."`
 	Body struct {
-		Name   string   `json:"name" maxLength:"200" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"ci-bot"`
-		Scopes []string `json:"scopes" nullable:"false" maxItems:"10" doc:"At least one of api.read, farm.submit." example:"[\"api.read\"]"`
+		Name   accountName    `json:"name" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"ci-bot"`
+		Scopes []events.Scope `json:"scopes" nullable:"false" minItems:"1" maxItems:"10" enum:"api.read,farm.submit" doc:"At least one of api.read, farm.submit." example:"[\"api.read\"]"`
 	}
 }
 
@@ -68,12 +68,10 @@ type tokenAnswer struct {
 func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tokenAnswer, error) {
 	c := callerOf(ctx)
 	create := commands.CreateServiceAccount{
-		Order: c.order(), Account: events.NewID(s.Now()), Token: commands.NewServiceToken(), Name: in.Body.Name,
+		Order: c.order(), Account: events.NewID(s.Now()), Token: commands.NewServiceToken(),
+		Name: string(in.Body.Name), Scopes: in.Body.Scopes,
 	}
 	create.Key = in.Key
-	for _, scope := range in.Body.Scopes {
-		create.Scopes = append(create.Scopes, events.Scope(scope))
-	}
 	done, err := s.Commands.CreateServiceAccount(ctx, create)
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }

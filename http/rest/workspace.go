@@ -36,8 +36,9 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 
 type workspaceChange struct {
 	Body struct {
-		Name *string `json:"name,omitempty" maxLength:"400" doc:"1 to 100 characters." example:"Acme"`
-		Slug *string `json:"slug,omitempty" maxLength:"400" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"acme"`
+		atLeastOne
+		Name *string `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"1 to 100 characters, not all of them spaces." example:"Acme"`
+		Slug *slug   `json:"slug,omitempty" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"acme"`
 	}
 }
 
@@ -47,11 +48,11 @@ type renameAnswer struct {
 }
 
 func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*renameAnswer, error) {
-	if in.Body.Name == nil && in.Body.Slug == nil {
+	if in.Body.Name == nil && in.Body.Slug == nil { // they are null
 		return nil, invalid("body", "must have a name, a slug, or both")
 	}
 	done, err := s.Commands.RenameWorkspace(ctx, commands.RenameWorkspace{
-		Order: callerOf(ctx).order(), Name: in.Body.Name, Slug: in.Body.Slug,
+		Order: callerOf(ctx).order(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug),
 	})
 	if err != nil {
 		return nil, err

@@ -37,6 +37,8 @@ func badBodies(leo string) (list []bad) {
 		`{"NAME":"a-bot","scopes":["api.read"]}`:                                          invalid,
 		`{"name":"ok-bot","name":7,"scopes":["api.read"]}`:                                invalid + " name",
 		`{"name":"ok-bot","name":"9","scopes":["api.read"]}`:                              invalid + " name",
+		`{"scopes":["api.read"],"scopes":["api.read"],"name":"a-bot"}`:                    invalid + " scopes",
+		`{"name":"a-bot","scopes":["api.read"],"n\u0061me":"a-bot"}`:                      invalid + " name",
 		`{"name":"a","scopes":["api.read"]}`:                                              invalid + " name",
 		`{"name":"A-bot","scopes":["api.read"]}`:                                          invalid + " name",
 		`{"name":"a_bot","scopes":["api.read"]}`:                                          invalid + " name",
@@ -71,6 +73,7 @@ func badBodies(leo string) (list []bad) {
 		`{"role":" Viewer"}`:                      invalid + " role",
 		`{"role":["Viewer"]}`:                     invalid + " role",
 		`{"role":"Viewer","role":"king"}`:         invalid + " role",
+		`{"role":"Owner","role":"Viewer"}`:        invalid + " role",
 		`{"canApproveLoops":"true"}`:              invalid + " canApproveLoops",
 		`{"canApproveLoops":1}`:                   invalid + " canApproveLoops",
 		`{"canApproveLoops":null}`:                invalid,
@@ -79,7 +82,8 @@ func badBodies(leo string) (list []bad) {
 		list = append(list, bad{as: asAdmin, line: leo, body: body, want: want})
 	}
 	for body, want := range map[string]string{
-		`{"name":""}`: invalid + " name",
+		`{"name":null}`: invalid + " body",
+		`{"name":""}`:   invalid + " name",
 		`{"name":"` + strings.Repeat("ö", 101) + `"}`: invalid + " name",
 		`{"slug":"Acme"}`:         invalid + " slug",
 		`{"slug":"a"}`:            invalid + " slug",

@@ -196,6 +196,12 @@ func badHeaders() []bad {
 	for _, key := range []string{strings.Repeat("k", 201), "key\xff"} {
 		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Idempotency-Key: " + key}, want: "422 validation_failed Idempotency-Key"})
 	}
+	for _, coding := range []string{"gzip", "br", "GZIP, identity", "x"} {
+		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Encoding: " + coding}, want: "415 unsupported_media_type"})
+	}
+	for _, name := range []string{"X-Svc-Tenant", "Idempotency-Key", "X-Svc-Min-Position"} {
+		list = append(list, bad{as: "ada", line: runsOf, headers: []string{name + ": 1", name + ": 1"}, want: "422 validation_failed " + name})
+	}
 	return append(list,
 		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer " + strings.Repeat("a", 30_000)}, want: "401 service_token_invalid"},
 		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer tok_svc_\xff\xfe"}, want: "401 service_token_invalid"},

@@ -39,6 +39,7 @@ var parts = map[string]func(*testing.T, *site){
 	"metrics":       testMetrics,
 	"misplaced":     testMisplaced,
 	"OpenAPI":       testOpenAPI,
+	"order":         testOrder,
 	"positions":     testPositions,
 	"rate limit":    testRateLimit,
 	"replicas":      testReplicas,

@@ -1,0 +1,114 @@
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+	"svc/sessions"
+	"svc/test/pgtest"
+)
+
+// queries notes what a pool asks the database.
+type queries struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (a *queries) note(sql string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, sql)
+}
+
+// take returns what was noted, and forgets it.
+func (a *queries) take() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.list
+	a.list = nil
+	return list
+}
+
+func (a *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	a.note(d.SQL)
+	return ctx
+}
+
+func (a *queries) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	a.note(d.SQL)
+}
+
+func (*queries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (*queries) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (*queries) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// Whoever polls costs one lookup of their token and one of a position, until
+// something has changed.
+func TestAnUnchangedDashboardCostsOneLookup(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(pgtest.URL(t))
+	require.NoError(t, err)
+	seen := &queries{}
+	config.ConnConfig.Tracer = seen
+	db, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+
+	workspace, token := events.NewID(epoch), commands.NewServiceToken()
+	for sql, args := range map[string][]any{
+		`insert into workspaces values ($1, 'Acme', 'acme', now())`:                                      {workspace},
+		`insert into service_tokens values ($2, $1, $1, 'reader', '{api.read}', 'tail', 'current')`:      {workspace, token.Fingerprint()},
+		`insert into checkpoints (workspace_id, view, seq) values ($1, 'runs', 7), ($1, 'decisions', 7)`: {workspace},
+	} {
+		_, err := db.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s := &Server{
+		Lists: Lists{Dashboard: projections.Dashboard{DB: db}}, ServiceAccounts: projections.ServiceAccounts{DB: db},
+		LastSeen: sessions.NewLastSeen(db, log), Load: func() float64 { return 0 }, Now: time.Now, Log: log,
+		Home: http.NotFoundHandler(), Auth: http.NotFoundHandler(), Origin: "http://localhost:4000",
+	}
+	api := s.Handler()
+	ask := func(etag string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/dashboard", nil)
+		r.Header.Set("Authorization", "Bearer "+token.Reveal())
+		r.Header.Set("If-None-Match", etag)
+		seen.take()
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		return w
+	}
+
+	first := ask("")
+	require.Equal(t, http.StatusOK, first.Code, first.Body)
+	whole := seen.take()
+	require.Greater(t, len(whole), 2, whole)
+
+	unchanged := ask(first.Header().Get("ETag"))
+	require.Equal(t, http.StatusNotModified, unchanged.Code)
+	cheap := seen.take()
+	require.Len(t, cheap, 2)
+	require.Contains(t, cheap[0], "from service_tokens")
+	require.Contains(t, cheap[1], "from checkpoints")
+
+	_, err = db.Exec(t.Context(), `update checkpoints set seq = 8 where workspace_id = $1 and view = 'runs'`, workspace)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, ask(first.Header().Get("ETag")).Code)
+}

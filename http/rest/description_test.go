@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// described returns what the service says of itself.
+func described(t *testing.T) gjson.Result {
+	t.Helper()
+	s := &Server{Home: http.NotFoundHandler(), Auth: http.NotFoundHandler(), Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/openapi.json", nil))
+	require.True(t, gjson.ValidBytes(w.Body.Bytes()))
+	return gjson.ParseBytes(w.Body.Bytes())
+}
+
+// sent returns the schema of a field that an operation takes, or of its body.
+func sent(t *testing.T, doc gjson.Result, operation, field string) gjson.Result {
+	t.Helper()
+	s := doc.Get("paths." + operation + ".requestBody.content.application/json.schema")
+	if name, ok := strings.CutPrefix(s.Get("$ref").String(), "#/components/schemas/"); ok {
+		s = doc.Get("components.schemas." + name)
+	}
+	if field != "" {
+		s = s.Get("properties." + field)
+	}
+	require.True(t, s.Exists(), "%s %s", operation, field)
+	return s
+}
+
+// What is sent is described by the limits that the aggregates hold it against.
+func TestWhatIsSentIsDescribedByItsLimits(t *testing.T) {
+	doc := described(t)
+	const accounts, invitations, member, workspace, answer = "/api/v1/service-accounts.post", "/api/v1/invitations.post",
+		"/api/v1/members/{id}.patch", "/api/v1/workspace.patch", "/api/v1/inbox/{id}/answer.post"
+	texts := func(s gjson.Result) (list []string) {
+		for _, one := range s.Array() {
+			list = append(list, one.String())
+		}
+		return list
+	}
+	owner := events.NewID(epoch)
+	acme := &aggregates.Workspace{}
+	acme.Apply(events.WorkspaceCreated{Name: "Acme", Slug: "acme"})
+	acme.Apply(events.MemberJoined{Member: owner, User: owner, Email: "ada@acme.example", Role: events.Owner})
+
+	t.Run("forms", func(t *testing.T) {
+		require.Equal(t, aggregates.AccountName.Pattern.String(), sent(t, doc, accounts, "name.pattern").String())
+		require.Equal(t, aggregates.Slug.Pattern.String(), sent(t, doc, workspace, "slug.pattern").String())
+		require.NotContains(t, doc.Raw, "patternDescription")
+	})
+	t.Run("scopes", func(t *testing.T) {
+		known := texts(sent(t, doc, accounts, "scopes.items.enum"))
+		require.NotEmpty(t, known)
+		create := func(scopes ...events.Scope) error {
+			_, err := (&aggregates.ServiceAccount{}).Create(owner, "ci-bot", scopes, aggregates.Token{})
+			return err
+		}
+		for _, s := range []events.Scope{events.ReadAPI, events.SubmitJobs, "", "api.write"} {
+			require.Equal(t, create(s) == nil, slices.Contains(known, string(s)), s)
+		}
+		require.Error(t, create())
+		require.EqualValues(t, 1, sent(t, doc, accounts, "scopes.minItems").Int())
+	})
+	t.Run("roles", func(t *testing.T) {
+		for _, known := range [][]string{texts(sent(t, doc, invitations, "role.enum")), texts(sent(t, doc, member, "role.enum"))} {
+			for _, r := range []events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy, "", "king"} {
+				_, err := acme.Invite(owner, events.NewID(epoch), "bob@example.com", r, events.ID{}, epoch)
+				require.Equal(t, err == nil, slices.Contains(known, string(r)), r)
+			}
+		}
+	})
+	t.Run("addresses", func(t *testing.T) {
+		require.Equal(t, "email", sent(t, doc, invitations, "email.format").String())
+		longest := sent(t, doc, invitations, "email.maxLength").Int()
+		address := func(n int64) string { return strings.Repeat("a", int(n)-len("@example.com")) + "@example.com" }
+		_, ok := aggregates.Address(address(longest))
+		_, longer := aggregates.Address(address(longest + 1))
+		require.True(t, ok && !longer)
+	})
+	t.Run("names", func(t *testing.T) {
+		for n, want := range map[int64]bool{
+			sent(t, doc, workspace, "name.minLength").Int(): true, sent(t, doc, workspace, "name.minLength").Int() - 1: false,
+			sent(t, doc, workspace, "name.maxLength").Int(): true, sent(t, doc, workspace, "name.maxLength").Int() + 1: false,
+		} {
+			name := strings.Repeat("ö", int(n))
+			_, err := acme.Rename(owner, &name, nil)
+			require.Equal(t, want, err == nil, n)
+		}
+	})
+	t.Run("actions", func(t *testing.T) {
+		var all []string
+		for _, k := range []events.DecisionKind{events.FactReview, events.MergeApproval, events.ProtectedPathOnce} {
+			all = append(all, aggregates.Actions(k)...)
+		}
+		slices.Sort(all)
+		require.ElementsMatch(t, slices.Compact(all), texts(sent(t, doc, answer, "action.enum")))
+	})
+	t.Run("a change says what", func(t *testing.T) {
+		for _, operation := range []string{member, workspace} {
+			require.EqualValues(t, 1, sent(t, doc, operation, "").Get("minProperties").Int())
+		}
+	})
+}
+
+// An example that contradicts itself teaches clients what never comes.
+func TestExamplesAgreeWithThemselves(t *testing.T) {
+	doc := described(t)
+	answer := func(operation, status string) gjson.Result {
+		found := doc.Get("paths." + operation + ".responses." + status + ".content.application/json.example")
+		require.True(t, found.Exists(), operation)
+		return found
+	}
+	body := func(operation string) gjson.Result {
+		return doc.Get("paths." + operation + ".requestBody.content.application/json.example")
+	}
+
+	dashboard := answer("/api/v1/dashboard.get", "200")
+	for _, d := range dashboard.Get("system.dependencies").Array() {
+		require.Equal(t, d.Get("status").String() == "up", d.Get("message").String() == "", d.Raw)
+	}
+	active := int64(0)
+	for _, s := range dashboard.Get("runs.byStage.#.count").Array() {
+		active += s.Int()
+	}
+	require.Equal(t, active, dashboard.Get("runs.active").Int())
+	require.Equal(t, busy(int(active), int(dashboard.Get("inbox.waiting").Int())), dashboard.Get("head.sentence").String())
+
+	verified := answer("/api/v1/audit/verify.get", "200")
+	require.Equal(t, verified.Get("ok").Bool(), verified.Get("firstBad").Type == gjson.Null)
+	require.Contains(t, verified.Get("checkpoint").String(), "\n"+verified.Get("size").String()+"\n"+verified.Get("root").String()+"\n")
+
+	for _, r := range answer("/api/v1/audit.get", "200").Get("items").Array() {
+		require.Equal(t, r.Get("outcome").String() == "denied", r.Get("code").Exists(), r.Raw)
+	}
+	for _, a := range answer("/api/v1/inbox.get", "200").Get("items.0.actions").Array() {
+		require.Equal(t, a.Get("allowed").Bool(), !a.Get("disabledReason").Exists(), a.Raw)
+	}
+	require.Equal(t, "merge_approval", answer("/api/v1/inbox/{id}/answer.post", "200").Get("kindId").String())
+	for _, operation := range []string{"/api/v1/service-accounts.get", "/api/v1/service-accounts/{id}/revoke.post"} {
+		a := answer(operation, "200")
+		if a.Get("items").Exists() {
+			a = a.Get("items.0")
+		}
+		require.Equal(t, a.Get("status").String() == "revoked", a.Get("revokedAt").Type != gjson.Null, a.Raw)
+	}
+	for _, list := range []string{"runs", "members", "invitations", "service-accounts", "inbox"} {
+		l := answer("/api/v1/"+list+".get", "200")
+		require.Equal(t, l.Get("total").Int(), l.Get("offset").Int()+l.Get("items.#").Int(), list)
+	}
+	run := answer("/api/v1/runs/{id}.get", "200")
+	require.Equal(t, run.Get("changes.items.#").Int(), run.Get("changes.files").Int())
+	require.Equal(t, run.Get("run.costCents").Int(), run.Get("resources.costCents").Int())
+
+	// What is sent is what is answered.
+	for operation, status := range map[string]string{
+		"/api/v1/invitations.post": "201", "/api/v1/members/{id}.patch": "200", "/api/v1/workspace.patch": "200", "/api/v1/inbox/{id}/answer.post": "200",
+	} {
+		body(operation).ForEach(func(name, value gjson.Result) bool {
+			if shown := answer(operation, status).Get(name.String()); shown.Exists() {
+				require.JSONEq(t, value.Raw, shown.Raw, "%s %s", operation, name)
+			}
+			return true
+		})
+	}
+	queued := body("/api/v1/backlog/queue.post")
+	require.False(t, queued.Get("issueNumber").Exists() && queued.Get("body").Exists(), "which is refused")
+}
