@@ -6,6 +6,7 @@ package lookup
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -62,8 +63,10 @@ func (g *Group[K, V]) join(key K) (r *round[K, V], first bool) {
 	return g.next, first
 }
 
-// answer waits for its turn, closes the round to others and asks.
+// answer waits for its turn, closes the round to others and asks. Those who can run
+// come first: they may be about to join.
 func (g *Group[K, V]) answer(ctx context.Context, r *round[K, V], ask func(context.Context, []K) (map[K]V, error)) {
+	runtime.Gosched()
 	g.mu.Lock()
 	if g.turn == nil {
 		g.turn = sync.NewCond(&g.mu)

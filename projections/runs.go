@@ -159,7 +159,7 @@ func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Re
 const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at`
 
 func scanRun(row pgx.CollectableRow) (r Run, err error) {
-	err = row.Scan(&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, &r.Status,
+	err = row.Scan(&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, (*string)(&r.Status),
 		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
 	return r, err
 }

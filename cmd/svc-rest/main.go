@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"svc/config"
@@ -46,6 +47,11 @@ func logger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(reply.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
+// collect is by how much the memory in use may grow, in percent, before it is
+// collected. There is little of it, and many short-lived requests: at Go's 100 an
+// eighth of the time under load goes into collecting.
+const collect = 400
+
 // run serves until ctx is done.
 func run(ctx context.Context, environ []string, out io.Writer) error {
 	cfg, err := config.Parse[Config](environ)
@@ -73,6 +79,9 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer stop()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collect)
+	}
 	return serve.Server{Handler: service.handler, Log: log}.Run(ctx, ln)
 }
 

@@ -53,7 +53,7 @@ type auditContext struct {
 
 func newAuditRecord(r projections.AuditRecord) AuditRecord {
 	out := AuditRecord{
-		ID: r.ID.String(), Seq: r.Seq, At: timestamp(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
+		ID: r.ID.String(), Seq: r.Seq, At: at(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
 		Actor:   auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name},
 		Target:  auditTarget{r.Target.Type, shown(r.Target.ID), r.Target.Name},
 		Changes: make([]auditChange, 0, len(r.Changes)),
@@ -71,7 +71,7 @@ func newAuditRecord(r projections.AuditRecord) AuditRecord {
 // written gives times the form that all times have.
 func written(value any) any {
 	if t, ok := value.(time.Time); ok {
-		return timestamp(t)
+		return at(t)
 	}
 	return value
 }

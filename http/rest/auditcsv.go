@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -23,7 +22,7 @@ func csvLines(to *bytes.Buffer) func(AuditRecord) error {
 			return err
 		}
 		cells := []string{
-			strconv.FormatInt(r.Seq, 10), r.ID, time.Time(r.At).UTC().Format(timeForm), r.Action, r.Outcome, r.Code,
+			strconv.FormatInt(r.Seq, 10), r.ID, string(r.At), r.Action, r.Outcome, r.Code,
 			string(r.Actor.Type), r.Actor.ID, r.Actor.Name, r.Target.Type, r.Target.ID, r.Target.Name, string(changes),
 			string(r.Context.Origin), r.Context.IP, r.Context.UserAgent, r.Context.RequestID, r.Context.TokenTail,
 		}

@@ -64,13 +64,13 @@ func stateRow(row any) any {
 	case projections.Workspace:
 		return stateWorkspace{r.Name, r.Slug}
 	case projections.Member:
-		return stateMember{r.ID.String(), r.User.String(), r.Email, string(r.Role), events.MayApproveLoops(r.Role, r.ApproveLoops), timestamp(r.JoinedAt)}
+		return stateMember{r.ID.String(), r.User.String(), r.Email, string(r.Role), events.MayApproveLoops(r.Role, r.ApproveLoops), at(r.JoinedAt)}
 	case projections.Invitation:
-		return stateInvitation{r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, timestamp(r.SentAt), timestamp(r.ExpiresAt)}
+		return stateInvitation{r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, at(r.SentAt), at(r.ExpiresAt)}
 	case projections.ServiceAccount:
 		return stateServiceAccount{
 			r.ID.String(), r.Name, append([]events.Scope{}, r.Scopes...), r.Tail, r.Status, r.CreatedBy,
-			timestamp(r.CreatedAt), optional(r.RotatedAt), optional(r.RevokedAt),
+			at(r.CreatedAt), optional(r.RotatedAt), optional(r.RevokedAt),
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func newState(s *projections.State) workspaceState {
 		ServiceAccounts: stateRows[stateServiceAccount](s.ServiceAccounts()),
 	}
 	if s.Seq > 0 {
-		at := timestamp(s.At)
+		at := at(s.At)
 		out.At = &at
 	}
 	if w, ok := s.Workspace(); ok {
@@ -203,7 +203,7 @@ func replay(state *projections.State, records []projections.AuditRecord) (*repla
 		if err != nil {
 			return nil, err
 		}
-		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, timestamp(r.At), r.Action, auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}, patch})
+		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, at(r.At), r.Action, auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}, patch})
 	}
 	out.Body.After = newState(state)
 	return out, nil
@@ -212,7 +212,7 @@ func replay(state *projections.State, records []projections.AuditRecord) (*repla
 // patchOf returns what a record did to the state. Only the rows that it touched
 // are compared: a step costs the same in a workspace of any size.
 func patchOf(r events.Record, changes []projections.StateChange) ([]patchOperation, error) {
-	patch := []patchOperation{{"replace", "/seq", r.Seq}, {"replace", "/at", timestamp(r.At)}}
+	patch := []patchOperation{{"replace", "/seq", r.Seq}, {"replace", "/at", at(r.At)}}
 	for _, c := range changes {
 		path := fmt.Sprintf("/%s/%d", c.List, c.Index)
 		before, after := stateRow(c.Before), stateRow(c.After)

@@ -43,7 +43,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswe
 func newVerifyAnswer(r proof.Report) *verifyAnswer {
 	out := &verifyAnswer{}
 	b := &out.Body
-	b.OK, b.Size, b.Root, b.Checkpoint, b.VerifierKey, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), r.Checkpoint, r.VerifierKey, timestamp(r.CheckedAt)
+	b.OK, b.Size, b.Root, b.Checkpoint, b.VerifierKey, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), r.Checkpoint, r.VerifierKey, at(r.CheckedAt)
 	if r.Bad != nil {
 		b.FirstBad = &badRecord{Seq: r.Bad.Seq, Reason: r.Bad.Reason}
 	}

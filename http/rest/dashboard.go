@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"svc/events"
@@ -79,9 +80,9 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if err != nil {
 		return nil, err
 	}
-	system := s.health.system(ctx)
+	health := s.health.now(ctx)
 	out := &dashboardAnswer{
-		Status: http.StatusNotModified, ETag: etag(workspace, position, system), PollAfter: s.pollAfter(), CacheControl: "private, no-cache",
+		Status: http.StatusNotModified, ETag: etag(workspace, position, health.text), PollAfter: s.pollAfter(), CacheControl: "private, no-cache",
 	}
 	if matches(in.IfNoneMatch, out.ETag) {
 		return out, nil
@@ -90,7 +91,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if err != nil {
 		return nil, err
 	}
-	out.Status, out.Body = http.StatusOK, newDashboard(found, system)
+	out.Status, out.Body = http.StatusOK, newDashboard(found, health.system)
 	return out, nil
 }
 
@@ -125,8 +126,9 @@ func busy(active, waiting int) string {
 }
 
 // etag names a dashboard by all that it is drawn from.
-func etag(workspace events.ID, position int64, system system) string {
-	sum := sha256.Sum256(fmt.Append(nil, Version, " ", workspace, " ", position, " ", system))
+func etag(workspace events.ID, position int64, system string) string {
+	text := strconv.AppendInt(append([]byte(Version+" "), workspace[:]...), position, 10)
+	sum := sha256.Sum256(append(text, system...))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 

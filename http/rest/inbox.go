@@ -113,7 +113,7 @@ func (c *caller) inboxSentence(all, own int) string {
 func newInboxItem(w projections.Waiting, c *caller) inboxItem {
 	r := newRunDetail(w.ByRun)
 	item := inboxItem{
-		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: timestamp(w.RaisedAt),
+		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: at(w.RaisedAt),
 		Subject: subject{
 			Repo: r.Run.Repo, IssueNumber: w.ByRun.IssueNumber, IssueTitle: w.ByRun.IssueTitle, PRNumber: w.ByRun.PRNumber, HeadSHA: w.Head,
 		},

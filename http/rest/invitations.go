@@ -26,7 +26,7 @@ func (s *Server) newInvitation(i projections.Invitation) invitation {
 	if i.Expired(s.Now()) {
 		status = "expired"
 	}
-	return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, timestamp(i.SentAt), timestamp(i.ExpiresAt)}
+	return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, at(i.SentAt), at(i.ExpiresAt)}
 }
 
 type invitationsQuery struct{ Paging }

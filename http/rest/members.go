@@ -29,7 +29,7 @@ func newMember(m projections.Member, you events.ID) member {
 		ID: m.ID.String(), UserID: m.User.String(), Name: m.Name, Email: m.Email, AvatarURL: m.AvatarURL,
 		Role: string(m.Role), DisplayRole: m.Role.Displayed(),
 		CanApproveLoops: events.MayApproveLoops(m.Role, m.ApproveLoops), ApproveLoopsExplicit: m.ApproveLoops != nil,
-		LastActiveAt: optional(m.LastActiveAt), JoinedAt: timestamp(m.JoinedAt), IsYou: m.User == you,
+		LastActiveAt: optional(m.LastActiveAt), JoinedAt: at(m.JoinedAt), IsYou: m.User == you,
 	}
 }
 

@@ -31,7 +31,7 @@ func newRun(r projections.Run) run {
 	return run{
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.Stages()[r.Stage].Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
-		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt), CostCents: r.CostCents,
+		CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt), CostCents: r.CostCents,
 	}
 }
 

@@ -195,7 +195,9 @@ func (s *Server) apiConfig() huma.Config {
 	c := huma.DefaultConfig("Workspace Service", Version)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", "", nil
 	c.RejectUnknownQueryParameters = true
-	c.Formats = map[string]huma.Format{"application/json": {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}, "json": {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}}
+	form := huma.Format{Marshal: writeEncoded, Unmarshal: unmarshal}
+	c.Formats = map[string]huma.Format{"application/json": form, "json": form}
+	c.Transformers = []huma.Transformer{encode}
 	describe(c.OpenAPI, s.Origin)
 	return c
 }

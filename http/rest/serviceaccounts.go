@@ -30,7 +30,7 @@ type serviceAccount struct {
 func newServiceAccount(a projections.ServiceAccount) serviceAccount {
 	return serviceAccount{
 		ID: a.ID.String(), Name: a.Name, DisplayRole: "Service", Scopes: a.Scopes, TokenTail: a.Tail, Status: a.Status,
-		LastUsedAt: optional(a.LastUsedAt), CreatedBy: a.CreatedBy, CreatedAt: timestamp(a.CreatedAt),
+		LastUsedAt: optional(a.LastUsedAt), CreatedBy: a.CreatedBy, CreatedAt: at(a.CreatedAt),
 		RotatedAt: optional(a.RotatedAt), RevokedAt: optional(a.RevokedAt),
 	}
 }

@@ -148,7 +148,7 @@ func examples() map[string]illustration {
 	zoe.ApproveLoops = &ticked
 	resent := toldInvitation
 	resent.ExpiresAt = toldAt(0).Add(events.InvitationLifetime)
-	acme := workspace{toldAcme.ID.String(), toldAcme.Name, toldAcme.Slug, timestamp(toldAcme.CreatedAt), string(events.Owner)}
+	acme := workspace{toldAcme.ID.String(), toldAcme.Name, toldAcme.Slug, at(toldAcme.CreatedAt), string(events.Owner)}
 
 	state := &projections.State{}
 	replayed, err := replay(state, records)

@@ -208,7 +208,7 @@ type news struct {
 }
 
 func writeNews(to *bytes.Buffer, n projections.News) {
-	data := news{Seq: n.Seq, At: timestamp(n.At), Kind: n.Kind}
+	data := news{Seq: n.Seq, At: at(n.At), Kind: n.Kind}
 	data.Target.Type, data.Target.ID = n.Target.Type, n.Target.ID.String()
 	text, err := json.Marshal(data)
 	if err != nil {

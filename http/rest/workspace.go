@@ -31,7 +31,7 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	case !ok:
 		return workspace{}, fault.ErrTenantNotFound
 	}
-	return workspace{w.ID.String(), w.Name, w.Slug, timestamp(w.CreatedAt), string(c.person.role)}, nil
+	return workspace{w.ID.String(), w.Name, w.Slug, at(w.CreatedAt), string(c.person.role)}, nil
 }
 
 type workspaceChange struct {
