@@ -163,12 +163,13 @@ func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 		return nil
 	}
 	read, write := &pgx.Batch{}, &pgx.Batch{}
-	change := v.load(read, table, records)
-	if err := tx.SendBatch(ctx, read).Close(); err != nil {
-		return fmt.Errorf("read rows: %w", err)
-	}
-	if err := change(write); err != nil {
-		return err
+	if change := v.load(read, table, records); change != nil {
+		if err := tx.SendBatch(ctx, read).Close(); err != nil {
+			return fmt.Errorf("read rows: %w", err)
+		}
+		if err := change(write); err != nil {
+			return err
+		}
 	}
 	also(write)
 	if err := tx.SendBatch(ctx, write).Close(); err != nil {

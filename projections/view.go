@@ -39,7 +39,8 @@ type View interface {
 	// Name is that of the view and of its table.
 	Name() string
 	// load queues reading the rows that records touch. The function that it
-	// returns folds the records into them and queues writing what changed.
+	// returns folds the records into them and queues writing what changed; it
+	// is nil if they touch none.
 	load(b *pgx.Batch, table string, records []events.Record) (change func(b *pgx.Batch) error)
 	// copyLog folds all that next returns and writes the rows to a table
 	// that has none of that workspace. It hands park what cannot be folded.
@@ -80,7 +81,7 @@ func (f *fold[K, R]) load(b *pgx.Batch, table string, records []events.Record) f
 		}
 	}
 	if len(order) == 0 {
-		return func(*pgx.Batch) error { return nil }
+		return nil
 	}
 	if !f.log {
 		f.read(b, table, order, before)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,8 @@ import (
 // inserts its events, $4 to $13, numbered from there: "after" is how many of the
 // batch follow in the same log. It answers the new heads, and how many events
 // went in: one that finds its version taken does not, nor one that has to
-// follow another which is not there.
+// follow another which is not there. Where the commit follows in the same round
+// trip, $14, it divides by zero unless all went in.
 //
 // With "offset 0" that other one is looked up in the index. Without it a plan
 // that is made while the log is small reads the whole log, and is kept as it grows.
@@ -40,17 +42,31 @@ const appendSQL = `
 		on conflict do nothing
 		returning 1
 	)
-	select workspace_id, head, last_at, (select count(*) from stored) from heads`
+	select workspace_id, head, last_at, (select count(*) from stored),
+		1 / (not $14 or (select count(*) from stored) = cardinality($5::bigint[]))::int
+	from heads`
 
 // standSQL counts the streams that do not end where a commit has read them to.
 // It runs after appendSQL, under the head rows that one holds, so that nobody
-// else can write to them until the commit.
+// else can write to them until the commit. It, too, divides by zero if that
+// follows, $4, and there is such a stream.
 const standSQL = `
-	select count(*) from unnest($1::uuid[], $2::uuid[], $3::int[]) as s (workspace_id, stream, version)
+	select count(*), 1 / (not $4 or count(*) = 0)::int from unnest($1::uuid[], $2::uuid[], $3::int[]) as s (workspace_id, stream, version)
 	where version > 0 and not exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version) offset 0)
 	or exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1) offset 0)`
+
+// limitsSQL keeps plans, because planning anew takes as long as appending, and
+// waits for a lock for $1 milliseconds: the server is to give up before the client
+// does, whose commit may be on its way already.
+const limitsSQL = `select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true)`
+
+// SQLSTATEs.
+const (
+	divisionByZero   = "22012" // a round trip that commits ends before it does
+	lockNotAvailable = "55P03"
+)
 
 // errRepeated says that a command had been carried out before.
 var errRepeated = errors.New("command repeated")
@@ -60,29 +76,43 @@ type transaction struct {
 	batch    []*pending
 	records  []events.Record
 	follows  map[*events.Write]bool // the events before it are stored already
+	atOnce   bool                   // one round trip does
 	inserted int                    // events that went in
 	moved    int                    // streams that were read and stand elsewhere
 	taken    *events.Taken          // a key that somebody else holds
 	repeated int                    // commands that had been carried out
 }
 
-// transact stores the whole batch in one transaction of two round trips: one
-// that appends and reads, one that writes the views and commits.
+// transact stores the whole batch in one transaction. If no view changes and no
+// key is asked for that is one round trip; if not it is two: one that appends and
+// reads, one that writes the views and commits.
 func (s *Store) transact(ctx context.Context, batch []*pending) error {
 	t := &transaction{batch: batch}
-	first, err := t.queue()
+	if err := t.order(); err != nil {
+		return err
+	}
+	rows, err := t.record()
 	if err != nil {
 		return err
 	}
-	changes := make([]func(*pgx.Batch) error, len(s.views))
-	for i, v := range s.views {
-		changes[i] = v.Load(first, t.records)
+	reads := &pgx.Batch{}
+	var changes []func(*pgx.Batch) error
+	for _, v := range s.views {
+		if change := v.Load(reads, t.records); change != nil {
+			changes = append(changes, change)
+		}
 	}
+	t.atOnce = len(changes) == 0 && !t.asks()
+	first := t.queue(rows, s.patience)
+	first.QueuedQueries = append(first.QueuedQueries, reads.QueuedQueries...)
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
+	if t.atOnce {
+		return t.commit(ctx, conn.Conn(), first)
+	}
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
 		return t.fail(ctx, conn.Conn(), err)
 	}
@@ -95,33 +125,41 @@ func (s *Store) transact(ctx context.Context, batch []*pending) error {
 			return t.fail(ctx, conn.Conn(), err)
 		}
 	}
-	second.Queue("commit")
-	if err := conn.SendBatch(ctx, second).Close(); err != nil {
-		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Severity == "ERROR" {
-			return t.fail(ctx, conn.Conn(), err)
-		}
-		return fmt.Errorf("append: %w: %w", events.ErrOutcomeUnknown, err)
-	}
-	t.settle()
-	return nil
+	return t.commit(ctx, conn.Conn(), second)
 }
 
-// queue prepares the records and queues everything that happens before the
-// views change.
-func (t *transaction) queue() (*pgx.Batch, error) {
-	if err := t.order(); err != nil {
-		return nil, err
+// commit sends the last round trip.
+func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batch) error {
+	last.Queue("commit")
+	err := conn.SendBatch(ctx, last).Close()
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case err == nil:
+		t.settle()
+		return nil
+	case ok && pg.Code == divisionByZero && t.atOnce:
+		return t.fail(ctx, conn, events.ErrConflict)
+	case ok && pg.Severity == "ERROR":
+		return t.fail(ctx, conn, err)
 	}
+	return fmt.Errorf("append: %w: %w", events.ErrOutcomeUnknown, err)
+}
+
+// asks reports whether a commit depends on what is found under a key.
+func (t *transaction) asks() bool {
+	return slices.ContainsFunc(t.batch, func(p *pending) bool { return len(p.commit.Claims) > 0 || p.commit.Command.Key != "" })
+}
+
+// queue queues everything that happens before the views change.
+func (t *transaction) queue(rows *eventRows, patience time.Duration) *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue("begin")
-	b.Queue("set local plan_cache_mode = force_generic_plan") // planning anew takes as long as appending
-	if err := t.queueAppend(b); err != nil {
-		return nil, err
-	}
+	b.Queue(limitsSQL, strconv.FormatInt((patience*4/5).Milliseconds(), 10))
+	t.queueAppend(b, rows)
 	t.queueStand(b)
 	t.queueKeys(b)
 	t.queueCommands(b)
-	return b, nil
+	return b
 }
 
 // order holds each commit against where the ones before it leave the streams,
@@ -153,25 +191,16 @@ func (t *transaction) order() error {
 	return nil
 }
 
-func (t *transaction) queueAppend(b *pgx.Batch) error {
-	var rows eventRows
-	for _, p := range t.batch {
-		if p.size() == 0 {
-			return errors.New("append: a commit has no event")
-		}
-		if err := t.record(p.commit, &rows); err != nil {
-			return err
-		}
-	}
-	heads := t.count(&rows)
+func (t *transaction) queueAppend(b *pgx.Batch, rows *eventRows) {
+	heads := t.count(rows)
 	b.Queue(appendSQL, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
-		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas,
+		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, t.atOnce,
 	).Query(func(found pgx.Rows) error {
 		var workspace events.ID
 		var head int64
 		var at time.Time
 		stand := make(map[events.ID]events.Record, len(heads.workspaces))
-		_, err := pgx.ForEachRow(found, []any{&workspace, &head, &at, &t.inserted}, func() error {
+		_, err := pgx.ForEachRow(found, []any{&workspace, &head, &at, &t.inserted, nil}, func() error {
 			stand[workspace] = events.Record{Seq: head, At: at.UTC()}
 			return nil
 		})
@@ -181,7 +210,6 @@ func (t *transaction) queueAppend(b *pgx.Batch) error {
 		}
 		return err
 	})
-	return nil
 }
 
 // eventRows are the columns of the events of a batch.
@@ -194,8 +222,21 @@ type eventRows struct {
 	metas, datas             [][]byte
 }
 
-// record adds the events of a commit.
-func (t *transaction) record(c *events.Commit, rows *eventRows) error {
+// record makes the records of the batch.
+func (t *transaction) record() (*eventRows, error) {
+	rows := &eventRows{}
+	for _, p := range t.batch {
+		if p.size() == 0 {
+			return nil, errors.New("append: a commit has no event")
+		}
+		if err := t.recordOf(p.commit, rows); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
 	meta, err := json.Marshal(c.Envelope)
 	if err != nil {
 		return fmt.Errorf("encode envelope: %w", err)
@@ -260,7 +301,7 @@ func (t *transaction) queueStand(b *pgx.Batch) {
 		}
 	}
 	if len(streams) > 0 {
-		b.Queue(standSQL, workspaces, streams, versions).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved) })
+		b.Queue(standSQL, workspaces, streams, versions, t.atOnce).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved, nil) })
 	}
 }
 
@@ -281,6 +322,9 @@ func (t *transaction) check() error {
 func (t *transaction) fail(ctx context.Context, conn *pgx.Conn, err error) error {
 	if _, rollback := conn.Exec(ctx, "rollback"); rollback != nil {
 		conn.Close(ctx) // the server rolls back when the connection ends
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == lockNotAvailable {
+		return fmt.Errorf("append: %w: %w", context.DeadlineExceeded, err)
 	}
 	return fmt.Errorf("append: %w", err)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	lanes    = 4               // appenders of a process
-	few      = 64              // commits at once that one appender has no trouble with
+	lanes    = 2               // appenders of a process
+	few      = 12              // commits at once that one appender has no trouble with
 	queued   = 1024            // commits that may wait in a lane; further ones wait in Append
 	together = 256             // commits that share a transaction at most
 	patience = 5 * time.Second // how long a transaction may take
@@ -130,7 +130,7 @@ func (s *Store) commit(batch []*pending) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	err := s.transact(ctx, batch)
-	late := ctx.Err() != nil // no commit is at fault, and the halves would wait as long again
+	late := errors.Is(err, context.DeadlineExceeded) // no commit is at fault, and the halves would wait as long again
 	cancel()
 	s.observe(newBatch(batch, start, err == nil))
 	if err != nil && len(batch) > 1 && rolledBack(err) && !late {

@@ -23,7 +23,8 @@ import (
 // A View is kept up to date in the transaction that appends.
 type View interface {
 	// Load queues reading the rows that records may change. Once those are
-	// read and records are numbered, change queues writing them.
+	// read and records are numbered, change queues writing them. It is nil if
+	// they change none.
 	Load(b *pgx.Batch, records []events.Record) (change func(b *pgx.Batch) error)
 }
 
