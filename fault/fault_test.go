@@ -1,9 +1,12 @@
 package fault_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"testing"
 
@@ -11,6 +14,33 @@ import (
 
 	"svc/fault"
 )
+
+type stated string
+
+func (s stated) Error() string    { return "sql" }
+func (s stated) SQLState() string { return string(s) }
+
+func TestAway(t *testing.T) {
+	for name, err := range map[string]error{
+		"busy":                fault.ErrBusy,
+		"no connection":       &net.OpError{Op: "dial", Err: errors.New("refused")},
+		"broken off":          io.ErrUnexpectedEOF,
+		"too late":            context.DeadlineExceeded,
+		"starting up":         stated("57P03"),
+		"too many":            stated("53300"),
+		"a lock that is held": errors.Join(context.DeadlineExceeded, stated("55P03")),
+	} {
+		require.True(t, fault.Away(fmt.Errorf("look it up: %w", err)), name)
+	}
+	for name, err := range map[string]error{
+		"any":                errors.New("any"),
+		"a refusal":          fault.ErrTenantNotFound,
+		"a wrong statement":  stated("42601"),
+		"a row that is held": stated("23505"),
+	} {
+		require.False(t, fault.Away(err), name)
+	}
+}
 
 func TestEveryKindHasAStatus(t *testing.T) {
 	for kind, status := range map[fault.Kind]int{

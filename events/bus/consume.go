@@ -9,6 +9,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	"svc/fault"
 )
 
 // A Consumer acts upon events. The processes that run one of the same name
@@ -17,7 +19,8 @@ import (
 // process, from the moment on that it is there.
 //
 // An error of Take means try again; after a few times the message is parked
-// and the next one comes. Messages come one after the other, so it hands on
+// and the next one comes, unless the error is that something is away ([fault.Away]):
+// then it is tried until that is back. Messages come one after the other, so it hands on
 // what takes long.
 type Consumer struct {
 	Name string
@@ -141,14 +144,14 @@ func (s subscribed) Subscribe(context.Context, string) (<-chan *message.Message,
 	return s.messages, nil
 }
 
-// router tries again, then parks. A message that was cut off because the
-// service stops is not parked; it comes again.
+// router tries again, then parks. A message that is not at fault is not parked; it
+// comes again, and the ones behind it wait.
 func (b *Bus) router() (*message.Router, error) {
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeLimit}, quiet(b.log))
 	if err != nil {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
-	park, err := middleware.PoisonQueueWithFilter(lot{b}, Parked, func(err error) bool { return !errors.Is(err, context.Canceled) })
+	park, err := middleware.PoisonQueueWithFilter(lot{b}, Parked, poisonous)
 	if err != nil {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
@@ -156,6 +159,10 @@ func (b *Bus) router() (*message.Router, error) {
 	router.AddMiddleware(park, again.Middleware, middleware.Recoverer)
 	return router, nil
 }
+
+// poisonous reports whether the message is at fault, and not that the service
+// stops or something that the consumer needs is away for longer than the tries.
+func poisonous(err error) bool { return !errors.Is(err, context.Canceled) && !fault.Away(err) }
 
 // lot is where messages are parked, loudly.
 type lot struct{ *Bus }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
@@ -27,6 +29,29 @@ func TestWhatGoesWrongOnceIsTriedAgain(t *testing.T) {
 			if m.UUID == want[1] && !failed[m.UUID] {
 				failed[m.UUID] = true
 				return errors.New("not now")
+			}
+			taken <- m.UUID
+			return nil
+		}})
+		for _, id := range want {
+			require.Equal(t, id, within(t, taken))
+		}
+		require.NotContains(t, w.notes.String(), "parked")
+	})
+}
+
+// While the database of a consumer is away no message is to blame: none is parked
+// and none overtakes another, however long it takes.
+func TestAnOutageParksNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		want := w.append(t, workspace, 3)
+		w.relay(t, b, workspace)
+		taken, tries := make(chan string, 100), 0
+		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+			if tries++; tries <= 4*(b.retries.most+1) {
+				return fmt.Errorf("look it up: %w", &pgconn.PgError{Code: "57P03", Message: "the database system is starting up"})
 			}
 			taken <- m.UUID
 			return nil

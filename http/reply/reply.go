@@ -6,10 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 
@@ -48,23 +46,6 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	JSON(w, f.Kind.Status(), BodyOf(f))
 }
 
-// unreachable reports whether err says that something we depend on does not
-// answer, so that the same request may succeed later: the connection could not
-// be made, broke, or took too long, or the database is starting or stopping.
-func unreachable(err error) bool {
-	if state, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		class := state.SQLState()
-		return strings.HasPrefix(class, "08") || strings.HasPrefix(class, "57P") || strings.HasPrefix(class, "53") ||
-			class == "40001" // a replica that gives up a read for the sake of keeping up; nothing else of ours is serializable
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed") // what pgx calls a connection that broke before
-}
-
 // Headers returns what else the answer to a fault says.
 func Headers(f *fault.Fault) http.Header {
 	switch f.Kind {
@@ -93,7 +74,7 @@ func Fault(ctx context.Context, log *slog.Logger, err error) *fault.Fault {
 		return fault.ErrBusy
 	case f == nil:
 		log.ErrorContext(ctx, "request failed", "err", err)
-		if unreachable(err) {
+		if fault.Away(err) {
 			return fault.ErrUnavailable
 		}
 		return fault.ErrInternal
