@@ -34,6 +34,8 @@ func New(log Log, now func() time.Time) *Handler {
 type Log interface {
 	Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error)
 	Append(context.Context, *events.Commit) (events.Committed, error)
+	Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error)
+	Keep(ctx context.Context, workspace, stream events.ID, s events.Snapshot) error
 	Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error)
 	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
 }

@@ -50,10 +50,24 @@ func (c *folds) of(key foldKey) *fold {
 type fold struct {
 	stream  events.ID
 	free    chan struct{}
-	state   interface{ Apply(events.Event) } // nil until it is first loaded
+	state   state // nil until it is first loaded
 	version int
 	seq     int64 // of the newest event in it
+	due     int   // the version at which a snapshot is worth taking
 }
+
+// A state is an aggregate, whichever.
+type state interface{ Apply(events.Event) }
+
+// Between two snapshots of a stream there are as many events, or as many as take
+// about as long to fold as a large snapshot takes to write.
+const (
+	eventsBetween = 500
+	bytesAnEvent  = 256
+)
+
+// kept says how large the newest snapshot is, which is of the fold as it is.
+func (f *fold) kept(size int) { f.due = f.version + max(eventsBetween, size/bytesAnEvent) }
 
 // lock waits for the fold, as long as ctx does.
 func (f *fold) lock(ctx context.Context) error {

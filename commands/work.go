@@ -56,15 +56,57 @@ func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error
 }
 
 func refresh[T any, A aggregates.Aggregate[T]](w *work, f *fold, stream events.ID) error {
+	if f.state == nil {
+		if err := w.restore(f, func() state { return A(new(T)) }); err != nil {
+			return fmt.Errorf("restore %s/%s: %w", w.order.Workspace, stream, err)
+		}
+	}
 	records, err := w.handler.log.Load(w.ctx, w.order.Workspace, stream, f.version)
 	if err != nil {
 		return fmt.Errorf("load %s/%s: %w", w.order.Workspace, stream, err)
 	}
-	if f.state == nil {
-		f.state = A(new(T))
-	}
 	f.take(records)
+	w.keep(f)
 	return nil
+}
+
+// restore begins a fold, from a snapshot if there is one.
+func (w *work) restore(f *fold, empty func() state) error {
+	f.state = empty()
+	of, ok := f.state.(aggregates.Snapshotter)
+	if !ok {
+		return nil
+	}
+	kept, err := w.handler.log.Snapshot(w.ctx, w.order.Workspace, f.stream, of.Form())
+	if err != nil {
+		f.state = nil
+		return err
+	}
+	if kept == nil {
+		f.due = eventsBetween
+		return nil
+	}
+	if of.Restore(kept.State) != nil { // then it is none
+		f.state, f.due = empty(), eventsBetween
+		return nil
+	}
+	f.version, f.seq = kept.Version, kept.Seq
+	f.kept(len(kept.State))
+	return nil
+}
+
+// keep takes a snapshot of a fold that has come far since the last one. If that
+// fails nothing is lost but time, later.
+func (w *work) keep(f *fold) {
+	of, ok := f.state.(aggregates.Snapshotter)
+	if !ok || f.version < f.due {
+		return
+	}
+	text, err := of.Snapshot()
+	if err == nil {
+		_ = w.handler.log.Keep(w.ctx, w.order.Workspace, f.stream, events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text})
+	}
+	f.kept(len(text))
 }
 
 // then adds what the aggregate of a loaded stream decided.
@@ -125,6 +167,7 @@ func (w *work) commit(command events.Command) (events.Committed, error) {
 	for _, f := range held {
 		if err == nil {
 			f.take(done.Records)
+			w.keep(f)
 		}
 		f.unlock()
 	}

@@ -1,0 +1,94 @@
+package aggregates
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// story has every kind of event that the stream of a workspace can have.
+func story() []events.Event {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	return []events.Event{
+		events.WorkspaceCreated{Name: "Acme", Slug: "acme"},
+		events.MemberJoined{Member: id(1), User: id(11), Email: "ann@acme.example", Role: events.Owner},
+		events.InvitationSent{Invitation: id(21), Email: "bob@acme.example", Role: events.Viewer, ExpiresAt: at},
+		events.InvitationSent{Invitation: id(22), Email: "cy@acme.example", Role: events.Owner, ExpiresAt: at},
+		events.InvitationSent{Invitation: id(23), Email: "di@acme.example", Role: events.Viewer, ExpiresAt: at},
+		events.InvitationAccepted{Invitation: id(21), Email: "bob@acme.example", User: id(12)},
+		events.MemberJoined{Member: id(2), User: id(12), Email: "bob@acme.example", Role: events.Viewer},
+		events.InvitationRejected{Invitation: id(22), Email: "cy@acme.example", User: id(13)},
+		events.InvitationResent{Invitation: id(23), Email: "di@acme.example", ExpiresAt: at.Add(time.Hour)},
+		events.MemberRoleChanged{Member: id(2), User: id(12), Email: "bob@acme.example", From: events.Viewer, To: events.Owner},
+		events.MemberApproveLoopsSet{Member: id(2), User: id(12), Email: "bob@acme.example", To: true},
+		events.WorkspaceRenamed{FromName: "Acme", FromSlug: "acme", Name: "Acme & Co", Slug: "acme-co"},
+		events.InvitationSent{Invitation: id(24), Email: "ed@acme.example", Role: events.Viewer, ExpiresAt: at},
+		events.InvitationRevoked{Invitation: id(24), Email: "ed@acme.example"},
+		events.MemberJoined{Member: id(3), User: id(14), Email: "flo@acme.example", Role: events.Viewer},
+		events.MemberLeft{Member: id(3), User: id(14), Email: "flo@acme.example"},
+		events.MemberJoined{Member: id(4), User: id(14), Email: "flo@acme.example", Role: events.Viewer},
+		events.MemberRemoved{Member: id(1), User: id(11), Email: "ann@acme.example"},
+	}
+}
+
+func TestTheStoryHasEveryKind(t *testing.T) {
+	told := map[string]bool{}
+	for _, e := range story() {
+		told[e.Kind()] = true
+	}
+	for _, kind := range events.Kinds() {
+		switch noun, _, _ := strings.Cut(kind, "."); noun {
+		case "workspace", "member", "invitation":
+			require.True(t, told[kind], kind)
+		}
+	}
+}
+
+// A process that begins with a snapshot, at any moment, comes to the same state as
+// one that reads everything.
+func TestASnapshotIsTheWholeState(t *testing.T) {
+	list := story()
+	for n := range len(list) + 1 {
+		var whole, before, after Workspace
+		for _, e := range list[:n] {
+			whole.Apply(e)
+			before.Apply(e)
+		}
+		text, err := before.Snapshot()
+		require.NoError(t, err)
+		require.NoError(t, after.Restore(text))
+		require.Equal(t, whole, after, "after %d events", n)
+		for _, e := range list[n:] {
+			whole.Apply(e)
+			after.Apply(e)
+		}
+		require.Equal(t, whole, after, "%d events and the rest", n)
+	}
+}
+
+// Snapshots stay when a new build comes. One that means anything else by them,
+// or folds events differently, counts [Workspace.Form] up, and then writes this file anew.
+func TestTheFormOfASnapshot(t *testing.T) {
+	var w Workspace
+	for _, e := range story() {
+		w.Apply(e)
+	}
+	text, err := w.Snapshot()
+	require.NoError(t, err)
+	want, err := os.ReadFile(filepath.Join("testdata", "workspace.1.json"))
+	require.NoError(t, err)
+	require.Equal(t, 1, w.Form())
+	require.JSONEq(t, string(want), string(text), string(text))
+}
+
+func TestWhatIsNoSnapshotIsRefused(t *testing.T) {
+	for _, text := range []string{"", "{", "[]", `{"members":{"x":{}}}`} {
+		require.Error(t, new(Workspace).Restore([]byte(text)), text)
+	}
+}

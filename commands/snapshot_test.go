@@ -1,0 +1,139 @@
+package commands_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+)
+
+// A reader is a log that counts what is read of it.
+type reader struct {
+	*store.Store
+	records int
+}
+
+func (r *reader) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
+	list, err := r.Store.Load(ctx, workspace, stream, version)
+	r.records += len(list)
+	return list, err
+}
+
+// begin begins a process, which remembers nothing.
+func (m *team) begin() (*commands.Handler, *reader) {
+	r := &reader{Store: m.log}
+	return commands.New(r, m.clock.now), r
+}
+
+// toggle changes the viewer's role to and fro.
+func (m *team) toggle(t *testing.T, h *commands.Handler, times int) {
+	t.Helper()
+	for i := range times {
+		role := []events.Role{events.Maintainer, events.Viewer}[i%2]
+		_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: &role})
+		require.NoError(t, err)
+	}
+}
+
+// grow appends as many changes, an even number, at one stroke.
+func (m *team) grow(t *testing.T, times int) {
+	t.Helper()
+	var version int
+	require.NoError(t, m.db.QueryRow(t.Context(), `select max(version) from events where workspace_id = $1 and stream = $1`, m.id).Scan(&version))
+	w := events.Write{Stream: m.id, Version: version}
+	for i := range times {
+		e := events.MemberRoleChanged{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, From: events.Viewer, To: events.Maintainer}
+		if i%2 == 1 {
+			e.From, e.To = e.To, e.From
+		}
+		w.Events = append(w.Events, e)
+	}
+	_, err := m.log.Append(t.Context(), &events.Commit{Workspace: m.id, Envelope: m.owner.in(m.id).Envelope, At: m.clock.now(), Writes: []events.Write{w}})
+	require.NoError(t, err)
+}
+
+func (m *team) snapshots(t *testing.T) (version int) {
+	t.Helper()
+	require.NoError(t, m.db.QueryRow(t.Context(), `select coalesce(max(version), 0) from snapshots where workspace_id = $1`, m.id).Scan(&version))
+	return version
+}
+
+// What a process has to read of a workspace does not grow with what ever happened
+// there.
+func TestAProcessBeginsWithASnapshot(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.grow(t, 480)
+	first, _ := m.begin()
+	m.toggle(t, first, 4)
+	require.Zero(t, m.snapshots(t))
+	m.toggle(t, first, 20)
+	require.Equal(t, 500, m.snapshots(t))
+
+	cold, read := m.begin()
+	m.toggle(t, cold, 2)
+	require.Less(t, read.records, 30)
+	_, err := cold.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
+	require.ErrorIs(t, err, aggregates.ErrMemberForbidden, "the rules are the same")
+
+	m.grow(t, 600)
+	m.toggle(t, cold, 2)
+	require.GreaterOrEqual(t, m.snapshots(t), 1000)
+	cold, read = m.begin()
+	m.toggle(t, cold, 2)
+	require.Less(t, read.records, 30)
+}
+
+// A process that reads a long stream for the first time leaves a snapshot.
+func TestALongStreamGetsASnapshotWhenItIsRead(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.grow(t, 600)
+	require.Zero(t, m.snapshots(t))
+	cold, read := m.begin()
+	m.toggle(t, cold, 2)
+	require.Greater(t, read.records, 600)
+	require.Greater(t, m.snapshots(t), 600)
+}
+
+// What is no snapshot, or one of another build, is passed over.
+func TestASnapshotThatIsNoneCostsNothing(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"not one":         `update snapshots set state = '[]'`,
+		"another build's": `update snapshots set form = form + 1`,
+	} {
+		m := newTeam(t)
+		m.grow(t, 600)
+		first, _ := m.begin()
+		m.toggle(t, first, 2)
+		require.Positive(t, m.snapshots(t))
+		_, err := m.db.Exec(t.Context(), sql)
+		require.NoError(t, err, name)
+		cold, read := m.begin()
+		m.toggle(t, cold, 2)
+		require.Greater(t, read.records, 600, name)
+		_, err = cold.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.owner.member})
+		require.Error(t, err, name)
+	}
+}
+
+// Two processes that take turns do not take an old snapshot for the truth.
+func TestAnOldSnapshotIsCaughtUpWith(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.grow(t, 520)
+	first, _ := m.begin()
+	m.toggle(t, first, 2)
+	require.Positive(t, m.snapshots(t))
+	_, err := first.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+	require.NoError(t, err)
+	cold, _ := m.begin()
+	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+	require.Error(t, err, "who was removed after the snapshot is no member")
+}
