@@ -18,13 +18,13 @@ type Dashboard struct{ DB *pgxpool.Pool }
 // dashboard. One that no view has begun is left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select workspace_id, sum(seq)::bigint from checkpoints
-		where workspace_id = any((select $1::uuid[])::uuid[]) and view in ('runs', 'decisions') group by 1`, workspaces)
+		select workspace_id, seq from checkpoints
+		where workspace_id = any((select $1::uuid[])::uuid[]) and view in ('runs', 'decisions')`, workspaces)
 	found := make(map[events.ID]int64, len(workspaces))
 	var workspace events.ID
 	var seq int64
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
-		found[workspace] = seq
+		found[workspace] += seq
 		return nil
 	})
 	if err != nil {
