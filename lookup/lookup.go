@@ -6,7 +6,10 @@ package lookup
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,18 +17,20 @@ import (
 const (
 	atOnce = 2               // queries of a group under way; further questions wait and share the next
 	most   = 256             // keys in a query
-	limit  = 5 * time.Second // for a query
+	limit  = 5 * time.Second // for a query, and for its turn
 )
 
-var errInterrupted = errors.New("the query for several was interrupted")
+var (
+	errInterrupted = errors.New("the query for several was interrupted")
+	errTurn        = fmt.Errorf("wait for those who asked before: %w", context.DeadlineExceeded)
+)
 
 // A Group gathers questions of one kind: which value has a key. The zero Group is
 // ready for use.
 type Group[K comparable, V any] struct {
 	mu    sync.Mutex
-	next  *round[K, V] // takes questions until its query begins
-	asked int          // queries under way
-	turn  *sync.Cond   // one of them has ended
+	next  *round[K, V]  // takes questions until its query begins
+	turns chan struct{} // has one for each query under way
 }
 
 // A round is a query and whoever waits for what it finds.
@@ -56,6 +61,9 @@ func (g *Group[K, V]) Find(ctx context.Context, key K, ask func(context.Context,
 func (g *Group[K, V]) join(key K) (r *round[K, V], first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.turns == nil {
+		g.turns = make(chan struct{}, atOnce)
+	}
 	if first = g.next == nil || len(g.next.keys) >= most; first {
 		g.next = &round[K, V]{keys: map[K]struct{}{}, done: make(chan struct{}), err: errInterrupted}
 	}
@@ -67,31 +75,29 @@ func (g *Group[K, V]) join(key K) (r *round[K, V], first bool) {
 // come first: they may be about to join.
 func (g *Group[K, V]) answer(ctx context.Context, r *round[K, V], ask func(context.Context, []K) (map[K]V, error)) {
 	runtime.Gosched()
-	g.mu.Lock()
-	if g.turn == nil {
-		g.turn = sync.NewCond(&g.mu)
+	defer close(r.done)
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case g.turns <- struct{}{}:
+		defer func() { <-g.turns }()
+	case <-late.C:
+		g.seal(r)
+		r.err = errTurn
+		return
 	}
-	for g.asked >= atOnce {
-		g.turn.Wait()
-	}
-	g.asked++
-	if g.next == r {
-		g.next = nil
-	}
-	g.mu.Unlock()
-
-	defer func() {
-		close(r.done)
-		g.mu.Lock()
-		g.asked--
-		g.mu.Unlock()
-		g.turn.Signal()
-	}()
-	keys := make([]K, 0, len(r.keys))
-	for key := range r.keys {
-		keys = append(keys, key)
-	}
+	keys := g.seal(r)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r.found, r.err = ask(ctx, keys)
+}
+
+// seal closes a round to others and returns what it is to ask.
+func (g *Group[K, V]) seal(r *round[K, V]) []K {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next == r {
+		g.next = nil
+	}
+	return slices.Collect(maps.Keys(r.keys))
 }

@@ -166,6 +166,32 @@ func TestAQueryHasALimit(t *testing.T) {
 	})
 }
 
+// While the database hangs nobody waits for longer than a turn and a query take,
+// however many wait.
+func TestAWaitHasALimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g Group[int, int64]
+		hangs := func(ctx context.Context, _ []int) (map[int]int64, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		start := time.Now()
+		var all sync.WaitGroup
+		for i := range 12 * most {
+			all.Go(func() {
+				_, _, err := g.Find(t.Context(), i, hangs)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, time.Since(start), 2*limit)
+		v, ok, err := g.Find(t.Context(), 1, (&source{}).ask)
+		require.NoError(t, err)
+		require.True(t, ok, v)
+	})
+}
+
 // One whose query ends the goroutine is an error to the others, and no answer.
 func TestAPanicIsNoAnswer(t *testing.T) {
 	t.Parallel()

@@ -179,3 +179,36 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		require.Empty(t, names)
 	}
 }
+
+// While the rows of one log are put in the place of others, which may take long,
+// the log goes on, and so does the view once it is done.
+func TestALogGrowsWhileAFollowedViewOfItIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	run := w.queued(t, workspace)
+	w.caughtUp(t)
+	held, err := w.db.Begin(t.Context())
+	require.NoError(t, err)
+	defer held.Rollback(context.Background())
+	_, err = held.Exec(t.Context(), `select from runs where workspace_id = $1 for update`, workspace)
+	require.NoError(t, err)
+
+	done := make(chan error, 1)
+	go func() { done <- only(projections.RebuildLog(t.Context(), w.db, view(t, "runs"), workspace, quiet)) }()
+	require.Eventually(t, func() (waits bool) {
+		require.NoError(t, w.db.QueryRow(t.Context(), `
+			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from runs%')`).Scan(&waits))
+		return waits
+	}, limit, 2*time.Millisecond)
+	bill(t, w.commands, workspace, run, 3, func() {})
+	require.NoError(t, held.Rollback(t.Context()))
+	select {
+	case err = <-done:
+	case <-time.After(limit):
+		require.FailNow(t, "it did not end")
+	}
+	require.NoError(t, err)
+	w.caughtUp(t)
+	requireRebuilt(t, w.db)
+}

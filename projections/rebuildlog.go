@@ -11,9 +11,10 @@ import (
 )
 
 // RebuildLog makes the rows of one workspace anew while reads and writes go on.
-// It folds the log beside the view, and then, while nothing can be appended to
-// this log or taken in of it, puts the rows in the place of the others. Events
-// that are parked are tried again.
+// It folds the log beside the view, and then puts the rows in the place of the
+// others. Meanwhile a followed view takes in nothing of this log; only for an
+// inline one, whose rows change as events are appended, can nothing be appended
+// to it. Events that are parked are tried again.
 func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, progress func(done, total int64)) (Rebuilt, error) {
 	r := &rebuild{db: db, view: v, next: v.Name() + "__log", at: map[events.ID]int64{}, progress: progress}
 	if err := r.runLog(ctx, workspace); err != nil {
@@ -55,29 +56,22 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 // replaceLog puts the rows that were made in the place of those of the view.
 func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
 	live := r.view.Name()
-	var head int64
-	if err := tx.QueryRow(ctx, `select head from logs where workspace_id = $1 for update`, workspace).Scan(&head); err != nil {
-		return fmt.Errorf("hold the log: %w", err)
+	stands, err := r.hold(ctx, tx, workspace)
+	if err != nil {
+		return err
 	}
-	stands := head
-	if r.followed() {
-		var err error
-		if stands, err = lockCheckpoint(ctx, tx, r.view, workspace); err != nil {
-			return err
-		}
-	}
-	for r.at[workspace] < head {
-		if err := r.takePage(ctx, tx, workspace, r.next, page); err != nil {
+	for r.at[workspace] < stands {
+		if err := r.takePage(ctx, tx, workspace, r.next, int(min(page, stands-r.at[workspace]))); err != nil {
 			return err
 		}
 	}
 	var differ bool
 	sum := `select count(*), sum(hashtextextended(t::text, 0)) from %s t where workspace_id = $1`
-	err := tx.QueryRow(ctx, fmt.Sprintf(`select (`+rowOf(sum)+`) is distinct from (`+rowOf(sum)+`)`, live, r.next), workspace).Scan(&differ)
+	err = tx.QueryRow(ctx, fmt.Sprintf(`select (`+rowOf(sum)+`) is distinct from (`+rowOf(sum)+`)`, live, r.next), workspace).Scan(&differ)
 	if err != nil {
 		return fmt.Errorf("compare with the live rows: %w", err)
 	}
-	if differ && stands == head { // or it has only not come as far
+	if differ && stands == r.at[workspace] { // or it has only not come as far
 		r.Differing = []events.ID{workspace}
 	}
 	b := &pgx.Batch{}
@@ -89,6 +83,18 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 		queueCheckpoint(b, r.view, workspace, r.at[workspace])
 	}
 	return tx.SendBatch(ctx, b).Close()
+}
+
+// hold keeps the rows of a workspace as they are until tx ends, and returns how far
+// they have come.
+func (r *rebuild) hold(ctx context.Context, tx pgx.Tx, workspace events.ID) (seq int64, err error) {
+	if r.followed() {
+		return lockCheckpoint(ctx, tx, r.view, workspace)
+	}
+	if err := tx.QueryRow(ctx, `select head from logs where workspace_id = $1 for update`, workspace).Scan(&seq); err != nil {
+		return 0, fmt.Errorf("hold the log: %w", err)
+	}
+	return seq, nil
 }
 
 // rowOf makes one value of the two of a sum.

@@ -25,7 +25,7 @@ const (
 	lull     = 250 * time.Millisecond // between the end of one and the next, at most
 	poll     = time.Second            // how often it looks for what nobody told it of
 	rest     = time.Second            // of a log that cannot be followed, doubled each time, up to
-	restMost = time.Minute
+	restMost = 15 * time.Second
 )
 
 // A Follower finds the logs that have grown. Any number of processes may have
@@ -102,8 +102,8 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 	}
 }
 
-// pause is how long a follower whose round took so long leaves others the
-// database.
+// pause is how long a follower whose round took so long leaves the database to
+// others: most of the time, unless there is so much to do that it never comes to rest.
 func pause(took time.Duration) time.Duration {
 	return min(max(gather-took, (share-1)*took), lull)
 }
@@ -138,11 +138,11 @@ func (f *Follower) follow(ctx context.Context, some []events.ID, take Take) {
 		case err == nil:
 			f.release(some)
 			some = more
-		case len(some) == 1:
-			f.leave(ctx, some[0], err)
-			return
 		case f.db.Ping(ctx) != nil:
 			f.complain(ctx, "the database", err)
+			return
+		case len(some) == 1:
+			f.leave(ctx, some[0], err)
 			return
 		default:
 			for _, workspace := range some {
@@ -190,11 +190,17 @@ func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
 	f.complain(ctx, "a log", err, "workspace", workspace, "again_in", after)
 }
 
+// release forgets that logs were stuck. If one of them was, what held it up may have
+// held up the others that are: they are tried again at once.
 func (f *Follower) release(list []events.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, workspace := range list {
-		delete(f.stuck, workspace)
+		if _, was := f.stuck[workspace]; was {
+			clear(f.stuck)
+			f.dirty[events.ID{}] = true
+			return
+		}
 	}
 }
 

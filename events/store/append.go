@@ -57,15 +57,17 @@ const standSQL = `
 	or exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1) offset 0)`
 
-// limitsSQL keeps plans, because planning anew takes as long as appending, and
-// waits for a lock for $1 milliseconds: the server is to give up before the client
-// does, whose commit may be on its way already.
-const limitsSQL = `select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true)`
+// limitsSQL keeps plans, because planning anew takes as long as appending, waits
+// for a lock for $1 milliseconds, and for a statement for $2: the server is to give
+// up before the client does, whose commit may be on its way already.
+const limitsSQL = `
+	select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
 
 // SQLSTATEs.
 const (
 	divisionByZero   = "22012" // a round trip that commits ends before it does
-	lockNotAvailable = "55P03"
+	lockNotAvailable = "55P03" // somebody held a row for too long
+	queryCanceled    = "57014" // or several did
 )
 
 // errRepeated says that a command had been carried out before.
@@ -85,8 +87,9 @@ type transaction struct {
 
 // transact stores the whole batch in one transaction. If no view changes and no
 // key is asked for that is one round trip; if not it is two: one that appends and
-// reads, one that writes the views and commits.
-func (s *Store) transact(ctx context.Context, batch []*pending) error {
+// reads, one that writes the views and commits. It gives up if it waits as long as
+// wait for somebody who holds a row.
+func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Duration) error {
 	t := &transaction{batch: batch}
 	if err := t.order(); err != nil {
 		return err
@@ -103,7 +106,7 @@ func (s *Store) transact(ctx context.Context, batch []*pending) error {
 		}
 	}
 	t.atOnce = len(changes) == 0 && !t.asks()
-	first := t.queue(rows, s.patience)
+	first := t.queue(rows, wait, s.patience*4/5)
 	first.QueuedQueries = append(first.QueuedQueries, reads.QueuedQueries...)
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
@@ -139,7 +142,7 @@ func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batc
 		return nil
 	case ok && pg.Code == divisionByZero && t.atOnce:
 		return t.fail(ctx, conn, events.ErrConflict)
-	case ok && pg.Severity == "ERROR":
+	case ok && pg.SeverityUnlocalized == "ERROR":
 		return t.fail(ctx, conn, err)
 	}
 	return fmt.Errorf("append: %w: %w", events.ErrOutcomeUnknown, err)
@@ -151,10 +154,10 @@ func (t *transaction) asks() bool {
 }
 
 // queue queues everything that happens before the views change.
-func (t *transaction) queue(rows *eventRows, patience time.Duration) *pgx.Batch {
+func (t *transaction) queue(rows *eventRows, lock, statement time.Duration) *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue("begin")
-	b.Queue(limitsSQL, strconv.FormatInt((patience*4/5).Milliseconds(), 10))
+	b.Queue(limitsSQL, strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(statement.Milliseconds(), 10))
 	t.queueAppend(b, rows)
 	t.queueStand(b)
 	t.queueKeys(b)
@@ -323,10 +326,19 @@ func (t *transaction) fail(ctx context.Context, conn *pgx.Conn, err error) error
 	if _, rollback := conn.Exec(ctx, "rollback"); rollback != nil {
 		conn.Close(ctx) // the server rolls back when the connection ends
 	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == lockNotAvailable {
+	if code(err) == lockNotAvailable || code(err) == queryCanceled {
 		return fmt.Errorf("append: %w: %w", context.DeadlineExceeded, err)
 	}
 	return fmt.Errorf("append: %w", err)
+}
+
+// code returns the SQLSTATE of err, "" if it has none.
+func code(err error) string {
+	pg, _ := errors.AsType[*pgconn.PgError](err)
+	if pg == nil {
+		return ""
+	}
+	return pg.Code
 }
 
 // settle hands each commit the records that became of it.

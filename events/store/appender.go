@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"svc/events"
@@ -104,7 +105,7 @@ func (s *Store) drive(ctx context.Context, lane chan *pending) {
 		case p := <-lane:
 			batch = append(batch[:0], p)
 		}
-		s.commit(gather(lane, batch))
+		s.commit(gather(lane, batch), s.patience*2/5)
 	}
 }
 
@@ -123,20 +124,22 @@ func gather(lane chan *pending, batch []*pending) []*pending {
 	return batch
 }
 
-// commit appends a batch in one transaction. Nothing of it is stored if one of
-// its commits cannot be: then each half is tried by itself, until the one that
-// is at fault stands alone and gets its error.
-func (s *Store) commit(batch []*pending) {
+// commit appends a batch in one transaction, in which a row that somebody holds is
+// waited for as long as wait. Nothing of it is stored if one of its commits cannot
+// be: then each half is tried by itself, until the one that is at fault stands
+// alone and gets its error.
+func (s *Store) commit(batch []*pending, wait time.Duration) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
-	err := s.transact(ctx, batch)
-	late := errors.Is(err, context.DeadlineExceeded) // no commit is at fault, and the halves would wait as long again
+	err := s.transact(ctx, batch, wait)
 	cancel()
 	s.observe(newBatch(batch, start, err == nil))
-	if err != nil && len(batch) > 1 && rolledBack(err) && !late {
-		half := len(batch) / 2
-		s.commit(batch[:half])
-		s.commit(batch[half:])
+	if at := half(batch, err); at > 0 {
+		if errors.Is(err, context.DeadlineExceeded) {
+			wait = s.patience / 25 // whoever held a row is known to do so
+		}
+		s.commit(batch[:at], wait)
+		s.commit(batch[at:], wait)
 		return
 	}
 	for _, p := range batch {
@@ -147,6 +150,29 @@ func (s *Store) commit(batch []*pending) {
 		}
 		close(p.done)
 	}
+}
+
+// half says where to halve a batch that failed with err, 0 if that would not help.
+// If somebody holds a log, its commits stay together: they would wait each by itself.
+func half(batch []*pending, err error) int {
+	switch {
+	case err == nil || len(batch) == 1 || !rolledBack(err):
+		return 0
+	case code(err) != lockNotAvailable:
+		if errors.Is(err, context.DeadlineExceeded) {
+			return 0
+		}
+		return len(batch) / 2
+	}
+	slices.SortStableFunc(batch, func(a, b *pending) int { return bytes.Compare(a.commit.Workspace[:], b.commit.Workspace[:]) })
+	for i := range batch { // from the middle
+		for _, at := range []int{len(batch)/2 - i, len(batch)/2 + i} {
+			if at > 0 && at < len(batch) && batch[at-1].commit.Workspace != batch[at].commit.Workspace {
+				return at
+			}
+		}
+	}
+	return 0
 }
 
 // rolledBack reports whether err proves that the transaction left no trace.

@@ -188,6 +188,45 @@ func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
 	require.Equal(t, []string{"before/0", "after/0"}, marks(log(t, db, w)))
 }
 
+// Whoever writes to other logs in the same transaction is held up, and not refused.
+func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db, holder := connect(t, url), connect(t, url)
+	s := open(t, db)
+	held := newID()
+	append1(t, s, commit(held, newID(), 0, "before"))
+	tx, err := holder.Begin(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(t.Context(), `select from logs where workspace_id = $1 for update`, held)
+	require.NoError(t, err)
+
+	store.SetPatience(s, 2*time.Second)
+	var commits []*events.Commit
+	var others []events.ID
+	for range 12 {
+		others = append(others, newID())
+		commits = append(commits, commit(others[len(others)-1], newID(), 0, "free"), commit(held, newID(), 0, "late"))
+	}
+	begun := time.Now()
+	for i, o := range store.Together(s, commits...) {
+		if i%2 == 0 {
+			require.NoError(t, o.Err)
+			continue
+		}
+		require.ErrorIs(t, o.Err, context.DeadlineExceeded)
+		require.NotErrorIs(t, o.Err, events.ErrOutcomeUnknown)
+		require.True(t, fault.Away(o.Err))
+	}
+	require.Less(t, time.Since(begun), limit)
+	for _, w := range others {
+		require.Equal(t, []string{"free/0"}, marks(log(t, db, w)))
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, []string{"before/0"}, marks(log(t, db, held)))
+}
+
 func TestACommitWithoutEventsIsRefused(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

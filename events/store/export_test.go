@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"svc/events"
@@ -22,7 +23,7 @@ func Together(s *Store, commits ...*events.Commit) (list []Outcome) {
 	for _, c := range commits {
 		batch = append(batch, &pending{commit: c, done: make(chan struct{})})
 	}
-	s.commit(batch)
+	s.commit(slices.Clone(batch), s.patience*2/5)
 	for _, p := range batch {
 		<-p.done
 		list = append(list, Outcome{p.result, p.err})
