@@ -171,7 +171,7 @@ type lot struct{ *Bus }
 func (l lot) Publish(topic string, list ...*message.Message) error {
 	for _, m := range list {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), patience)
-		err := l.publish(ctx, nil, topic, m.Copy())
+		_, err := l.publish(ctx, nil, topic, m.Copy())
 		cancel()
 		if err != nil {
 			return err

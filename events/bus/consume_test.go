@@ -208,7 +208,8 @@ func (b *Bus) redeliver(ctx context.Context, m *message.Message) error {
 	if n, ok := b.transport.(*jetStream); ok {
 		return n.publishers[Parked].Publish(Topic, m)
 	}
-	return b.publish(ctx, nil, Topic, m)
+	_, err := b.publish(ctx, nil, Topic, m)
+	return err
 }
 
 // When the service stops, a message that is being taken in is finished, and one

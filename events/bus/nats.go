@@ -83,7 +83,7 @@ func provide(ctx context.Context, conn *nats.Conn) error {
 	return nil
 }
 
-func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) error {
+func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
 	return oneByOne(ctx, b.publishers[topic], topic, list)
 }
 
