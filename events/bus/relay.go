@@ -61,6 +61,9 @@ func NewRelay(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) 
 // does not block.
 func (r *Relay) Moved(workspace events.ID, _ int64) { r.follow.Moved(workspace) }
 
+// Stuck returns in how many logs r stands still.
+func (r *Relay) Stuck() int { return r.follow.Stuck() }
+
 // run relays until ctx ends.
 func (r *Relay) run(ctx context.Context, b *Bus) {
 	var group sync.WaitGroup

@@ -264,9 +264,11 @@ func TestAMissingEventHoldsUpItsLogOnly(t *testing.T) {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { NewRelay(w.db, always, w.cfg.Log).run(ctx, b) })
+	r := NewRelay(w.db, always, w.cfg.Log)
+	running.Go(func() { r.run(ctx, b) })
 	require.Equal(t, want, take(t, listen(t, b, Topic, "readers"), 3))
 	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "event 2 is missing") }, limit, time.Millisecond)
+	require.Equal(t, 1, r.Stuck())
 	stop()
 	running.Wait()
 	require.Zero(t, w.position(t, broken))
