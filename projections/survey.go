@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A Standing is how a view is doing.
+// A Standing is how a view is doing, or something else that follows the logs and
+// has no rows to make anew: its Wanted is zero.
 type Standing struct {
 	Name      string
 	Followed  bool
@@ -22,10 +23,14 @@ type Standing struct {
 	RebuiltAt *time.Time
 }
 
-// Survey says how every view is doing.
-func Survey(ctx context.Context, db *pgxpool.Pool) (list []Standing, err error) {
+// Survey says how every view is doing, and what else follows the logs under
+// these names.
+func Survey(ctx context.Context, db *pgxpool.Pool, others ...string) (list []Standing, err error) {
 	for _, v := range All() {
 		list = append(list, Standing{Name: v.Name(), Followed: (&rebuild{view: v}).followed(), Wanted: v.form(), Form: 1})
+	}
+	for _, name := range others {
+		list = append(list, Standing{Name: name, Followed: true})
 	}
 	for i := range list {
 		s := &list[i]

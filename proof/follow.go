@@ -17,6 +17,9 @@ import (
 // Moved tells p that a log has grown, or any if workspace is zero. It does not block.
 func (p *Prover) Moved(workspace events.ID, _ int64) { p.follow.Moved(workspace) }
 
+// Stuck returns in how many logs p stands still.
+func (p *Prover) Stuck() int { return p.follow.Stuck() }
+
 // Run follows the logs until ctx ends. A workspace that cannot be followed,
 // because what is stored is not what was signed, stands still and loudly so;
 // the others go on.

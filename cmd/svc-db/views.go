@@ -12,8 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/bus"
 	"svc/migrations"
 	"svc/projections"
+	"svc/proof"
 )
 
 // withViews connects to a database whose views have the form of this build.
@@ -30,11 +32,11 @@ func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error 
 	return do(db)
 }
 
-// views shows how every view is doing. It looks twice, a second apart, to see
-// how fast they go.
+// views shows how every view is doing, and with them the Merkle logs and the
+// bus. It looks twice, a second apart, to see how fast they go.
 func views(ctx context.Context, j job) error {
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		before, err := projections.Survey(ctx, db)
+		before, err := projections.Survey(ctx, db, proof.View, bus.View)
 		if err != nil {
 			return err
 		}
@@ -44,7 +46,7 @@ func views(ctx context.Context, j job) error {
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
-		now, err := projections.Survey(ctx, db)
+		now, err := projections.Survey(ctx, db, proof.View, bus.View)
 		if err != nil {
 			return err
 		}
@@ -57,13 +59,17 @@ func views(ctx context.Context, j job) error {
 				kept, lag, logs = "followed", strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.Behind)
 				rate = fmt.Sprintf("%.0f", float64(s.Position-before[i].Position)/took)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.Name, kept, lag, logs, rate, s.Parked, form(s), rebuiltAt(s))
+			parked, form, rebuilt := "-", "-", "-"
+			if s.Wanted != 0 {
+				parked, form, rebuilt = strconv.Itoa(s.Parked), formOf(s), rebuiltAt(s)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, kept, lag, logs, rate, parked, form, rebuilt)
 		}
 		return w.Flush()
 	})
 }
 
-func form(s projections.Standing) string {
+func formOf(s projections.Standing) string {
 	if s.Form == s.Wanted {
 		return strconv.Itoa(s.Form)
 	}

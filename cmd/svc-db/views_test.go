@@ -36,6 +36,9 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	text := here(t, d.environ, "views").stdout
 	require.Regexp(t, `runs +followed +2 +1 +0 +0 +1 +never\n`, text)
 	require.Regexp(t, `members +inline +- +- +- +0 +1 +never\n`, text)
+	for _, name := range []string{"proof", "bus"} {
+		require.Regexp(t, `\n`+name+` +followed +2 +1 +0 +- +- +-\n`, text)
+	}
 
 	follow(t, db)
 	text = here(t, d.environ, "parked").stdout

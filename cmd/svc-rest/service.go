@@ -97,7 +97,11 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	m.Pool("primary", db)
 	m.Limit("api", apiLimit.Refused)
 	m.Limit("sign_in", signInLimit.Refused)
-	m.Views(func(ctx context.Context) ([]projections.Lag, error) { return projections.Lags(ctx, db, leads()...) }, follower.Stuck)
+	m.Views(func(ctx context.Context) ([]projections.Lag, error) { return projections.Lags(ctx, db, leads()...) }, func() map[string]int {
+		stuck := follower.Stuck()
+		stuck[proof.View], stuck[bus.View] = prover.Stuck(), relay.Stuck()
+		return stuck
+	})
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}

@@ -78,9 +78,10 @@ type Bus struct {
 
 // A transport is what differs between the kinds of bus.
 type transport interface {
-	// publish hands messages over, in order, and returns when they are kept. tx
-	// is that of the checkpoint, or nil: a transport that can writes in it.
-	publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) error
+	// publish hands messages over, in order, and returns when they are kept, or
+	// with an error how many are, of the first ones. tx is that of the checkpoint,
+	// or nil: a transport that can writes in it, and so keeps all or none.
+	publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error)
 	// subscribe returns the messages of a topic, one at a time. Of those that
 	// name the same group each gets its share, beginning with the oldest message
 	// that is kept. Who names none gets every message, from now on.
@@ -101,7 +102,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	b := &Bus{log: cfg.Log, retries: patient}
 	switch kind {
 	case "nats":
-		b.transport, err = openNATS(ctx, cfg.URLs, quiet(cfg.Log))
+		b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longest(), quiet(cfg.Log))
 	case "kafka":
 		b.transport, err = openKafka(cfg.URLs, quiet(cfg.Log))
 	default:
@@ -114,16 +115,16 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 }
 
 // oneByOne publishes to a server that each message is a round trip to.
-func oneByOne(ctx context.Context, p message.Publisher, topic string, list []*message.Message) error {
-	for _, m := range list {
+func oneByOne(ctx context.Context, p message.Publisher, topic string, list []*message.Message) (n int, err error) {
+	for n, m := range list {
 		if err := ctx.Err(); err != nil {
-			return err
+			return n, err
 		}
 		if err := p.Publish(topic, m); err != nil {
-			return err
+			return n, err
 		}
 	}
-	return nil
+	return len(list), nil
 }
 
 // Close ends the connections that are the bus's own.

@@ -20,7 +20,9 @@ import (
 //
 // An error of Take means try again; after a few times the message is parked
 // and the next one comes, unless the error is that something is away ([fault.Away]):
-// then it is tried until that is back. Messages come one after the other, so it hands on
+// then it is tried until that is back. A try ends with the message's context, after a few
+// seconds, and Take has to heed that: on NATS another process gets what is held for
+// longer than all tries may take. Messages come one after the other, so it hands on
 // what takes long.
 type Consumer struct {
 	Name string
@@ -38,10 +40,24 @@ func (c Consumer) group() string {
 // retries say how often, and how fast, what went wrong is tried again.
 type retries struct {
 	most        int
-	first, last time.Duration // pauses, each three times the one before
+	first, last time.Duration // pauses, each factor times the one before
+	each        time.Duration // for a try
+	slack       time.Duration // to park the message, or to say what became of it
 }
 
-var patient = retries{4, 100 * time.Millisecond, 3 * time.Second}
+const factor = 3
+
+var patient = retries{4, 100 * time.Millisecond, 3 * time.Second, 3 * time.Second, 10 * time.Second} // tests have less time
+
+// longest is how long a message may be under way in a process.
+func (r retries) longest() time.Duration {
+	sum, pause := r.each+r.slack, r.first
+	for range r.most {
+		sum += pause + r.each
+		pause = min(factor*pause, r.last)
+	}
+	return sum
+}
 
 const (
 	closeLimit = 5 * time.Second // for a message that is being taken in when the service stops
@@ -155,8 +171,10 @@ func (b *Bus) router() (*message.Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
-	again := middleware.Retry{MaxRetries: b.retries.most, InitialInterval: b.retries.first, MaxInterval: b.retries.last, Multiplier: 3}
-	router.AddMiddleware(park, again.Middleware, middleware.Recoverer)
+	again := middleware.Retry{
+		MaxRetries: b.retries.most, InitialInterval: b.retries.first, MaxInterval: b.retries.last, Multiplier: factor, ResetContextOnRetry: true,
+	}
+	router.AddMiddleware(park, again.Middleware, middleware.Timeout(b.retries.each), middleware.Recoverer)
 	return router, nil
 }
 
@@ -170,8 +188,8 @@ type lot struct{ *Bus }
 // Publish parks messages.
 func (l lot) Publish(topic string, list ...*message.Message) error {
 	for _, m := range list {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), patience)
-		err := l.publish(ctx, nil, topic, m.Copy())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), l.retries.slack)
+		_, err := l.publish(ctx, nil, topic, m.Copy())
 		cancel()
 		if err != nil {
 			return err

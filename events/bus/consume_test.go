@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,59 @@ func TestAnOutageParksNothing(t *testing.T) {
 		}
 		require.NotContains(t, w.notes.String(), "parked")
 	})
+}
+
+// Where every try takes as long as it may, a message is still one process's at a
+// time. It is not parked: whatever it waits for is away.
+func TestAMessageIsWithOneProcessHoweverLongItTakes(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		b, workspace := w.open(t), newID()
+		w.append(t, workspace, 1)
+		w.relay(t, b, workspace)
+		var now, most atomic.Int64
+		begun, ended := make(chan error, 1000), make(chan error, 1000)
+		for range 2 {
+			consume(t, w.open(t), Consumer{Name: "c", Take: func(m *message.Message) error {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				begun <- m.Context().Err()
+				<-m.Context().Done()
+				ended <- m.Context().Err()
+				return m.Context().Err()
+			}})
+		}
+		for range 3 * (b.retries.most + 1) { // it has come three times
+			require.NoError(t, within(t, begun), "a try has its time, whatever the one before took")
+			require.ErrorIs(t, within(t, ended), context.DeadlineExceeded, "the message was not taken away")
+		}
+		require.EqualValues(t, 1, most.Load())
+		require.NotContains(t, w.notes.String(), "parked")
+	})
+}
+
+func TestLongestIsAllTriesAndThePausesBetweenThem(t *testing.T) {
+	r := retries{4, 100 * time.Millisecond, 2 * time.Second, 3 * time.Second, 10 * time.Second}
+	require.Equal(t, 5*3*time.Second+(100+300+900+2000)*time.Millisecond+10*time.Second, r.longest())
+}
+
+// A build whose tries take longer than those of the one before has the server wait for longer.
+func TestAGroupOnNATSWaitsForThisBuildsTries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	conn, err := nats.Connect(w.cfg.URLs[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	b, workspace := w.open(t), newID()
+	require.NoError(t, provideGroup(t.Context(), conn, Topic, "c", time.Millisecond))
+	want := w.append(t, workspace, 1)
+	w.relay(t, b, workspace)
+	require.Equal(t, want, take(t, listen(t, b, Topic, "c"), 1))
+	js, err := conn.JetStream()
+	require.NoError(t, err)
+	info, err := js.ConsumerInfo(Topic, "c")
+	require.NoError(t, err)
+	require.Equal(t, b.retries.longest(), info.Config.AckWait)
 }
 
 // A message that no try takes in is parked with the reason, and the next ones
@@ -208,7 +262,8 @@ func (b *Bus) redeliver(ctx context.Context, m *message.Message) error {
 	if n, ok := b.transport.(*jetStream); ok {
 		return n.publishers[Parked].Publish(Topic, m)
 	}
-	return b.publish(ctx, nil, Topic, m)
+	_, err := b.publish(ctx, nil, Topic, m)
+	return err
 }
 
 // When the service stops, a message that is being taken in is finished, and one
@@ -219,6 +274,7 @@ func TestStoppingParksNothing(t *testing.T) {
 		b, workspace := w.open(t), newID()
 		want := w.append(t, workspace, 1)
 		w.relay(t, b, workspace)
+		b.retries.each = limit // it is stopping that cuts it off
 		begun, taken := make(chan bool), make(chan string, 1)
 		stop := consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
 			begun <- true

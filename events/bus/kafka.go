@@ -50,6 +50,7 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 	c := b.config()
 	c.Producer.RequiredAcks, c.Producer.Idempotent, c.Net.MaxOpenRequests = sarama.WaitForAll, true, 1
 	c.Producer.Return.Successes = true
+	c.Producer.Retry.Max = 1 // a message is not long under way; the relay tries again
 	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition, OverwriteSaramaConfig: c}, logger)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Kafka: %w", err)
@@ -73,7 +74,7 @@ func (b *kafka) config() *sarama.Config {
 	return c
 }
 
-func (b *kafka) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) error {
+func (b *kafka) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
 	return oneByOne(ctx, b.publisher, topic, list)
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ackWait = 3 * time.Second
+	patient = retries{2, time.Millisecond, time.Millisecond, 500 * time.Millisecond, time.Second}
 	pgtest.Main(m)
 }
 
@@ -86,12 +86,11 @@ func natsServer(t *testing.T, folder string, port int) *server.Server {
 	return s
 }
 
-// open opens the bus, quick to try again, until t ends.
+// open opens the bus until t ends.
 func (w *world) open(t *testing.T) *Bus {
 	t.Helper()
 	b, err := Open(t.Context(), w.cfg)
 	require.NoError(t, err)
-	b.retries = retries{2, time.Millisecond, time.Millisecond}
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b
 }

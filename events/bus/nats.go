@@ -19,19 +19,16 @@ const (
 	absent = time.Hour       // until a subscriber without a group is forgotten that lost its connection
 )
 
-// ackWait is how long until a message comes again that nobody acknowledged,
-// because whoever had it has ended. It is longer than all tries take.
-var ackWait = 20 * time.Second // tests have less time
-
 // jetStream is the bus on NATS servers.
 type jetStream struct {
 	urls       string
+	ackWait    time.Duration // until a message comes again that nobody acknowledged, because whoever had it has ended
 	logger     watermill.LoggerAdapter
 	publishers map[string]message.Publisher // by topic; on one connection
 }
 
-func openNATS(ctx context.Context, urls []string, logger watermill.LoggerAdapter) (*jetStream, error) {
-	b := &jetStream{urls: strings.Join(urls, ","), logger: logger, publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
+func openNATS(ctx context.Context, urls []string, ackWait time.Duration, logger watermill.LoggerAdapter) (*jetStream, error) {
+	b := &jetStream{urls: strings.Join(urls, ","), ackWait: ackWait, logger: logger, publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
 	conn, err := b.connect()
 	if err != nil {
 		return nil, err
@@ -83,7 +80,7 @@ func provide(ctx context.Context, conn *nats.Conn) error {
 	return nil
 }
 
-func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) error {
+func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
 	return oneByOne(ctx, b.publishers[topic], topic, list)
 }
 
@@ -94,16 +91,16 @@ func (b *jetStream) subscribe(ctx context.Context, topic, group string) (message
 	if err != nil {
 		return nil, err
 	}
-	options := []nats.SubOpt{nats.ManualAck(), nats.AckExplicit(), nats.AckWait(ackWait)}
+	options := []nats.SubOpt{nats.ManualAck(), nats.AckExplicit(), nats.AckWait(b.ackWait)}
 	if group == "" {
 		options = append(options, nats.DeliverNew(), nats.InactiveThreshold(absent))
-	} else if err := provideGroup(ctx, conn, topic, group); err != nil {
+	} else if err := provideGroup(ctx, conn, topic, group, b.ackWait); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	subscriber, err := natsbus.NewSubscriberWithNatsConn(conn, natsbus.SubscriberSubscriptionConfig{
 		Unmarshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator,
-		QueueGroupPrefix: group, AckWaitTimeout: ackWait, CloseTimeout: closeLimit, NakDelay: natsbus.NewStaticDelay(again),
+		QueueGroupPrefix: group, AckWaitTimeout: b.ackWait, CloseTimeout: closeLimit, NakDelay: natsbus.NewStaticDelay(again),
 		JetStream: natsbus.JetStreamConfig{DurablePrefix: group, SubscribeOptions: options, AckAsync: group == ""},
 	}, b.logger)
 	if err != nil {
@@ -113,18 +110,23 @@ func (b *jetStream) subscribe(ctx context.Context, topic, group string) (message
 	return subscriber, nil
 }
 
-// provideGroup makes the consumer of a group if it is not there. One that the
+// provideGroup makes the consumer of a group if it is not there, or has it wait
+// as long as this build's tries take. One that the
 // client library makes while it subscribes it would also remove when it ends,
 // from under the others of the group and with all that it knows. A group takes
 // in one message at a time, whichever process does: so they stay in order also
 // when one has to come again.
-func provideGroup(ctx context.Context, conn *nats.Conn, topic, group string) error {
+func provideGroup(ctx context.Context, conn *nats.Conn, topic, group string, ackWait time.Duration) error {
 	js, err := conn.JetStream()
 	if err != nil {
 		return fmt.Errorf("use JetStream: %w", err)
 	}
-	_, err = js.ConsumerInfo(topic, group, nats.Context(ctx))
-	if errors.Is(err, nats.ErrConsumerNotFound) {
+	info, err := js.ConsumerInfo(topic, group, nats.Context(ctx))
+	switch {
+	case err == nil && info.Config.AckWait != ackWait:
+		info.Config.AckWait = ackWait
+		_, err = js.UpdateConsumer(topic, &info.Config, nats.Context(ctx))
+	case errors.Is(err, nats.ErrConsumerNotFound):
 		_, err = js.AddConsumer(topic, &nats.ConsumerConfig{
 			Durable: group, DeliverGroup: group, DeliverSubject: topic + "_to_" + group, FilterSubject: topic,
 			DeliverPolicy: nats.DeliverAllPolicy, AckPolicy: nats.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 1,

@@ -27,19 +27,22 @@ type postgres struct {
 
 // publish writes in the checkpoint's transaction, where there is one: then the
 // messages are there if and only if the checkpoint has moved.
-func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) error {
+func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
 	var db sqlbus.ContextExecutor = sqlbus.BeginnerFromPgx(p.db)
 	if tx != nil {
 		db = sqlbus.TxFromPgx(tx)
 	}
 	publisher, err := sqlbus.NewPublisher(db, sqlbus.PublisherConfig{SchemaAdapter: table{}}, p.logger)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, m := range list {
 		m.SetContext(ctx)
 	}
-	return publisher.Publish(topic, list...)
+	if err := publisher.Publish(topic, list...); err != nil {
+		return 0, err
+	}
+	return len(list), nil
 }
 
 func (p *postgres) subscribe(ctx context.Context, topic, group string) (message.Subscriber, error) {

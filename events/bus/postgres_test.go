@@ -36,7 +36,7 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 		writing.Go(func() {
 			for n := range each {
 				err := pgx.BeginFunc(context.WithoutCancel(t.Context()), db, func(tx pgx.Tx) error {
-					if err := p.publish(context.Background(), tx, Topic, messages(1+n%5, fmt.Sprintf("w%d/%d", i, n))...); err != nil {
+					if _, err := p.publish(context.Background(), tx, Topic, messages(1+n%5, fmt.Sprintf("w%d/%d", i, n))...); err != nil {
 						return err
 					}
 					if _, err := tx.Exec(context.Background(), `select pg_sleep(random() * 0.003)`); err != nil {
@@ -161,7 +161,8 @@ func TestParkedMessagesStayForAMonth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.open(t)
-	require.NoError(t, b.publish(t.Context(), nil, Parked, messages(3, "p")...))
+	_, err := b.publish(t.Context(), nil, Parked, messages(3, "p")...)
+	require.NoError(t, err)
 	w.age(t, "29 days", 3)
 	w.age(t, "31 days", 1)
 	require.NoError(t, b.tidy(t.Context()))

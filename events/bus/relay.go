@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -22,9 +23,10 @@ import (
 const View = "bus"
 
 const (
-	page     = 400              // events that are published together
-	sweeping = time.Minute      // how often the relay tidies
-	patience = 20 * time.Second // for a page
+	page       = 400              // events that are published together
+	sweeping   = time.Minute      // how often the relay tidies
+	patience   = 25 * time.Second // for a page
+	publishing = 10 * time.Second // for a page's messages, and one that is under way; then there is time to commit
 )
 
 // The metadata of a message. Its payload is the event's stored form.
@@ -40,23 +42,27 @@ const (
 // A Relay publishes what the logs have, each in its order. Any number of
 // processes may run one: the one that leads does the work, and where two believe
 // that they lead, the checkpoint's row lets one of them at a time work on a
-// workspace. It moves only when the messages are kept.
+// workspace. It moves past the messages that are kept, and no others.
 type Relay struct {
-	db     *pgxpool.Pool
-	leads  func(view string) bool
-	log    *slog.Logger
-	follow *follow.Follower
+	db         *pgxpool.Pool
+	leads      func(view string) bool
+	log        *slog.Logger
+	follow     *follow.Follower
+	publishing time.Duration
 }
 
 // NewRelay returns a relay that does nothing until [Run] has it run. It works
 // while it leads [View].
 func NewRelay(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Relay {
-	return &Relay{db: db, leads: leads, log: log, follow: follow.New(db, View, leads, log)}
+	return &Relay{db: db, leads: leads, log: log, follow: follow.New(db, View, leads, log), publishing: publishing}
 }
 
 // Moved tells r that a log has grown, or with the zero ID that any may have. It
 // does not block.
 func (r *Relay) Moved(workspace events.ID, _ int64) { r.follow.Moved(workspace) }
+
+// Stuck returns in how many logs r stands still.
+func (r *Relay) Stuck() int { return r.follow.Stuck() }
 
 // run relays until ctx ends.
 func (r *Relay) run(ctx context.Context, b *Bus) {
@@ -86,11 +92,14 @@ func (r *Relay) tidy(ctx context.Context, b *Bus) {
 	}
 }
 
-// relayPage publishes the next events of logs and then moves the checkpoints.
+// relayPage publishes the next events of logs and then moves the checkpoints. If
+// publishing ends early they move past what was published, so that a slow bus is
+// not sent the same for ever.
 func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (more []events.ID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	limit := max(page/len(workspaces), 1)
+	var broken error
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
 		list, err := follow.Hold(ctx, tx, View, workspaces)
 		if err != nil || len(list) == 0 {
@@ -100,15 +109,24 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 		if err != nil || len(records) == 0 {
 			return err
 		}
-		if err := b.publish(ctx, tx, Topic, messagesOf(records)...); err != nil {
+		publishing, cancel := context.WithTimeout(ctx, r.publishing)
+		defer cancel()
+		n, err := b.publish(publishing, tx, Topic, messagesOf(records)...)
+		switch {
+		case err != nil && n == 0:
 			return fmt.Errorf("publish: %w", err)
+		case err != nil && publishing.Err() == nil: // it is not the time that is up
+			broken = fmt.Errorf("publish: %w", err)
 		}
-		more = follow.More(records, limit)
+		more = follow.More(records[:n], limit)
+		for _, end := range follow.Ends(records[n:]) {
+			more = append(more, end.Workspace)
+		}
 		move := &pgx.Batch{}
-		follow.QueueMove(move, View, follow.Ends(records))
+		follow.QueueMove(move, View, follow.Ends(records[:n]))
 		return tx.SendBatch(ctx, move).Close()
 	})
-	if err != nil {
+	if err = errors.Join(err, broken); err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	return more, nil

@@ -76,11 +76,14 @@ type flaky struct {
 	after func() error
 }
 
-func (f flaky) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) error {
-	if err := f.transport.publish(ctx, tx, topic, list...); err != nil {
-		return err
+func (f flaky) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
+	if n, err = f.transport.publish(ctx, tx, topic, list...); err != nil {
+		return n, err
 	}
-	return f.after()
+	if err := f.after(); err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // A relay that dies after it has published and before its checkpoint moves
@@ -115,6 +118,79 @@ func TestACheckpointStaysWhereItIsWhenPublishingFails(t *testing.T) {
 	require.ErrorIs(t, err, away)
 	require.Zero(t, w.position(t, workspace))
 	require.Empty(t, rowsOf[int64](t, w.db, `select position from bus_messages`))
+}
+
+// held is a publisher before whose every message something happens.
+type held struct {
+	message.Publisher
+	before func() error
+}
+
+func (h held) Publish(topic string, list ...*message.Message) error {
+	if err := h.before(); err != nil {
+		return err
+	}
+	return h.Publisher.Publish(topic, list...)
+}
+
+// before has something happen before each message that a bus on NATS publishes.
+func (b *Bus) before(do func() error) {
+	publishers := b.transport.(*jetStream).publishers
+	publishers[Topic] = held{publishers[Topic], do}
+}
+
+// A bus that is too slow for a page gets it in parts, and nothing twice.
+func TestASlowBusGetsEverythingOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	b, sent := w.open(t), 0
+	b.before(func() error {
+		sent++
+		<-time.After(10 * time.Millisecond)
+		return nil
+	})
+	r := NewRelay(w.db, always, w.cfg.Log)
+	r.publishing = 100 * time.Millisecond
+	one, other := newID(), newID()
+	want := map[events.ID][]string{one: w.append(t, one, 25), other: w.append(t, other, 25)}
+	pages := 0
+	for more := []events.ID{one, other}; len(more) > 0; pages++ {
+		var err error
+		more, err = r.relayPage(t.Context(), b, more)
+		require.NoError(t, err)
+		require.EqualValues(t, sent, w.position(t, one)+w.position(t, other))
+	}
+	require.GreaterOrEqual(t, pages, 5, "ten messages in a page, or fewer")
+	require.Equal(t, 50, sent)
+	got := listen(t, b, Topic, "readers")
+	for range 50 {
+		m := within(t, got)
+		workspace, _, err := PositionOf(m)
+		require.NoError(t, err)
+		require.Equal(t, want[workspace][0], m.UUID)
+		want[workspace] = want[workspace][1:]
+	}
+}
+
+// What was published before the bus went away is not published again.
+func TestTheCheckpointMovesPastWhatWasPublished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	b, workspace, sent := w.open(t), newID(), 0
+	want := w.append(t, workspace, 5)
+	away := errors.New("the bus is away")
+	b.before(func() error {
+		if sent++; sent == 4 {
+			return away
+		}
+		return nil
+	})
+	_, err := NewRelay(w.db, always, w.cfg.Log).relayPage(t.Context(), b, []events.ID{workspace})
+	require.ErrorIs(t, err, away)
+	require.EqualValues(t, 3, w.position(t, workspace))
+	w.relay(t, b, workspace)
+	require.Equal(t, 6, sent, "the fourth twice")
+	require.Equal(t, want, take(t, listen(t, b, Topic, "readers"), 5))
 }
 
 // Several processes relay the logs of many workspaces while those grow: each
@@ -188,9 +264,11 @@ func TestAMissingEventHoldsUpItsLogOnly(t *testing.T) {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { NewRelay(w.db, always, w.cfg.Log).run(ctx, b) })
+	r := NewRelay(w.db, always, w.cfg.Log)
+	running.Go(func() { r.run(ctx, b) })
 	require.Equal(t, want, take(t, listen(t, b, Topic, "readers"), 3))
 	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "event 2 is missing") }, limit, time.Millisecond)
+	require.Equal(t, 1, r.Stuck())
 	stop()
 	running.Wait()
 	require.Zero(t, w.position(t, broken))

@@ -65,7 +65,7 @@ func testMetrics(t *testing.T, s *site) {
 		require.Zero(t, seen.value("svc_append_failures_total"))
 	})
 	t.Run("views", func(t *testing.T) {
-		views := []string{"audit", "decisions", "outcomes", "proof", "run_counts", "runs"}
+		views := []string{"audit", "bus", "decisions", "outcomes", "proof", "run_counts", "runs"}
 		eventually(t, func() bool {
 			seen := m.scrape(t)
 			return !slices.ContainsFunc(views, func(view string) bool { return seen.value("svc_view_lag_events", "view", view) > 0 })
@@ -74,7 +74,10 @@ func testMetrics(t *testing.T, s *site) {
 		for _, view := range views {
 			require.EqualValues(t, events, m.scrape(t).value("svc_view_events_total", "view", view), view)
 		}
-		require.Zero(t, m.scrape(t).value("svc_view_stuck_logs", "view", "runs"))
+		seen := m.scrape(t)
+		for _, view := range views {
+			require.Zero(t, seen.value("svc_view_stuck_logs", "view", view), view)
+		}
 		require.Zero(t, m.scrape(t).value("svc_view_parked_events", "view", "runs"))
 	})
 	t.Run("pool", func(t *testing.T) {

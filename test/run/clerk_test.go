@@ -147,8 +147,8 @@ func (c *clerk) listen() {
 	c.ends = func() { stop(); running.Wait() }
 }
 
-// take acts upon a message. It goes on for as long as the database is away,
-// which is no fault of the message's.
+// take acts upon a message. That the database is away is no fault of the
+// message's: the bus sees to it that it comes again.
 func (c *clerk) take(m *message.Message) error {
 	c.mu.Lock()
 	c.met[m.UUID]++
@@ -159,19 +159,12 @@ func (c *clerk) take(m *message.Message) error {
 	}
 	order := c.globex
 	order.Key, order.RequestID = m.UUID, m.UUID
-	for {
-		done, err := c.commands.RotateServiceAccount(m.Context(), commands.RotateServiceAccount{Order: order, Account: c.account, Token: commands.NewServiceToken()})
-		if err == nil {
-			if done.Replayed {
-				c.again.Add(1)
-			}
-			break
-		}
-		select {
-		case <-m.Context().Done():
-			return m.Context().Err()
-		case <-time.After(10 * time.Millisecond):
-		}
+	done, err := c.commands.RotateServiceAccount(m.Context(), commands.RotateServiceAccount{Order: order, Account: c.account, Token: commands.NewServiceToken()})
+	if err != nil {
+		return err
+	}
+	if done.Replayed {
+		c.again.Add(1)
 	}
 	if first && c.lose.Load() > 0 {
 		c.lose.Add(-1)
