@@ -16,7 +16,8 @@ import (
 	"svc/projections"
 )
 
-// withViews connects to a database whose views have the form of this build.
+// withViews connects to a database whose views have the form of this build, and
+// which has the workspace that is asked for.
 func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
 	if err != nil {
@@ -27,6 +28,15 @@ func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error 
 		return err
 	}
 	defer db.Close()
+	if !j.workspace.IsZero() {
+		head, _, err := projections.History{DB: db}.Head(ctx, j.workspace)
+		switch {
+		case err != nil:
+			return err
+		case head == 0:
+			return fmt.Errorf("there is no workspace %s", j.workspace)
+		}
+	}
 	return do(db)
 }
 
@@ -119,7 +129,7 @@ func retry(ctx context.Context, j job) error {
 	})
 }
 
-// skip forgets a parked event of a view.
+// skip forgets a parked event of a view, until a rebuild parks it again.
 func skip(ctx context.Context, j job) error {
 	list, err := named(j.views)
 	switch {
@@ -134,7 +144,7 @@ func skip(ctx context.Context, j job) error {
 		case err != nil:
 			return err
 		case !there:
-			return fmt.Errorf("%s has no such event parked", list[0].Name())
+			return fmt.Errorf("%s has no such event parked: %d of %s", list[0].Name(), j.seq, j.workspace)
 		}
 		fmt.Fprintf(j.out, "%s %s %d is skipped\n", list[0].Name(), j.workspace, j.seq)
 		return nil
