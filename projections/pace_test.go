@@ -34,7 +34,7 @@ func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
 						}
 						under++
 						most = max(most, under)
-						time.Sleep(took)
+						<-time.After(took)
 						under--
 						done++
 						last = time.Now()
@@ -55,7 +55,7 @@ func TestWhoLeavesGivesTheTurnBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
 		broken := errors.New("broken")
-		require.ErrorIs(t, p.take(t.Context(), func() error { time.Sleep(time.Second); return broken }), broken)
+		require.ErrorIs(t, p.take(t.Context(), func() error { <-time.After(time.Second); return broken }), broken)
 		never := func() error { assert.Fail(t, "it had left"); return nil }
 		for range 3 { // of whom one waits for the moment, the others for that one
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
