@@ -16,20 +16,27 @@ import (
 )
 
 const (
-	newsPage = 500             // that are read together
-	newsKept = 1000            // of the newest of a watched log, in memory
-	newsPoll = 2 * time.Second // how often heads are read, for what nobody told of
+	newsPage = 500              // that are read together
+	newsKept = 1000             // of the newest of a watched log, in memory
+	newsPoll = 2 * time.Second  // how often heads are read, for what nobody told of
+	newsWait = 10 * time.Second // for the database
 )
+
+// pointing begin the kinds whose target is in the data. That of the others is
+// their stream's, and their data need not be read.
+var pointing = []string{"member", "invitation", "command"}
 
 // Live tells those who watch a workspace what is new in its log.
 //
 // That a log has grown it is told by [Live.Moved], or sees for itself a little
 // later. What is new it reads from the log: so nobody misses an event, or gets
 // one twice or out of order, whatever became of the telling. Those who watch the
-// same workspace share what was read.
+// same workspace share what was read. Who comes from long ago reads alone, and
+// all who do take turns.
 type Live struct {
-	db  *pgxpool.Pool
-	log *slog.Logger
+	db   *pgxpool.Pool
+	log  *slog.Logger
+	pace pace // of those who are far behind
 
 	mu    sync.Mutex
 	tails map[events.ID]*tail // of the logs that are watched
@@ -37,7 +44,7 @@ type Live struct {
 
 // NewLive returns a Live that sees nothing for itself until it runs.
 func NewLive(db *pgxpool.Pool, log *slog.Logger) *Live {
-	return &Live{db: db, log: log, tails: map[events.ID]*tail{}}
+	return &Live{db: db, log: log, pace: newPace(), tails: map[events.ID]*tail{}}
 }
 
 // News is an event as far as those who only follow along are told: what kind of
@@ -65,12 +72,14 @@ type Watch struct {
 	// Moved has a value when there may be more to read.
 	Moved chan struct{}
 
-	live *Live
-	tail *tail
+	live  *Live
+	tail  *tail
+	nouns []string // of pointing, those that are of interest
 }
 
-// Watch begins to watch a workspace.
-func (l *Live) Watch(workspace events.ID) *Watch {
+// Watch begins to watch a workspace. Of events whose kind begins with none of
+// nouns the target may be left out.
+func (l *Live) Watch(workspace events.ID, nouns []string) *Watch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tails[workspace]
@@ -79,6 +88,11 @@ func (l *Live) Watch(workspace events.ID) *Watch {
 		l.tails[workspace] = t
 	}
 	w := &Watch{Moved: make(chan struct{}, 1), live: l, tail: t}
+	for _, noun := range pointing {
+		if slices.Contains(nouns, noun) {
+			w.nouns = append(w.nouns, noun)
+		}
+	}
 	t.watches[w] = true
 	return w
 }
@@ -151,19 +165,27 @@ func (w *Watch) Head(ctx context.Context) (head int64, err error) {
 }
 
 // After returns what follows an event, the oldest first: a part of it, until
-// all that is known to be there was returned, and then nothing.
-func (w *Watch) After(ctx context.Context, seq int64) ([]News, error) {
+// all that is known to be there was returned, and then nothing. Far behind the
+// head it waits for its turn.
+func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 	w.live.mu.Lock()
 	head := w.tail.head
 	w.live.mu.Unlock()
+	if head-seq > newsKept {
+		err = w.live.pace.take(ctx, func() error {
+			list, err = w.read(ctx, seq, w.nouns)
+			return err
+		})
+		return list, err
+	}
 	t := w.tail
 	t.reading.Lock()
 	switch {
 	case t.from < 0:
 		t.from = seq
-	case seq < t.from: // it comes from long ago
+	case seq < t.from: // it has been away for a moment
 		t.reading.Unlock()
-		return w.read(ctx, seq)
+		return w.read(ctx, seq, w.nouns)
 	}
 	defer t.reading.Unlock()
 	end := t.from + int64(len(t.list))
@@ -171,7 +193,7 @@ func (w *Watch) After(ctx context.Context, seq int64) ([]News, error) {
 		t.from, t.list, end = seq, nil, seq
 	}
 	if seq == end && head > end {
-		more, err := w.read(ctx, end)
+		more, err := w.read(ctx, end, pointing)
 		if err != nil {
 			return nil, err
 		}
@@ -183,15 +205,27 @@ func (w *Watch) After(ctx context.Context, seq int64) ([]News, error) {
 	return slices.Clip(t.list[seq-t.from:]), nil
 }
 
-func (w *Watch) read(ctx context.Context, seq int64) ([]News, error) {
-	records, err := store.AnyAfter(ctx, w.live.db, w.tail.workspace, seq, newsPage)
+// read reads from the log. It decodes no events but those of nouns.
+func (w *Watch) read(ctx context.Context, seq int64, nouns []string) (list []News, err error) {
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	rows, _ := w.live.db.Query(ctx, `
+		select workspace_id, seq, id, stream, version, kind, schema, at, null::json,
+			case when split_part(kind, '.', 1) = any($4) then data end
+		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, w.tail.workspace, seq, newsPage, nouns)
+	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 	if err != nil {
-		return nil, fmt.Errorf("news: %w", err)
+		return nil, fmt.Errorf("news: read log %s after %d: %w", w.tail.workspace, seq, err)
 	}
-	list := make([]News, len(records))
-	for i, r := range records {
+	for _, r := range records {
+		if seq++; r.Seq != seq {
+			return nil, fmt.Errorf("news: log %s: event %d is missing, found %d in its place", w.tail.workspace, seq, r.Seq)
+		}
 		t := targetOf(r)
-		list[i] = News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: Target{Type: t.Type, ID: t.ID}}
+		if t.Type == "decision" {
+			t.Type = "run" // without its data it does not say so itself
+		}
+		list = append(list, News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: Target{Type: t.Type, ID: t.ID}})
 	}
 	return list, nil
 }

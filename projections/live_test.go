@@ -63,7 +63,7 @@ func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
 	t.Parallel()
 	w, live := newLive(t)
 	workspace := newID()
-	watch := live.Watch(workspace)
+	watch := live.Watch(workspace, nil)
 	defer watch.Close()
 	run := w.queued(t, workspace)
 	list, err := watch.After(t.Context(), 0)
@@ -95,7 +95,7 @@ func TestWhoeverWatchesMissesNothing(t *testing.T) {
 	})
 	for i := range 12 {
 		group.Go(func() {
-			watch := live.Watch(workspace)
+			watch := live.Watch(workspace, nil)
 			defer watch.Close()
 			head, err := watch.Head(t.Context())
 			if err != nil {
@@ -118,7 +118,7 @@ func TestLiveLooksForItself(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() { live.Run(ctx) })
 	workspace := newID()
-	watch := live.Watch(workspace)
+	watch := live.Watch(workspace, nil)
 	defer watch.Close()
 	_, err := watch.Head(t.Context())
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	t.Parallel()
 	w, live := newLive(t)
 	workspace := newID()
-	slow, quick := live.Watch(workspace), live.Watch(workspace)
+	slow, quick := live.Watch(workspace, nil), live.Watch(workspace, nil)
 	defer slow.Close()
 	defer quick.Close()
 	run := w.queued(t, workspace)
@@ -150,7 +150,7 @@ func TestAWatchThatIsClosedHearsNothing(t *testing.T) {
 	t.Parallel()
 	w, live := newLive(t)
 	workspace, elsewhere := newID(), newID()
-	watch, other := live.Watch(workspace), live.Watch(elsewhere)
+	watch, other := live.Watch(workspace, nil), live.Watch(elsewhere, nil)
 	defer other.Close()
 	watch.Close()
 	w.queued(t, workspace)

@@ -37,7 +37,8 @@ func ListParked(ctx context.Context, db *pgxpool.Pool) ([]Parked, error) {
 }
 
 // Skip forgets a parked event: the view is right without it. It reports
-// whether there was one.
+// whether there was one. A rebuild tries the event again, and parks it again if
+// it still cannot be taken in.
 func Skip(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) (bool, error) {
 	tag, err := db.Exec(ctx, `delete from parked where workspace_id = $1 and view = $2 and seq = $3`, workspace, view, seq)
 	if err != nil {

@@ -80,6 +80,10 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// The planner would know nothing of the rows until autovacuum comes by.
+	if _, err := r.db.Exec(ctx, `analyze `+r.next); err != nil {
+		return fmt.Errorf("analyze: %w", err)
+	}
 	for range 10 { // until little is left to do under the lock
 		if n, err := r.catchUp(ctx, r.db); err != nil {
 			return err

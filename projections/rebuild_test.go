@@ -212,6 +212,26 @@ func TestARebuiltTableIsThatOfTheMigration(t *testing.T) {
 	requireNothingLeft(t, w.db)
 }
 
+// Nobody's query is planned as if the table were empty.
+func TestARebuiltTableIsKnownToThePlanner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, err := w.settle(t.Context(), 8)
+	require.NoError(t, err)
+	require.NoError(t, p.play(t.Context(), 100))
+	for _, v := range projections.All() {
+		rebuild(t, w.db, v)
+		var rows, known, columns int64
+		require.NoError(t, w.db.QueryRow(t.Context(), `
+			select (select count(*) from `+v.Name()+`), (select reltuples::bigint from pg_class where oid = $1::regclass),
+				(select count(*) from pg_stats where tablename = $1::text)`, v.Name()).Scan(&rows, &known, &columns))
+		require.Equal(t, rows, known, v.Name()) // -1 if nobody has counted them
+		if rows > 0 {
+			require.Positive(t, columns, v.Name())
+		}
+	}
+}
+
 // Whoever was let read a view, as operators let their reports, still may.
 func TestARebuildKeepsTheRightsToTheView(t *testing.T) {
 	t.Parallel()

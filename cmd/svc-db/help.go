@@ -18,7 +18,9 @@ Commands:
   views                show how far behind each view is, and how fast
   parked               list the events that views have gone on without
   retry [view ...]     try parked events again, by rebuilding their workspaces
-  skip VIEW            forget a parked event, named by -workspace and -seq
+  skip VIEW            forget a parked event, named by -workspace and -seq. It
+                       does not outlast a rebuild or retry, which tries all
+                       events again and parks those that cannot be taken in
   verify               recompute the proof of each workspace's log and name the
                        first record that was changed; changes nothing
 

@@ -18,7 +18,8 @@ import (
 	"svc/proof"
 )
 
-// withViews connects to a database whose views have the form of this build.
+// withViews connects to a database whose views have the form of this build, and
+// which has the workspace that is asked for.
 func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
 	if err != nil {
@@ -29,6 +30,15 @@ func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error 
 		return err
 	}
 	defer db.Close()
+	if !j.workspace.IsZero() {
+		head, _, err := projections.History{DB: db}.Head(ctx, j.workspace)
+		switch {
+		case err != nil:
+			return err
+		case head == 0:
+			return fmt.Errorf("there is no workspace %s", j.workspace)
+		}
+	}
 	return do(db)
 }
 
@@ -125,7 +135,7 @@ func retry(ctx context.Context, j job) error {
 	})
 }
 
-// skip forgets a parked event of a view.
+// skip forgets a parked event of a view, until a rebuild parks it again.
 func skip(ctx context.Context, j job) error {
 	list, err := named(j.views)
 	switch {
@@ -140,7 +150,7 @@ func skip(ctx context.Context, j job) error {
 		case err != nil:
 			return err
 		case !there:
-			return fmt.Errorf("%s has no such event parked", list[0].Name())
+			return fmt.Errorf("%s has no such event parked: %d of %s", list[0].Name(), j.seq, j.workspace)
 		}
 		fmt.Fprintf(j.out, "%s %s %d is skipped\n", list[0].Name(), j.workspace, j.seq)
 		return nil

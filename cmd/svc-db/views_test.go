@@ -53,12 +53,17 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 
 	r = here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=1")
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.stderr, "runs has no such event parked")
+	require.Contains(t, r.stderr, "runs has no such event parked: 1 of "+workspace.String())
 	r = here(t, d.environ, "skip", "runs")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "skip needs one view, -workspace and -seq")
 	require.Zero(t, here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=2").status)
 	require.NotContains(t, here(t, d.environ, "parked").stdout, "\nruns")
+
+	// A rebuild tries it too.
+	r = here(t, d.environ, "rebuild", "runs")
+	require.Zero(t, r.status, r.stderr)
+	require.Contains(t, r.stdout, "runs: 1 events are parked")
 
 	// What was repaired is taken in.
 	_, err = db.Exec(t.Context(), `update events set data = '{"stage": "analyze", "attempt": 1}' where workspace_id = $1 and seq = 2`, workspace)
@@ -68,6 +73,16 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	var status string
 	require.NoError(t, db.QueryRow(t.Context(), `select status from runs where run_id = $1`, run).Scan(&status))
 	require.Equal(t, "analyzing", status)
+}
+
+func TestAWorkspaceThatIsNone(t *testing.T) {
+	d := newDatabase(t)
+	require.Zero(t, here(t, d.environ, "migrate").status)
+	none := events.NewID(time.Now()).String()
+	for _, args := range [][]string{{"rebuild"}, {"rebuild", "runs"}, {"retry"}, {"skip", "runs", "-seq=1"}} {
+		r := here(t, d.environ, append(args, "-workspace="+none)...)
+		require.Equal(t, result{status: 1, stderr: "ERROR: there is no workspace " + none + "\n"}, r, args)
+	}
 }
 
 // follow lets the followed views take in what there is.

@@ -73,6 +73,16 @@ func (c *caller) audience() audience {
 	return members
 }
 
+// nouns are those of whose events they are told.
+func (a audience) nouns() (list []string) {
+	for noun, who := range audiences {
+		if who >= a {
+			list = append(list, noun)
+		}
+	}
+	return list
+}
+
 func nounOf(kind string) string {
 	noun, _, _ := strings.Cut(kind, ".")
 	return noun
@@ -97,7 +107,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err := s.streams.take(c.envelope.Actor.ID); err != nil {
 		return nil, err
 	}
-	st := &stream{caller: c, watch: s.Live.Watch(c.workspace), seq: seq, checked: time.Now(), beat: streamBeat}
+	st := &stream{caller: c, watch: s.Live.Watch(c.workspace, c.audience().nouns()), seq: seq, checked: time.Now(), beat: streamBeat}
 	release := func() {
 		st.watch.Close()
 		s.streams.giveBack(c.envelope.Actor.ID)
@@ -140,13 +150,18 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 		if err != nil {
 			return err
 		}
-		if more {
+		if more { // perhaps all of it was left out
 			select {
 			case <-s.Ending:
 				return nil
+			case <-beat.C:
+				err = st.stillHere()
 			default:
-				continue
 			}
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -157,7 +172,7 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 		case <-check.C:
 			err = s.check(ctx, st)
 		case <-beat.C:
-			err = st.out.write(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq)) // what was left out need not be looked at again
+			err = st.stillHere()
 		}
 		if err != nil {
 			return err
@@ -165,13 +180,17 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 	}
 }
 
+// stillHere takes the position along: what was left out need not be looked at
+// again.
+func (st *stream) stillHere() error {
+	return st.out.write(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq))
+}
+
 // tellMore writes the next events. Of a page in which rights have changed
 // nothing is written before it is clear that they are not the caller's. more
 // is false if there were none.
 func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, streamPatience)
-	defer cancel()
-	list, err := st.watch.After(limited, st.seq)
+	list, err := st.watch.After(ctx, st.seq)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

@@ -52,7 +52,7 @@ func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience
 		defer done()
 		st := &stream{
 			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
-			watch:  live.Watch(workspace), checked: time.Now(), beat: beat,
+			watch:  live.Watch(workspace, everybody.nouns()), checked: time.Now(), beat: beat,
 			out: &slowly{w, http.NewResponseController(w), patience},
 		}
 		defer st.watch.Close()
