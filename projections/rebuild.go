@@ -215,17 +215,27 @@ func (r *rebuild) undo(workspace events.ID) {
 	r.at[workspace] = 0
 }
 
-// foldLog folds a log up to its head into a table that has nothing of it.
+// foldLog folds a log up to its head into a table that has nothing of it. While a
+// page is folded and written the next ones are read.
 func (r *rebuild) foldLog(ctx context.Context, tx pgx.Tx, workspace events.ID, head int64, table string) error {
 	left := &pgx.Batch{}
 	park := r.parker(left)
+	ahead := r.readAhead(ctx, workspace, r.at[workspace], head)
+	defer ahead.close()
 	next := func() ([]events.Record, error) {
 		for r.at[workspace] < head {
-			limit := int(min(2*page, head-r.at[workspace]))
-			records, at, err := r.read(ctx, r.db, workspace, limit, park)
-			r.step(workspace, at)
-			if err != nil || len(records) > 0 {
-				return records, err
+			p, ok := ahead.next(r.at[workspace])
+			if !ok {
+				return nil, ctx.Err()
+			}
+			if p.refused != nil {
+				if err := park(workspace, p.at, p.refused); err != nil {
+					return nil, err
+				}
+			}
+			r.step(workspace, p.at)
+			if p.err != nil || len(p.list) > 0 {
+				return p.list, p.err
 			}
 		}
 		return nil, nil

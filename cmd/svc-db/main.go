@@ -10,12 +10,26 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"svc/config"
 )
 
+// Memory is collected when it has grown by so many percent: a rebuild makes a lot
+// of garbage and keeps little. Beyond memoryLimit it is collected as often as it takes.
+const (
+	collect     = 400
+	memoryLimit = 1 << 30 // bytes
+)
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collect)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -102,6 +103,7 @@ func rebuildViews(ctx context.Context, s *site) (result, error) {
 		return result{}, err
 	}
 	defer db.Close()
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // which svc-db has
 	n := scaled(rebuilt)
 	if _, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog)); err != nil {
 		return result{}, err
