@@ -156,10 +156,7 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 
 // Of returns one member of a workspace. ok is false if there is none.
 func (v Members) Of(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
-	key := Place{workspace, member}
-	found, err := v.These(ctx, []Place{key})
-	m, ok = found[key]
-	return m, ok, err
+	return one(ctx, v.These, Place{workspace, member})
 }
 
 // These returns members by their ids. One is left out if there is none.
@@ -196,10 +193,7 @@ type Membership struct {
 
 // Membership returns the user's place in a workspace. ok is false if they have none.
 func (v Members) Membership(ctx context.Context, workspace, user events.ID) (m Membership, ok bool, err error) {
-	key := Place{workspace, user}
-	found, err := v.Memberships(ctx, []Place{key})
-	m, ok = found[key]
-	return m, ok, err
+	return one(ctx, v.Memberships, Place{workspace, user})
 }
 
 // Memberships returns the places of users in workspaces. One is left out if they

@@ -64,7 +64,6 @@ func (v Workspaces) ThatHave(ctx context.Context, user events.ID) ([]Workspace, 
 	return list, nil
 }
 
-// optional reads the one row there is, or none.
 // byKey collects rows by what of returns for each.
 func byKey[K comparable, T any](rows pgx.Rows, of func(T) K, what string) (map[K]T, error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
@@ -78,6 +77,14 @@ func byKey[K comparable, T any](rows pgx.Rows, of func(T) K, what string) (map[K
 	return found, nil
 }
 
+// one asks for a single key what others ask for many of.
+func one[K comparable, V any](ctx context.Context, ask func(context.Context, []K) (map[K]V, error), key K) (v V, ok bool, err error) {
+	found, err := ask(ctx, []K{key})
+	v, ok = found[key]
+	return v, ok, err
+}
+
+// optional reads the one row there is, or none.
 func optional[T any](rows pgx.Rows, what string) (row T, ok bool, err error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {

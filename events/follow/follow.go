@@ -194,13 +194,13 @@ func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
 // held up the others that are: they are tried again at once.
 func (f *Follower) release(list []events.ID) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, workspace := range list {
-		if _, was := f.stuck[workspace]; was {
-			clear(f.stuck)
-			f.dirty[events.ID{}] = true
-			return
-		}
+	was := slices.ContainsFunc(list, func(workspace events.ID) bool { return f.stuck[workspace].rest > 0 })
+	if was {
+		clear(f.stuck)
+	}
+	f.mu.Unlock()
+	if was {
+		f.Moved(events.ID{})
 	}
 }
 
