@@ -109,10 +109,10 @@ func TestParseNamesAMalformedVariableAndNeverItsValue(t *testing.T) {
 }
 
 func TestParseRefusesAddressesWithoutAPort(t *testing.T) {
-	for _, text := range []string{"4000", "host", "host:", "host:http", "host:65536", "host:-1", "::1:4000"} {
+	for _, text := range []string{"4000", "host", "host:", "host:http", "host:65536", "host:-1", "::1:4000", "fd://", "fd://2", "fd://-3", "fd://x"} {
 		require.Error(t, new(Addr).UnmarshalText([]byte(text)), text)
 	}
-	for _, text := range []string{":0", "127.0.0.1:65535", "[::1]:80", "localhost:4000"} {
+	for _, text := range []string{":0", "127.0.0.1:65535", "[::1]:80", "localhost:4000", "fd://3"} {
 		require.NoError(t, new(Addr).UnmarshalText([]byte(text)), text)
 	}
 }

@@ -7,20 +7,38 @@ import (
 	"strings"
 )
 
-// An Addr is where a server listens: host:port, or :port for every interface.
+// An Addr is where a server listens: host:port, :port for every interface, or
+// fd://n for the listening socket that whoever starts the process hands down
+// as file n, as systemd and svc do from 3 on.
 type Addr string
 
-// UnmarshalText checks that text has a port between 0 and 65535.
+// UnmarshalText checks that text has a port between 0 and 65535, or a file
+// that is none of the three standard ones.
 func (a *Addr) UnmarshalText(text []byte) error {
-	_, port, err := net.SplitHostPort(string(text))
+	addr := Addr(text)
+	if n, handed := addr.FD(); handed && n > 2 {
+		*a = addr
+		return nil
+	}
+	_, port, err := net.SplitHostPort(string(addr))
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
 		return want("an address such as :4000 or 127.0.0.1:4000")
 	}
-	*a = Addr(text)
+	*a = addr
 	return nil
+}
+
+// FD returns the number of a socket that is handed down.
+func (a Addr) FD() (n uintptr, handed bool) {
+	text, handed := strings.CutPrefix(string(a), "fd://")
+	if !handed {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(text, 10, 16)
+	return uintptr(number), err == nil
 }
 
 // CIDRs is a list of networks. A lone address is a network of one.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"svc/config"
 	"svc/events/store"
 	"svc/http/reply"
 	"svc/projections"
@@ -111,6 +112,6 @@ func TestServesUntilItIsStopped(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	_, err = m.Serve(t.Context(), ln.Addr().String(), slog.New(slog.DiscardHandler))
+	_, err = m.Serve(t.Context(), config.Addr(ln.Addr().String()), slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "SVC_METRICS_ADDR: the address "+ln.Addr().String()+" is in use")
 }

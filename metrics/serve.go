@@ -9,12 +9,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"svc/config"
 	"svc/http/serve"
 )
 
 // Serve answers scrapes at addr, the value of SVC_METRICS_ADDR, until stop is
 // called, which waits for the last of them. With addr "" it serves nothing.
-func (m *Metrics) Serve(ctx context.Context, addr string, log *slog.Logger) (stop func(), err error) {
+func (m *Metrics) Serve(ctx context.Context, addr config.Addr, log *slog.Logger) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil
 	}

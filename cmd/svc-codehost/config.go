@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"svc/config"
+	"svc/http/serve"
 )
 
 // Config is the environment of svc-codehost.
@@ -23,23 +24,15 @@ type Config struct {
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
-// loopback resolves addr, and refuses what others could reach.
-func loopback(ctx context.Context, addr config.Addr) (string, error) {
-	host, port, err := net.SplitHostPort(string(addr))
+// listen opens addr, and refuses what others could reach.
+func listen(ctx context.Context, addr config.Addr) (net.Listener, error) {
+	ln, err := serve.Listen(ctx, "SVC_CODEHOST_ADDR", addr)
 	if err != nil {
-		return "", fmt.Errorf("SVC_CODEHOST_ADDR: %w", err)
+		return nil, err
 	}
-	if host == "" {
-		host = "0.0.0.0"
+	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		_ = ln.Close() // nobody was let in
+		return nil, fmt.Errorf("SVC_CODEHOST_ADDR: %s is not a loopback address; anybody could sign in as anybody", ln.Addr())
 	}
-	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
-	if err != nil {
-		return "", fmt.Errorf("SVC_CODEHOST_ADDR: %w", err)
-	}
-	for _, ip := range ips {
-		if !ip.IP.IsLoopback() {
-			return "", fmt.Errorf("SVC_CODEHOST_ADDR: %s is not a loopback address; anybody could sign in as anybody", ip.IP)
-		}
-	}
-	return net.JoinHostPort(ips[0].String(), port), nil
+	return ln, nil
 }

@@ -68,11 +68,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	addr, err := loopback(ctx, cfg.Addr)
-	if err != nil {
-		return err
-	}
-	ln, err := serve.Listen(ctx, "SVC_CODEHOST_ADDR", addr)
+	ln, err := listen(ctx, cfg.Addr)
 	if err != nil {
 		return err
 	}
@@ -102,5 +98,5 @@ func healthcheck(ctx context.Context, environ []string) error {
 	if err != nil {
 		return err
 	}
-	return serve.Check(ctx, serve.URL(string(cfg.Addr))+"/healthz")
+	return serve.Check(ctx, serve.URL(cfg.Addr)+"/healthz")
 }

@@ -57,13 +57,13 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	log := logger(out, cfg.LogLevel)
 	config.Print(log, cfg)
-	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", string(cfg.Addr))
+	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", cfg.Addr)
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
 	m := metrics.New("svc-engine", version)
-	stop, err := m.Serve(ctx, string(cfg.MetricsAddr), log)
+	stop, err := m.Serve(ctx, cfg.MetricsAddr, log)
 	if err != nil {
 		return err
 	}
@@ -80,5 +80,5 @@ func healthcheck(ctx context.Context, environ []string) error {
 	if err != nil {
 		return err
 	}
-	return serve.Check(ctx, serve.URL(string(cfg.Addr))+"/healthz")
+	return serve.Check(ctx, serve.URL(cfg.Addr)+"/healthz")
 }

@@ -18,6 +18,7 @@ import (
 
 	"svc/config"
 	"svc/engine"
+	"svc/http/serve"
 )
 
 // TestMain is svc-engine itself where the tests start it.
@@ -134,27 +135,29 @@ func TestLogsOneJSONObjectALineAtItsLevel(t *testing.T) {
 		require.Contains(t, fields, "level")
 	}
 
-	// At warn nothing says that it listens, so its address is chosen here.
+	// At warn nothing says where it listens: it gets a socket from here.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	addr := ln.Addr().String()
+	socket, err := ln.(*net.TCPListener).File()
+	require.NoError(t, err)
 	require.NoError(t, ln.Close())
-	cmd := command(t, nil, "SVC_ENGINE_ADDR="+addr, "SVC_ENGINE_SHARED_SECRET="+secret, "SVC_LOG_LEVEL=warn")
+	cmd := command(t, nil, "SVC_ENGINE_ADDR=fd://3", "SVC_ENGINE_SHARED_SECRET="+secret, "SVC_LOG_LEVEL=warn")
+	cmd.ExtraFiles = []*os.File{socket}
 	pipe, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}, 30*time.Second, 5*time.Millisecond)
+	require.NoError(t, socket.Close())
+	require.NoError(t, serve.Check(t.Context(), serve.URL(config.Addr(ln.Addr().String()))+"/healthz"), "it waited in the socket")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	out, err := io.ReadAll(pipe)
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 	require.Empty(t, string(out))
+}
+
+func TestASocketThatIsNotThereIsNamed(t *testing.T) {
+	out := fails(t, nil, "SVC_ENGINE_ADDR=fd://99", "SVC_ENGINE_SHARED_SECRET="+secret)
+	require.Contains(t, out, "SVC_ENGINE_ADDR: no listening socket was handed down as file 99")
 }
 
 func TestStartupFailuresNameTheVariable(t *testing.T) {

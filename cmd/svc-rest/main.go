@@ -63,7 +63,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	log := logger(out, cfg.LogLevel)
 	config.Print(log, cfg)
-	ln, err := serve.Listen(ctx, "SVC_REST_ADDR", string(cfg.Addr))
+	ln, err := serve.Listen(ctx, "SVC_REST_ADDR", cfg.Addr)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer service.close()
-	stop, err := m.Serve(ctx, string(cfg.MetricsAddr), log)
+	stop, err := m.Serve(ctx, cfg.MetricsAddr, log)
 	if err != nil {
 		return err
 	}
@@ -93,5 +93,5 @@ func healthcheck(ctx context.Context, environ []string) error {
 	if err != nil {
 		return err
 	}
-	return serve.Check(ctx, serve.URL(string(cfg.Addr))+"/health/live")
+	return serve.Check(ctx, serve.URL(cfg.Addr)+"/health/live")
 }

@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 
 	"svc/config"
@@ -15,24 +19,56 @@ type place struct {
 	addr     *config.Addr
 }
 
-// claim returns an error that names the first place in use. A port 0 becomes
-// a port that is free. All are held until all are known, so that no two
-// places share an address.
-func claim(ctx context.Context, places ...place) error {
+// sockets are where the services will listen, by variable. svc opens them
+// first and hands each down to its service: however long the start takes, no
+// other program comes between.
+type sockets map[string]*os.File
+
+// claim opens a socket at each place, and returns an error that names the
+// first one in use. A port 0 becomes a port that is free.
+func claim(ctx context.Context, places ...place) (sockets, error) {
+	s := sockets{}
 	for _, p := range places {
-		ln, err := listen(ctx, p)
-		if err != nil {
-			return err
+		if err := s.open(ctx, p); err != nil {
+			s.close()
+			return nil, err
 		}
-		defer ln.Close()
+	}
+	return s, nil
+}
+
+func (s sockets) open(ctx context.Context, p place) error {
+	ln, err := serve.Listen(ctx, p.variable, *p.addr)
+	if err != nil {
+		return err
+	}
+	defer ln.Close() // the file is a copy
+	if s[p.variable], err = ln.(*net.TCPListener).File(); err != nil {
+		return fmt.Errorf("%s: %w", p.variable, err)
+	}
+	if _, handed := p.addr.FD(); handed || strings.HasSuffix(string(*p.addr), ":0") {
+		*p.addr = config.Addr(ln.Addr().String())
 	}
 	return nil
 }
 
-func listen(ctx context.Context, p place) (net.Listener, error) {
-	ln, err := serve.Listen(ctx, p.variable, string(*p.addr))
-	if err == nil && strings.HasSuffix(string(*p.addr), ":0") {
-		*p.addr = config.Addr(ln.Addr().String())
+// hand has cmd listen on the sockets of variables. Once cmd runs, or will not,
+// the caller closes them: a socket that only svc holds would let callers wait
+// for a service that is gone.
+func (s sockets) hand(cmd *exec.Cmd, variables ...string) {
+	const standard = 3 // input, output, errors
+	for _, variable := range variables {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=fd://%d", variable, standard+len(cmd.ExtraFiles)))
+		cmd.ExtraFiles = append(cmd.ExtraFiles, s[variable])
 	}
-	return ln, err
+}
+
+// close closes the sockets of variables, or all.
+func (s sockets) close(variables ...string) {
+	for variable, f := range s {
+		if len(variables) == 0 || slices.Contains(variables, variable) {
+			_ = f.Close()
+			delete(s, variable)
+		}
+	}
 }

@@ -33,6 +33,7 @@ type stack struct {
 
 	folder  *folder
 	secrets secrets
+	sockets sockets
 	server  *postgres.Server // nil if SVC_DATABASE_URL is set
 	ended   func(error)      // told why the stack is to stop; the first reason counts
 	stops   []func()
@@ -63,10 +64,11 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if s.secrets, err = s.folder.secrets(); err != nil {
 		return err
 	}
-	err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr})
+	s.sockets, err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr})
 	if err != nil {
 		return err
 	}
+	s.onStop(func() { s.sockets.close() })
 	if err := s.startPostgres(ctx); err != nil {
 		return err
 	}
@@ -109,17 +111,14 @@ func (s *stack) startEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.start(ctx, "svc-engine", engine.Client{URL: u}.Health,
-		"SVC_ENGINE_ADDR="+string(s.EngineAddr),
+	return s.start(ctx, "svc-engine", engine.Client{URL: u}.Health, []string{"SVC_ENGINE_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
 }
 
 func (s *stack) startRest(ctx context.Context, db string) error {
 	ready := func(ctx context.Context) error { return serve.Check(ctx, s.restURL()+"/health/ready") }
-	return s.start(ctx, "svc-rest", ready,
-		"SVC_REST_ADDR="+string(s.RestAddr),
-		"SVC_METRICS_ADDR="+string(s.MetricsAddr),
+	return s.start(ctx, "svc-rest", ready, []string{"SVC_REST_ADDR", "SVC_METRICS_ADDR"},
 		"SVC_DATABASE_URL="+db,
 		"SVC_ENGINE_URL="+s.engineURL(),
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret,
@@ -137,22 +136,25 @@ const clientID = "workspace-service"
 
 func (s *stack) startCodeHost(ctx context.Context) error {
 	ready := func(ctx context.Context) error { return serve.Check(ctx, s.codeHostURL()+"/healthz") }
-	return s.start(ctx, "svc-codehost", ready,
-		"SVC_CODEHOST_ADDR="+string(s.CodeHostAddr),
+	return s.start(ctx, "svc-codehost", ready, []string{"SVC_CODEHOST_ADDR"},
 		"SVC_CODEHOST_CLIENT_ID="+clientID,
 		"SVC_CODEHOST_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
 		"SVC_CODEHOST_CALLBACK="+s.restURL()+"/api/auth/callback/github")
 }
 
-func (s *stack) codeHostURL() string { return serve.URL(string(s.CodeHostAddr)) }
-func (s *stack) engineURL() string   { return serve.URL(string(s.EngineAddr)) }
-func (s *stack) metricsURL() string  { return serve.URL(string(s.MetricsAddr)) + "/metrics" }
-func (s *stack) restURL() string     { return serve.URL(string(s.RestAddr)) }
+func (s *stack) codeHostURL() string { return serve.URL(s.CodeHostAddr) }
+func (s *stack) engineURL() string   { return serve.URL(s.EngineAddr) }
+func (s *stack) metricsURL() string  { return serve.URL(s.MetricsAddr) + "/metrics" }
+func (s *stack) restURL() string     { return serve.URL(s.RestAddr) }
 
-// start runs a program until the stack stops, and returns once it is ready.
-func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, environ ...string) error {
+// start runs a program that listens at what the variables in listens say,
+// until the stack stops, and returns once it is ready.
+func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, listens []string, environ ...string) error {
 	s.say("starting " + name)
-	c, err := launch(s.command(name, nil, environ), name, s.out.named(name), s.ended)
+	cmd := s.command(name, nil, environ)
+	s.sockets.hand(cmd, listens...)
+	c, err := launch(cmd, name, s.out.named(name), s.ended)
+	s.sockets.close(listens...)
 	if err != nil {
 		return err
 	}

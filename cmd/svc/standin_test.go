@@ -132,7 +132,7 @@ func standIn(variable string, h http.Handler) error {
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer stop()
 	}
-	ln, err := serve.Listen(ctx, variable, os.Getenv(variable))
+	ln, err := serve.Listen(ctx, variable, config.Addr(os.Getenv(variable)))
 	if err != nil {
 		return err
 	}

@@ -8,14 +8,16 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"svc/config"
 )
 
 // URL returns where a server that listens on addr can be asked from its own
 // machine: http://127.0.0.1:4001 for :4001.
-func URL(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
+func URL(addr config.Addr) string {
+	host, port, err := net.SplitHostPort(string(addr))
 	if err != nil {
-		return "http://" + addr
+		return "http://" + string(addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"

@@ -9,19 +9,35 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
+
+	"svc/config"
 )
 
-// Listen opens addr, host:port or :port. Its error names variable, the
-// environment variable that addr came from.
-func Listen(ctx context.Context, variable, addr string) (net.Listener, error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+// Listen opens addr, or takes the socket that it names. Its error names
+// variable, the environment variable that addr came from.
+func Listen(ctx context.Context, variable string, addr config.Addr) (net.Listener, error) {
+	if n, handed := addr.FD(); handed {
+		return inherit(variable, n)
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", string(addr))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("%s: the address %s is in use by another program", variable, addr)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return ln, nil
+}
+
+func inherit(variable string, n uintptr) (net.Listener, error) {
+	f := os.NewFile(n, variable)
+	defer f.Close() // the listener has a copy
+	ln, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: no listening socket was handed down as file %d: %w", variable, n, err)
 	}
 	return ln, nil
 }

@@ -3,17 +3,21 @@ package serve
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"svc/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +35,7 @@ func run(t *testing.T, limit time.Duration, h http.HandlerFunc) *running {
 	ln, err := Listen(t.Context(), "T_ADDR", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{URL(ln.Addr().String()), cancel, make(chan error, 1), new(buffer)}
+	r := &running{URL(config.Addr(ln.Addr().String())), cancel, make(chan error, 1), new(buffer)}
 	s := Server{Handler: h, Log: slog.New(slog.NewJSONHandler(r.logs, nil)), StopLimit: limit}
 	go func() { r.done <- s.Run(ctx, ln) }()
 	t.Cleanup(func() {
@@ -121,12 +125,33 @@ func TestListenNamesTheVariableAndTheAddress(t *testing.T) {
 	ln, err := Listen(t.Context(), "T_ADDR", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	_, err = Listen(t.Context(), "SVC_ENGINE_ADDR", ln.Addr().String())
+	_, err = Listen(t.Context(), "SVC_ENGINE_ADDR", config.Addr(ln.Addr().String()))
 	require.EqualError(t, err, "SVC_ENGINE_ADDR: the address "+ln.Addr().String()+" is in use by another program")
 
 	_, err = Listen(t.Context(), "SVC_ENGINE_ADDR", "192.0.2.1:4001") // an address no machine has
 	require.ErrorContains(t, err, "SVC_ENGINE_ADDR: ")
 	require.ErrorContains(t, err, "192.0.2.1:4001")
+}
+
+func TestListensOnASocketThatIsHandedDown(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	f, err := ln.(*net.TCPListener).File()
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	fd, err := syscall.Dup(int(f.Fd())) // as a child has it: nobody else closes it
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+
+	addr := config.Addr(fmt.Sprintf("fd://%d", fd))
+	handed, err := Listen(t.Context(), "T_ADDR", addr)
+	require.NoError(t, err)
+	require.Equal(t, ln.Addr(), handed.Addr())
+	require.NoError(t, handed.Close())
+	_, err = net.Dial("tcp", ln.Addr().String())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED, "no copy is left open")
+	_, err = Listen(t.Context(), "T_ADDR", addr)
+	require.ErrorContains(t, err, fmt.Sprintf("T_ADDR: no listening socket was handed down as file %d: ", fd))
 }
 
 func TestRunReturnsTheErrorOfItsListener(t *testing.T) {
@@ -145,7 +170,7 @@ func TestURL(t *testing.T) {
 		"[::1]:4001":     "http://[::1]:4001",
 		"localhost:4001": "http://localhost:4001",
 	} {
-		require.Equal(t, url, URL(addr))
+		require.Equal(t, url, URL(config.Addr(addr)))
 	}
 }
 
