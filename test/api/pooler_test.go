@@ -4,7 +4,6 @@ package api
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"svc/test/address"
 )
 
 // behindPooler are the parts that say most about the database, and do not put
@@ -58,10 +59,7 @@ func (s *site) startPgBouncer(t *testing.T) {
 	program, err := exec.LookPath("pgbouncer")
 	require.NoError(t, err, "make test-scale installs it")
 	folder := openFolder(t, "svc-pgbouncer-")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := ln.Addr().String()
-	require.NoError(t, ln.Close())
+	place := address.Free(t)
 	password, _ := s.seeded.User.Password()
 	files := map[string]string{
 		"users": fmt.Sprintf("%q %q\n", s.seeded.User.Username(), password),
@@ -80,7 +78,7 @@ pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 1000
 server_tls_sslmode = disable
-`, s.seeded.Hostname(), s.seeded.Port(), address[strings.LastIndex(address, ":")+1:], filepath.Join(folder, "users"), s.seeded.User.Username(), poolSize),
+`, s.seeded.Hostname(), s.seeded.Port(), place[strings.LastIndex(place, ":")+1:], filepath.Join(folder, "users"), s.seeded.User.Username(), poolSize),
 	}
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
@@ -91,7 +89,7 @@ server_tls_sslmode = disable
 	}
 	p := s.launch(t, cmd, nil)
 	p.says(t, "process up")
-	s.pooler = address
+	s.pooler = place
 	t.Cleanup(func() {
 		s.pooler = ""
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))

@@ -5,8 +5,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -16,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"svc/test/address"
 )
 
 // TestDemonstrationDataThatWasCutOffIsMadeAgain kills svc-db when it is in the
@@ -108,7 +108,7 @@ func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
 func TestKillingSvcLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	s.environ = append(s.environ, "SVC_REST_ADDR="+freeAddress(t), "SVC_ENGINE_ADDR="+freeAddress(t), "SVC_CODEHOST_ADDR="+freeAddress(t), "SVC_METRICS_ADDR="+freeAddress(t))
+	s.environ = append(s.environ, "SVC_REST_ADDR="+address.Free(t), "SVC_ENGINE_ADDR="+address.Free(t), "SVC_CODEHOST_ADDR="+address.Free(t), "SVC_METRICS_ADDR="+address.Free(t))
 	var tokens []string
 	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
 		svc := s.start().until(running)
@@ -124,21 +124,6 @@ func TestKillingSvcLosesNothing(t *testing.T) {
 		svc.kill()
 		requireGone(t, there, s.data)
 	}
-}
-
-// freeAddress is an address that stays free until it is used again: it is not
-// among those from which the system takes the near ends of connections.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)))
-		if err == nil {
-			require.NoError(t, ln.Close())
-			return ln.Addr().String()
-		}
-	}
-	require.FailNow(t, "no free address")
-	return ""
 }
 
 // TestAProgramThatDiesTakesAllWithIt and the next start finds everything.

@@ -28,7 +28,9 @@ func (b being) String() string {
 }
 
 // look reads what the kernel says of a process. Its name, in parentheses, may
-// hold anything. A zombie counts as gone: in a container nobody may collect it.
+// hold anything. A zombie counts as gone, for in a container nobody may collect
+// it, once the last of its threads has ended: until then its files are open, and
+// its addresses taken.
 func look(pid int) (being, bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -36,7 +38,9 @@ func look(pid int) (being, bool) {
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	parent, err := strconv.Atoi(fields[1])
-	return being{pid, parent, fields[19]}, err == nil && fields[0] != "Z" && fields[0] != "X"
+	state, threads := fields[0], fields[17]
+	gone := state == "X" || state == "Z" && threads <= "1"
+	return being{pid, parent, fields[19]}, err == nil && !gone
 }
 
 func everybody() (list []being) {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/postgres"
+	"svc/test/address"
 )
 
 // A stage is the service as operators run it: each program by itself, and two
@@ -58,7 +59,7 @@ func newStage(t *testing.T) *stage {
 // emptyStage is a stage on which nothing is yet.
 func emptyStage(t *testing.T) *stage {
 	t.Helper()
-	return &stage{t: t, site: seededSite(t), address: freeAddress(t)}
+	return &stage{t: t, site: seededSite(t), address: address.Free(t)}
 }
 
 // home is the folder of its PostgreSQL.
