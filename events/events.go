@@ -27,7 +27,8 @@ type Record struct {
 	At        time.Time // UTC, microseconds; never earlier than the record before it
 	Envelope
 	Event Event
-	Data  []byte // the stored form, byte for byte
+	Meta  []byte // the envelope as stored, byte for byte
+	Data  []byte // the event as stored, byte for byte
 }
 
 // An Envelope says who caused an event, and through which request.

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,4 +50,14 @@ func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c
 	}
 	c.Root = tlog.Hash(root)
 	return c, nil
+}
+
+// logOf returns the workspace whose log a checkpoint names, whoever signed it.
+func logOf(text string) (workspace events.ID, err error) {
+	origin, _, _ := strings.Cut(text, "\n")
+	_, id, _ := strings.Cut(origin, "/")
+	if workspace, err = events.ParseID(id); err != nil {
+		return workspace, errors.New("the checkpoint is malformed: want a signed note of host/workspace, size and root")
+	}
+	return workspace, nil
 }

@@ -2,7 +2,9 @@ package proof
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"golang.org/x/mod/sumdb/tlog"
@@ -26,6 +28,16 @@ type stored struct {
 
 // storedColumns are those of stored, in its order.
 const storedColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
+
+// Leaf returns the bytes of a record that the Merkle log speaks for, as its row
+// was read.
+func Leaf(r *events.Record) []byte {
+	e := stored{
+		Workspace: r.Workspace, Seq: r.Seq, ID: r.ID, Stream: r.Stream, Version: int64(r.Version), Kind: r.Event.Kind(), Schema: int64(r.Schema),
+		At: pgtype.Timestamptz{Time: r.At, Valid: true}, Meta: r.Meta, Data: r.Data,
+	}
+	return e.canonical()
+}
 
 // canonical returns the bytes of an event that the Merkle log speaks for. Whoever
 // has a row of events can make them again:
@@ -78,4 +90,54 @@ func micros(at pgtype.Timestamptz) int64 {
 		return math.MinInt64
 	}
 	return at.Time.UnixMicro()
+}
+
+var errLeaf = errors.New("its leaf is not made of the fields of an event")
+
+// openLeaf reads what canonical wrote.
+func openLeaf(leaf []byte) (stored, error) {
+	f := fields{rest: leaf}
+	e := stored{
+		Workspace: f.id(), Seq: f.number(), ID: f.id(), Stream: f.id(), Version: f.number(), Kind: string(f.next()), Schema: f.number(),
+		At: pgtype.Timestamptz{Time: time.UnixMicro(f.number()).UTC(), Valid: true}, Meta: f.next(), Data: f.next(),
+	}
+	if f.bad || len(f.rest) > 0 {
+		return e, errLeaf
+	}
+	return e, nil
+}
+
+// fields are read one after another until one is bad.
+type fields struct {
+	rest []byte
+	bad  bool
+}
+
+func (f *fields) next() []byte {
+	const length = 4
+	if len(f.rest) < length || int64(binary.BigEndian.Uint32(f.rest)) > int64(len(f.rest)-length) {
+		f.rest, f.bad = nil, true
+		return nil
+	}
+	end := length + int(binary.BigEndian.Uint32(f.rest))
+	value := f.rest[length:end]
+	f.rest = f.rest[end:]
+	return value
+}
+
+func (f *fields) number() int64 {
+	value := f.next()
+	if len(value) != 8 {
+		f.bad = true
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(value)) //nolint:gosec // two's complement is what was written
+}
+
+func (f *fields) id() (id events.ID) {
+	value := f.next()
+	if copy(id[:], value) != len(value) || len(value) != len(id) {
+		f.bad = true
+	}
+	return id
 }

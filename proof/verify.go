@@ -33,6 +33,8 @@ type Bad struct {
 	Reason string
 }
 
+var errKey = errors.New("the verifier key is malformed: want name+hash+key")
+
 // Verify recomputes the Merkle log of a workspace from its events, up to the
 // newest checkpoint, and holds it against the stored hashes and against every
 // checkpoint that was kept. It takes the same memory however long the log is,
@@ -46,7 +48,7 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, verifier
 	if verifierKey != "" {
 		var err error
 		if v.verifier, err = note.NewVerifier(verifierKey); err != nil {
-			return v.Report, errors.New("the verifier key is malformed: want name+hash+key")
+			return v.Report, errKey
 		}
 	}
 	if since != "" {

@@ -63,6 +63,9 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if o.export != "" {
+		return verifyExport(job{options: o, out: out}) // takes no database
+	}
 	url, err := o.address(env)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ type options struct {
 	seq         int64     // of a parked event
 	verifierKey string
 	checkpoint  string
+	export      string // a file, "-" for the standard input
 
 	command string
 	views   []string
@@ -48,6 +49,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Int64Var(&o.seq, "seq", 0, "")
 	flags.StringVar(&o.verifierKey, "verifier-key", "", "")
 	flags.StringVar(&o.checkpoint, "checkpoint", "", "")
+	flags.StringVar(&o.export, "export", "", "")
 
 	var words []string
 	for {
@@ -89,8 +91,10 @@ func (o options) check() error {
 		return errors.New("-seq goes with skip")
 	case o.verifierKey != "" && o.command != "verify":
 		return errors.New("-verifier-key goes with verify")
-	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
-		return errors.New("-checkpoint goes with verify of one -workspace")
+	case o.export != "" && (o.command != "verify" || o.checkpoint == "" || o.verifierKey == "" || !o.workspace.IsZero()):
+		return errors.New("-export goes with verify, -verifier-key and the -checkpoint of its workspace")
+	case o.checkpoint != "" && o.export == "" && (o.command != "verify" || o.workspace.IsZero()):
+		return errors.New("-checkpoint goes with verify of one -workspace or -export")
 	}
 	return nil
 }

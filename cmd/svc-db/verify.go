@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,11 +38,15 @@ func verify(ctx context.Context, j job) error {
 		}
 		fmt.Fprintf(j.out, "verifier key in the database: %s\n", orNone(key))
 	}
-	list := []events.ID{j.workspace}
-	if j.workspace.IsZero() {
-		if list, err = proof.All(ctx, db); err != nil {
-			return err
+	list, err := proof.All(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !j.workspace.IsZero() {
+		if !slices.Contains(list, j.workspace) {
+			return fmt.Errorf("%w: %s: it has neither a log nor a checkpoint", errBad, j.workspace)
 		}
+		list = []events.ID{j.workspace}
 	}
 	bad := 0
 	for _, workspace := range list {
@@ -61,6 +67,28 @@ func verify(ctx context.Context, j job) error {
 	if bad > 0 {
 		return fmt.Errorf("%w: %d of %d workspaces", errBad, bad, len(list))
 	}
+	return nil
+}
+
+// verifyExport holds an export against a checkpoint, without a word from the
+// service that made both.
+func verifyExport(j job) error {
+	f := os.Stdin
+	if j.export != "-" {
+		var err error
+		if f, err = os.Open(j.export); err != nil {
+			return err
+		}
+		defer f.Close()
+	}
+	report, beyond, err := proof.VerifyExport(f, j.checkpoint, j.verifierKey)
+	switch {
+	case err != nil:
+		return err
+	case report.Bad != nil:
+		return fmt.Errorf("%w: %s: record %d: %s", errBad, report.Workspace, report.Bad.Seq, report.Bad.Reason)
+	}
+	fmt.Fprintf(j.out, "%s: %d records are as they were signed, %d came after the checkpoint, root %s\n", report.Workspace, report.Size, beyond, report.Root)
 	return nil
 }
 

@@ -47,6 +47,11 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 	r = here(t, d.environ, "verify", "-workspace="+bad.String())
 	require.Equal(t, 1, r.status)
 
+	nobody := events.NewID(time.Now())
+	r = here(t, d.environ, "verify", "-workspace="+nobody.String())
+	require.Equal(t, 1, r.status)
+	require.Equal(t, "ERROR: not everything is as it was signed: "+nobody.String()+": it has neither a log nor a checkpoint\n", r.stderr)
+
 	other := "svc.example.com+" + strings.Split(key, "+")[1] + "+AAAA"
 	r = here(t, d.environ, "verify", "-verifier-key="+other)
 	require.Equal(t, 1, r.status)
@@ -55,13 +60,15 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 
 func TestWrongWaysToAskForAVerification(t *testing.T) {
 	for want, args := range map[string][]string{
-		"-workspace must be the id of one":                     {"verify", "-workspace=" + marker},
-		"-workspace goes with rebuild, retry, skip and verify": {"info", "-workspace=" + events.NewID(time.Now()).String()},
-		"-verifier-key goes with verify":                       {"-verifier-key=k"},
-		"verify takes no arguments":                            {"verify", "acme"},
-		"-seq must be a number":                                {"skip", "runs", "-seq=" + marker},
-		"-seq goes with skip":                                  {"retry", "-seq=7"},
-		"views takes no arguments":                             {"views", "runs"},
+		"-workspace must be the id of one":                                             {"verify", "-workspace=" + marker},
+		"-workspace goes with rebuild, retry, skip and verify":                         {"info", "-workspace=" + events.NewID(time.Now()).String()},
+		"-verifier-key goes with verify":                                               {"-verifier-key=k"},
+		"verify takes no arguments":                                                    {"verify", "acme"},
+		"-seq must be a number":                                                        {"skip", "runs", "-seq=" + marker},
+		"-seq goes with skip":                                                          {"retry", "-seq=7"},
+		"views takes no arguments":                                                     {"views", "runs"},
+		"-checkpoint goes with verify of one -workspace or -export":                    {"verify", "-checkpoint=c"},
+		"-export goes with verify, -verifier-key and the -checkpoint of its workspace": {"verify", "-export=-", "-checkpoint=c"},
 	} {
 		r := here(t, nil, args...)
 		require.Equal(t, 2, r.status, want)

@@ -254,7 +254,7 @@ func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
 			}
 			r := events.Record{
 				Workspace: c.Workspace, ID: events.NewID(c.At), Stream: write.Stream, Version: write.Version + 1 + i,
-				Schema: events.Schema(e.Kind()), At: at, Envelope: c.Envelope, Event: e, Data: data,
+				Schema: events.Schema(e.Kind()), At: at, Envelope: c.Envelope, Event: e, Meta: meta, Data: data,
 			}
 			t.records = append(t.records, r)
 			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)

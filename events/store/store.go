@@ -210,15 +210,15 @@ func query(ctx context.Context, db Querier, scan scanner, sql string, args ...an
 // Scan reads a row of events: workspace_id, seq, id, stream, version, kind,
 // schema, at, meta, data, and after them whatever else was selected.
 func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
-	kind, meta, err := scan(row, &r, more)
+	kind, err := scan(row, &r, more)
 	if err != nil {
 		return r, err
 	}
-	return decoded(r, kind, meta)
+	return decoded(r, kind)
 }
 
-func decoded(r events.Record, kind string, meta []byte) (_ events.Record, err error) {
-	if err := json.Unmarshal(meta, &r.Envelope); err != nil {
+func decoded(r events.Record, kind string) (_ events.Record, err error) {
+	if err := json.Unmarshal(r.Meta, &r.Envelope); err != nil {
 		return r, fmt.Errorf("decode envelope of event %d: %w", r.Seq, err)
 	}
 	r.Event, err = events.Decode(kind, r.Schema, r.Data)
@@ -228,11 +228,11 @@ func decoded(r events.Record, kind string, meta []byte) (_ events.Record, err er
 // ScanAny is [Scan] that makes an [events.Unread] of what it cannot decode. Of
 // an envelope that cannot be decoded it keeps what can.
 func ScanAny(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
-	kind, meta, err := scan(row, &r, more)
+	kind, err := scan(row, &r, more)
 	if err != nil {
 		return r, err
 	}
-	_ = json.Unmarshal(meta, &r.Envelope)
+	_ = json.Unmarshal(r.Meta, &r.Envelope)
 	if r.Event, err = events.Decode(kind, r.Schema, r.Data); err != nil {
 		r.Event = events.Unread{Name: kind}
 	}
@@ -241,7 +241,7 @@ func ScanAny(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 
 // scanSome is [Scan] of a row that may be without its data, for nobody wants it.
 func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
-	kind, meta, err := scan(row, &r, more)
+	kind, err := scan(row, &r, more)
 	switch {
 	case err != nil:
 		return r, err
@@ -249,13 +249,13 @@ func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) 
 		r.Event = events.Unread{Name: kind}
 		return r, events.Known(kind, r.Schema)
 	}
-	return decoded(r, kind, meta)
+	return decoded(r, kind)
 }
 
-func scan(row pgx.CollectableRow, r *events.Record, more []any) (kind string, meta []byte, err error) {
+func scan(row pgx.CollectableRow, r *events.Record, more []any) (kind string, err error) {
 	var at time.Time
-	into := []any{&r.Workspace, &r.Seq, &r.ID, &r.Stream, &r.Version, &kind, &r.Schema, &at, &meta, &r.Data}
+	into := []any{&r.Workspace, &r.Seq, &r.ID, &r.Stream, &r.Version, &kind, &r.Schema, &at, &r.Meta, &r.Data}
 	err = row.Scan(append(into, more...)...)
 	r.At = at.UTC()
-	return kind, meta, err
+	return kind, err
 }

@@ -7,16 +7,19 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"svc/projections"
 )
 
 const csvHeader = "seq,id,at,action,outcome,code,actorType,actorId,actorName,targetType,targetId,targetName,changes,origin,ip,userAgent,requestId,tokenTail"
 
 // csvLines writes records as RFC 4180 has it, after a header.
-func csvLines(to *bytes.Buffer) func(AuditRecord) error {
+func csvLines(to *bytes.Buffer) func(projections.AuditRecord) error {
 	w := csv.NewWriter(to)
 	w.UseCRLF = true
 	to.WriteString(csvHeader + "\r\n")
-	return func(r AuditRecord) error {
+	return func(found projections.AuditRecord) error {
+		r := newAuditRecord(found)
 		changes, err := json.Marshal(r.Changes)
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
+	"svc/proof"
 )
 
 const (
@@ -34,6 +35,7 @@ var errExports = fault.New(fault.RateLimited, "too_many_exports", "As many expor
 
 type exportQuery struct {
 	Format string `query:"format" required:"true" enum:"ndjson,csv"`
+	Leaf   bool   `query:"leaf" doc:"ndjson only: add to each record its leaf of the workspace's Merkle log. With these an export without filters can be held against a checkpoint of GET /audit/verify by whoever has both; nothing else is asked."`
 	AuditFilter
 }
 
@@ -41,6 +43,7 @@ type exportQuery struct {
 type export struct {
 	name   string // of the file
 	format string
+	leaf   bool // goes into each record
 	upTo   int64
 	next   func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) // records after one
 	first  []projections.AuditRecord
@@ -53,6 +56,9 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	filter, err := in.filter()
 	if err != nil {
 		return nil, err
+	}
+	if in.Leaf && in.Format != "ndjson" {
+		return nil, invalid("leaf", "goes with format=ndjson")
 	}
 	if err = s.exports.take(c.workspace); err != nil {
 		return nil, err
@@ -75,7 +81,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	}
 	e := &export{
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
-		format: in.Format, upTo: head,
+		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
 			return s.Lists.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
 		},
@@ -155,13 +161,10 @@ func (e *export) read(ctx context.Context, pages chan<- []projections.AuditRecor
 
 func (e *export) write(w *slowly, pages <-chan []projections.AuditRecord) error {
 	var page bytes.Buffer
-	write := jsonLines(&page)
-	if e.format == "csv" {
-		write = csvLines(&page)
-	}
+	write := e.lines(&page)
 	for list := range pages {
 		for _, r := range list {
-			if err := write(newAuditRecord(r)); err != nil {
+			if err := write(r); err != nil {
 				return fmt.Errorf("write record %d: %w", r.Seq, err)
 			}
 		}
@@ -173,10 +176,27 @@ func (e *export) write(w *slowly, pages <-chan []projections.AuditRecord) error 
 	return nil
 }
 
-func jsonLines(to *bytes.Buffer) func(AuditRecord) error {
+func (e *export) lines(to *bytes.Buffer) func(projections.AuditRecord) error {
+	if e.format == "csv" {
+		return csvLines(to)
+	}
+	return jsonLines(to, e.leaf)
+}
+
+// jsonLines writes records as JSON, each on a line; with leaves, where those are asked for.
+func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
-	return func(r AuditRecord) error { return encoder.Encode(r) }
+	return func(r projections.AuditRecord) error {
+		line := struct {
+			AuditRecord
+			Leaf []byte `json:"leaf,omitempty"`
+		}{AuditRecord: newAuditRecord(r)}
+		if leaf {
+			line.Leaf = proof.Leaf(&r.Record)
+		}
+		return encoder.Encode(line)
+	}
 }
 
 // slowly writes for a reader who may be slow but not asleep: each portion has
@@ -217,8 +237,8 @@ func exporting() operation {
 		o.Responses["200"] = &huma.Response{
 			Description: "The records, the oldest first. A copy that was cut off ends without the end of its chunked encoding.",
 			Content: map[string]*huma.MediaType{
-				"application/x-ndjson": {Schema: text, Example: toldExport(jsonLines)},
-				"text/csv":             {Schema: text, Example: toldExport(csvLines)},
+				"application/x-ndjson": {Schema: text, Example: toldExport("ndjson")},
+				"text/csv":             {Schema: text, Example: toldExport("csv")},
 			},
 			Headers: map[string]*huma.Param{
 				"Content-Disposition": {Schema: text, Description: "Names a file.", Example: `attachment; filename="audit-acme-4182.csv"`},

@@ -118,11 +118,11 @@ func toldRecords() (list []projections.AuditRecord) {
 }
 
 // toldExport is an export of these records.
-func toldExport(lines func(*bytes.Buffer) func(AuditRecord) error) string {
+func toldExport(format string) string {
 	var text bytes.Buffer
-	write := lines(&text)
+	write := (&export{format: format}).lines(&text)
 	for _, r := range toldRecords() {
-		if err := write(newAuditRecord(r)); err != nil {
+		if err := write(r); err != nil {
 			panic(err)
 		}
 	}

@@ -177,6 +177,8 @@ func badQueries() (list []bad) {
 		list = append(list, bad{as: asAdmin, line: "GET /api/v1/audit?" + query, want: want})
 	}
 	return append(list,
+		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=csv&leaf=true", want: "422 validation_failed leaf"},
+		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=ndjson&leaf=2", want: "422 validation_failed leaf"},
 		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
 		bad{as: asAdmin, line: "GET /api/v1/members?role=owner", want: "422 validation_failed role"},
 		bad{as: asAdmin, line: "GET /api/v1/runs/" + noID + "?x=1", want: "422 validation_failed x"},

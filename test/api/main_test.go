@@ -41,6 +41,7 @@ var parts = map[string]func(*testing.T, *site){
 	"OpenAPI":       testOpenAPI,
 	"order":         testOrder,
 	"positions":     testPositions,
+	"proof":         testProof,
 	"rate limit":    testRateLimit,
 	"replicas":      testReplicas,
 	"revocation":    testRevocation,

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testProof is an Owner who believes no word of the service: with an export,
+// a checkpoint and the key that was noted once, they check the log at home.
+func testProof(t *testing.T, s *site) {
+	v := s.serve(t, s.clone(t))
+	position := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Acme, proved"}`).is(t, "200").header.Get("X-Svc-Position")
+	verified := v.ask(t, "ada@acme", "GET /api/v1/audit/verify", "", "X-Svc-Min-Position: "+position).is(t, "200")
+	require.Equal(t, true, verified.at(t, "ok"))
+	export := v.ask(t, "ada@acme", "GET /api/v1/audit/export?format=ndjson&leaf=true", "").is(t, "200").body
+
+	file := filepath.Join(t.TempDir(), "log.ndjson")
+	check := func(export string) (status int, text string) {
+		require.NoError(t, os.WriteFile(file, []byte(export), 0o600))
+		return s.start(t, "svc-db", nil, "verify", "-export="+file,
+			"-checkpoint="+verified.text(t, "checkpoint"), "-verifier-key="+verified.text(t, "verifierKey")).wait(t)
+	}
+	status, text := check(export)
+	require.Zero(t, status, text)
+	require.Contains(t, text, " records are as they were signed, ")
+	require.Contains(t, text, "root "+verified.text(t, "root"))
+
+	renamed := `"name":"Acme, proved"`
+	at := strings.LastIndex(export[:strings.Index(export, `Acme, proved`)], "\n") + 1
+	line, rest, _ := strings.Cut(export[at:], "\n")
+	_, leaf, _ := strings.Cut(line, `"leaf":"`)
+	leaf, _, _ = strings.Cut(leaf, `"`)
+	event, err := base64.StdEncoding.DecodeString(leaf)
+	require.NoError(t, err)
+	require.Contains(t, string(event), renamed, "the leaf is the event as it is stored")
+	forged := base64.StdEncoding.EncodeToString([]byte(strings.Replace(string(event), renamed, `"name":"Acme, forged"`, 1)))
+	status, text = check(export[:at] + strings.Replace(line, leaf, forged, 1) + "\n" + rest)
+	require.Equal(t, 1, status, text)
+	require.Contains(t, text, "not everything is as it was signed")
+	status, text = check(export[:at] + rest)
+	require.Equal(t, 1, status, text)
+	require.Contains(t, text, "record "+position+": the ")
+}
