@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,6 +72,42 @@ func TestAKeyOfAnotherRequestIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, events.ErrKeyReused)
 	}
 	require.EqualValues(t, 1, head(t, db, w))
+}
+
+// A few at a time: nobody waits for all that somebody else did a month ago.
+func TestCommandsAreForgottenAMonthLater(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := open(t, db)
+	w, other, ann := newID(), newID(), newID()
+	send := func(workspace events.ID, key string, at time.Time) events.Committed {
+		c := guarded(workspace, ann, key, "hash", `{}`)
+		c.At = at
+		done, err := s.Append(t.Context(), c)
+		require.NoError(t, err)
+		return done
+	}
+	remembered := func(workspace events.ID) (n int) {
+		require.NoError(t, db.QueryRow(t.Context(), `select count(*) from commands where workspace_id = $1`, workspace).Scan(&n))
+		return n
+	}
+	for i := range 25 {
+		send(w, fmt.Sprintf("old-%02d", i), epoch.Add(time.Duration(i)*time.Second))
+	}
+	send(other, "old", epoch)
+
+	month := epoch.Add(30 * 24 * time.Hour)
+	require.True(t, send(w, "old-00", month).Replayed, "to the second")
+	send(w, "new-1", month.Add(5*time.Second))
+	require.Equal(t, 25+1-5, remembered(w), "old-00 to old-04")
+	require.True(t, send(w, "old-05", month).Replayed)
+	for i, left := range []int{20 + 1 - 10 + 1, 12 - 10 + 1, 3 + 1} {
+		send(w, fmt.Sprintf("new-%d", i+2), month.Add(time.Hour))
+		require.Equal(t, left, remembered(w))
+	}
+	require.False(t, send(w, "old-10", month.Add(time.Hour)).Replayed, "it happens once more")
+	require.True(t, send(w, "new-1", month.Add(time.Hour)).Replayed)
+	require.Equal(t, 1, remembered(other), "nothing happened there")
 }
 
 func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -55,12 +56,25 @@ func (t *transaction) queueClaim(b *pgx.Batch, c keyChange) {
 	})
 }
 
+// A command is remembered for so long, and then until a few others of its
+// workspace have been carried out. Each forgets more than one, so what is
+// remembered is bounded by what the workspace did in that time.
+const (
+	remembered   = 30 * 24 * time.Hour
+	forgetAtOnce = 10
+)
+
 // queueCommands marks the commands of the batch as carried out.
 func (t *transaction) queueCommands(b *pgx.Batch) {
 	behind := map[events.ID]int{} // events of the batch that follow in a log
 	for _, p := range slices.Backward(t.batch) {
 		c := p.commit
 		if c.Command.Key != "" {
+			b.Queue(`
+				delete from commands where workspace_id = $1 and (actor, key) in (
+					select c.actor, c.key from commands c, logs l
+					where l.workspace_id = $1 and c.workspace_id = $1 and c.at < l.last_at - $2::interval order by c.at limit $3)`,
+				c.Workspace, remembered, forgetAtOnce)
 			b.Queue(`
 				insert into commands (workspace_id, actor, key, request_hash, answer, seq, at)
 				select $1, $2, $3, $4, $5, head - $6::bigint, last_at from logs where workspace_id = $1
