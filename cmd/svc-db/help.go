@@ -44,9 +44,10 @@ Flags, before or after the command; they go before the environment:
                        that is in the database
   -checkpoint=TEXT     verify, with -workspace: the log has to lead on from this
                        checkpoint, which was kept elsewhere
-  -export=FILE         verify, with -verifier-key and -checkpoint: this export of
-                       a workspace (format=ndjson&leaf=true, no filters; - for
-                       the standard input) instead of the database
+  -export=FILE         verify: an export of a workspace's log, made with
+                       format=ndjson&leaf=true and no filters, in place of the
+                       database, by what is in the file of -kept
+  -kept=FILE           an answer of GET /api/v1/audit/verify that was kept
   -h, -help            show this help
 
 Environment:
@@ -72,7 +73,7 @@ Examples:
   svc-db rebuild members runs
   svc-db skip runs -workspace=019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9 -seq=4182
   svc-db verify -workspace=$ID -verifier-key="$(cat key)" -checkpoint="$(cat kept)"
-  svc-db verify -export=log.ndjson -verifier-key="$(cat key)" -checkpoint="$(cat kept)"
+  svc-db verify -export=log.ndjson -kept=verified.json
 
 Migrations only move forward. To go back, restore the backup, then run the
 earlier images.

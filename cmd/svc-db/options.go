@@ -26,7 +26,8 @@ type options struct {
 	seq         int64     // of a parked event
 	verifierKey string
 	checkpoint  string
-	export      string // a file, "-" for the standard input
+	export      string // a file
+	kept        string // a file
 
 	command string
 	views   []string
@@ -50,6 +51,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.verifierKey, "verifier-key", "", "")
 	flags.StringVar(&o.checkpoint, "checkpoint", "", "")
 	flags.StringVar(&o.export, "export", "", "")
+	flags.StringVar(&o.kept, "kept", "", "")
 
 	var words []string
 	for {
@@ -91,10 +93,10 @@ func (o options) check() error {
 		return errors.New("-seq goes with skip")
 	case o.verifierKey != "" && o.command != "verify":
 		return errors.New("-verifier-key goes with verify")
-	case o.export != "" && (o.command != "verify" || o.checkpoint == "" || o.verifierKey == "" || !o.workspace.IsZero()):
-		return errors.New("-export goes with verify, -verifier-key and the -checkpoint of its workspace")
-	case o.checkpoint != "" && o.export == "" && (o.command != "verify" || o.workspace.IsZero()):
-		return errors.New("-checkpoint goes with verify of one -workspace or -export")
+	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
+		return errors.New("-checkpoint goes with verify of one -workspace")
+	case (o.export == "") != (o.kept == "") || o.export != "" && (o.command != "verify" || !o.workspace.IsZero() || o.verifierKey != ""):
+		return errors.New("-export and -kept go with each other and verify, and with nothing else")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -70,18 +71,23 @@ func verify(ctx context.Context, j job) error {
 	return nil
 }
 
-// verifyExport holds an export against a checkpoint, without a word from the
-// service that made both.
+// verifyExport holds an export against what GET /audit/verify answered once,
+// without a word from the service that made both.
 func verifyExport(j job) error {
-	f := os.Stdin
-	if j.export != "-" {
-		var err error
-		if f, err = os.Open(j.export); err != nil {
-			return err
-		}
-		defer f.Close()
+	text, err := os.ReadFile(j.kept)
+	if err != nil {
+		return err
 	}
-	report, beyond, err := proof.VerifyExport(f, j.checkpoint, j.verifierKey)
+	var kept struct{ Checkpoint, VerifierKey string }
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return fmt.Errorf("%s is no answer of GET /audit/verify: %w", j.kept, err)
+	}
+	export, err := os.Open(j.export)
+	if err != nil {
+		return err
+	}
+	defer export.Close()
+	report, beyond, err := proof.VerifyExport(export, kept.Checkpoint, kept.VerifierKey)
 	switch {
 	case err != nil:
 		return err

@@ -60,15 +60,18 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 
 func TestWrongWaysToAskForAVerification(t *testing.T) {
 	for want, args := range map[string][]string{
-		"-workspace must be the id of one":                                             {"verify", "-workspace=" + marker},
-		"-workspace goes with rebuild, retry, skip and verify":                         {"info", "-workspace=" + events.NewID(time.Now()).String()},
-		"-verifier-key goes with verify":                                               {"-verifier-key=k"},
-		"verify takes no arguments":                                                    {"verify", "acme"},
-		"-seq must be a number":                                                        {"skip", "runs", "-seq=" + marker},
-		"-seq goes with skip":                                                          {"retry", "-seq=7"},
-		"views takes no arguments":                                                     {"views", "runs"},
-		"-checkpoint goes with verify of one -workspace or -export":                    {"verify", "-checkpoint=c"},
-		"-export goes with verify, -verifier-key and the -checkpoint of its workspace": {"verify", "-export=-", "-checkpoint=c"},
+		"-workspace must be the id of one":                     {"verify", "-workspace=" + marker},
+		"-workspace goes with rebuild, retry, skip and verify": {"info", "-workspace=" + events.NewID(time.Now()).String()},
+		"-verifier-key goes with verify":                       {"-verifier-key=k"},
+		"verify takes no arguments":                            {"verify", "acme"},
+		"-seq must be a number":                                {"skip", "runs", "-seq=" + marker},
+		"-seq goes with skip":                                  {"retry", "-seq=7"},
+		"views takes no arguments":                             {"views", "runs"},
+		"-checkpoint goes with verify of one -workspace":       {"verify", "-checkpoint=c"},
+		"-export and -kept go with each other and verify":      {"verify", "-export=e"},
+		" go with each other and verify, and":                  {"verify", "-kept=e"},
+		"with each other and verify, and with nothing else":    {"info", "-kept=k", "-export=e"},
+		"with nothing else":                                    {"verify", "-kept=k", "-export=e", "-verifier-key=k"},
 	} {
 		r := here(t, nil, args...)
 		require.Equal(t, 2, r.status, want)

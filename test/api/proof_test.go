@@ -19,11 +19,11 @@ func testProof(t *testing.T, s *site) {
 	require.Equal(t, true, verified.at(t, "ok"))
 	export := v.ask(t, "ada@acme", "GET /api/v1/audit/export?format=ndjson&leaf=true", "").is(t, "200").body
 
-	file := filepath.Join(t.TempDir(), "log.ndjson")
+	file, kept := filepath.Join(t.TempDir(), "log.ndjson"), filepath.Join(t.TempDir(), "verified.json")
+	require.NoError(t, os.WriteFile(kept, []byte(verified.body), 0o600))
 	check := func(export string) (status int, text string) {
 		require.NoError(t, os.WriteFile(file, []byte(export), 0o600))
-		return s.start(t, "svc-db", nil, "verify", "-export="+file,
-			"-checkpoint="+verified.text(t, "checkpoint"), "-verifier-key="+verified.text(t, "verifierKey")).wait(t)
+		return s.start(t, "svc-db", nil, "verify", "-export="+file, "-kept="+kept).wait(t)
 	}
 	status, text := check(export)
 	require.Zero(t, status, text)
