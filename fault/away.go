@@ -21,7 +21,8 @@ func Away(err error) bool {
 	}](err); ok {
 		class := state.SQLState()
 		return strings.HasPrefix(class, "08") || strings.HasPrefix(class, "57P") || strings.HasPrefix(class, "53") ||
-			class == "55P03" || // a lock that somebody held for too long
+			class == "55P03" || class == "57014" || // a lock, or more, took too long
+			class == "40P01" || // of two who waited for each other this one gave way
 			class == "40001" // a replica that gives up a read for the sake of keeping up; nothing else of ours is serializable
 	}
 	_, network := errors.AsType[net.Error](err)

@@ -22,13 +22,15 @@ func (s stated) SQLState() string { return string(s) }
 
 func TestAway(t *testing.T) {
 	for name, err := range map[string]error{
-		"busy":                fault.ErrBusy,
-		"no connection":       &net.OpError{Op: "dial", Err: errors.New("refused")},
-		"broken off":          io.ErrUnexpectedEOF,
-		"too late":            context.DeadlineExceeded,
-		"starting up":         stated("57P03"),
-		"too many":            stated("53300"),
-		"a lock that is held": errors.Join(context.DeadlineExceeded, stated("55P03")),
+		"busy":                 fault.ErrBusy,
+		"no connection":        &net.OpError{Op: "dial", Err: errors.New("refused")},
+		"broken off":           io.ErrUnexpectedEOF,
+		"too late":             context.DeadlineExceeded,
+		"starting up":          stated("57P03"),
+		"too many":             stated("53300"),
+		"a lock that is held":  errors.Join(context.DeadlineExceeded, stated("55P03")),
+		"a statement too long": errors.Join(context.DeadlineExceeded, stated("57014")),
+		"a deadlock":           stated("40P01"),
 	} {
 		require.True(t, fault.Away(fmt.Errorf("look it up: %w", err)), name)
 	}

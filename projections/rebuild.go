@@ -84,12 +84,8 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 	if _, err := r.db.Exec(ctx, `analyze `+r.next); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}
-	for range 10 { // until little is left to do under the lock
-		if n, err := r.catchUp(ctx, r.db); err != nil {
-			return err
-		} else if n < page {
-			break
-		}
+	if err := r.nearlyCatchUp(ctx); err != nil {
+		return err
 	}
 	if err := r.compare(ctx); err != nil {
 		return err
@@ -281,6 +277,19 @@ type beginner interface {
 	store.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
+
+// nearlyCatchUp takes in what was appended since until little is left.
+func (r *rebuild) nearlyCatchUp(ctx context.Context) error {
+	for range 10 {
+		if n, err := r.catchUp(ctx, r.db); err != nil || n < little {
+			return err
+		}
+	}
+	return nil
+}
+
+// little is how many events may be left to take in while the view is held.
+const little = 100
 
 // catchUp takes in what was appended since. It returns how many events that were.
 func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int64, err error) {

@@ -46,27 +46,36 @@ func (r *rebuild) index(ctx context.Context) ([]index, error) {
 }
 
 // How long the swap is tried while others use the view without a pause, such
-// as a backup, and how long it waits in between.
+// as a backup, and how long it waits in between. Nobody waits longer for one try
+// than swapQueue and swapHold, or twice that at the next, and so on: on a machine
+// that has no time, the last events may take long.
 const (
 	swapLimit     = 30 * time.Minute
 	swapPause     = 100 * time.Millisecond // doubled each time, up to
 	swapPauseMost = 10 * time.Second
+	swapQueue     = 500 * time.Millisecond // for each lock, for others queue behind who asks
+	swapHold      = time.Second            // doubled each time
 )
 
-// swap puts the next table in the place of the view. Locks are asked for with
-// a limit, because everyone else queues behind the request.
+var errHeldTooLong = errors.New("the last events take longer than the view may be held")
+
+// swap puts the next table in the place of the view.
 func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 	ctx, cancel := context.WithTimeout(ctx, swapLimit)
 	defer cancel()
-	for pause := swapPause; ; pause = min(2*pause, swapPauseMost) {
+	for pause, hold := swapPause, swapHold; ; pause, hold = min(2*pause, swapPauseMost), 2*hold {
+		if err := r.nearlyCatchUp(ctx); err != nil {
+			return err
+		}
 		before, done := maps.Clone(r.at), r.Rebuilt
-		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes) })
+		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, hold) })
 		if err == nil {
 			return nil
 		}
 		r.at, r.Rebuilt = before, done // what was taken in is rolled back
 		pg, ok := errors.AsType[*pgconn.PgError](err)
-		if !ok || pg.Code != "55P03" && pg.Code != "40P01" { // lock not available, deadlock
+		inUse := ok && (pg.Code == "55P03" || pg.Code == "40P01") // lock not available, deadlock
+		if !inUse && !errors.Is(err, errHeldTooLong) {
 			return err
 		}
 		select {
@@ -77,41 +86,45 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 			return fmt.Errorf("the view is in use by a transaction that does not end; look for it in pg_stat_activity: %w", err)
 		case <-time.After(pause):
 		}
-		if _, err := r.catchUp(ctx, r.db); err != nil {
-			return err
-		}
 	}
 }
 
-func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index) error {
-	live := r.view.Name()
-	exec := func(sql string, args ...any) func() error {
-		return func() error { _, err := tx.Exec(ctx, sql, args...); return err }
+// swapIn takes as few round trips as can be while everybody waits.
+func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold time.Duration) error {
+	live, b := r.view.Name(), &pgx.Batch{}
+	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, swapQueue.Milliseconds()))
+	b.Queue(`lock table checkpoints in exclusive mode`) // followers finish their page, then wait
+	b.Queue(`lock table ` + live + ` in access exclusive mode`)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
 	}
-	steps := []func() error{
-		exec(`set local lock_timeout = '500ms'`),
-		exec(`lock table checkpoints in exclusive mode`), // followers finish their page, then wait
-		exec(`lock table ` + live + ` in access exclusive mode`),
-		func() error { _, err := r.catchUp(ctx, tx); return err },
-		func() error { return r.handOver(ctx, tx) },
-		exec(`drop table ` + live),
-		exec(fmt.Sprintf(`alter table %s rename to %s`, r.next, live)),
+	start := time.Now()
+	if _, err := r.catchUp(ctx, tx); err != nil {
+		return err
 	}
+	rights, err := r.rights(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if time.Since(start) > hold {
+		return errHeldTooLong
+	}
+	b = &pgx.Batch{}
+	for _, sql := range rights {
+		b.Queue(sql)
+	}
+	b.Queue(`drop table ` + live)
+	b.Queue(fmt.Sprintf(`alter table %s rename to %s`, r.next, live))
 	for _, i := range indexes {
-		steps = append(steps, exec(fmt.Sprintf(`alter index %s rename to %s`, i.Next, i.Name)))
+		b.Queue(fmt.Sprintf(`alter index %s rename to %s`, i.Next, i.Name))
 	}
-	steps = append(steps, func() error { return r.checkpoint(ctx, tx) })
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
+	r.checkpoint(b)
+	return tx.SendBatch(ctx, b).Close()
 }
 
-// handOver gives the next table the owner of the view and everybody's rights
-// to it: an operator's reports go on.
-func (r *rebuild) handOver(ctx context.Context, tx pgx.Tx) error {
+// rights returns what gives the next table the owner of the view and everybody's
+// rights to it: an operator's reports go on.
+func (r *rebuild) rights(ctx context.Context, tx pgx.Tx) (grants []string, err error) {
 	rows, _ := tx.Query(ctx, `
 		with live as (select relacl, relowner from pg_class where oid = $1::regclass)
 		select 1, format('grant %s on %I to %s%s', privilege_type, $2::text,
@@ -125,26 +138,21 @@ func (r *rebuild) handOver(ctx context.Context, tx pgx.Tx) error {
 		union all
 		select 2, format('alter table %I owner to %I', $2::text, pg_get_userbyid(relowner)) from live where pg_get_userbyid(relowner) <> current_user
 		order by 1`, r.view.Name(), r.next)
-	grants, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (sql string, err error) { return sql, row.Scan(nil, &sql) })
+	grants, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (sql string, err error) { return sql, row.Scan(nil, &sql) })
 	if err != nil {
-		return fmt.Errorf("read the rights to %s: %w", r.view.Name(), err)
+		return nil, fmt.Errorf("read the rights to %s: %w", r.view.Name(), err)
 	}
-	for _, grant := range grants {
-		if _, err := tx.Exec(ctx, grant); err != nil {
-			return fmt.Errorf("%s: %w", grant, err)
-		}
-	}
-	return nil
+	return grants, nil
 }
 
 // checkpoint says how far the new table has come, and what it could not take in.
-func (r *rebuild) checkpoint(ctx context.Context, tx pgx.Tx) error {
+func (r *rebuild) checkpoint(b *pgx.Batch) {
 	var workspaces []events.ID
 	var positions []int64
 	for workspace, seq := range r.at {
 		workspaces, positions = append(workspaces, workspace), append(positions, seq)
 	}
-	live, b := r.view.Name(), &pgx.Batch{}
+	live := r.view.Name()
 	b.Queue(`delete from parked where view = $1`, live)
 	b.Queue(`update parked set view = $1 where view = $2`, live, r.next)
 	b.Queue(`
@@ -156,5 +164,4 @@ func (r *rebuild) checkpoint(ctx context.Context, tx pgx.Tx) error {
 			select w, $1, s from unnest($2::uuid[], $3::bigint[]) as t (w, s)
 			on conflict (workspace_id, view) do update set seq = excluded.seq`, live, workspaces, positions)
 	}
-	return tx.SendBatch(ctx, b).Close()
 }

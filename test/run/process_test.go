@@ -51,10 +51,23 @@ func start(t *testing.T, user *syscall.Credential, environ []string, program str
 	require.NoError(t, <-started)
 	t.Cleanup(func() {
 		p.kill()
+		if t.Failed() {
+			p.tellErrors()
+		}
 		require.NotContains(t, p.out.String(), "DATA RACE")
 		require.NotContains(t, p.out.String(), "panic")
 	})
 	return p
+}
+
+// tellErrors logs the errors that the process wrote, for whoever reads of a
+// failed test what the answers keep to themselves.
+func (p *process) tellErrors() {
+	for line := range strings.Lines(p.out.String()) {
+		if strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, "level=ERROR") || strings.HasPrefix(line, "ERROR: ") {
+			p.t.Logf("%s: %s", filepath.Base(p.cmd.Path), line)
+		}
+	}
 }
 
 // until waits until the process has said text.

@@ -1,0 +1,37 @@
+package projections
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/test/pgtest"
+)
+
+// A swap that would hold up everybody is given up, and leaves the view as it was.
+func TestASwapThatTakesTooLongIsGivenUp(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), pgtest.New(t)
+	r := &rebuild{db: db, view: All()[0], next: All()[0].Name() + "__next", at: map[events.ID]int64{}, progress: func(int64, int64) {}}
+	conn, err := db.Acquire(ctx)
+	require.NoError(t, err)
+	defer conn.Release()
+	require.NoError(t, r.begin(ctx, conn.Conn()))
+	require.NoError(t, r.fold(ctx))
+	indexes, err := r.index(ctx)
+	require.NoError(t, err)
+	oid := func(table string) (oid int64) {
+		require.NoError(t, db.QueryRow(ctx, `select $1::text::regclass::oid::bigint`, table).Scan(&oid))
+		return oid
+	}
+	live, next := oid(r.view.Name()), oid(r.next)
+
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, 0) })
+	require.ErrorIs(t, err, errHeldTooLong)
+	require.Equal(t, []int64{live, next}, []int64{oid(r.view.Name()), oid(r.next)})
+
+	require.NoError(t, r.swap(ctx, indexes))
+	require.Equal(t, next, oid(r.view.Name()))
+}
