@@ -11,8 +11,8 @@ LINT := bin/tools/golangci-lint
 VULN := bin/tools/govulncheck
 
 # Limits, not expectations: a test binary that is still running then has hung.
-TEST_TIMEOUT ?= 5m
-RACE_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 20m
+RACE_TIMEOUT ?= 40m
 
 .PHONY: help
 help: ## list the targets
@@ -40,11 +40,11 @@ race: cc-check ## run the tests under the race detector
 
 .PHONY: test-clients
 test-clients: build node-check ## lint the API's description and run clients made from it
-	cd test/clients && npm ci --silent && node run.mjs
+	cd test/clients && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: test-browser
 test-browser: build node-check chromium-check ## drive the service in Chromium with Better Auth's client
-	cd test/browser && npm ci --silent && node --test --test-reporter=dot client.test.js
+	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot client.test.js
 
 .PHONY: bench
 bench: build ## compare speeds with what could be had at least; takes minutes
@@ -126,19 +126,19 @@ cc-check:
 .PHONY: node-check
 node-check:
 	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends nodejs npm; } || \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends nodejs npm; } || \
 	{ echo "this needs Node.js 20 or newer with npm"; exit 1; }
 
 .PHONY: chromium-check
 chromium-check:
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; } || \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends chromium; } || \
 	{ echo "this needs Chromium: set CHROMIUM to its path"; exit 1; }
 
 .PHONY: scale-check
 scale-check:
 	@{ command -v pgbouncer && command -v pg_basebackup; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends pgbouncer postgresql-client; } || \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends pgbouncer postgresql-client; } || \
 	{ echo "this needs PgBouncer, and pg_basebackup of the PostgreSQL that the tests use"; exit 1; }
 
 # The tools are pinned in tools/go.mod and built from source, so that they come

@@ -59,14 +59,14 @@ func TestAPathHangsUntilItIsReleased(t *testing.T) {
 	const path = "/login/oauth/access_token"
 	s.faults.Set(path, Fault{Hold: release})
 
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := s.try(ctx, "POST", path, "code="+code)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	select {
 	case line := <-s.logs:
 		require.Contains(t, line, path, "the host sees that the caller went")
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "the host did not see that the caller went")
 	}
 

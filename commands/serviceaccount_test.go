@@ -116,7 +116,7 @@ func TestServiceAccountRefusals(t *testing.T) {
 		"revoke: a run":            {m.revokes(revoke(m.owner, m.id, run)), aggregates.ErrNoServiceAccount},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			before := m.head(t, m.id)
 			_, err := test.ask(ctx)

@@ -34,23 +34,28 @@ func start(t *testing.T, db *pgxpool.Pool, names ...string) *process {
 	return p
 }
 
-func eventually(t *testing.T, limit time.Duration, ok func() bool) {
+func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, limit, time.Millisecond)
+	require.Eventually(t, ok, time.Minute, time.Millisecond)
 }
 
 func TestOneOfTwoHolds(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a", "b")
-	eventually(t, 5*time.Second, func() bool { return first.Holds("a") && first.Holds("b") })
+	eventually(t, func() bool { return first.Holds("a") && first.Holds("b") })
 	second := start(t, db, "a", "b", "c")
-	eventually(t, 5*time.Second, func() bool { return second.Holds("c") })
+	eventually(t, func() bool { return second.Holds("c") })
 	require.False(t, second.Holds("a"))
 	require.False(t, first.Holds("c"), "it never asked")
 	first.stop()
 	require.False(t, first.Holds("a"))
-	eventually(t, 3*time.Second, func() bool { return second.Holds("a") && second.Holds("b") }) // no lease has to run out
+	eventually(t, func() bool { return second.Holds("a") && second.Holds("b") })
+
+	second.stop()
+	var left int
+	require.NoError(t, db.QueryRow(t.Context(), `select count(*) from leases`).Scan(&left))
+	require.Zero(t, left, "no lease has to run out")
 }
 
 // Whoever can no longer reach the database stops believing before another can
@@ -64,14 +69,12 @@ func TestAHolderThatIsCutOffLetsGoFirst(t *testing.T) {
 	own, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	first := start(t, own, "a")
-	eventually(t, 5*time.Second, func() bool { return first.Holds("a") })
+	eventually(t, func() bool { return first.Holds("a") })
 	second := start(t, db, "a")
 	own.Close() // from here on the first can say nothing more
-	begin := time.Now()
-	eventually(t, 10*time.Second, func() bool {
-		held, taken := first.Holds("a"), second.Holds("a")
-		require.False(t, held && taken)
+	eventually(t, func() bool {
+		taken := second.Holds("a") // asked first: what is held now may be lost a moment later
+		require.False(t, taken && first.Holds("a"))
 		return taken
 	})
-	require.Less(t, time.Since(begin), 5*time.Second)
 }

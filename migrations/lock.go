@@ -33,12 +33,12 @@ func (s Set) lock(ctx context.Context, conn *pgx.Conn, out io.Writer) (unlock fu
 		if locked {
 			return func() { release(ctx, conn) }, nil
 		}
+		if tries == 0 {
+			fmt.Fprintf(out, "Waiting for another run of svc-db to end ...\n")
+		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("another run of svc-db holds the migration lock of this database (%s) and did not end within %s; "+
 				"nothing was changed: start again when it has ended", holder(ctx, conn), limit)
-		}
-		if tries == 0 {
-			fmt.Fprintf(out, "Waiting for another run of svc-db to end ...\n")
 		}
 		select {
 		case <-ctx.Done():

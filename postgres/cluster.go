@@ -102,7 +102,8 @@ func (s *Server) settings() []string {
 		"dynamic_shared_memory_type=mmap",
 	}
 	if !s.config.Durable {
-		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off",
+			"max_connections=1000") // many tests at a time, on a machine of many cores
 	}
 	return settings
 }

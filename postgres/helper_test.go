@@ -61,12 +61,12 @@ func execute(t *testing.T, server *postgres.Server, statement string) {
 // processes are the pids of all processes that work in a cluster's folder.
 func processes(t *testing.T, dir string) []string {
 	t.Helper()
-	out, err := exec.Command("ps", "-A", "-o", "pid=").Output()
+	list, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(t, err)
 	var found []string
-	for _, pid := range strings.Fields(string(out)) {
-		if cwd, err := os.Readlink("/proc/" + pid + "/cwd"); err == nil && strings.HasPrefix(cwd, dir) {
-			found = append(found, pid)
+	for _, process := range list {
+		if cwd, err := os.Readlink(process + "/cwd"); err == nil && strings.HasPrefix(cwd, dir) {
+			found = append(found, filepath.Base(process))
 		}
 	}
 	return found
@@ -86,7 +86,7 @@ func postmaster(t *testing.T, dir string) int {
 // again runs one test of this binary in a process of its own.
 func again(t *testing.T, binary, test string, env ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+test+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env...)
@@ -96,7 +96,7 @@ func again(t *testing.T, binary, test string, env ...string) *exec.Cmd {
 // eventually waits for a state that the system comes to by itself.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, 20*time.Second, 10*time.Millisecond, what)
+	require.Eventually(t, holds, 2*time.Minute, 10*time.Millisecond, what)
 }
 
 // written is the line in a file, once it is there.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	fastLimit      = 15 * time.Second // a fast shutdown writes a checkpoint
-	immediateLimit = 7 * time.Second  // the server itself kills its children after 5 s
+	fastLimit      = time.Minute     // a fast shutdown writes a checkpoint
+	immediateLimit = 7 * time.Second // the server itself kills its children after 5 s
 	killLimit      = 10 * time.Second
 )
 

@@ -30,7 +30,7 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 		require.NoError(t, err)
 	}
 	w.follower = follow(t, w.db)
-	require.NoError(t, w.follower.Await(t.Context(), "audit", workspace, 7))
+	await(t, w.follower, "audit", workspace, 7)
 
 	list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
 	require.NoError(t, err)

@@ -40,7 +40,6 @@ func newLive(t *testing.T) (*world, *projections.Live) {
 // follows reads from after seq up to an event, and requires that it misses none.
 func follows(t *testing.T, watch *projections.Watch, seq, upTo int64) {
 	t.Helper()
-	late := time.After(limit)
 	for seq < upTo {
 		list, err := watch.After(t.Context(), seq)
 		require.NoError(t, err)
@@ -53,7 +52,7 @@ func follows(t *testing.T, watch *projections.Watch, seq, upTo int64) {
 		}
 		select {
 		case <-watch.Moved:
-		case <-late:
+		case <-time.After(limit):
 			require.FailNow(t, "nothing more came", "after %d of %d", seq, upTo)
 		}
 	}

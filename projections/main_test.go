@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -120,8 +121,21 @@ func (w *world) caughtUp(t *testing.T) {
 	require.NoError(t, err)
 	for _, l := range logs {
 		for _, v := range projections.Followed() {
-			require.NoError(t, w.follower.Await(t.Context(), v.Name(), l.Workspace, l.Head), v.Name())
+			await(t, w.follower, v.Name(), l.Workspace, l.Head)
 		}
+	}
+}
+
+// await is as patient as a test is.
+func await(t *testing.T, f *projections.Follower, view string, workspace events.ID, seq int64) {
+	t.Helper()
+	for begun := time.Now(); ; {
+		err := f.Await(t.Context(), view, workspace, seq)
+		if errors.Is(err, projections.ErrNotCaughtUp) && time.Since(begun) < limit {
+			continue
+		}
+		require.NoError(t, err, view)
+		return
 	}
 }
 

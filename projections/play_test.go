@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -64,6 +65,9 @@ func (p *player) play(ctx context.Context, n int) error {
 	for i := range n + n/3 {
 		err := p.turn(ctx, i)
 		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied || f.Kind == fault.Invalid) {
+			continue
+		}
+		if err != nil && fault.Away(err) && !errors.Is(err, events.ErrOutcomeUnknown) { // somebody held a view for too long
 			continue
 		}
 		if err != nil {

@@ -161,6 +161,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 	require.NotZero(t, commandsNaming(s.data))
 	require.Len(t, r.pids, 4)
 	require.NoError(t, r.cmd.Process.Kill())
+	_, _ = r.end()
 	s.requireGone(t, r)
 
 	r = s.start(t).up() // nothing stands in the way of another one

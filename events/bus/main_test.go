@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	patient = retries{2, time.Millisecond, time.Millisecond, 500 * time.Millisecond, time.Second}
+	patient = retries{2, time.Millisecond, time.Millisecond, 500 * time.Millisecond, 20 * time.Second}
 	pgtest.Main(m)
 }
 

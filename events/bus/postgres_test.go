@@ -118,7 +118,7 @@ func TestReadingCostsTheSameHoweverManyMessagesWait(t *testing.T) {
 		for _, rows := range regexp.MustCompile(`actual rows=(\d+)`).FindAllStringSubmatch(plan, -1) {
 			require.LessOrEqual(t, len(rows[1]), len("100"), plan)
 		}
-		require.Contains(t, plan, "actual rows=100 ", plan)
+		require.Regexp(t, `actual rows=100(\.00)? `, plan)
 	}
 }
 

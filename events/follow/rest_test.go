@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,10 @@ func TestPause(t *testing.T) {
 // When a log can be followed again, whatever held it up may be over for all: none
 // of the others waits for the end of its own rest.
 func TestOneThatIsFollowedAgainEndsTheRestOfAll(t *testing.T) {
+	synctest.Test(t, testOneThatIsFollowedAgain)
+}
+
+func testOneThatIsFollowedAgain(t *testing.T) {
 	f := New(nil, "view", nil, slog.New(slog.DiscardHandler))
 	var list []events.ID
 	for range 3 {

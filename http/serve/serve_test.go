@@ -89,7 +89,7 @@ func TestRunAnswersRequestsInFlightBeforeItStops(t *testing.T) {
 			_ = conn.Close()
 		}
 		return err != nil
-	}, 10*time.Second, time.Millisecond, "takes no new connections")
+	}, time.Minute, time.Millisecond, "takes no new connections")
 	close(leave)
 	require.Equal(t, "answered", <-body)
 	require.NoError(t, <-r.done)

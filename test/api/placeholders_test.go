@@ -139,6 +139,8 @@ func (p *placeholders) header(name, value string) string {
 	switch name {
 	case "Content-Disposition":
 		return numberForm.ReplaceAllString(value, "<seq>")
+	case "X-Svc-Poll-After": // more under load
+		return "<seconds>"
 	case "X-Svc-Position":
 		p.value["<position>"] = value
 		return "<position>"

@@ -144,7 +144,7 @@ func testStreams(t *testing.T, s *site) {
 		status, text := other.wait(t)
 		require.Zero(t, status, text)
 		require.NotContains(t, text, "cut off")
-		require.Less(t, time.Since(begun), 8*time.Second)
+		require.Less(t, time.Since(begun), 30*time.Second)
 	})
 }
 
@@ -326,7 +326,7 @@ func testStreamRevocation(t *testing.T, one, other *service) {
 			if c.what != "a sign-out" { // which is not in this workspace's log: it is seen within a second
 				require.NotContains(t, kinds, "run.queued", "it came after")
 			}
-			require.Less(t, time.Since(begun), 10*time.Second)
+			require.Less(t, time.Since(begun), 30*time.Second)
 			spared.until("run.queued")
 			again, refused := other.stream(t, c.as, c.headers...)
 			if c.then == "" {

@@ -88,7 +88,7 @@ func closePool(pool *pgxpool.Pool) error {
 	select {
 	case <-closed:
 		return nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.New("pgtest: the test has not given back all connections of its pool")
 	}
 }

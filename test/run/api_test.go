@@ -27,7 +27,7 @@ type answer struct {
 	body     []byte
 }
 
-var browser = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
+var browser = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
 
 // send sends a request. Headers come in pairs.
 func (c caller) send(method, url string, body any, headers ...string) (a answer, err error) {

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -36,13 +37,19 @@ func newDisk(t *testing.T, folder string) *disk {
 
 const roomy = "4g" // of which only what is used takes memory
 
-// fill leaves no byte free.
-func (d *disk) fill() error {
-	var is syscall.Statfs_t
-	if err := syscall.Statfs(d.folder, &is); err != nil {
-		return fmt.Errorf("look at %s: %w", d.folder, err)
+// fill leaves no byte free. PostgreSQL may write between the look and the resize,
+// which is then refused.
+func (d *disk) fill() (err error) {
+	for range 100 {
+		var is syscall.Statfs_t
+		if err := syscall.Statfs(d.folder, &is); err != nil {
+			return fmt.Errorf("look at %s: %w", d.folder, err)
+		}
+		if err = d.resize(fmt.Sprint((is.Blocks - is.Bfree) * uint64(is.Bsize))); !errors.Is(err, syscall.EINVAL) {
+			return err
+		}
 	}
-	return d.resize(fmt.Sprint((is.Blocks - is.Bfree) * uint64(is.Bsize)))
+	return err
 }
 
 func (d *disk) free() error { return d.resize(roomy) }

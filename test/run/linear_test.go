@@ -157,7 +157,8 @@ func (c contest) play(t *testing.T) porcupine.CheckResult {
 // TestARightEndsAtOnce shows that both replicas answer as one: a token that was
 // rotated, an account that was revoked, a role that was taken away and a member
 // who was removed are refused by each from the moment at which the other has
-// confirmed it. The same test finds a cache of 40 ms.
+// confirmed it. The same test finds a cache of 40 ms; where every answer takes as
+// long, that of a longer one.
 func TestARightEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -166,9 +167,14 @@ func TestARightEndsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, porcupine.Ok, make(t, s).play(t))
-			cached := make(t, s)
-			cached.ask = remembering(cached.ask, 40*time.Millisecond)
-			require.Equal(t, porcupine.Illegal, cached.play(t), "a cache that nobody notices")
+			for long := 40 * time.Millisecond; ; long *= 2 {
+				require.Less(t, long, 5*time.Second, "a cache that nobody notices")
+				cached := make(t, s)
+				cached.ask = remembering(cached.ask, long)
+				if cached.play(t) == porcupine.Illegal {
+					break
+				}
+			}
 		})
 	}
 	s.stop()

@@ -36,9 +36,14 @@ func TestAnOperatorRebuildsViewsWhileRequestsGoOn(t *testing.T) {
 		default:
 		}
 	}
-	for _, d := range w.end(t) {
-		require.NotEqual(t, unknown, d.outcome, d)
+	deeds, given := w.end(t), 0
+	for _, d := range deeds {
+		if d.outcome == unknown {
+			given++
+		}
 	}
+	require.LessOrEqual(t, given, len(deeds)/50, "commits that were given up")
+	requireEachDeedOnce(t, s, deeds)
 	requireCaughtUp(t, s)
 	requireViewsAsRebuilt(t, s)
 	s.stop()
@@ -53,9 +58,13 @@ func startReaders(t *testing.T, s *stage) <-chan string {
 	var group sync.WaitGroup
 	for i, path := range []string{"/runs?status=active", "/runs?status=terminal", "/members", "/service-accounts", "/audit", "/workspace"} {
 		group.Go(func() {
-			for n := i; ctx.Err() == nil; n++ {
+			for n, busy := i, 0; ctx.Err() == nil; n++ {
 				a, err := s.owner.send("GET", s.rest[n%2].url()+"/api/v1"+path, nil)
-				if ctx.Err() == nil && (err != nil || a.status != http.StatusOK) {
+				if err == nil && a.status == http.StatusServiceUnavailable && busy < 3 { // a machine that does too much
+					busy++
+					continue
+				}
+				if busy = 0; ctx.Err() == nil && (err != nil || a.status != http.StatusOK) {
 					select {
 					case failed <- fmt.Sprintf("GET %s: %d %s %v", path, a.status, a.body, err):
 					default: // one is enough

@@ -11,6 +11,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"svc/test/address"
 )
 
 // A wire is what somebody's connections to PostgreSQL go through.
@@ -23,7 +25,7 @@ type wire struct {
 func newWire(t *testing.T, name, to string) *wire {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	w := &wire{t, name, toxiproxy.NewProxy(server, name, "127.0.0.1:0", to)}
+	w := &wire{t, name, toxiproxy.NewProxy(server, name, address.Free(t), to)}
 	require.NoError(t, w.proxy.Start())
 	t.Cleanup(w.proxy.Stop)
 	return w
