@@ -46,7 +46,7 @@ type search struct {
 var ways = []way{
 	{"SVC_PG_BINDIR", bySetting},
 	{"PATH", byPath},
-	{"/usr/lib/postgresql/*/bin", byGlob("/usr/lib/postgresql/*/bin")},
+	{debian, byDebian},
 	{"Homebrew", byGlob(
 		os.Getenv("HOMEBREW_PREFIX")+"/opt/postgresql*/bin",
 		"/opt/homebrew/opt/postgresql*/bin",
