@@ -74,14 +74,14 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (list []AuditRecord, next
 }
 
 // After returns up to limit records that f leaves, the oldest first, with
-// numbers above seq and up to upTo.
-func (v Audit) After(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRecord, error) {
+// numbers above seq and up to upTo. They are not decoded yet.
+func (v Audit) After(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
 	low, high, err := v.span(ctx, workspace, f.From, f.To)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %s: %w", workspace, err)
 	}
 	where, args := f.where(workspace, max(low, seq+1), min(high, upTo+1))
-	list, err := v.list(ctx, where, "asc", limit, args)
+	list, err := v.rows(ctx, where, "asc", limit, args)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
 	}
@@ -100,9 +100,35 @@ func (v Audit) Of(ctx context.Context, workspace, id events.ID) (r AuditRecord, 
 	return list[0], true, nil
 }
 
-// list reads records in the order of an index and then each event by its key,
-// whatever the planner believes of the tables ("offset 0").
+// An AuditRow is a record that is not decoded yet.
+type AuditRow struct {
+	store.Row
+	target string // what it was called last
+}
+
+// Record decodes the row.
+func (r *AuditRow) Record() AuditRecord {
+	found := auditRecordOf(r.Row.Record())
+	found.Target.Name = cmp.Or(found.Target.Name, r.target)
+	return found
+}
+
+// list decodes what rows reads.
 func (v Audit) list(ctx context.Context, where, order string, limit int, args []any) ([]AuditRecord, error) {
+	rows, err := v.rows(ctx, where, order, limit, args)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]AuditRecord, len(rows))
+	for i := range rows {
+		list[i] = rows[i].Record()
+	}
+	return list, nil
+}
+
+// rows reads records in the order of an index and then each event by its key,
+// whatever the planner believes of the tables ("offset 0").
+func (v Audit) rows(ctx context.Context, where, order string, limit int, args []any) ([]AuditRow, error) {
 	args = append(args, limit)
 	rows, _ := v.DB.Query(ctx, fmt.Sprintf(`
 		select e.*, a.target_name
@@ -111,15 +137,9 @@ func (v Audit) list(ctx context.Context, where, order string, limit int, args []
 			select workspace_id, seq, id, stream, version, kind, schema, at, meta, data
 			from events e where e.workspace_id = a.workspace_id and e.seq = a.seq offset 0) e
 		order by a.seq %[2]s`, where, order, len(args)), args...)
-	return pgx.AppendRows(make([]AuditRecord, 0, limit), rows, func(row pgx.CollectableRow) (AuditRecord, error) {
-		var name string
-		record, err := store.ScanAny(row, &name)
-		if err != nil {
-			return AuditRecord{}, err
-		}
-		found := auditRecordOf(record)
-		found.Target.Name = cmp.Or(found.Target.Name, name)
-		return found, nil
+	return pgx.AppendRows(make([]AuditRow, 0, limit), rows, func(row pgx.CollectableRow) (r AuditRow, err error) {
+		r.Row, err = store.ScanRow(row, &r.target)
+		return r, err
 	})
 }
 

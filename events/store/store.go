@@ -227,16 +227,38 @@ func decoded(r events.Record, kind string) (_ events.Record, err error) {
 
 // ScanAny is [Scan] that makes an [events.Unread] of what it cannot decode. Of
 // an envelope that cannot be decoded it keeps what can.
-func ScanAny(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
-	kind, err := scan(row, &r, more)
+func ScanAny(row pgx.CollectableRow, more ...any) (events.Record, error) {
+	r, err := ScanRow(row, more...)
 	if err != nil {
-		return r, err
+		return r.record, err
 	}
-	_ = json.Unmarshal(r.Meta, &r.Envelope)
-	if r.Event, err = events.Decode(kind, r.Schema, r.Data); err != nil {
-		r.Event = events.Unread{Name: kind}
+	return r.Record(), nil
+}
+
+// A Row is a row of events that is not decoded yet, which takes longer than to read it.
+type Row struct {
+	record events.Record
+	kind   string
+}
+
+// ScanRow reads what [Scan] does.
+func ScanRow(row pgx.CollectableRow, more ...any) (r Row, err error) {
+	r.kind, err = scan(row, &r.record, more)
+	return r, err
+}
+
+// Seq is its number in its log.
+func (r *Row) Seq() int64 { return r.record.Seq }
+
+// Record decodes the row as [ScanAny] does.
+func (r *Row) Record() events.Record {
+	record := r.record
+	_ = json.Unmarshal(record.Meta, &record.Envelope)
+	var err error
+	if record.Event, err = events.Decode(r.kind, record.Schema, record.Data); err != nil {
+		record.Event = events.Unread{Name: r.kind}
 	}
-	return r, nil
+	return record
 }
 
 // scanSome is [Scan] of a row that may be without its data, for nobody wants it.

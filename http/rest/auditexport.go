@@ -25,7 +25,7 @@ import (
 const (
 	exportsAtOnce = 8                // in a process
 	exportsOfOne  = 2                // workspace, of those
-	exportPage    = 500              // records that are read together; two such pages are in memory
+	exportPage    = 500              // records that are read together; four such pages are in memory
 	exportLimit   = 24 * time.Hour   // for one export, however slowly it is read
 	readLimit     = 30 * time.Second // in which its reader has to take something
 	portion       = 16 << 10         // bytes that are written under one such limit
@@ -45,8 +45,8 @@ type export struct {
 	format string
 	leaf   bool // goes into each record
 	upTo   int64
-	next   func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) // records after one
-	first  []projections.AuditRecord
+	next   func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // records after one
+	first  []projections.AuditRow
 }
 
 // exportAudit records that a copy is taken, reads its first page, so that what
@@ -82,7 +82,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	e := &export{
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
-		next: func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return s.Lists.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
 		},
 	}
@@ -128,35 +128,55 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patienc
 	}
 }
 
-// stream writes one page while the next one is read.
+// stream writes one page while the next one is decoded and the one after that is
+// read.
 func (e *export) stream(ctx context.Context, w *slowly) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	pages := make(chan []projections.AuditRecord)
+	rows, pages := make(chan []projections.AuditRow), make(chan []projections.AuditRecord)
 	var reading errgroup.Group
 	reading.Go(func() error {
+		defer close(rows)
+		return e.read(ctx, rows)
+	})
+	reading.Go(func() error {
 		defer close(pages)
-		return e.read(ctx, pages)
+		return decode(ctx, rows, pages)
 	})
 	err := e.write(w, pages)
 	stop()
 	return cmp.Or(err, reading.Wait())
 }
 
-func (e *export) read(ctx context.Context, pages chan<- []projections.AuditRecord) (err error) {
+func (e *export) read(ctx context.Context, rows chan<- []projections.AuditRow) (err error) {
 	for list := e.first; ; {
 		select {
-		case pages <- list:
+		case rows <- list:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		if len(list) < exportPage {
 			return nil
 		}
-		if list, err = e.next(ctx, list[len(list)-1].Seq); err != nil {
+		if list, err = e.next(ctx, list[len(list)-1].Seq()); err != nil {
 			return err
 		}
 	}
+}
+
+func decode(ctx context.Context, rows <-chan []projections.AuditRow, pages chan<- []projections.AuditRecord) error {
+	for list := range rows {
+		page := make([]projections.AuditRecord, len(list))
+		for i := range list {
+			page[i] = list[i].Record()
+		}
+		select {
+		case pages <- page:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (e *export) write(w *slowly, pages <-chan []projections.AuditRecord) error {

@@ -54,7 +54,7 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 }
 
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
-	return &export{name: "audit." + format, format: format, upTo: upTo, next: func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+	return &export{name: "audit." + format, format: format, upTo: upTo, next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 		return projections.Audit{DB: db}.After(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
 	}}
 }
@@ -147,7 +147,7 @@ func TestACutExportBreaksTheConnectionOff(t *testing.T) {
 	e := newExporter(t, most, func(context.Context) *export {
 		x := newExport(db, workspace, "ndjson", 3*exportPage)
 		next := x.next
-		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			if seq == 2*exportPage {
 				_, err := db.Exec(ctx, "select 1/0")
 				return nil, err
@@ -181,7 +181,7 @@ func dial(t *testing.T, e *exporter) net.Conn {
 func endless(db *pgxpool.Pool, workspace events.ID, pages *atomic.Int64, busy *atomic.Int64) *export {
 	x := newExport(db, workspace, "ndjson", exportPage)
 	next := x.next
-	x.next = func(ctx context.Context, _ int64) ([]projections.AuditRecord, error) {
+	x.next = func(ctx context.Context, _ int64) ([]projections.AuditRow, error) {
 		busy.Add(1)
 		defer busy.Add(-1)
 		pages.Add(1)
@@ -257,7 +257,7 @@ func TestALongExportTakesNoMoreMemory(t *testing.T) {
 		e := newExporter(t, most, func(context.Context) *export {
 			x := newExport(db, workspace, "ndjson", int64(n))
 			next, pages := x.next, 0
-			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRecord, error) {
+			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 				if pages++; pages%10 == 0 {
 					runtime.GC()
 					var m runtime.MemStats
