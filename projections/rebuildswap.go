@@ -46,15 +46,14 @@ func (r *rebuild) index(ctx context.Context) ([]index, error) {
 }
 
 // How long the swap is tried while others use the view without a pause, such
-// as a backup, and how long it waits in between. Nobody waits longer for one try
-// than swapQueue and swapHold, or twice that at the next, and so on: on a machine
-// that has no time, the last events may take long.
+// as a backup, and how long it waits in between.
 const (
 	swapLimit     = 30 * time.Minute
 	swapPause     = 100 * time.Millisecond // doubled each time, up to
 	swapPauseMost = 10 * time.Second
 	swapQueue     = 500 * time.Millisecond // for each lock, for others queue behind who asks
-	swapHold      = time.Second            // doubled each time
+	swapHold      = time.Second            // for the last events; doubled each time that it did not do, up to
+	swapHoldMost  = 8 * time.Second        // on a machine that has no time, or with very many logs
 )
 
 var errHeldTooLong = errors.New("the last events take longer than the view may be held")
@@ -63,7 +62,8 @@ var errHeldTooLong = errors.New("the last events take longer than the view may b
 func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 	ctx, cancel := context.WithTimeout(ctx, swapLimit)
 	defer cancel()
-	for pause, hold := swapPause, swapHold; ; pause, hold = min(2*pause, swapPauseMost), 2*hold {
+	hold := swapHold
+	for pause := swapPause; ; pause = min(2*pause, swapPauseMost) {
 		if err := r.nearlyCatchUp(ctx); err != nil {
 			return err
 		}
@@ -74,8 +74,12 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 		}
 		r.at, r.Rebuilt = before, done // what was taken in is rolled back
 		pg, ok := errors.AsType[*pgconn.PgError](err)
-		inUse := ok && (pg.Code == "55P03" || pg.Code == "40P01") // lock not available, deadlock
-		if !inUse && !errors.Is(err, errHeldTooLong) {
+		switch {
+		case errors.Is(err, errHeldTooLong):
+			hold = min(2*hold, swapHoldMost)
+		case ok && (pg.Code == "55P03" || pg.Code == "40P01"): // lock not available, deadlock
+			err = fmt.Errorf("the view is in use by a transaction that does not end; look for it in pg_stat_activity: %w", err)
+		default:
 			return err
 		}
 		select {
@@ -83,22 +87,34 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return fmt.Errorf("the view is in use by a transaction that does not end; look for it in pg_stat_activity: %w", err)
+			return err
 		case <-time.After(pause):
 		}
 	}
 }
 
-// swapIn takes as few round trips as can be while everybody waits.
+// swapIn takes as few round trips as can be while everybody waits, and no longer
+// than hold: then the transaction ends. The server ends it by itself if it does
+// not hear of that.
 func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold time.Duration) error {
 	live, b := r.view.Name(), &pgx.Batch{}
 	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, swapQueue.Milliseconds()))
 	b.Queue(`lock table checkpoints in exclusive mode`) // followers finish their page, then wait
 	b.Queue(`lock table ` + live + ` in access exclusive mode`)
+	b.Queue(fmt.Sprintf(`set local statement_timeout = %d`, 2*hold.Milliseconds()))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	start := time.Now()
+	held, cancel := context.WithTimeout(ctx, hold)
+	defer cancel()
+	err := r.replace(held, tx, indexes)
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errHeldTooLong, err)
+	}
+	return err
+}
+
+func (r *rebuild) replace(ctx context.Context, tx pgx.Tx, indexes []index) error {
 	if _, err := r.catchUp(ctx, tx); err != nil {
 		return err
 	}
@@ -106,10 +122,7 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold t
 	if err != nil {
 		return err
 	}
-	if time.Since(start) > hold {
-		return errHeldTooLong
-	}
-	b = &pgx.Batch{}
+	live, b := r.view.Name(), &pgx.Batch{}
 	for _, sql := range rights {
 		b.Queue(sql)
 	}

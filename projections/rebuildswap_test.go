@@ -1,7 +1,9 @@
 package projections
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -28,10 +30,18 @@ func TestASwapThatTakesTooLongIsGivenUp(t *testing.T) {
 	}
 	live, next := oid(r.view.Name()), oid(r.next)
 
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, 0) })
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.swapIn(ctx, stuck{tx}, indexes, 50*time.Millisecond) })
 	require.ErrorIs(t, err, errHeldTooLong)
 	require.Equal(t, []int64{live, next}, []int64{oid(r.view.Name()), oid(r.next)})
 
 	require.NoError(t, r.swap(ctx, indexes))
 	require.Equal(t, next, oid(r.view.Name()))
+}
+
+// A stuck transaction has no answer to any question in time.
+type stuck struct{ pgx.Tx }
+
+func (s stuck) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	<-ctx.Done()
+	return s.Tx.Query(ctx, sql, args...)
 }

@@ -2,10 +2,12 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
@@ -108,6 +110,41 @@ func TestCommandsAreForgottenAMonthLater(t *testing.T) {
 	require.False(t, send(w, "old-10", month.Add(time.Hour)).Replayed, "it happens once more")
 	require.True(t, send(w, "new-1", month.Add(time.Hour)).Replayed)
 	require.Equal(t, 1, remembered(other), "nothing happened there")
+}
+
+// What is remembered and not yet old costs nothing, however much that is.
+func TestForgettingReadsOnlyWhatItForgets(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	w := newID()
+	append1(t, open(t, db), commit(w, newID(), 0, "now"))
+	conn, err := db.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	run := func(sql string, args ...any) {
+		_, err := conn.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	run(`set plan_cache_mode = force_generic_plan`)
+	_, err = conn.Conn().Prepare(t.Context(), "forget", store.ForgetSQL) // of an empty table
+	require.NoError(t, err)
+	run("forget", w, 30*24*time.Hour, 10)
+	fill := `insert into commands select $1, gen_random_uuid(), n, '', '{}', 1, $2::timestamptz + n * interval '1 millisecond' from generate_series(1, $3::int) n`
+	run(fill, w, epoch, 20_000)
+	run(fill, w, epoch.Add(-60*24*time.Hour), 100)
+	for _, state := range []string{"as it was planned", "analyzed"} {
+		rows, err := conn.Query(t.Context(), `explain (analyze, costs off) `+store.ForgetSQL, w, 30*24*time.Hour, 10)
+		require.NoError(t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		plan := strings.Join(lines, "\n")
+		require.NotContains(t, plan, "Rows Removed", "%s: %s", state, plan)
+		require.NotContains(t, plan, "Seq Scan on commands", "%s: %s", state, plan)
+		run(`analyze commands`)
+	}
+	var left int
+	require.NoError(t, conn.QueryRow(t.Context(), `select count(*) from commands where at < $1`, epoch).Scan(&left))
+	require.Equal(t, 100-2*10, left)
 }
 
 func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {

@@ -34,3 +34,5 @@ func Together(s *Store, commits ...*events.Commit) (list []Outcome) {
 // SetPatience changes how long a transaction of s may take. Nothing may be
 // under way.
 func SetPatience(s *Store, d time.Duration) { s.patience = d }
+
+const ForgetSQL = forgetSQL

@@ -64,17 +64,23 @@ const (
 	forgetAtOnce = 10
 )
 
+// forgetSQL looks at the oldest commands alone, by bounds of the index that the
+// planner knows to be such whenever the plan was made. Those of one moment go
+// together.
+const forgetSQL = `
+	with oldest as materialized (
+		select at from commands
+		where workspace_id = $1 and at < (select last_at - $2::interval from logs where workspace_id = $1)
+		order by at limit $3)
+	delete from commands where workspace_id = $1 and at between (select min(at) from oldest) and (select max(at) from oldest)`
+
 // queueCommands marks the commands of the batch as carried out.
 func (t *transaction) queueCommands(b *pgx.Batch) {
 	behind := map[events.ID]int{} // events of the batch that follow in a log
 	for _, p := range slices.Backward(t.batch) {
 		c := p.commit
 		if c.Command.Key != "" {
-			b.Queue(`
-				delete from commands where workspace_id = $1 and (actor, key) in (
-					select c.actor, c.key from commands c, logs l
-					where l.workspace_id = $1 and c.workspace_id = $1 and c.at < l.last_at - $2::interval order by c.at limit $3)`,
-				c.Workspace, remembered, forgetAtOnce)
+			b.Queue(forgetSQL, c.Workspace, remembered, forgetAtOnce)
 			b.Queue(`
 				insert into commands (workspace_id, actor, key, request_hash, answer, seq, at)
 				select $1, $2, $3, $4, $5, head - $6::bigint, last_at from logs where workspace_id = $1
