@@ -31,6 +31,18 @@ type Record struct {
 	Data  []byte // the event as stored, byte for byte
 }
 
+// Decoded returns r with the envelope and the event, of that kind, that its Meta
+// and Data hold. Of an envelope that cannot be decoded it keeps what can, of an
+// event that cannot be an [Unread].
+func (r Record) Decoded(kind string) Record {
+	_ = json.Unmarshal(r.Meta, &r.Envelope)
+	var err error
+	if r.Event, err = Decode(kind, r.Schema, r.Data); err != nil {
+		r.Event = Unread{Name: kind}
+	}
+	return r
+}
+
 // An Envelope says who caused an event, and through which request.
 type Envelope struct {
 	Actor     Actor  `json:"actor"`

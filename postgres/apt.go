@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Where Debian's postgresql-common reads more settings from. A file of our
@@ -23,11 +24,18 @@ func byApt(ctx context.Context, s search) ([]string, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errors.New("no apt-get on PATH")
 	}
-	release, waited, err := lockApt(syscall.LOCK_EX)
+	if err := os.MkdirAll(filepath.Dir(aptLock), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(aptLock, os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // everybody waits by it, and it holds nothing
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer file.Close()
+	waited, err := lockFile(ctx, file, syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
 	if dirs, err := byGlob(debian)(ctx, s); waited && err == nil {
 		return dirs, nil
 	}
@@ -38,40 +46,39 @@ func byApt(ctx context.Context, s search) ([]string, error) {
 	return byGlob(debian)(ctx, s)
 }
 
-// debian is where the package's programs are.
-const debian = "/usr/lib/postgresql/*/bin"
+const (
+	debian  = "/usr/lib/postgresql/*/bin"        // where the package's programs are
+	aptLock = "/var/cache/svc-postgres/apt.lock" // held by who installs it
+)
 
-// byDebian waits for a process that is installing the package: what is there
-// meanwhile is not whole.
+// byDebian waits for a process of ours that is installing the package: what is
+// there meanwhile is not whole.
 func byDebian(ctx context.Context, s search) ([]string, error) {
-	if os.Geteuid() == 0 {
-		release, _, err := lockApt(syscall.LOCK_SH)
-		if err != nil {
+	if file, err := os.Open(aptLock); err == nil { // else nobody ever did
+		defer file.Close()
+		if _, err := lockFile(ctx, file, syscall.LOCK_SH); err != nil {
 			return nil, err
 		}
-		defer release()
 	}
 	return byGlob(debian)(ctx, s)
 }
 
-// lockApt keeps others of ours from installing. waited says that one may have done so.
-func lockApt(how int) (release func(), waited bool, err error) {
-	const folder = "/var/cache/svc-postgres"
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, false, err
+// lockFile locks until file is closed. waited says that somebody had it.
+func lockFile(ctx context.Context, file *os.File, how int) (waited bool, err error) {
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return waited, err
+		}
+		waited = true
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return waited, ctx.Err()
+		}
 	}
-	file, err := os.OpenFile(filepath.Join(folder, "apt.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, false, err
-	}
-	fd := int(file.Fd())
-	if err = syscall.Flock(fd, how|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		waited, err = true, syscall.Flock(fd, how)
-	}
-	if err != nil {
-		return nil, false, errors.Join(err, file.Close())
-	}
-	return func() { _ = file.Close() }, waited, nil
 }
 
 func aptInstall(ctx context.Context) error {

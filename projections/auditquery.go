@@ -108,8 +108,14 @@ type AuditRow struct {
 
 // Record decodes the row.
 func (r *AuditRow) Record() AuditRecord {
-	found := auditRecordOf(r.Row.Record())
-	found.Target.Name = cmp.Or(found.Target.Name, r.target)
+	return NewAuditRecord(r.Row.Record(), r.target)
+}
+
+// NewAuditRecord returns what the audit log tells of an event. target is what its
+// target was called last, for an event that does not say.
+func NewAuditRecord(r events.Record, target string) AuditRecord {
+	found := auditRecordOf(r)
+	found.Target.Name = cmp.Or(found.Target.Name, target)
 	return found
 }
 

@@ -2,11 +2,12 @@ package proof
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -18,21 +19,25 @@ import (
 // request, or one message of a runner, caused.
 const longestLine = 64 << 20 // bytes
 
-// A line is what VerifyExport reads of a line of an export. What else the line
-// says is a reading of its leaf.
+// A line is what VerifyExport takes from a line of an export. All else that it
+// says follows from the leaf.
 type line struct {
-	ID   events.ID `json:"id"`
-	Seq  int64     `json:"seq"`
-	At   time.Time `json:"at"`
-	Leaf []byte    `json:"leaf"`
+	Target struct {
+		Name string `json:"name"`
+	} `json:"target"`
+	Leaf []byte `json:"leaf"`
 }
 
 // VerifyExport holds an export of a workspace's whole log, with its leaves,
 // against a checkpoint that was signed by verifierKey. It takes no database and
 // no word of the service: whoever has these three knows whether the export is what was
 // signed for, without a record missing, added or changed up to the checkpoint's
-// size. It returns how many records it has beyond it.
-func VerifyExport(export io.Reader, checkpoint, verifierKey string) (report Report, beyond int64, err error) {
+// size. It returns how many records it has beyond it, of which nothing is known.
+//
+// tell returns the line of an event, which that of its leaf has to be byte for
+// byte. What an event's target was called last is not in the event, and is taken
+// from the line.
+func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey string, tell func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
 	report = Report{Checkpoint: checkpoint, VerifierKey: verifierKey}
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
@@ -52,7 +57,10 @@ func VerifyExport(export io.Reader, checkpoint, verifierKey string) (report Repo
 	t, seq := tree{workspace: report.Workspace}, int64(0)
 	for lines.Scan() {
 		seq++
-		leaf, err := leafOf(lines.Bytes(), report.Workspace, seq)
+		if ctx.Err() != nil {
+			return report, 0, ctx.Err()
+		}
+		leaf, err := leafOf(lines.Bytes(), report.Workspace, seq, tell)
 		if err != nil {
 			report.Bad = &Bad{seq, err.Error()}
 			return report, 0, nil
@@ -74,8 +82,8 @@ func VerifyExport(export io.Reader, checkpoint, verifierKey string) (report Repo
 }
 
 // leafOf returns the leaf of a line, which must be that of a record of a log
-// and say of itself what its leaf says.
-func leafOf(text []byte, workspace events.ID, seq int64) ([]byte, error) {
+// and say what its leaf says.
+func leafOf(text []byte, workspace events.ID, seq int64, tell func(events.Record, string) ([]byte, error)) ([]byte, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, errors.New("its line is no JSON of a record")
@@ -91,8 +99,13 @@ func leafOf(text []byte, workspace events.ID, seq int64) ([]byte, error) {
 		return nil, errors.New("its leaf is of another log")
 	case e.Seq != seq:
 		return nil, fmt.Errorf("the leaf in its place is of record %d", e.Seq)
-	case l.Seq != seq || l.ID != e.ID || !l.At.Equal(e.At.Time.Truncate(time.Millisecond)):
-		return nil, errors.New("its line says another seq, id or time than its leaf")
+	}
+	told, err := tell(e.record(), l.Target.Name)
+	if err != nil {
+		return nil, fmt.Errorf("its leaf cannot be told: %w", err)
+	}
+	if !bytes.Equal(told, text) {
+		return nil, errors.New("its line does not say what its leaf says, as this version says it")
 	}
 	return l.Leaf, nil
 }

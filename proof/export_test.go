@@ -26,7 +26,7 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 	w.append(t, workspace, 20)
 
 	export := w.export(t, workspace)
-	report, beyond, err := VerifyExport(strings.NewReader(strings.Join(export, "")), signed.Checkpoint, key)
+	report, beyond, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(export, "")), signed.Checkpoint, key, tell)
 	require.NoError(t, err)
 	require.Nil(t, report.Bad)
 	require.EqualValues(t, 20, beyond)
@@ -43,11 +43,16 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 		list[i] = text(t, fields)
 		return list
 	}
-	flipped := with(41, func(l map[string]any) { // the last byte of the event's data
-		leaf := openLine(t, export[41]).Leaf
-		leaf[len(leaf)-2] ^= 1
-		l["leaf"] = leaf
-	})
+	leaf := openLine(t, export[41]).Leaf
+	leaf[len(leaf)-2] ^= 1 // of the event's data
+	e, err := openLeaf(leaf)
+	require.NoError(t, err)
+	lie, err := tell(e.record(), "acme/web#7")
+	require.NoError(t, err)
+	flipped := append([]string{}, export...)
+	flipped[41] = string(lie) + "\n"
+	twice := append([]string{}, export...) // of which the last counts here, and the first elsewhere
+	twice[3] = `{"leaf":"AAAA",` + strings.TrimPrefix(twice[3], "{")
 	swapped := append([]string{}, export...)
 	swapped[7], swapped[8] = swapped[8], swapped[7]
 	other := newID()
@@ -64,34 +69,36 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 		"cut off":             {export[:299], Bad{300, "the export ends before it, and the checkpoint speaks for 300 records"}},
 		"nothing at all":      {nil, Bad{1, "the export ends before it, and the checkpoint speaks for 300 records"}},
 		"another log":         {w.export(t, other), Bad{1, "its leaf is of another log"}},
-		"a line that differs": {with(2, func(l map[string]any) { l["at"] = "2026-11-20T13:00:00.000Z" }), Bad{3, "its line says another seq, id or time than its leaf"}},
+		"a line that differs": {with(2, func(l map[string]any) { l["at"] = "2026-11-20T13:00:00.000Z" }), differs(3)},
+		"a name that differs": {with(2, func(l map[string]any) { l["kind"] = "run.merged" }), differs(3)},
+		"a name twice":        {twice, differs(4)},
 		"no leaf":             {with(0, func(l map[string]any) { delete(l, "leaf") }), Bad{1, "its line has no leaf: the export was made without leaf=true"}},
 		"a short leaf":        {with(0, func(l map[string]any) { l["leaf"] = []byte{0, 0} }), Bad{1, errLeaf.Error()}},
 		"beyond the end":      {append(append([]string{}, export...), "{}\n"), Bad{321, "its line has no leaf: the export was made without leaf=true"}},
 		"no JSON":             {append([]string{"seq,id\n"}, export...), Bad{1, "its line is no JSON of a record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report, _, err := VerifyExport(strings.NewReader(strings.Join(c.lines, "")), signed.Checkpoint, key)
+			report, _, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(c.lines, "")), signed.Checkpoint, key, tell)
 			require.NoError(t, err)
 			require.Equal(t, &c.bad, report.Bad)
 		})
 	}
 
 	all := func() *strings.Reader { return strings.NewReader(strings.Join(export, "")) }
-	_, _, err = VerifyExport(all(), signed.Checkpoint, "svc.example.com+x")
+	_, _, err = VerifyExport(t.Context(), all(), signed.Checkpoint, "svc.example.com+x", tell)
 	require.Equal(t, errKey, err)
-	_, _, err = VerifyExport(all(), "svc.example.com\n300\n", key)
+	_, _, err = VerifyExport(t.Context(), all(), "svc.example.com\n300\n", key, tell)
 	require.ErrorContains(t, err, "the checkpoint is malformed")
 	forged := strings.Replace(signed.Checkpoint, "\n300\n", "\n299\n", 1)
-	_, _, err = VerifyExport(all(), forged, key)
+	_, _, err = VerifyExport(t.Context(), all(), forged, key, tell)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
 	signer, err := note.NewSigner(otherKey(t))
 	require.NoError(t, err)
 	n, err := note.Sign(&note.Note{Text: checkpoint{"svc.example.com/" + workspace.String(), 300, signed.Root}.text()}, signer)
 	require.NoError(t, err)
-	_, _, err = VerifyExport(all(), string(n), key)
+	_, _, err = VerifyExport(t.Context(), all(), string(n), key, tell)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
-	_, _, err = VerifyExport(strings.NewReader(strings.Repeat("x", longestLine+1)), signed.Checkpoint, key)
+	_, _, err = VerifyExport(t.Context(), strings.NewReader(strings.Repeat("x", longestLine+1)), signed.Checkpoint, key, tell)
 	require.ErrorContains(t, err, "read the export: ")
 }
 
@@ -124,16 +131,28 @@ func FuzzOpenLeaf(f *testing.F) {
 	})
 }
 
-// export makes the lines of an export as the API does, as far as they are read.
+func differs(seq int64) Bad {
+	return Bad{seq, "its line does not say what its leaf says, as this version says it"}
+}
+
+// export makes the lines of an export as the API does, in a form of their own.
 func (w *world) export(t *testing.T, workspace events.ID) (lines []string) {
 	t.Helper()
 	rows, _ := w.db.Query(t.Context(), `select `+storedColumns+` from events where workspace_id = $1 order by seq`, workspace)
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 	require.NoError(t, err)
 	for _, r := range list {
-		lines = append(lines, text(t, line{r.ID, r.Seq, r.At.Truncate(time.Millisecond), Leaf(&r)}))
+		line, err := tell(r, "acme/web#7")
+		require.NoError(t, err)
+		lines = append(lines, string(line)+"\n")
 	}
 	return lines
+}
+
+func tell(r events.Record, target string) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"id": r.ID, "seq": r.Seq, "at": r.At, "kind": r.Event.Kind(), "actor": r.Actor, "target": map[string]string{"name": target}, "leaf": Leaf(&r),
+	})
 }
 
 func text(t *testing.T, value any) string {

@@ -92,6 +92,15 @@ func micros(at pgtype.Timestamptz) int64 {
 	return at.Time.UnixMicro()
 }
 
+// record decodes the event.
+func (e *stored) record() events.Record {
+	r := events.Record{
+		Workspace: e.Workspace, Seq: e.Seq, ID: e.ID, Stream: e.Stream, Version: int(e.Version), Schema: int(e.Schema),
+		At: e.At.Time, Meta: e.Meta, Data: e.Data,
+	}
+	return r.Decoded(e.Kind)
+}
+
 var errLeaf = errors.New("its leaf is not made of the fields of an event")
 
 // openLeaf reads what canonical wrote.

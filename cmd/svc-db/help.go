@@ -47,7 +47,9 @@ Flags, before or after the command; they go before the environment:
   -export=FILE         verify: an export of a workspace's log, made with
                        format=ndjson&leaf=true and no filters, in place of the
                        database, by what is in the file of -kept
-  -kept=FILE           an answer of GET /api/v1/audit/verify that was kept
+  -kept=FILE           an answer of GET /api/v1/audit/verify that was kept. It
+                       speaks for the records up to then, by its own key if
+                       -verifier-key names none
   -h, -help            show this help
 
 Environment:

@@ -64,7 +64,7 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 		return err
 	}
 	if o.export != "" {
-		return verifyExport(job{options: o, out: out}) // takes no database
+		return verifyExport(ctx, job{options: o, out: out}) // takes no database
 	}
 	url, err := o.address(env)
 	if err != nil {

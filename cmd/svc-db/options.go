@@ -95,8 +95,8 @@ func (o options) check() error {
 		return errors.New("-verifier-key goes with verify")
 	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
 		return errors.New("-checkpoint goes with verify of one -workspace")
-	case (o.export == "") != (o.kept == "") || o.export != "" && (o.command != "verify" || !o.workspace.IsZero() || o.verifierKey != ""):
-		return errors.New("-export and -kept go with each other and verify, and with nothing else")
+	case (o.export == "") != (o.kept == "") || o.export != "" && (o.command != "verify" || !o.workspace.IsZero()):
+		return errors.New("-export and -kept go with each other and verify, and not with -workspace")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/http/rest"
 	"svc/migrations"
 	"svc/proof"
 )
@@ -73,28 +75,29 @@ func verify(ctx context.Context, j job) error {
 
 // verifyExport holds an export against what GET /audit/verify answered once,
 // without a word from the service that made both.
-func verifyExport(j job) error {
+func verifyExport(ctx context.Context, j job) error {
 	text, err := os.ReadFile(j.kept)
 	if err != nil {
 		return err
 	}
 	var kept struct{ Checkpoint, VerifierKey string }
-	if err := json.Unmarshal(text, &kept); err != nil {
-		return fmt.Errorf("%s is no answer of GET /audit/verify: %w", j.kept, err)
+	if err := json.Unmarshal(text, &kept); err != nil || kept.Checkpoint == "" {
+		return fmt.Errorf("%s holds no answer of GET /audit/verify with a checkpoint", j.kept)
 	}
 	export, err := os.Open(j.export)
 	if err != nil {
 		return err
 	}
 	defer export.Close()
-	report, beyond, err := proof.VerifyExport(export, kept.Checkpoint, kept.VerifierKey)
+	defer context.AfterFunc(ctx, func() { _ = export.Close() })() // ends a read from a pipe
+	report, beyond, err := proof.VerifyExport(ctx, export, kept.Checkpoint, cmp.Or(j.verifierKey, kept.VerifierKey), rest.ExportLine)
 	switch {
 	case err != nil:
 		return err
 	case report.Bad != nil:
 		return fmt.Errorf("%w: %s: record %d: %s", errBad, report.Workspace, report.Bad.Seq, report.Bad.Reason)
 	}
-	fmt.Fprintf(j.out, "%s: %d records are as they were signed, %d came after the checkpoint, root %s\n", report.Workspace, report.Size, beyond, report.Root)
+	fmt.Fprintf(j.out, "%s: %d records are as they were signed, %d more are not covered by the checkpoint, root %s\n", report.Workspace, report.Size, beyond, report.Root)
 	return nil
 }
 

@@ -70,8 +70,7 @@ func TestWrongWaysToAskForAVerification(t *testing.T) {
 		"-checkpoint goes with verify of one -workspace":       {"verify", "-checkpoint=c"},
 		"-export and -kept go with each other and verify":      {"verify", "-export=e"},
 		" go with each other and verify, and":                  {"verify", "-kept=e"},
-		"with each other and verify, and with nothing else":    {"info", "-kept=k", "-export=e"},
-		"with nothing else":                                    {"verify", "-kept=k", "-export=e", "-verifier-key=k"},
+		"with each other and verify, and not with -workspace":  {"info", "-kept=k", "-export=e"},
 	} {
 		r := here(t, nil, args...)
 		require.Equal(t, 2, r.status, want)

@@ -80,5 +80,5 @@ func healthcheck(ctx context.Context, environ []string) error {
 	if err != nil {
 		return err
 	}
-	return serve.Check(ctx, serve.URL(cfg.Addr)+"/healthz")
+	return serve.Healthcheck(ctx, "SVC_ENGINE_ADDR", cfg.Addr, "/healthz")
 }

@@ -93,5 +93,5 @@ func healthcheck(ctx context.Context, environ []string) error {
 	if err != nil {
 		return err
 	}
-	return serve.Check(ctx, serve.URL(cfg.Addr)+"/health/live")
+	return serve.Healthcheck(ctx, "SVC_REST_ADDR", cfg.Addr, "/health/live")
 }

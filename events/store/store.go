@@ -225,8 +225,7 @@ func decoded(r events.Record, kind string) (_ events.Record, err error) {
 	return r, err
 }
 
-// ScanAny is [Scan] that makes an [events.Unread] of what it cannot decode. Of
-// an envelope that cannot be decoded it keeps what can.
+// ScanAny is [Scan] of whatever is there: it decodes as [events.Record.Decoded] does.
 func ScanAny(row pgx.CollectableRow, more ...any) (events.Record, error) {
 	r, err := ScanRow(row, more...)
 	if err != nil {
@@ -251,15 +250,7 @@ func ScanRow(row pgx.CollectableRow, more ...any) (r Row, err error) {
 func (r *Row) Seq() int64 { return r.record.Seq }
 
 // Record decodes the row as [ScanAny] does.
-func (r *Row) Record() events.Record {
-	record := r.record
-	_ = json.Unmarshal(record.Meta, &record.Envelope)
-	var err error
-	if record.Event, err = events.Decode(r.kind, record.Schema, record.Data); err != nil {
-		record.Event = events.Unread{Name: r.kind}
-	}
-	return record
-}
+func (r *Row) Record() events.Record { return r.record.Decoded(r.kind) }
 
 // scanSome is [Scan] of a row that may be without its data, for nobody wants it.
 func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) {

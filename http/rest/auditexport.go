@@ -203,6 +203,14 @@ func (e *export) lines(to *bytes.Buffer) func(projections.AuditRecord) error {
 	return jsonLines(to, e.leaf)
 }
 
+// ExportLine returns the line of an export with leaves that tells of an event.
+// target is as in [projections.NewAuditRecord].
+func ExportLine(r events.Record, target string) ([]byte, error) {
+	var line bytes.Buffer
+	err := jsonLines(&line, true)(projections.NewAuditRecord(r, target))
+	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
+}
+
 // jsonLines writes records as JSON, each on a line; with leaves, where those are asked for.
 func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error {
 	encoder := json.NewEncoder(to)

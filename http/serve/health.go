@@ -25,8 +25,16 @@ func URL(addr config.Addr) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
+// Healthcheck checks path at a server of this machine that listens on addr, the
+// value of variable. It is what the -healthcheck flag of the services does.
+func Healthcheck(ctx context.Context, variable string, addr config.Addr, path string) error {
+	if _, handed := addr.FD(); handed {
+		return fmt.Errorf("%s: nobody can ask at a socket that was handed down; set the address that it has", variable)
+	}
+	return Check(ctx, URL(addr)+path)
+}
+
 // Check asks url and returns an error unless the answer is 200 within 5 s.
-// It is what the -healthcheck flag of the services does.
 func Check(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

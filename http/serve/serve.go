@@ -33,13 +33,16 @@ func Listen(ctx context.Context, variable string, addr config.Addr) (net.Listene
 }
 
 func inherit(variable string, n uintptr) (net.Listener, error) {
-	f := os.NewFile(n, variable)
-	defer f.Close() // the listener has a copy
-	ln, err := net.FileListener(f)
+	listens, err := syscall.GetsockoptInt(int(n), syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
+	if err == nil && listens == 0 { // it is a file of somebody else's
+		err = syscall.EINVAL
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: no listening socket was handed down as file %d: %w", variable, n, err)
 	}
-	return ln, nil
+	f := os.NewFile(n, variable)
+	defer f.Close() // the listener has a copy
+	return net.FileListener(f)
 }
 
 // A Server answers requests with Handler.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -152,6 +153,15 @@ func TestListensOnASocketThatIsHandedDown(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED, "no copy is left open")
 	_, err = Listen(t.Context(), "T_ADDR", addr)
 	require.ErrorContains(t, err, fmt.Sprintf("T_ADDR: no listening socket was handed down as file %d: ", fd))
+
+	text, err := os.Open("serve.go")
+	require.NoError(t, err)
+	defer text.Close()
+	_, err = Listen(t.Context(), "T_ADDR", config.Addr(fmt.Sprintf("fd://%d", text.Fd())))
+	require.ErrorContains(t, err, "no listening socket")
+	_, err = text.Stat()
+	require.NoError(t, err, "it is left alone")
+	require.ErrorContains(t, Healthcheck(t.Context(), "T_ADDR", addr, "/"), "T_ADDR: nobody can ask")
 }
 
 func TestRunReturnsTheErrorOfItsListener(t *testing.T) {

@@ -27,7 +27,7 @@ func testProof(t *testing.T, s *site) {
 	}
 	status, text := check(export)
 	require.Zero(t, status, text)
-	require.Contains(t, text, " records are as they were signed, ")
+	require.Contains(t, text, " records are as they were signed, 0 more are not covered by the checkpoint, ")
 	require.Contains(t, text, "root "+verified.text(t, "root"))
 
 	renamed := `"name":"Acme, proved"`
@@ -42,6 +42,9 @@ func testProof(t *testing.T, s *site) {
 	status, text = check(export[:at] + strings.Replace(line, leaf, forged, 1) + "\n" + rest)
 	require.Equal(t, 1, status, text)
 	require.Contains(t, text, "not everything is as it was signed")
+	status, text = check(strings.Replace(export, `Acme, proved`, `Acme, forged`, 1))
+	require.Equal(t, 1, status, text)
+	require.Contains(t, text, "record "+position+": its line does not say what its leaf says")
 	status, text = check(export[:at] + rest)
 	require.Equal(t, 1, status, text)
 	require.Contains(t, text, "record "+position+": the ")
