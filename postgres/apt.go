@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 )
 
 // Where Debian's postgresql-common reads more settings from. A file of our
@@ -61,24 +60,6 @@ func byDebian(ctx context.Context, s search) ([]string, error) {
 		}
 	}
 	return byGlob(debian)(ctx, s)
-}
-
-// lockFile locks until file is closed. waited says that somebody had it.
-func lockFile(ctx context.Context, file *os.File, how int) (waited bool, err error) {
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return waited, err
-		}
-		waited = true
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return waited, ctx.Err()
-		}
-	}
 }
 
 func aptInstall(ctx context.Context) error {

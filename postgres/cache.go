@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // cached is the folder for downloaded programs of that name: in the user's
@@ -29,13 +31,13 @@ func (a account) cached(name string) (string, error) {
 
 // once fills a folder when it is not there yet. Other processes that want it
 // at the same time wait; an interrupted fill leaves nothing that counts.
-func once(dir string, fill func(fresh string) error) error {
+func once(ctx context.Context, dir string, fill func(fresh string) error) error {
 	file, err := os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+	if _, err := lockFile(ctx, file, syscall.LOCK_EX); err != nil {
 		return err
 	}
 	if _, err := os.Stat(dir); err == nil {
@@ -49,4 +51,22 @@ func once(dir string, fill func(fresh string) error) error {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
 	return os.Rename(fresh, dir)
+}
+
+// lockFile locks until file is closed. waited says that somebody had it.
+func lockFile(ctx context.Context, file *os.File, how int) (waited bool, err error) {
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return waited, err
+		}
+		waited = true
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return waited, ctx.Err()
+		}
+	}
 }

@@ -23,7 +23,7 @@ func byDownload(ctx context.Context, s search) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = once(dir, func(fresh string) error {
+	err = once(ctx, dir, func(fresh string) error {
 		s.log.Info("downloading PostgreSQL", "by", "embedded-postgres", "version", string(version), "folder", dir)
 		return download(ctx, version, fresh)
 	})

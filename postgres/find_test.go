@@ -104,14 +104,14 @@ func TestPackageLinks(t *testing.T) {
 
 func TestCacheIsFilledOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "programs")
-	require.ErrorContains(t, once(dir, func(string) error { return errors.New("broke off") }), "broke off")
+	require.ErrorContains(t, once(t.Context(), dir, func(string) error { return errors.New("broke off") }), "broke off")
 	fills := 0
 	fill := func(fresh string) error {
 		fills++
 		return os.WriteFile(filepath.Join(fresh, "file"), nil, 0o600)
 	}
-	require.NoError(t, once(dir, fill))
-	require.NoError(t, once(dir, fill))
+	require.NoError(t, once(t.Context(), dir, fill))
+	require.NoError(t, once(t.Context(), dir, fill))
 	require.Equal(t, 1, fills)
 	require.FileExists(t, filepath.Join(dir, "file"))
 }

@@ -36,7 +36,7 @@ func byNpm(ctx context.Context, s search) ([]string, error) {
 		return nil, err
 	}
 	native := filepath.Join(dir, "node_modules", filepath.FromSlash(npmPackage()), "native")
-	err = once(dir, func(fresh string) error {
+	err = once(ctx, dir, func(fresh string) error {
 		s.log.Info("installing PostgreSQL", "by", "npm", "package", npmPackage(), "folder", dir)
 		return npmInstall(ctx, fresh)
 	})

@@ -114,8 +114,9 @@ func (r *AuditRow) Record() AuditRecord {
 // NewAuditRecord returns what the audit log tells of an event. target is what its
 // target was called last, for an event that does not say.
 func NewAuditRecord(r events.Record, target string) AuditRecord {
-	found := auditRecordOf(r)
+	found := AuditRecord{Record: r, Target: targetOf(r), Changes: changesOf(r)}
 	found.Target.Name = cmp.Or(found.Target.Name, target)
+	found.Action, found.Denied = actionOf(r)
 	return found
 }
 
@@ -147,12 +148,6 @@ func (v Audit) rows(ctx context.Context, where, order string, limit int, args []
 		r.Row, err = store.ScanRow(row, &r.target)
 		return r, err
 	})
-}
-
-func auditRecordOf(r events.Record) AuditRecord {
-	found := AuditRecord{Record: r, Target: targetOf(r), Changes: changesOf(r)}
-	found.Action, found.Denied = actionOf(r)
-	return found
 }
 
 // span finds the numbers of a time: from low up to, without, high.

@@ -87,7 +87,7 @@ func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int
 	}
 	records := make([]AuditRecord, 0, len(list))
 	for _, r := range list {
-		records = append(records, auditRecordOf(r))
+		records = append(records, NewAuditRecord(r, ""))
 	}
 	return records, nil
 }

@@ -145,8 +145,9 @@ func (f *fields) number() int64 {
 
 func (f *fields) id() (id events.ID) {
 	value := f.next()
-	if copy(id[:], value) != len(value) || len(value) != len(id) {
+	if len(value) != len(id) {
 		f.bad = true
 	}
+	copy(id[:], value)
 	return id
 }

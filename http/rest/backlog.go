@@ -15,7 +15,7 @@ import (
 var errNoRepo = fault.New(fault.NotFound, "repo_not_found", "There is no such repository in this workspace.")
 
 type newIssue struct {
-	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+	Once
 	Body struct {
 		RepoID      string `json:"repoId" format:"uuid" doc:"A repository of the workspace: one that runs have worked on."`
 		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"1000000000" doc:"An issue of the repository. Without it title says what there is to do, and the issue gets the next free number."`

@@ -100,3 +100,8 @@ type Position struct {
 }
 
 func invalid(field, text string) error { return fault.Field(field, "%s", text) }
+
+// Once makes a request that creates something happen once.
+type Once struct {
+	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+}

@@ -133,8 +133,8 @@ func newInboxItem(w projections.Waiting, c *caller) inboxItem {
 }
 
 type newAnswer struct {
-	ID   string `path:"id" maxLength:"64" doc:"The decision's id."`
-	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+	ID string `path:"id" maxLength:"64" doc:"The decision's id."`
+	Once
 	Body struct {
 		Action       string `json:"action" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny" doc:"One of the item's actions." example:"approve_and_merge"`
 		Note         string `json:"note,omitempty" maxLength:"10000" doc:"Why. Needed for correct and request_changes." example:"The test covers it."`

@@ -42,7 +42,7 @@ func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*in
 }
 
 type newInvitation struct {
-	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+	Once
 	Body struct {
 		Email string    `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider." example:"bob@example.com"`
 		Role  givenRole `json:"role,omitempty" default:"Viewer" doc:"In any case."`

@@ -48,7 +48,7 @@ func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*a
 }
 
 type newAccount struct {
-	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+	Once
 	Body struct {
 		Name   accountName    `json:"name" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"ci-bot"`
 		Scopes []events.Scope `json:"scopes" nullable:"false" minItems:"1" maxItems:"10" enum:"api.read,farm.submit" doc:"At least one of api.read, farm.submit." example:"[\"api.read\"]"`
@@ -83,7 +83,7 @@ type AccountPath struct {
 
 type rotation struct {
 	AccountPath
-	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+	Once
 }
 
 func (s *Server) rotateServiceAccount(ctx context.Context, in *rotation) (*tokenAnswer, error) {
