@@ -119,10 +119,13 @@ func TestParseRefusesAddressesWithoutAPort(t *testing.T) {
 
 func TestCIDRs(t *testing.T) {
 	var c CIDRs
-	require.NoError(t, c.UnmarshalText([]byte("10.0.0.0/8,192.0.2.7")))
+	require.NoError(t, c.UnmarshalText([]byte("10.0.0.0/8,192.0.2.7,::ffff:198.51.100.0/120,fe80::/10")))
 	require.True(t, c.Contains(netip.MustParseAddr("10.9.9.9")))
 	require.True(t, c.Contains(netip.MustParseAddr("::ffff:192.0.2.7")))
+	require.True(t, c.Contains(netip.MustParseAddr("198.51.100.9")))
+	require.True(t, c.Contains(netip.MustParseAddr("fe80::9%eth0")))
 	require.False(t, c.Contains(netip.MustParseAddr("192.0.2.8")))
+	require.False(t, c.Contains(netip.MustParseAddr("198.51.101.9")))
 	for _, text := range []string{",", "10.0.0.0/33", "10.0.0.0/8,", "host"} {
 		require.Error(t, new(CIDRs).UnmarshalText([]byte(text)), text)
 	}

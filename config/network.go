@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,14 +46,10 @@ func (a Addr) FD() (n uintptr, handed bool) {
 type CIDRs []netip.Prefix
 
 // Contains reports whether one of the networks holds addr, which may be an
-// IPv4 address in its IPv6 form.
+// IPv4 address in its IPv6 form, or have a zone.
 func (c CIDRs) Contains(addr netip.Addr) bool {
-	for _, p := range c {
-		if p.Contains(addr.Unmap()) {
-			return true
-		}
-	}
-	return false
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(c, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // String joins the networks by commas.
@@ -81,6 +78,9 @@ func (c *CIDRs) UnmarshalText(text []byte) error {
 func prefix(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
+		if mapped := 128 - 32; p.Addr().Is4In6() && p.Bits() >= mapped {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+		}
 		return p.Masked(), err
 	}
 	a, err := netip.ParseAddr(text)

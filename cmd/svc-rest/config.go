@@ -18,6 +18,9 @@ type Config struct {
 	// Whoever reaches it learns how busy the service is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
+	// Whoever is in it can claim any address: name the proxies, not the network that people are in.
+	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed: its last address that is not one of theirs is the caller's, for limits, audit log and log. Unset, the caller is whoever connects."`
+
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
 
 	// PgBouncer in transaction mode cannot listen for what other processes did.

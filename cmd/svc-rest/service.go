@@ -127,7 +127,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &service{handler: reply.Measured(m.Request, api.Handler()), db: db, reads: reads, log: events, stop: stop}
+	web := reply.Forwarded(cfg.TrustedProxies.Contains, reply.Measured(m.Request, api.Handler()))
+	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop}
 	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}

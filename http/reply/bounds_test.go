@@ -120,29 +120,6 @@ func TestBoundedRequestHasADeadline(t *testing.T) {
 	})).ServeHTTP(httptest.NewRecorder(), get("/"))
 }
 
-func TestAddress(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.7:4711":        "192.0.2.7",
-		"[2001:db8::7]:4711":    "2001:db8::7",
-		"[fe80::7%eth0]:4711":   "fe80::7%eth0",
-		"a socket with no port": "a socket with no port",
-	} {
-		r := get("/")
-		r.RemoteAddr = remote
-		require.Equal(t, want, reply.Address(r))
-	}
-}
-
-// Headers by which somebody claims another address are not believed.
-func TestAddressIsTheConnections(t *testing.T) {
-	r := get("/")
-	r.RemoteAddr = "192.0.2.7:4711"
-	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "True-Client-Ip"} {
-		r.Header.Set(name, "203.0.113.9")
-	}
-	require.Equal(t, "192.0.2.7", reply.Address(r))
-}
-
 func TestUserAgentIsMadeFitToBeKept(t *testing.T) {
 	for name, c := range map[string]struct{ sent, want string }{
 		"none":                       {"", ""},

@@ -61,7 +61,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 				level = slog.LevelDebug
 			}
 			log.Log(r.Context(), level, "request", "method", Redact(r.Method), "path", Redact(r.URL.Path), "status", seen.status,
-				"ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
+				"ip", Address(r), "ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
 			if v != nil {
 				panic(http.ErrAbortHandler)
 			}

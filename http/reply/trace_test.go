@@ -108,6 +108,7 @@ func TestLineOfARequest(t *testing.T) {
 			require.Equal(t, "INFO", line["level"])
 			require.Equal(t, "POST", line["method"])
 			require.Equal(t, "/a/b", line["path"], "what is searched for is not logged")
+			require.Equal(t, "192.0.2.1", line["ip"])
 			require.Equal(t, c.status, line["status"])
 			require.EqualValues(t, w.Code, line["status"])
 			require.Equal(t, c.bytes, line["bytes"])

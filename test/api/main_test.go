@@ -34,6 +34,7 @@ var parts = map[string]func(*testing.T, *site){
 	"conversations": testConversations,
 	"credentials":   testCredentials,
 	"description":   testDescription,
+	"forwarded":     testForwarded,
 	"health":        testHealth,
 	"hostile":       testHostile,
 	"metrics":       testMetrics,

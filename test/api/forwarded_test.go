@@ -1,0 +1,44 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testForwarded shows whose address counts where a proxy stands before the
+// service: with limits, in sessions, in the audit log and in the log.
+func testForwarded(t *testing.T, s *site) {
+	const signIn, forged = "POST /api/auth/sign-in/email", "X-Forwarded-For: 203.0.113.200, "
+	t.Run("behind a proxy that is trusted", func(t *testing.T) {
+		v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=3", "SVC_TRUSTED_PROXIES=127.0.0.1, 10.0.0.0/8")
+		for range 3 {
+			v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.1, 10.2.3.4").is(t, "400 BAD_REQUEST")
+		}
+		v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.1").is(t, "429 rate_limited")
+		v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.2").is(t, "400 BAD_REQUEST")
+		v.ask(t, "nobody", "GET /api/v1/members", "", forged+"203.0.113.1").is(t, "401 unauthenticated")
+
+		a := v.ask(t, "nobody", signIn, `{"email": "ada@acme.example", "password": "`+password+`"}`, forged+"2001:db8::9").is(t, "200")
+		cookie, _, _ := strings.Cut("Cookie: "+a.header.Get("Set-Cookie"), ";")
+		session := v.ask(t, "nobody", "GET /api/auth/get-session", "", cookie).is(t, "200")
+		require.Equal(t, "2001:db8::9", session.text(t, "session.ipAddress"))
+		a = v.ask(t, "nobody", "PATCH /api/v1/workspace", `{"name": "Acme and daughters"}`, cookie, "X-Svc-Tenant: acme", forged+"203.0.113.3").is(t, "200")
+		a = v.ask(t, "nobody", "GET /api/v1/audit?action=workspace.renamed", "", cookie, "X-Svc-Tenant: acme",
+			"X-Svc-Min-Position: "+a.header.Get("X-Svc-Position")).is(t, "200")
+		require.Equal(t, "203.0.113.3", a.text(t, "items.0.context.ip"))
+		text := v.stop(t)
+		require.Contains(t, text, "path=/api/v1/workspace status=200 ip=203.0.113.3")
+		require.NotContains(t, text, "ip=203.0.113.200")
+	})
+	t.Run("by anybody else", func(t *testing.T) {
+		for _, proxies := range []string{"SVC_TRUSTED_PROXIES=", "SVC_TRUSTED_PROXIES=127.0.0.2"} {
+			v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=3", proxies)
+			for range 3 {
+				v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.1").is(t, "400 BAD_REQUEST")
+			}
+			v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.2").is(t, "429 rate_limited")
+		}
+	})
+}
