@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -9,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/vault"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -66,6 +69,9 @@ func newReplica(t testing.TB, url string, c *clock) replica {
 	t.Helper()
 	log := store.New(connect(t, url), projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
+	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
+	require.NoError(t, err)
+	log.KeepSnapshots(ring, slog.New(slog.DiscardHandler))
 	return replica{commands.New(log, c.now), log}
 }
 

@@ -13,8 +13,10 @@ check that its exit status is 0.
 Commands:
   migrate              apply the migrations that are missing (the default)
   info                 show every migration and its state; changes nothing
-  rebuild [view ...]   build views anew from the log: those named, or all. One
-                       that was killed is gone on with by the next
+  rebuild [view ...]   build views anew from the log: those named, or all, and
+                       with all of them drop the snapshots that decisions
+                       begin with. One that was killed is gone on with by the
+                       next
   views                show how far behind each view is, and how fast
   parked               list the events that views have gone on without
   retry [view ...]     try parked events again, by rebuilding their workspaces

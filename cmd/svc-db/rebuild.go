@@ -15,11 +15,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"svc/events"
+	"svc/events/store"
 	"svc/projections"
 )
 
 // rebuild makes the views j.views anew, or all of them, of one workspace or of
-// all, while the service goes on. It refuses a database that another build
+// all, while the service goes on. With all of them it also drops snapshots, which
+// are made of the log as views are. It refuses a database that another build
 // migrated, whose views may have another form.
 func rebuild(ctx context.Context, j job) error {
 	list, err := named(j.views)
@@ -27,6 +29,12 @@ func rebuild(ctx context.Context, j job) error {
 		return err
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		if len(j.views) == 0 {
+			if err := store.ForgetSnapshots(ctx, db, j.workspace); err != nil {
+				return err
+			}
+			fmt.Fprintln(j.out, "snapshots: dropped, decisions begin with the log again")
+		}
 		for _, v := range list {
 			one := j.rebuildView
 			if !j.workspace.IsZero() {

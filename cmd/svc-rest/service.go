@@ -94,6 +94,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		hints.Moved(workspace, head)
 	})
 	events.Observe(m.Appends())
+	events.KeepSnapshots(ring, log)
 	m.Pool("primary", db)
 	m.Limit("api", apiLimit.Refused)
 	m.Limit("sign_in", signInLimit.Refused)
@@ -234,6 +235,11 @@ func checkVault(ctx context.Context, ring vault.Ring, db *pgxpool.Pool, log *slo
 		log.Error("seal credentials anew", "err", err)
 	case err == nil && done != (vault.Rotation{}):
 		log.Info("sealed credentials anew", "rotation", done)
+	}
+	if n, err := store.RotateSnapshots(ctx, db, ring); err != nil && ctx.Err() == nil {
+		log.Error("authenticate snapshots anew", "err", err)
+	} else if n > 0 {
+		log.Info("authenticated snapshots anew", "snapshots", n)
 	}
 }
 

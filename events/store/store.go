@@ -30,16 +30,17 @@ type View interface {
 
 // A Store is the log of all workspaces. Its methods may be called concurrently.
 type Store struct {
-	db       *pgxpool.Pool
-	views    []View
-	moved    func(workspace events.ID, head int64)
-	observe  func(Batch)
-	lanes    [lanes]chan *pending
-	waiting  atomic.Int64 // commits that somebody waits for
-	patience time.Duration
-	stop     context.CancelFunc
-	done     sync.WaitGroup
-	ended    chan struct{}
+	db        *pgxpool.Pool
+	views     []View
+	moved     func(workspace events.ID, head int64)
+	observe   func(Batch)
+	lanes     [lanes]chan *pending
+	waiting   atomic.Int64 // commits that somebody waits for
+	patience  time.Duration
+	snapshots snapshots
+	stop      context.CancelFunc
+	done      sync.WaitGroup
+	ended     chan struct{}
 }
 
 // New returns a store whose appends keep views and then call moved, which must
@@ -72,28 +73,6 @@ func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version i
 		select `+columns+` from events
 		where workspace_id = $1 and stream = $2 and version > $3
 		order by version`, workspace, stream, version)
-}
-
-// Snapshot returns the newest snapshot of a stream, nil if none of that form was
-// kept.
-func (s *Store) Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error) {
-	rows, _ := s.db.Query(ctx, `
-		select form, version, seq, state from snapshots where workspace_id = $1 and stream = $2 and form = $3`, workspace, stream, form)
-	list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[events.Snapshot])
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	return list[0], nil
-}
-
-// Keep keeps a snapshot of a stream in the place of an older one.
-func (s *Store) Keep(ctx context.Context, workspace, stream events.ID, shot events.Snapshot) error {
-	_, err := s.db.Exec(ctx, `
-		insert into snapshots as s (workspace_id, stream, form, version, seq, state) values ($1, $2, $3, $4, $5, $6)
-		on conflict (workspace_id, stream) do update
-		set form = excluded.form, version = excluded.version, seq = excluded.seq, state = excluded.state
-		where (excluded.form, excluded.version) > (s.form, s.version)`, workspace, stream, shot.Form, shot.Version, shot.Seq, shot.State)
-	return err
 }
 
 // A Querier is a connection, a pool or a transaction.
