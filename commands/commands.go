@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"svc/events"
@@ -23,12 +24,17 @@ type Handler struct {
 	now    func() time.Time
 	folds  *folds
 	denied *denials
+	logger *slog.Logger
 }
 
 // New returns a handler that appends to log, at the times that now tells.
 func New(log Log, now func() time.Time) *Handler {
-	return &Handler{log: log, now: now, folds: newFolds(), denied: newDenials()}
+	return &Handler{log: log, now: now, folds: newFolds(), denied: newDenials(), logger: slog.New(slog.DiscardHandler)}
 }
+
+// LogTo lets h say in a log what operators should know. Call it before the first
+// command.
+func (h *Handler) LogTo(l *slog.Logger) { h.logger = l }
 
 // A Log holds the streams of all workspaces.
 type Log interface {
@@ -36,6 +42,7 @@ type Log interface {
 	Append(context.Context, *events.Commit) (events.Committed, error)
 	Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error)
 	Keep(ctx context.Context, workspace, stream events.ID, s events.Snapshot) error
+	DropSnapshot(ctx context.Context, workspace, stream events.ID) error
 	Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error)
 	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
 }

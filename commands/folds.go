@@ -52,8 +52,9 @@ type fold struct {
 	free    chan struct{}
 	state   state // nil until it is first loaded
 	version int
-	seq     int64 // of the newest event in it
-	due     int   // the version at which a snapshot is worth taking
+	seq     int64     // of the newest event in it
+	last    events.ID // that event; zero if only a snapshot is known of it
+	due     int       // the version at which a snapshot is worth taking
 }
 
 // A state is an aggregate, whichever.
@@ -81,12 +82,25 @@ func (f *fold) lock(ctx context.Context) error {
 
 func (f *fold) unlock() { f.free <- struct{}{} }
 
+// follow takes in records that begin with the newest event in the fold. It
+// reports false, and takes in none, if they do not.
+func (f *fold) follow(records []events.Record) bool {
+	if f.version > 0 {
+		if len(records) == 0 || records[0].Version != f.version || records[0].Seq != f.seq || !f.last.IsZero() && records[0].ID != f.last {
+			return false
+		}
+		f.last, records = records[0].ID, records[1:]
+	}
+	f.take(records)
+	return true
+}
+
 // take applies those of the records that are of this stream and follow.
 func (f *fold) take(records []events.Record) {
 	for _, r := range records {
 		if r.Stream == f.stream && r.Version == f.version+1 {
 			f.state.Apply(r.Event)
-			f.version, f.seq = r.Version, r.Seq
+			f.version, f.seq, f.last = r.Version, r.Seq, r.ID
 		}
 	}
 }

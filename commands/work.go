@@ -56,18 +56,35 @@ func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error
 }
 
 func refresh[T any, A aggregates.Aggregate[T]](w *work, f *fold, stream events.ID) error {
-	if f.state == nil {
-		if err := w.restore(f, func() state { return A(new(T)) }); err != nil {
-			return fmt.Errorf("restore %s/%s: %w", w.order.Workspace, stream, err)
+	for begun := f.state != nil; ; begun = false {
+		if !begun {
+			if err := w.restore(f, func() state { return A(new(T)) }); err != nil {
+				return fmt.Errorf("restore %s/%s: %w", w.order.Workspace, stream, err)
+			}
+		}
+		records, err := w.handler.log.Load(w.ctx, w.order.Workspace, stream, max(f.version-1, 0))
+		if err != nil {
+			return fmt.Errorf("load %s/%s: %w", w.order.Workspace, stream, err)
+		}
+		if f.follow(records) {
+			w.keep(f)
+			return nil
+		}
+		if err := w.setBack(f); err != nil {
+			return fmt.Errorf("drop the snapshot of %s/%s: %w", w.order.Workspace, stream, err)
 		}
 	}
-	records, err := w.handler.log.Load(w.ctx, w.order.Workspace, stream, f.version)
-	if err != nil {
-		return fmt.Errorf("load %s/%s: %w", w.order.Workspace, stream, err)
-	}
-	f.take(records)
-	w.keep(f)
-	return nil
+}
+
+// setBack forgets what is no fold of the log: the log was set back, as by a
+// backup that was restored, or what was read of it has been changed since. Other
+// folds that are remembered may be none either.
+func (w *work) setBack(f *fold) error {
+	w.handler.logger.ErrorContext(w.ctx, "the log no longer has what was read of it before: remembered streams are read again",
+		"workspace", w.order.Workspace, "stream", f.stream, "version", f.version, "seq", f.seq)
+	w.handler.folds.cache.Purge()
+	f.state, f.version, f.seq, f.last, f.due = nil, 0, 0, events.ID{}, 0
+	return w.handler.log.DropSnapshot(w.ctx, w.order.Workspace, f.stream)
 }
 
 // restore begins a fold, from a snapshot if there is one.

@@ -109,6 +109,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	lastSeen := sessions.NewLastSeen(db, log)
 	engineClient := engine.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
 	handler := commands.New(events, time.Now)
+	handler.LogTo(log)
 	api := &rest.Server{
 		Commands:    handler,
 		Invitations: projections.Invitations{DB: db},

@@ -1,0 +1,114 @@
+package commands_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+)
+
+// setBack takes away what a log has gained since a position, as a backup that is
+// restored does.
+func (m *team) setBack(t *testing.T, position int64) {
+	t.Helper()
+	for _, sql := range []string{
+		`delete from events where workspace_id = $1 and seq > $2`,
+		`update logs set head = $2 where workspace_id = $1`,
+	} {
+		_, err := m.db.Exec(t.Context(), sql, m.id, position)
+		require.NoError(t, err)
+	}
+}
+
+// listening returns a process that remembers nothing, and what it logs.
+func (m *team) listening() (*commands.Handler, *bytes.Buffer) {
+	h, said := commands.New(m.log, m.clock.now), &bytes.Buffer{}
+	h.LogTo(slog.New(slog.NewTextHandler(said, nil)))
+	return h, said
+}
+
+// Commands go on, without a restart, when the log is restored from a backup
+// under them.
+func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	h, said := m.listening()
+	before := m.head(t, m.id)
+	m.toggle(t, h, 5) // the viewer is a maintainer now
+	require.Empty(t, said.String())
+	m.setBack(t, before)
+
+	_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
+	require.NoError(t, err)
+	m.requireAdded(t, m.id, before, events.MemberApproveLoopsSet{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, To: true})
+	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), said)
+	require.Contains(t, said.String(), m.id.String())
+	m.toggle(t, h, 1)
+	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), "it is said once")
+}
+
+// A log that was set back and has grown again by others has other events where
+// this process has read some.
+func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	h, said := m.listening()
+	before := m.head(t, m.id)
+	m.toggle(t, h, 4)
+	m.setBack(t, before)
+	other, _ := m.listening()
+	m.toggle(t, other, 3) // and so a maintainer
+	_, err := other.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.old.member})
+	require.NoError(t, err)
+	_, err = other.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+	require.NoError(t, err)
+
+	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
+	require.Error(t, err, "who was removed since is no member")
+	require.Contains(t, said.String(), "level=ERROR")
+	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
+	require.NoError(t, err)
+}
+
+// A snapshot of what the log no longer has is none, though it is genuine.
+func TestASnapshotAheadOfTheLogIsDropped(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	before := m.head(t, m.id)
+	m.grow(t, 600)
+	first, _ := m.begin()
+	m.toggle(t, first, 2)
+	require.Greater(t, m.snapshots(t), 600)
+	m.setBack(t, before)
+
+	cold, said := m.listening()
+	m.toggle(t, cold, 2)
+	require.Contains(t, said.String(), "level=ERROR")
+	require.Zero(t, m.snapshots(t))
+}
+
+// Whoever can write to the database but has no key cannot make themselves an
+// owner by a snapshot.
+func TestAForgedSnapshotDecidesNothing(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.grow(t, 600)
+	first, _ := m.begin()
+	m.toggle(t, first, 2)
+	require.Greater(t, m.snapshots(t), 600)
+	_, err := m.db.Exec(t.Context(), `update snapshots set state = replace(state::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1`, m.id)
+	require.NoError(t, err)
+	var forged bool
+	require.NoError(t, m.db.QueryRow(t.Context(), `select state::text not like '%"Maintainer"%' from snapshots where workspace_id = $1`, m.id).Scan(&forged))
+	require.True(t, forged)
+
+	cold, _ := m.begin()
+	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
+	require.Error(t, err)
+	require.Equal(t, events.Owner, m.roles(t, m.id)[m.owner.user])
+}
