@@ -75,7 +75,8 @@ func repeated(body []byte) (name string, ok bool) {
 // describe says what the OpenAPI document says beside its routes.
 func describe(o *huma.OpenAPI, origin string) {
 	o.Info.Description = "Members, service accounts, runs and the audit log of a workspace. " +
-		"Scripts send a service account's token; people are signed in by a session cookie and choose a workspace with X-Svc-Tenant."
+		"Scripts send a service account's token; people are signed in by a session cookie and choose a workspace with X-Svc-Tenant. " +
+		"A query parameter that is empty or sent twice is refused with 422 `validation_failed`, as one that is not known."
 	o.Info.Contact = &huma.Contact{Name: "The operators of this service", URL: origin}
 	o.Info.License = &huma.License{Name: "Proprietary", URL: origin + "/api/docs"}
 	o.Servers = []*huma.Server{{URL: origin}}

@@ -96,10 +96,8 @@ func checkForm(r *http.Request) error {
 	if err := reply.CheckForm(r); err != nil {
 		return err
 	}
-	for _, name := range []string{"X-Svc-Tenant", "X-Svc-Min-Position", "Idempotency-Key"} {
-		if len(r.Header.Values(name)) > 1 {
-			return fault.Field(name, "must not be sent twice")
-		}
+	if err := checkHeaders(r.Header); err != nil {
+		return err
 	}
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.ContentLength != 0 && media != "" && !strings.EqualFold(strings.TrimSpace(media), "application/json") {

@@ -120,7 +120,7 @@ func (s *Server) mount(api huma.API) {
 			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
 			DefaultStatus: d.status, Errors: r.statuses(), Security: r.security(),
 			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
-			Middlewares: huma.Middlewares{s.admit(r), s.refuseBody}, Responses: d.responses(), Parameters: r.headers(),
+			Middlewares: huma.Middlewares{s.admit(r), s.checkQuery, s.refuseBody}, Responses: d.responses(), Parameters: r.headers(),
 		})
 	}
 }

@@ -41,6 +41,7 @@ var parts = map[string]func(*testing.T, *site){
 	"misplaced":     testMisplaced,
 	"OpenAPI":       testOpenAPI,
 	"order":         testOrder,
+	"parameters":    testParameters,
 	"positions":     testPositions,
 	"proof":         testProof,
 	"rate limit":    testRateLimit,

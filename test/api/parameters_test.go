@@ -1,0 +1,70 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testParameters sends every parameter that the description has with nothing in
+// it, and twice: what is taken for absent, or half of what was sent, answers
+// another question than the one that was asked.
+func testParameters(t *testing.T, s *site) {
+	v := s.serve(t, s.clone(t))
+	before := v.heads(t)
+	d := v.loadSpec(t)
+	count := map[any]int{}
+	for _, route := range d.routes() {
+		method, template, _ := strings.Cut(route, " ")
+		parameters, _ := at(d.paths, template, strings.ToLower(method), "parameters")
+		for _, p := range parameters.([]any) {
+			name, in := must(t, p, "name").(string), must(t, p, "in")
+			count[in]++
+			t.Run(route+" "+name, func(t *testing.T) {
+				switch in {
+				case "query":
+					v.requireQueryOnce(t, route, name)
+				case "header":
+					v.requireHeaderOnce(t, route, name)
+				}
+			})
+		}
+	}
+	require.GreaterOrEqual(t, count["query"], 40)
+	require.GreaterOrEqual(t, count["header"], 40)
+	all := v.ask(t, asRead, "GET /api/v1/runs?status=&repo=&limit=1&limit=2&q=a", "").is(t, "422 validation_failed").at(t, "details")
+	require.Len(t, all, 3, "each is told")
+	require.Equal(t, before, v.heads(t), "something was stored")
+}
+
+func (v *service) requireQueryOnce(t *testing.T, route, name string) {
+	t.Helper()
+	line := strings.ReplaceAll(route, "{id}", noID) + "?"
+	for query, want := range map[string]string{
+		name:                       "must not be empty",
+		name + "=":                 "must not be empty",
+		name + "=1&" + name + "=1": "must not be sent twice",
+		name + "=1&" + name + "=2": "must not be sent twice",
+		name + "=&" + name + "=1":  "must not be sent twice",
+	} {
+		a := v.ask(t, asAdmin, line+query, "").is(t, "422 validation_failed", query)
+		require.Equal(t, map[string]any{name: []any{want}}, a.at(t, "details"), query)
+	}
+}
+
+func (v *service) requireHeaderOnce(t *testing.T, route, name string) {
+	t.Helper()
+	line := strings.ReplaceAll(route, "{id}", noID)
+	switch name {
+	case "If-None-Match": // a list, and lists may be spread over lines
+		etag := v.ask(t, asAdmin, line, "").is(t, "200").header.Get("ETag")
+		v.ask(t, asAdmin, line, "", name+`: "other"`, name+": "+etag).is(t, "304")
+		return
+	case "X-Svc-Min-Position", "Idempotency-Key":
+		a := v.ask(t, asAdmin, line, "", name+": ").is(t, "422 validation_failed")
+		require.Equal(t, map[string]any{name: []any{"must not be empty"}}, a.at(t, "details"))
+	}
+	a := v.ask(t, "ada", line, "", name+": 1", name+": 1").is(t, "422 validation_failed")
+	require.Equal(t, map[string]any{name: []any{"must not be sent twice"}}, a.at(t, "details"))
+}
