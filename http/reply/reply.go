@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"strings"
 
 	"svc/fault"
 )
@@ -40,9 +39,6 @@ func JSON(w http.ResponseWriter, status int, v any) {
 func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	f := Fault(r.Context(), log, err)
 	maps.Copy(w.Header(), Headers(f))
-	if allow := w.Header().Get("Allow"); allow != "" { // the router always adds OPTIONS, which we have not
-		w.Header().Set("Allow", strings.TrimSuffix(strings.Replace(allow, "OPTIONS, ", "", 1), ", OPTIONS"))
-	}
 	JSON(w, f.Kind.Status(), BodyOf(f))
 }
 

@@ -94,10 +94,7 @@ type Keys interface {
 	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
 }
 
-var (
-	errNotFound = fault.New(fault.NotFound, "not_found", "There is nothing here.")
-	errMethod   = fault.New(fault.MethodNotAllowed, "method_not_allowed", "This path has no such method. Allow names those it has.")
-)
+var errNotFound = fault.New(fault.NotFound, "not_found", "There is nothing here.")
 
 // Run does what is left to do behind answers, until ctx ends. Call it once,
 // after Handler.
@@ -119,7 +116,7 @@ func (s *Server) Handler() http.Handler {
 	mux := httprouter.New()
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
 	mux.NotFound = s.refuse(errNotFound)
-	mux.MethodNotAllowed = s.refuse(errMethod)
+	mux.MethodNotAllowed = http.HandlerFunc(s.refuseMethod)
 	for _, path := range []string{"/", "/home.js", "/home.css"} {
 		get(mux, path, s.Home.ServeHTTP)
 	}
@@ -169,19 +166,6 @@ func (s *Server) withAuth(next http.Handler) http.Handler {
 		if strings.HasPrefix(r.URL.Path, "/api/auth/") {
 			s.Auth.ServeHTTP(w, r)
 			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// headAsGet answers HEAD like GET; the server leaves the body out. An export has
-// no HEAD: to ask for one is a deed, and to make it for nobody a waste. A stream
-// has none because it would not end.
-func headAsGet(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead && r.URL.Path != prefix+"/audit/export" && r.URL.Path != prefix+"/events/stream" {
-			r = r.Clone(r.Context())
-			r.Method = http.MethodGet
 		}
 		next.ServeHTTP(w, r)
 	})

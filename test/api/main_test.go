@@ -38,6 +38,7 @@ var parts = map[string]func(*testing.T, *site){
 	"health":        testHealth,
 	"hostile":       testHostile,
 	"metrics":       testMetrics,
+	"methods":       testMethods,
 	"misplaced":     testMisplaced,
 	"OpenAPI":       testOpenAPI,
 	"order":         testOrder,
