@@ -140,7 +140,7 @@ func (r *Run) applyDecision(e events.Event) {
 // goOn lets a run go on that waited for a decision of a kind.
 func (r *Run) goOn(k events.DecisionKind) {
 	if k != events.MergeApproval && r.status == events.RunNeedsInput {
-		r.status = events.Stages()[r.stage].Status()
+		r.status = r.stage.Status()
 	}
 }
 
@@ -162,11 +162,11 @@ func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	case known || e.Decision.IsZero() || len(r.open()) > 0:
 		return false
 	case e.About == events.FactReview:
-		return events.Stages()[r.stage] == events.StageAnalyze
+		return r.stage == events.StageAnalyze
 	case e.About == events.MergeApproval:
 		return r.status == events.RunAwaitingApproval && r.at(e.Head)
 	case e.About == events.ProtectedPathOnce:
-		return r.stage >= events.StageImplementing.Index() && r.at(e.Head)
+		return r.stage.Index() >= events.StageImplementing.Index() && r.at(e.Head)
 	}
 	return false
 }
@@ -233,9 +233,8 @@ func (r *Run) following(k events.DecisionKind, a Answer) []events.Event {
 
 // backToCode ends the stage that the run is in and begins Implementing again.
 func (r *Run) backToCode(reason string) (list []events.Event) {
-	stage := events.Stages()[r.stage]
 	if !r.settled {
-		list = append(list, events.RunStageFailed{Stage: stage, Attempt: r.attempts[stage], Reason: reason})
+		list = append(list, events.RunStageFailed{Stage: r.stage, Attempt: r.attempts[r.stage], Reason: reason})
 	}
 	const code = events.StageImplementing
 	return append(list, events.RunStageEntered{Stage: code, Attempt: r.attempts[code] + 1})

@@ -25,7 +25,7 @@ type Run struct {
 	repo     events.Repo
 	issue    int
 	status   events.RunStatus // "" before it is queued
-	stage    int              // index of the stage it is in
+	stage    events.Stage     // the stage it is in; a newer build may have put it in one that this one does not know
 	settled  bool             // that stage has succeeded or failed
 	passed   bool             // that stage has succeeded
 	attempts map[events.Stage]int
@@ -36,15 +36,19 @@ type Run struct {
 	decisions map[events.ID]decision // all that were ever raised
 }
 
-// Apply takes in one event.
+// Apply takes in one event. None counts before the run is queued: the stream of
+// something else may be asked for as a run.
 func (r *Run) Apply(e events.Event) {
+	if _, begins := e.(events.RunQueued); r.status == "" && !begins {
+		return
+	}
 	switch e := e.(type) {
 	case events.RunQueued:
 		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
 		r.attempts, r.jobs, r.decisions = map[events.Stage]int{}, map[events.ID]bool{}, map[events.ID]decision{}
-		r.settled, r.passed = true, true // Queued is done with as soon as a slot is free
+		r.stage, r.settled, r.passed = events.StageQueued, true, true // Queued is done with as soon as a slot is free
 	case events.RunStageEntered:
-		r.stage, r.settled, r.passed, r.status = e.Stage.Index(), false, false, e.Stage.Status()
+		r.stage, r.settled, r.passed, r.status = e.Stage, false, false, e.Stage.Status()
 		r.attempts[e.Stage] = e.Attempt
 	case events.RunStageSucceeded:
 		r.settled, r.passed = true, true
@@ -177,9 +181,9 @@ func (r *Run) allows(fact events.Event) error {
 	case events.RunStageEntered:
 		ok = r.mayEnter(e)
 	case events.RunStageSucceeded:
-		ok = e.Stage.Index() == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
 	case events.RunStageFailed:
-		ok = e.Stage.Index() == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
 	case events.RunGuardrailsChecked:
 		ok = r.at(e.Head)
 	case events.RunReviewed:
@@ -215,8 +219,8 @@ func (r *Run) at(head string) bool { return head != "" && head == r.head }
 
 // mayEnter lets a run go on to the next stage when this one has succeeded, or
 // back to an earlier one, or into the same one again; not while it waits for a
-// person.
+// person, nor out of a stage that this build does not know.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
-	to := e.Stage.Index()
-	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= r.stage || to == r.stage+1 && r.passed)
+	from, to := r.stage.Index(), e.Stage.Index()
+	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= from || to == from+1 && r.passed)
 }

@@ -110,6 +110,53 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// A newer build may have put the run in a stage that this one does not know. This
+// one leaves it there: it takes in what happens, and may stop the run.
+func TestAStageOfANewerBuild(t *testing.T) {
+	const scan = events.Stage("security_scan")
+	scanning := after(coded, succeeded(events.StageImplementing, 1), entered(scan, 1))
+	scanned := after(scanning, succeeded(scan, 1))
+	asking := after(scanning, asked(events.ProtectedPathOnce, head1))
+	for _, given := range [][]events.Event{
+		scanning, scanned, after(scanning, failed(scan, 1)), after(asking, decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1)),
+	} {
+		require.Equal(t, events.RunInUnknownStage, folded[Run](given).status)
+		require.False(t, folded[Run](given).Over())
+	}
+	require.Equal(t, events.RunBuilding, folded[Run](after(scanned, entered(events.StageBuildFarm, 1))).status, "and the newer one leads it on")
+	record := func(e events.Event) func(*Run) ([]events.Event, error) {
+		return func(r *Run) ([]events.Event, error) { return r.Record(e) }
+	}
+	raised := asked(events.FactReview, "")
+	cancel := events.RunCancelled{Repo: repo.ID, Reason: "No longer needed."}
+	check(t, []spec[Run]{
+		{name: "no stage follows it here", given: scanned, when: record(entered(events.StageBuildFarm, 1)), err: ErrRunOutOfStep},
+		{name: "nor does one that came before", given: scanned, when: record(entered(events.StageAnalyze, 2)), err: ErrRunOutOfStep},
+		{name: "nothing is asked there", given: scanning, when: record(raised), err: ErrRunOutOfStep},
+		{name: "changes cannot be led back to the code", given: asking, when: func(r *Run) ([]events.Event, error) {
+			return r.Answer(Answer{Decision: question, Action: ActionDeny})
+		}, err: ErrRunOutOfStep},
+		{name: "a person stops the run", given: scanning, when: func(r *Run) ([]events.Event, error) { return r.Cancel(cancel.Reason) }, then: []events.Event{cancel}},
+	})
+}
+
+// Whoever asks names a stream as they like: what is in another kind's stream says
+// nothing.
+func TestTheStreamOfSomethingElse(t *testing.T) {
+	for _, kind := range events.Kinds() {
+		e, err := events.Decode(kind, events.Schema(kind), []byte(`{}`))
+		require.NoError(t, err)
+		switch e.(type) {
+		case events.RunQueued, events.WorkspaceCreated, events.UserRegistered:
+			continue
+		}
+		list := []events.Event{e}
+		require.Equal(t, &Run{}, folded[Run](list), kind)
+		require.Equal(t, &Workspace{}, folded[Workspace](list), kind)
+		require.Equal(t, &User{}, folded[User](list), kind)
+	}
+}
+
 func TestRefusalsOfARun(t *testing.T) {
 	for _, c := range []struct {
 		fault  *fault.Fault

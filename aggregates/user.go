@@ -17,8 +17,12 @@ type User struct {
 	accounts   map[string]bool // provider/id at the provider
 }
 
-// Apply takes in one event.
+// Apply takes in one event. None counts before the person is registered: the
+// stream of something else may be asked for as a person.
 func (u *User) Apply(e events.Event) {
+	if _, begins := e.(events.UserRegistered); !u.registered && !begins {
+		return
+	}
 	switch e := e.(type) {
 	case events.UserRegistered:
 		u.registered, u.emails, u.accounts = true, e.Emails, map[string]bool{}

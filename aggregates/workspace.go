@@ -36,8 +36,12 @@ type Workspace struct {
 	closed      map[events.ID]bool       // those that were answered or revoked
 }
 
-// Apply takes in one event.
+// Apply takes in one event. None counts before the workspace is created: the
+// stream of something else may be asked for as a workspace.
 func (w *Workspace) Apply(e events.Event) {
+	if _, begins := e.(events.WorkspaceCreated); !w.created && !begins {
+		return
+	}
 	switch e := e.(type) {
 	case events.WorkspaceCreated:
 		w.created, w.name, w.slug = true, e.Name, e.Slug

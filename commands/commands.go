@@ -83,22 +83,18 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 	}
 	for attempt := range attempts {
 		w := &work{ctx: ctx, handler: h, order: o, at: h.now(), fresh: attempt > 0}
-		err := decide(w)
-		if err != nil || !w.decided() {
-			w.release()
-			if !w.fresh {
-				continue
-			}
+		done, decided, err := w.try(request, command, decide)
+		taken, _ := errors.AsType[*events.Taken](err)
+		switch {
+		case !decided && !w.fresh:
+			continue
+		case !decided:
 			// It may have been refused because it has just happened.
 			if _, before, lookup := h.repeated(ctx, o, request); before != nil || lookup != nil {
 				return orNone(before), lookup
 			}
 			h.deny(ctx, o, request, err)
 			return Result{Position: w.position}, err
-		}
-		done, err := w.commit(command)
-		taken, _ := errors.AsType[*events.Taken](err)
-		switch {
 		case err == nil:
 			return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
 		case errors.Is(err, events.ErrConflict):

@@ -95,6 +95,9 @@ func (f *fold) follow(records []events.Record) bool {
 	return true
 }
 
+// forget empties the fold: whoever needs it next reads the stream.
+func (f *fold) forget() { f.state, f.version, f.seq, f.last, f.due = nil, 0, 0, events.ID{}, 0 }
+
 // take applies those of the records that are of this stream and follow.
 func (f *fold) take(records []events.Record) {
 	for _, r := range records {

@@ -128,3 +128,21 @@ func TestRecordRun(t *testing.T) {
 		m.requireAdded(t, m.id, before)
 	}
 }
+
+// A run that a newer build has put in a stage of its own is nobody's trouble: it is
+// read, and can be stopped.
+func TestARunInAStageOfANewerBuild(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	run := m.queue(t, 1)
+	_, err := m.log.Append(t.Context(), &events.Commit{
+		Workspace: m.id, At: epoch, Writes: []events.Write{{Stream: run, Version: 1, Events: []events.Event{events.RunStageEntered{Stage: "security_scan", Attempt: 1}}}},
+	})
+	require.NoError(t, err)
+	for _, h := range []replica{m.replica, m.other} {
+		_, err := h.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}}})
+		require.ErrorIs(t, err, aggregates.ErrRunOutOfStep)
+	}
+	_, err = m.CancelRun(t.Context(), commands.CancelRun{Order: m.owner.in(m.id), Run: run})
+	require.NoError(t, err)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"time"
 
 	"svc/aggregates"
@@ -31,11 +32,33 @@ type work struct {
 	answer   any                     // kept for a repetition of the command; never a secret
 }
 
-// loaded is a fold that the work holds, and the events that follow for it.
+// loaded is a fold that the work looked at, and the events that follow for it.
 type loaded struct {
 	fold    *fold
+	held    bool // it is the work's own
 	version int
 	events  []events.Event
+}
+
+// try lets decide work and commits what it decided, if that is anything. Whatever
+// happens meanwhile, nothing stays locked. A panic becomes an error, and the folds
+// at hand are forgotten: they may have been changed by half.
+func (w *work) try(request any, command events.Command, decide func(*work) error) (done events.Committed, decided bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.forget()
+			err = fmt.Errorf("%T in %s: panic: %v\n%s", request, w.order.Workspace, v, debug.Stack())
+			w.fresh = true // deciding again would end as this did
+		}
+		w.release()
+	}()
+	if err := decide(w); err != nil {
+		return done, false, err
+	}
+	if decided = w.decided(); decided {
+		done, err = w.commit(command)
+	}
+	return done, decided, err
 }
 
 // load folds a stream. The aggregate is the work's own until it is released.
@@ -44,13 +67,13 @@ func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error
 	if err := f.lock(w.ctx); err != nil {
 		return nil, fmt.Errorf("wait for %s: %w", stream, err)
 	}
+	w.loaded = append(w.loaded, loaded{fold: f, held: true})
 	if f.state == nil || w.fresh {
 		if err := refresh[T, A](w, f, stream); err != nil {
-			f.unlock()
 			return nil, err
 		}
 	}
-	w.loaded = append(w.loaded, loaded{fold: f, version: f.version})
+	w.loaded[len(w.loaded)-1].version = f.version
 	w.position = max(w.position, f.seq)
 	return f.state.(A), nil
 }
@@ -83,7 +106,7 @@ func (w *work) setBack(f *fold) error {
 	w.handler.logger.ErrorContext(w.ctx, "the log no longer has what was read of it before: remembered streams are read again",
 		"workspace", w.order.Workspace, "stream", f.stream, "version", f.version, "seq", f.seq)
 	w.handler.folds.cache.Purge()
-	f.state, f.version, f.seq, f.last, f.due = nil, 0, 0, events.ID{}, 0
+	f.forget()
 	return w.handler.log.DropSnapshot(w.ctx, w.order.Workspace, f.stream)
 }
 
@@ -166,34 +189,50 @@ func (w *work) commit(command events.Command) (events.Committed, error) {
 	if command.Key != "" {
 		var err error
 		if c.Command.Answer, err = json.Marshal(w.answer); err != nil {
-			w.release()
 			return events.Committed{}, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	var held []*fold
-	for _, l := range w.loaded {
+	for i := range w.loaded {
+		l := &w.loaded[i]
 		if len(l.events) == 0 {
 			c.Reads = append(c.Reads, events.Read{Stream: l.fold.stream, Version: l.version})
-			l.fold.unlock()
+			l.release() // the append sees to it that the stream has not moved
 			continue
 		}
 		c.Writes = append(c.Writes, events.Write{Stream: l.fold.stream, Version: l.version, Events: l.events})
-		held = append(held, l.fold)
 	}
 	done, err := w.handler.log.Append(w.ctx, c)
-	for _, f := range held {
-		if err == nil {
-			f.take(done.Records)
-			w.keep(f)
-		}
-		f.unlock()
+	if err != nil {
+		return done, err
 	}
-	return done, err
+	for _, l := range w.loaded {
+		if l.held {
+			l.fold.take(done.Records)
+			w.keep(l.fold)
+		}
+	}
+	return done, nil
 }
 
-// release gives back the folds of a work that comes to nothing.
+// release gives back the folds that the work holds.
 func (w *work) release() {
-	for _, l := range w.loaded {
+	for i := range w.loaded {
+		w.loaded[i].release()
+	}
+}
+
+func (l *loaded) release() {
+	if l.held {
+		l.held = false
 		l.fold.unlock()
+	}
+}
+
+// forget empties the folds that the work holds: they are read anew.
+func (w *work) forget() {
+	for _, l := range w.loaded {
+		if l.held {
+			l.fold.forget()
+		}
 	}
 }

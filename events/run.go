@@ -40,21 +40,40 @@ func Stages() (list []Stage) {
 	return list
 }
 
-// Index returns the place of s in the loop, from 0, or -1 if it is no stage.
+// StageAt returns the stage of a place in the loop, "" if this build knows none there.
+func StageAt(i int) Stage {
+	if i < 0 || i >= len(stages) {
+		return ""
+	}
+	return stages[i].stage
+}
+
+// Index returns the place of s in the loop, from 0, or -1 if this build knows no
+// such stage: a newer one may.
 func (s Stage) Index() int {
 	return slices.Index(Stages(), s)
 }
 
 // Label returns the name of s that people see.
-func (s Stage) Label() string { return stages[s.Index()].label }
+func (s Stage) Label() string {
+	if i := s.Index(); i >= 0 {
+		return stages[i].label
+	}
+	return "Unknown"
+}
 
 // Status returns the status of a run that works on s.
-func (s Stage) Status() RunStatus { return stages[s.Index()].status }
+func (s Stage) Status() RunStatus {
+	if i := s.Index(); i >= 0 {
+		return stages[i].status
+	}
+	return RunInUnknownStage
+}
 
 // A RunStatus says what a run is doing, or how it ended.
 type RunStatus string
 
-// The statuses. Those after RunMerging are final.
+// The statuses. Those after RunInUnknownStage are final.
 const (
 	RunInQueue          RunStatus = "queued"
 	RunAnalyzing        RunStatus = "analyzing"
@@ -65,6 +84,7 @@ const (
 	RunNeedsInput       RunStatus = "needs_input"
 	RunAwaitingApproval RunStatus = "awaiting_approval"
 	RunMerging          RunStatus = "merging"
+	RunInUnknownStage   RunStatus = "unknown" // which a newer build put it in
 
 	RunIsMerged    RunStatus = "merged"
 	RunIsRejected  RunStatus = "rejected"

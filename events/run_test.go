@@ -24,6 +24,7 @@ func TestStages(t *testing.T) {
 		{events.StageMerge, "Merge", "awaiting_approval"},
 	} {
 		require.Equal(t, want.stage, events.Stages()[i])
+		require.Equal(t, want.stage, events.StageAt(i))
 		require.Equal(t, i, want.stage.Index())
 		require.Equal(t, want.label, want.stage.Label())
 		require.Equal(t, want.status, want.stage.Status())
@@ -34,6 +35,11 @@ func TestStages(t *testing.T) {
 func TestWhatIsNoStageHasNoPlaceInTheLoop(t *testing.T) {
 	for _, s := range []events.Stage{"", "Queued", "build farm", "done"} {
 		require.Equal(t, -1, s.Index(), s)
+		require.Equal(t, "Unknown", s.Label(), s)
+		require.Equal(t, events.RunStatus("unknown"), s.Status(), s)
+	}
+	for _, i := range []int{-1, len(events.Stages())} {
+		require.Equal(t, events.Stage(""), events.StageAt(i))
 	}
 }
 
@@ -43,7 +49,7 @@ func TestStagesCannotBeChangedByACaller(t *testing.T) {
 }
 
 func TestStatusFamilies(t *testing.T) {
-	active := []events.RunStatus{"queued", "analyzing", "planning", "coding", "building", "reviewing", "needs_input", "awaiting_approval", "merging"}
+	active := []events.RunStatus{"queued", "analyzing", "planning", "coding", "building", "reviewing", "needs_input", "awaiting_approval", "merging", "unknown", "paused"}
 	for _, s := range active {
 		require.True(t, s.Active(), s)
 	}

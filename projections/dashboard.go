@@ -35,7 +35,7 @@ func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[e
 
 // An Overview is what the dashboard shows of a workspace.
 type Overview struct {
-	ByStage []int // active runs, by the index of their stage
+	ByStage []int // active runs, by the index of their stage; if there is one more, those in others
 	Waiting int   // open decisions
 	Recent  []Run // whatever moved last, the newest first
 }
@@ -47,7 +47,7 @@ func (v Dashboard) Of(ctx context.Context, workspace events.ID, recent int) (Ove
 	b.Queue(`select stage, count(*) from runs where workspace_id = $1 and active group by stage`, workspace).Query(func(rows pgx.Rows) error {
 		var stage, n int
 		_, err := pgx.ForEachRow(rows, []any{&stage, &n}, func() error {
-			o.ByStage[stage] = n
+			o.count(stage, n)
 			return nil
 		})
 		return err
@@ -63,4 +63,16 @@ func (v Dashboard) Of(ctx context.Context, workspace events.ID, recent int) (Ove
 		return o, fmt.Errorf("dashboard of %s: %w", workspace, err)
 	}
 	return o, nil
+}
+
+// count adds runs of a stage. A newer build may have put them in one that this
+// build does not know.
+func (o *Overview) count(stage, runs int) {
+	if known := len(events.Stages()); stage < 0 || stage >= known {
+		if len(o.ByStage) == known {
+			o.ByStage = append(o.ByStage, 0)
+		}
+		stage = known
+	}
+	o.ByStage[stage] += runs
 }

@@ -25,6 +25,21 @@ func (d RunDetail) copied() RunDetail {
 	return d
 }
 
+// stage returns the place of a stage among those of the run. One of a newer
+// build, which this one does not know, is added behind the others.
+func (d *RunDetail) stage(s events.Stage) int {
+	if i := s.Index(); i >= 0 {
+		return i
+	}
+	known := len(events.Stages())
+	i := slices.IndexFunc(d.Stages[known:], func(other RunStage) bool { return other.Name == string(s) })
+	if i < 0 {
+		d.Stages = append(d.Stages, RunStage{Name: string(s), Status: "pending"})
+		return len(d.Stages) - 1
+	}
+	return known + i
+}
+
 // follow takes in what happened to a run after it was queued.
 func (run *Run) follow(r events.Record) {
 	d := &run.Detail
@@ -33,9 +48,9 @@ func (run *Run) follow(r events.Record) {
 	case events.RunStageEntered:
 		run.enter(e, at)
 	case events.RunStageSucceeded:
-		d.Stages[e.Stage.Index()].end("succeeded", at)
+		d.Stages[d.stage(e.Stage)].end("succeeded", at)
 	case events.RunStageFailed:
-		d.Stages[e.Stage.Index()].end("failed", at)
+		d.Stages[d.stage(e.Stage)].end("failed", at)
 	case events.RunBranchCreated:
 		d.Branch = e.Branch
 	case events.RunCommitsPushed:
@@ -86,9 +101,10 @@ func (run *Run) enter(e events.RunStageEntered, at time.Time) {
 	if queued := &run.Detail.Stages[0]; queued.Status == "active" {
 		queued.end("succeeded", at) // a slot became free
 	}
-	run.Stage, run.Status = e.Stage.Index(), e.Stage.Status()
-	run.Detail.Stages[run.Stage] = RunStage{Status: "active", Attempt: e.Attempt, StartedAt: &at}
-	for i := run.Stage + 1; i < len(run.Detail.Stages); i++ {
+	run.Stage, run.Status = run.Detail.stage(e.Stage), e.Stage.Status()
+	entered := &run.Detail.Stages[run.Stage]
+	*entered = RunStage{Name: entered.Name, Status: "active", Attempt: e.Attempt, StartedAt: &at}
+	for i := run.Stage + 1; i < len(events.Stages()); i++ {
 		run.Detail.Stages[i] = RunStage{Status: "pending", Attempt: run.Detail.Stages[i].Attempt}
 	}
 }
@@ -99,7 +115,7 @@ func (run *Run) goOn() {
 		s.Status = "active"
 	}
 	if run.Status == events.RunNeedsInput {
-		run.Status = events.Stages()[run.Stage].Status()
+		run.Status = events.StageAt(run.Stage).Status()
 	}
 }
 

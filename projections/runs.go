@@ -23,7 +23,7 @@ type Run struct {
 	RepoName    string           `db:"repo_name"`
 	IssueNumber int              `db:"issue_number"`
 	IssueTitle  string           `db:"issue_title"`
-	Stage       int              `db:"stage"` // its index in events.Stages
+	Stage       int              `db:"stage"` // its place in Detail.Stages
 	Status      events.RunStatus `db:"status"`
 	Active      bool             `db:"active"`
 	PRNumber    *int             `db:"pr_number"`
@@ -38,7 +38,7 @@ type Run struct {
 type RunDetail struct {
 	Branch     string              `json:"branch"`
 	Head       string              `json:"head"`
-	Stages     []RunStage          `json:"stages"` // one each, in the order of the loop
+	Stages     []RunStage          `json:"stages"` // one each, in the order of the loop; behind them those that this build does not know
 	Files      []events.FileChange `json:"files"`
 	Jobs       []RunJob            `json:"jobs"`
 	Guardrails string              `json:"guardrails"` // unchecked, clean, blocked, allowed_once
@@ -48,6 +48,7 @@ type RunDetail struct {
 // A RunStage is how far a run got with one stage. Status is pending, active,
 // succeeded, failed, blocked or skipped.
 type RunStage struct {
+	Name       string     `json:"name,omitempty"` // of one that this build does not know
 	Status     string     `json:"status"`
 	Attempt    int        `json:"attempt"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`

@@ -225,6 +225,51 @@ func TestStagesOfARun(t *testing.T) {
 	}
 }
 
+// A stage that a newer build has put a run in is shown behind those that this one
+// knows, and no event of it is parked.
+func TestAStageOfANewerBuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const scan, sign = events.Stage("security_scan"), events.Stage("sign")
+	workspace := newID()
+	facts := succeeding(entered(events.StageAnalyze, events.StagePlan, events.StageImplementing))
+	facts = append(facts, succeeding(entered(scan))...)
+	facts = append(facts, events.RunStageFailed{Stage: sign, Attempt: 1}, events.RunStageEntered{Stage: scan, Attempt: 2})
+	facts = facts[:len(facts):len(facts)]
+	first, second := events.DecisionRaised{Decision: newID(), About: "license_review"}, events.DecisionRaised{Decision: newID(), About: "license_review"}
+	run := w.tellAt(t, epoch, workspace,
+		tale{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
+		tale{web, 2, "y", append(facts, second)})
+	for i, status := range []string{"active", "blocked"} {
+		r, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run[i])
+		require.NoError(t, err)
+		require.Len(t, r.Detail.Stages, len(events.Stages())+2)
+		require.Equal(t, []string{"security_scan", status}, []string{r.Detail.Stages[r.Stage].Name, r.Detail.Stages[r.Stage].Status})
+		require.Equal(t, 2, r.Detail.Stages[r.Stage].Attempt)
+		require.Equal(t, []string{"sign", "failed"}, []string{r.Detail.Stages[r.Stage+1].Name, r.Detail.Stages[r.Stage+1].Status})
+		require.Equal(t, []events.RunStatus{events.RunInUnknownStage, events.RunNeedsInput}[i], r.Status)
+	}
+	o, err := projections.Dashboard{DB: w.db}.Of(t.Context(), workspace, 10)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0, 0, 0, 0, 0, 0, 2}, o.ByStage)
+	parked, err := projections.ListParked(t.Context(), w.db)
+	require.NoError(t, err)
+	require.Empty(t, parked)
+	rebuild(t, w.db, view(t, "runs"))
+	again, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run[0])
+	require.NoError(t, err)
+	require.Equal(t, "security_scan", again.Detail.Stages[again.Stage].Name)
+
+	_, err = w.log.Append(t.Context(), &events.Commit{Workspace: workspace, At: epoch, Writes: []events.Write{{
+		Stream: run[0], Version: 1 + len(facts) + 2, Events: entered(events.StageBuildFarm),
+	}}})
+	require.NoError(t, err)
+	w.caughtUp(t)
+	r, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run[0])
+	require.NoError(t, err)
+	require.Equal(t, []any{events.RunBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status}, "the newer build leads it on")
+}
+
 // succeeding lets each stage that is entered succeed.
 func succeeding(list []events.Event) (all []events.Event) {
 	for _, e := range list {

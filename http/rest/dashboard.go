@@ -99,7 +99,7 @@ func newDashboard(o projections.Overview, system system) *dashboard {
 	d := &dashboard{System: system, Inbox: waiting{o.Waiting}, Recent: []run{}}
 	for i, n := range o.ByStage {
 		d.Runs.Active += n
-		d.Runs.ByStage = append(d.Runs.ByStage, stageCount{events.Stages()[i].Label(), n})
+		d.Runs.ByStage = append(d.Runs.ByStage, stageCount{events.StageAt(i).Label(), n})
 	}
 	d.Head.Sentence = busy(d.Runs.Active, o.Waiting)
 	for _, r := range o.Recent {

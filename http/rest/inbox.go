@@ -121,6 +121,7 @@ func newInboxItem(w projections.Waiting, c *caller) inboxItem {
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,
 			Guardrails: r.Guardrails.Status, CostCents: r.Resources.CostCents, Jobs: r.Resources.Jobs,
 		},
+		Actions: []inboxAction{}, // none of a kind that a newer build asks
 	}
 	reason := ""
 	if f := fault.As(c.mayDecide(w.Kind)); f != nil {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 
 	"svc/aggregates"
@@ -18,8 +19,8 @@ type run struct {
 	ID          string           `json:"id" format:"uuid"`
 	IssueNumber int              `json:"issueNumber" example:"7"`
 	IssueTitle  string           `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
-	StageLabel  string           `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge"`
-	Status      events.RunStatus `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,merged,rejected,failed,cancelled"`
+	StageLabel  string           `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge,Unknown" doc:"Unknown is a stage that a newer version of the service put the run in."`
+	Status      events.RunStatus `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,unknown,merged,rejected,failed,cancelled" doc:"unknown goes with a stage that is Unknown."`
 	PRNumber    *int             `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
 	Repo        repo             `json:"repo"`
 	CreatedAt   timestamp        `json:"createdAt"`
@@ -29,7 +30,7 @@ type run struct {
 
 func newRun(r projections.Run) run {
 	return run{
-		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.Stages()[r.Stage].Label(),
+		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
 		CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt), CostCents: r.CostCents,
 	}
@@ -151,7 +152,7 @@ func newRunDetail(r projections.Run) runDetail {
 	}
 	for i, st := range d.Stages {
 		out.Timeline.Stages = append(out.Timeline.Stages, stage{
-			Label: events.Stages()[i].Label(), Status: st.Status, Attempt: st.Attempt,
+			Label: cmp.Or(st.Name, events.StageAt(i).Label()), Status: st.Status, Attempt: st.Attempt,
 			StartedAt: optional(st.StartedAt), FinishedAt: optional(st.FinishedAt),
 		})
 	}

@@ -1,0 +1,107 @@
+package commands
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// A brittle aggregate counts members, and panics in the middle of taking in a
+// legacy one.
+type brittle struct{ members int }
+
+func (b *brittle) Apply(e events.Event) {
+	if e, ok := e.(events.MemberJoined); ok {
+		b.members++
+		if e.Role == events.Legacy {
+			panic("a legacy member")
+		}
+	}
+}
+
+// A fragile log panics when it is to append.
+type fragile struct {
+	Log
+	broken bool
+}
+
+func (l *fragile) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
+	if l.broken {
+		panic("a broken log")
+	}
+	return l.Log.Append(ctx, c)
+}
+
+// Wherever a command panics, its error says so, and the next command on the same
+// streams finds them free and folded as the log has them.
+func TestAPanicHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	db, err := pgxpool.New(t.Context(), pgtest.URL(t))
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	l := &fragile{Log: log}
+	h := New(l, func() time.Time { return now })
+	workspace := events.NewID(now)
+	o := Order{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // or a lock is waited for until the test is killed
+	t.Cleanup(cancel)
+	_, err = h.CreateWorkspace(ctx, CreateWorkspace{Order: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
+	require.NoError(t, err)
+	add := func(role events.Role) AddMember {
+		return AddMember{Order: o, Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role}
+	}
+	request := add(events.Viewer)
+
+	for name, ask := range map[string]func() error{
+		"while it decides": func() error {
+			_, err := h.carryWorkspace(ctx, o, request, func(*work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") })
+			return err
+		},
+		"while it loads": func() error {
+			_, err := h.carry(ctx, o, request, func(w *work) error {
+				_, err := load[aggregates.Workspace](w, workspace)
+				require.NoError(t, err)
+				_, err = load[brittle](w, workspace)
+				return err
+			})
+			return err
+		},
+		"while it commits": func() error {
+			l.broken = true
+			defer func() { l.broken = false }()
+			_, err := h.AddMember(ctx, request)
+			return err
+		},
+	} {
+		_, err := h.AddMember(ctx, add(events.Legacy))
+		require.NoError(t, err)
+		err = ask()
+		require.ErrorContains(t, err, "commands.AddMember in "+workspace.String()+": panic: ", name)
+		require.ErrorContains(t, err, "panic_test.go:", "%s: it says where", name)
+		_, err = h.AddMember(ctx, add(events.Viewer))
+		require.NoError(t, err, name)
+	}
+
+	stream := events.NewID(now)
+	_, err = h.carry(ctx, o, request, func(w *work) error {
+		_, err := load[brittle](w, stream)
+		return w.then(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
+	})
+	require.ErrorContains(t, err, "panic: a legacy member", "after the append")
+	f := h.folds.of(foldKey{workspace, stream, reflect.TypeFor[brittle]()})
+	require.NoError(t, f.lock(ctx))
+	require.Nil(t, f.state, "what was changed by half is forgotten")
+}

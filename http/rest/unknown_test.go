@@ -1,0 +1,43 @@
+package rest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// What a newer build has written is shown by this one, which does not know it.
+func TestWhatANewerBuildWroteIsShown(t *testing.T) {
+	t.Parallel()
+	r := projections.Run{Stage: len(events.Stages()), Status: events.RunInUnknownStage}
+	for range events.Stages() {
+		r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Status: "pending"})
+	}
+	r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Name: "security_scan", Status: "active"}, projections.RunStage{Status: "pending"})
+
+	shown := newRunDetail(r)
+	require.Equal(t, "Unknown", shown.Run.StageLabel)
+	require.Equal(t, events.RunStatus("unknown"), shown.Run.Status)
+	var labels []string
+	for _, s := range shown.Timeline.Stages[len(events.Stages())-1:] {
+		labels = append(labels, s.Label)
+	}
+	require.Equal(t, []string{"Merge", "security_scan", "Unknown"}, labels)
+
+	d := newDashboard(projections.Overview{ByStage: []int{1, 0, 0, 0, 0, 0, 0, 2}, Recent: []projections.Run{r}}, system{})
+	require.Equal(t, 3, d.Runs.Active)
+	require.Equal(t, stageCount{"Unknown", 2}, d.Runs.ByStage[len(events.Stages())])
+
+	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r}, &caller{person: &person{role: "Auditor"}})
+	text, err := json.Marshal(item)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"kindId":"license_review"`)
+	require.Contains(t, string(text), `"actions":[]`)
+
+	m := newMember(projections.Member{Role: "Auditor"}, events.ID{})
+	require.Equal(t, []any{"Auditor", "Auditor", false}, []any{m.Role, m.DisplayRole, m.CanApproveLoops})
+}
