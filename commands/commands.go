@@ -25,6 +25,7 @@ type Handler struct {
 	folds  *folds
 	denied *denials
 	logger *slog.Logger
+	daily  Daily
 }
 
 // New returns a handler that appends to log, at the times that now tells.
@@ -76,13 +77,15 @@ const attempts = 8
 // carry lets decide work until its decision is stored. What it finds in memory
 // may be old: a decision to do something is then caught by the append, and one
 // to do nothing, or a refusal, is made again on what the log says.
-func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*work) error) (Result, error) {
+func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*work) error) (result Result, err error) {
 	command, before, err := h.repeated(ctx, o, request)
 	if before != nil || err != nil {
 		return orNone(before), err
 	}
+	share := h.shareOf(o, request)
+	defer func() { share.settle(ctx, result, err) }()
 	for attempt := range attempts {
-		w := &work{ctx: ctx, handler: h, order: o, at: h.now(), fresh: attempt > 0}
+		w := &work{ctx: ctx, handler: h, order: o, at: h.now(), fresh: attempt > 0, share: share}
 		done, decided, err := w.try(request, command, decide)
 		taken, _ := errors.AsType[*events.Taken](err)
 		switch {

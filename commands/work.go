@@ -23,6 +23,7 @@ type work struct {
 	order    Order
 	at       time.Time
 	fresh    bool // read what the log has gained since a stream was last folded
+	share    *share
 	position int64
 
 	loaded   []loaded
@@ -55,10 +56,14 @@ func (w *work) try(request any, command events.Command, decide func(*work) error
 	if err := decide(w); err != nil {
 		return done, false, err
 	}
-	if decided = w.decided(); decided {
-		done, err = w.commit(command)
+	if decided = w.decided(); !decided {
+		return done, false, nil
 	}
-	return done, decided, err
+	if err := w.share.take(w.ctx, w.at); err != nil {
+		return done, true, err
+	}
+	done, err = w.commit(command)
+	return done, true, err
 }
 
 // load folds a stream. The aggregate is the work's own until it is released.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"time"
 )
 
 // A Kind says what the caller may do about an error.
@@ -56,6 +57,7 @@ type Fault struct {
 	Code    string
 	Message string
 	Details map[string]any
+	Wait    time.Duration // how long to wait before another try; 0 if that is not known
 }
 
 // New returns a fault without details.
@@ -76,6 +78,13 @@ func (f *Fault) With(name string, value any) *Fault {
 	c := *f
 	c.Details = maps.Clone(f.Details)
 	c.Details[name] = value
+	return &c
+}
+
+// After returns a copy of f that says how long to wait before another try.
+func (f *Fault) After(wait time.Duration) *Fault {
+	c := *f
+	c.Wait = wait
 	return &c
 }
 

@@ -17,6 +17,7 @@ var lookUps = map[string]string{
 	"bus_groups":      "topic",
 	"bus_messages":    "topic",
 	"bus_topics":      "topic",
+	"daily_counts":    "user_id",
 	"global_keys":     "key",
 	"leases":          "name",
 	"oauth_states":    "state_hash",

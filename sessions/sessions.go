@@ -1,5 +1,6 @@
-// Package sessions keeps who is signed in in a browser, and when people and
-// service accounts were last seen. None of it is history: it is not in the log.
+// Package sessions keeps who is signed in in a browser, when people and service
+// accounts were last seen, and how much a person did today of what is bounded a
+// day. None of it is history: it is not in the log.
 package sessions
 
 import (

@@ -6,8 +6,12 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/commands"
 	"svc/config"
 	"svc/events/bus"
+	"svc/sessions"
 )
 
 // Config is the environment of svc-rest.
@@ -52,7 +56,11 @@ type Config struct {
 	// Every event goes over it to whoever acts upon it, in whichever process.
 	BusURL []config.URL `env:"SVC_BUS_URL" doc:"Bus that carries events: nats://host:4222 or kafka://host:9092, several servers with a comma between. Unset, it is in PostgreSQL."`
 
-	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"API requests a minute for each token, session or, without either, address. 0 turns every rate limit off."`
+	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"Requests a minute for each token, person or, without either, address. 0 turns every limit off, also those of a day."`
+
+	// What others see, or what stays for ever. A day begins at midnight UTC.
+	DailyWorkspaces  int `env:"SVC_DAILY_WORKSPACES" envDefault:"20" doc:"Workspaces that a person may make in a day. 0 is no bound."`
+	DailyInvitations int `env:"SVC_DAILY_INVITATIONS" envDefault:"200" doc:"Invitations that a person may send, or send again, in a day. 0 is no bound."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
@@ -70,8 +78,20 @@ func (c Config) check() error {
 		return fmt.Errorf("SVC_BUS_URL is malformed: %w", bus.Check(c.busURLs()))
 	case c.RateLimit < 0:
 		return errors.New("SVC_RATE_LIMIT is malformed: want 0 or more")
+	case c.DailyWorkspaces < 0:
+		return errors.New("SVC_DAILY_WORKSPACES is malformed: want 0 or more")
+	case c.DailyInvitations < 0:
+		return errors.New("SVC_DAILY_INVITATIONS is malformed: want 0 or more")
 	}
 	return nil
+}
+
+// daily are the bounds of a person's day.
+func (c Config) daily(db *pgxpool.Pool) commands.Daily {
+	if c.RateLimit == 0 {
+		return commands.Daily{}
+	}
+	return commands.Daily{Workspaces: c.DailyWorkspaces, Invitations: c.DailyInvitations, Counts: sessions.Daily{DB: db}}
 }
 
 // busURLs are the addresses of the bus, secrets included.

@@ -48,6 +48,8 @@ func TestCheckRefuses(t *testing.T) {
 		"a code host of a kind unknown":  {[]string{"SVC_OAUTH_KIND=gitlab"}, "SVC_OAUTH_KIND"},
 		"a client without a secret":      {[]string{"SVC_OAUTH_CLIENT_ID=svc"}, "SVC_OAUTH_CLIENT_SECRET"},
 		"a limit below nothing":          {[]string{"SVC_RATE_LIMIT=-1"}, "SVC_RATE_LIMIT"},
+		"fewer workspaces than none":     {[]string{"SVC_DAILY_WORKSPACES=-1"}, "SVC_DAILY_WORKSPACES"},
+		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := config.Parse[Config](append(good, c.more...))

@@ -110,6 +110,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	engineClient := engine.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
 	handler := commands.New(events, time.Now)
 	handler.LogTo(log)
+	handler.Limit(cfg.daily(db))
 	api := &rest.Server{
 		Commands:    handler,
 		Invitations: projections.Invitations{DB: db},
@@ -124,7 +125,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 			Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 			Keys: events, Sessions: sessionStore, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 			Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),
-			SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
+			Limit: apiLimit, SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 		}).Handler(),
 		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
 	}

@@ -20,7 +20,7 @@ import (
 
 const prefix = "/api/auth"
 
-// A Server answers the requests. All fields are needed but SignInLimit.
+// A Server answers the requests. All fields are needed but the limits.
 type Server struct {
 	Commands    *commands.Handler
 	Users       projections.Users
@@ -35,6 +35,7 @@ type Server struct {
 	Tokens      Tokens
 	Providers   map[string]*Provider // by the name that is in callback/:provider
 	Origin      string               // where browsers reach the service, such as https://svc.example.com
+	Limit       *limit.Limit         // of requests by each caller, the one of /api/v1; nil is none
 	SignInLimit *limit.Limit         // of sign-ins by each address; nil is none
 	DevSignIn   bool                 // the demonstration people may sign in with a password
 	Now         func() time.Time

@@ -7,6 +7,7 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/http/limit"
 	"svc/http/reply"
 	"svc/sessions"
 )
@@ -81,7 +82,7 @@ type signIn struct {
 }
 
 func (s *Server) signInEmail(v *visit) (any, error) {
-	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), reply.Address(v.Request)); err != nil {
+	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
 		return nil, err
 	}
 	if !s.DevSignIn {
@@ -191,7 +192,7 @@ func (s *Server) revoke(v *visit, id, keep events.ID) error {
 // getSession answers null, not an error, to whoever is not signed in.
 func (s *Server) getSession(v *visit) (any, error) {
 	v.w.Header().Set("Pragma", "no-cache")
-	session, ok, err := s.sessionOf(v)
+	session, ok, err := s.identify(v)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"svc/config"
 	"svc/events"
-	"svc/http/reply"
+	"svc/http/limit"
 	"svc/sessions"
 )
 
@@ -37,7 +37,7 @@ func (s *Server) stateCookieName() string {
 // signInSocial begins a sign-in: it keeps a state that can be taken up once,
 // by the browser that holds the cookie, and says where to go.
 func (s *Server) signInSocial(v *visit) (any, error) {
-	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), reply.Address(v.Request)); err != nil {
+	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
 		return nil, err
 	}
 	in, err := read[struct {

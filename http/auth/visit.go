@@ -14,6 +14,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/fault"
+	"svc/http/limit"
 	"svc/http/reply"
 	"svc/sessions"
 )
@@ -53,7 +54,7 @@ func signedIn(handle func(*visit) (any, error)) handler {
 // signedInOr refuses visits without a session in the route's own words.
 func signedInOr(refusal error, handle func(*visit) (any, error)) handler {
 	return func(s *Server, v *visit) (any, error) {
-		session, ok, err := s.sessionOf(v)
+		session, ok, err := s.identify(v)
 		switch {
 		case err != nil:
 			return nil, err
@@ -63,6 +64,22 @@ func signedInOr(refusal error, handle func(*visit) (any, error)) handler {
 		v.session = session
 		return handle(v)
 	}
+}
+
+// identify is sessionOf, unless the caller has to wait. A person is counted as
+// under /api/v1, and so is the address of whoever sends a cookie that is none.
+func (s *Server) identify(v *visit) (session sessions.Session, ok bool, err error) {
+	session, ok, err = s.sessionOf(v)
+	if err != nil {
+		return session, ok, err
+	}
+	if ok {
+		return session, true, s.Limit.Allow(v.Context(), v.w.Header(), limit.Caller(session.User))
+	}
+	if _, none := v.Cookie(s.Sessions.CookieName()); none != nil { // then nothing was looked up
+		return session, false, nil
+	}
+	return session, false, s.Limit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request))
 }
 
 // sessionOf returns the session of the cookie. Extending it sets the cookie
@@ -102,6 +119,9 @@ func (s *Server) serve(handle handler) http.Handler {
 		switch {
 		case errors.Is(err, errAnswered):
 		case err != nil:
+			if f := fault.As(err); f != nil && f.Wait > 0 {
+				w.Header().Set("X-Retry-After", reply.Seconds(f.Wait)) // where Better Auth's clients look
+			}
 			reply.Error(w, r, s.Log, err)
 		default:
 			reply.JSON(w, http.StatusOK, body)

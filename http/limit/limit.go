@@ -4,16 +4,16 @@ package limit
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
 
+	"svc/events"
 	"svc/fault"
+	"svc/http/reply"
 )
 
 // ErrLimited says that a caller has to wait.
@@ -64,14 +64,21 @@ func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) er
 	}
 	header.Set("RateLimit-Limit", strconv.Itoa(state.Limit))
 	header.Set("RateLimit-Remaining", strconv.Itoa(state.Remaining))
-	header.Set("RateLimit-Reset", seconds(state.ResetAfter))
+	header.Set("RateLimit-Reset", reply.Seconds(state.ResetAfter))
 	if limited {
 		l.refused.Add(1)
-		header.Set("Retry-After", seconds(state.RetryAfter))
-		return ErrLimited
+		header.Set("Retry-After", reply.Seconds(state.RetryAfter))
+		return ErrLimited.After(state.RetryAfter)
 	}
 	return nil
 }
+
+// Caller is how a limit knows a person or a service account, by whichever door
+// they come.
+func Caller(id events.ID) string { return id.String() }
+
+// Address is how a limit knows a caller who has not said, or shown, who they are.
+func Address(r *http.Request) string { return "address " + reply.Address(r) }
 
 // Refused returns how many requests had to wait so far.
 func (l *Limit) Refused() int64 {
@@ -80,6 +87,3 @@ func (l *Limit) Refused() int64 {
 	}
 	return l.refused.Load()
 }
-
-// seconds rounds up, so that whoever waits that long is let in.
-func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
+	"strconv"
+	"time"
 
 	"svc/fault"
 )
@@ -44,14 +47,20 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 
 // Headers returns what else the answer to a fault says.
 func Headers(f *fault.Fault) http.Header {
-	switch f.Kind {
-	case fault.Unauthenticated:
+	switch {
+	case f.Kind == fault.Unauthenticated:
 		return http.Header{"Www-Authenticate": {"Bearer"}}
-	case fault.Unavailable:
+	case f.Wait > 0:
+		return http.Header{"Retry-After": {Seconds(f.Wait)}}
+	case f.Kind == fault.Unavailable:
 		return http.Header{"Retry-After": {"1"}}
 	}
 	return http.Header{}
 }
+
+// Seconds writes a duration as Retry-After has it, rounded up, so that whoever
+// waits that long is let in.
+func Seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
 // BodyOf returns the body of a fault. A 5xx has no details.
 func BodyOf(f *fault.Fault) Body {

@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/http/limit"
 	"svc/http/reply"
 )
 
@@ -138,12 +139,12 @@ func (s *Server) await(r *http.Request, views []string, workspace events.ID) err
 func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*caller, error) {
 	c, err := s.authenticate(w, r)
 	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-		if limited := s.Limit.Allow(r.Context(), w.Header(), "address "+reply.Address(r)); limited != nil {
+		if limited := s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
 			return nil, limited
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c, s.Limit.Allow(r.Context(), w.Header(), c.envelope.Actor.ID.String())
+	return c, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(c.envelope.Actor.ID))
 }

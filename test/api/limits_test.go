@@ -1,7 +1,9 @@
 package api
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,8 +46,73 @@ func testRateLimit(t *testing.T, s *site) {
 	}
 	a = v.ask(t, "nobody", "POST /api/auth/sign-in/email", "no JSON").is(t, "429 rate_limited")
 	requireSeconds(t, a, "Retry-After", 1, 20)
-	v.ask(t, "vera", "GET /api/auth/get-session", "").is(t, "200")
 	v.ask(t, "nobody", "POST /api/auth/sign-out", "").is(t, "200")
+
+	// A person has one limit, by whichever door they come.
+	a = v.ask(t, "vera", "GET /api/auth/get-session", "").is(t, "200")
+	require.Equal(t, "0", a.header.Get("RateLimit-Remaining"))
+	for _, line := range []string{
+		"GET /api/auth/get-session", "GET /api/auth/organization/list", "POST /api/auth/organization/create",
+		"GET /api/auth/list-sessions", "GET /api/v1/members",
+	} {
+		a = v.ask(t, "vera", line, "").is(t, "429 rate_limited", line)
+		requireSeconds(t, a, "Retry-After", 1, 20)
+		if strings.Contains(line, "/auth/") {
+			require.Equal(t, a.header.Get("Retry-After"), a.header.Get("X-Retry-After"), "for Better Auth's clients")
+		}
+	}
+	v.ask(t, "ada", "GET /api/auth/get-session", "").is(t, "200")
+	v.ask(t, "vera", "POST /api/auth/sign-out", "").is(t, "200") // which is always possible
+	v.ask(t, "vera", "GET /api/auth/organization/list", "").is(t, "429 rate_limited", "by the address now")
+	v.ask(t, "nobody", "GET /api/auth/organization/list", "").is(t, "401 UNAUTHORIZED")
+}
+
+// testDailyBounds shows that what a person may do in a day is counted over all
+// doors and processes, and after a restart.
+func testDailyBounds(t *testing.T, s *site) {
+	database := s.clone(t)
+	start := func() *service {
+		return s.serve(t, database, "SVC_RATE_LIMIT=1000", "SVC_DAILY_WORKSPACES=2", "SVC_DAILY_INVITATIONS=4")
+	}
+	v, other := start(), start()
+	wait := func(a answer) {
+		t.Helper()
+		a.is(t, "429 rate_limited")
+		requireSeconds(t, a, "Retry-After", 1, 24*60*60)
+		require.Contains(t, a.text(t, "message"), "The next day begins at midnight UTC.")
+	}
+	create := func(v *service, as, slug string) answer {
+		return v.ask(t, as, "POST /api/auth/organization/create", fmt.Sprintf(`{"name": "One more", "slug": %q}`, slug))
+	}
+	create(v, "ada", "ada-1").is(t, "200")
+	create(v, "ada", "ada-1").is(t, "400 ORGANIZATION_ALREADY_EXISTS")
+	create(other, "ada", "ada-2").is(t, "200")
+
+	const send, invite = "POST /api/v1/invitations", "POST /api/auth/organization/invite-member"
+	first := v.ask(t, "ada@acme", send, `{"email": "one@home.example"}`).is(t, "201").text(t, "id")
+	acme := s.id(t, "workspace acme")
+	by := func(email, more string) string {
+		return fmt.Sprintf(`{"organizationId": %q, "email": %q, "role": "viewer"%s}`, acme, email, more)
+	}
+	other.ask(t, "ada", invite, by("two@home.example", "")).is(t, "200")
+	other.ask(t, "ada", invite, by("two@home.example", `, "resend": true`)).is(t, "200")
+	v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "200")
+
+	v.stop(t)
+	for _, v := range []*service{other, start()} {
+		wait(create(v, "ada", "ada-3"))
+		wait(v.ask(t, "ada@acme", send, `{"email": "three@home.example"}`))
+		wait(v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", ""))
+		wait(v.ask(t, "ada", invite, by("three@home.example", "")))
+		wait(v.ask(t, "ada", invite, by("two@home.example", `, "resend": true`)))
+		v.ask(t, "vera@acme", send, `{"email": "three@home.example"}`).is(t, "403 role_required")
+	}
+	create(other, "mia", "mia-1").is(t, "200")
+	other.ask(t, "mia@acme", send, `{"email": "three@home.example"}`).is(t, "201")
+
+	unbounded := s.serve(t, database) // SVC_RATE_LIMIT=0
+	create(unbounded, "ada", "ada-3").is(t, "200")
+	unbounded.ask(t, "ada@acme", send, `{"email": "four@home.example"}`).is(t, "201")
 }
 
 func requireSeconds(t *testing.T, a answer, header string, from, to int) {

@@ -33,6 +33,7 @@ var parts = map[string]func(*testing.T, *site){
 	"bad input":     testBadInput,
 	"conversations": testConversations,
 	"credentials":   testCredentials,
+	"daily bounds":  testDailyBounds,
 	"description":   testDescription,
 	"forwarded":     testForwarded,
 	"health":        testHealth,

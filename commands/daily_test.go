@@ -1,0 +1,174 @@
+package commands_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+	"svc/sessions"
+)
+
+// bounded is a team in a system whose processes hold people to daily bounds,
+// from now on.
+func bounded(t *testing.T, workspaces, invitations int) *team {
+	t.Helper()
+	m := newTeam(t)
+	for _, r := range []replica{m.replica, m.other} {
+		r.Limit(m.daily(workspaces, invitations))
+	}
+	return m
+}
+
+func (s *system) daily(workspaces, invitations int) commands.Daily {
+	return commands.Daily{Workspaces: workspaces, Invitations: invitations, Counts: sessions.Daily{DB: s.db}}
+}
+
+// requireWait requires that a person has to wait, and for how long.
+func requireWait(t *testing.T, err error, wait time.Duration) {
+	t.Helper()
+	f := fault.As(err)
+	require.NotNil(t, f, "%v", err)
+	require.Equal(t, "rate_limited", f.Code)
+	require.Equal(t, fault.RateLimited, f.Kind)
+	require.Equal(t, wait, f.Wait)
+}
+
+func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
+	t.Parallel()
+	m := bounded(t, 3, 0)
+	create := func(r replica, by person, slug string) error {
+		w := newID()
+		_, err := r.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: by.in(w), Member: newID(), Email: by.email, Name: "One", Slug: slug})
+		return err
+	}
+	require.NoError(t, create(m.replica, m.nobody, "one-1"))
+	require.ErrorIs(t, create(m.replica, m.nobody, "one-1"), aggregates.ErrSlugTaken, "which counts for nothing")
+	require.ErrorIs(t, create(m.replica, m.nobody, "?"), fault.ErrValidation, "nor does that")
+	require.NoError(t, create(m.other, m.nobody, "one-2"))
+	require.NoError(t, create(m.replica, m.nobody, "one-3"))
+	for _, r := range []replica{m.replica, m.other, m.later(t, 3, 0)} {
+		requireWait(t, create(r, m.nobody, "one-4"), 12*time.Hour)
+	}
+	require.ErrorIs(t, create(m.other, m.nobody, "?"), fault.ErrValidation, "what is wrong comes first")
+	require.NoError(t, create(m.other, m.viewer, "one-4"), "another person")
+
+	m.clock.move(12*time.Hour - time.Microsecond)
+	requireWait(t, create(m.other, m.nobody, "one-5"), time.Microsecond)
+	m.clock.move(time.Microsecond)
+	for _, slug := range []string{"one-5", "one-6", "one-7"} {
+		require.NoError(t, create(m.other, m.nobody, slug), "a new day")
+	}
+	requireWait(t, create(m.replica, m.nobody, "one-8"), 24*time.Hour)
+}
+
+// later is a process that began after the others.
+func (m *team) later(t *testing.T, workspaces, invitations int) replica {
+	t.Helper()
+	h := commands.New(m.log, m.clock.now)
+	h.Limit(m.daily(workspaces, invitations))
+	return replica{h, m.log}
+}
+
+func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
+	t.Parallel()
+	m := bounded(t, 0, 4)
+	send := func(o commands.Order, email string) (events.ID, error) {
+		c := commands.SendInvitation{Order: o, Invitation: newID(), Email: email, Role: events.Viewer}
+		_, err := m.SendInvitation(t.Context(), c)
+		return c.Invitation, err
+	}
+	resend := func(o commands.Order, id events.ID) error {
+		_, err := m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Order: o, Invitation: id})
+		return err
+	}
+	owner := m.owner.in(m.id)
+	first, err := send(keyed(owner, "k"), "a@home.example")
+	require.NoError(t, err)
+	again := commands.SendInvitation{Order: keyed(owner, "k"), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
+	done, err := m.other.SendInvitation(t.Context(), again)
+	require.NoError(t, err)
+	require.True(t, done.Replayed, "which counts for nothing")
+	_, err = send(owner, "a@home.example")
+	require.ErrorIs(t, err, aggregates.ErrAlreadyInvited, "nor does that")
+	require.NoError(t, resend(owner, first))
+	require.NoError(t, resend(owner, first))
+	_, err = send(owner, "b@home.example")
+	require.NoError(t, err)
+
+	requireWait(t, resend(owner, first), 12*time.Hour)
+	_, err = send(owner, "c@home.example")
+	requireWait(t, err, 12*time.Hour)
+	_, err = send(m.viewer.in(m.id), "c@home.example")
+	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
+	_, err = send(m.maintainer.in(m.id), "c@home.example")
+	require.NoError(t, err, "another person")
+	require.NoError(t, resend(m.maintainer.in(m.id), first))
+	for _, e := range m.denials(t, m.id, 0) {
+		require.NotEqual(t, "rate_limited", e.Code, "a bound that is reached is no denial")
+	}
+
+	elsewhere := newID()
+	_, err = m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: m.owner.in(elsewhere), Member: newID(), Email: m.owner.email, Name: "Else", Slug: "elsewhere"})
+	require.NoError(t, err)
+	_, err = send(m.owner.in(elsewhere), "d@home.example")
+	requireWait(t, err, 12*time.Hour)
+	_, err = m.RevokeInvitation(t.Context(), commands.RevokeInvitation{Order: owner, Invitation: first})
+	require.NoError(t, err, "whoever may send no more may still take back")
+}
+
+// A bound is not passed by asking everywhere at the same moment.
+func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	const most, asked = 5, 40
+	m := bounded(t, most, 0)
+	var made, refused atomic.Int64
+	var all sync.WaitGroup
+	for i := range asked {
+		all.Go(func() {
+			w := newID()
+			create := commands.CreateWorkspace{Order: m.nobody.in(w), Member: newID(), Email: m.nobody.email, Name: "One", Slug: "one-" + w.String()[24:]}
+			_, err := []replica{m.replica, m.other}[i%2].CreateWorkspace(t.Context(), create)
+			switch f := fault.As(err); {
+			case err == nil:
+				made.Add(1)
+			case f != nil && f.Kind == fault.RateLimited:
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, most, made.Load())
+	require.EqualValues(t, asked-most, refused.Load())
+}
+
+// What cannot be counted is not done.
+func TestWithoutTheCountNothingIsSent(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.Limit(commands.Daily{Invitations: 4, Counts: unable{}})
+	before := m.head(t, m.id)
+	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer})
+	require.ErrorIs(t, err, errUnable)
+	require.Equal(t, before, m.head(t, m.id))
+	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.viewer.member})
+	require.NoError(t, err, "the workspace is not held up")
+}
+
+var errUnable = errors.New("no count")
+
+type unable struct{ sessions.Daily }
+
+func (unable) Take(context.Context, events.ID, string, time.Time, int) (bool, error) {
+	return false, errUnable
+}
