@@ -6,3 +6,7 @@ create table daily_counts (
     count   integer not null,
     primary key (user_id, what)
 );
+
+-- A sign-in that was taken up is remembered, so that whoever comes with it again
+-- is sent to where its errors go.
+alter table oauth_states add column taken_at timestamptz;

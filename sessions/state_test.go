@@ -98,13 +98,44 @@ func TestWhatWasNeverTakenUpIsClearedAway(t *testing.T) {
 		require.NoError(t, s.DB.QueryRow(testContext(t), `select count(*) from oauth_states`).Scan(&n))
 		return n
 	}
-	clock.at = noon.Add(10*time.Minute - time.Second)
+	clock.at = noon.Add(70*time.Minute - time.Second)
 	require.NoError(t, s.Begin(testContext(t), "second", underway))
 	require.Equal(t, 2, rows())
-	clock.at = noon.Add(10 * time.Minute)
+	clock.at = noon.Add(70 * time.Minute)
 	require.NoError(t, s.Begin(testContext(t), "third", underway))
 	require.Equal(t, 2, rows())
 	s.requireTaken(t, "second", true)
+}
+
+// Of a sign-in that is over it is known for an hour where its errors go, and
+// nothing that it could be taken up with.
+func TestWhereTheErrorsOfASignInGo(t *testing.T) {
+	t.Parallel()
+	s, clock := begun(t)
+	where := func(random string) string {
+		t.Helper()
+		address, err := s.ErrorURL(testContext(t), random)
+		require.NoError(t, err)
+		return address
+	}
+	require.Equal(t, "/sorry", where("random"))
+	require.Empty(t, where("another"))
+	s.requireTaken(t, "random", true) // to look does not use it up
+
+	again, ok, err := s.Take(testContext(t), "random")
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Equal(t, State{ErrorCallbackURL: "/sorry"}, again)
+	unknown, ok, err := s.Take(testContext(t), "another")
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Zero(t, unknown)
+
+	clock.at = noon.Add(10 * time.Minute)
+	require.Equal(t, "/sorry", where("random"))
+	var row string
+	require.NoError(t, s.DB.QueryRow(testContext(t), `select oauth_states::text from oauth_states`).Scan(&row))
+	require.NotContains(t, row, underway.Verifier)
 }
 
 // Whoever reads the table cannot take up what is under way.

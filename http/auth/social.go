@@ -24,9 +24,6 @@ import (
 // maxAddress is how many bytes an address may have to which a browser is sent on.
 const maxAddress = 2048
 
-// stateCookieAge is how long a browser may take to come back, in seconds.
-const stateCookieAge = 300
-
 func (s *Server) stateCookieName() string {
 	if s.Sessions.Secure {
 		return "__Secure-better-auth.state"
@@ -75,7 +72,7 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	http.SetCookie(v.w, s.stateCookie(s.signState(state), stateCookieAge))
+	http.SetCookie(v.w, s.stateCookie(s.signState(state), int(sessions.StateLifetime.Seconds())))
 	where := provider.authorize(state, verifier)
 	if !in.DisableRedirect {
 		v.w.Header().Set("Location", where)
@@ -119,10 +116,10 @@ func (s *Server) callback(v *visit) (any, error) {
 	state, err := s.takeState(v, name)
 	http.SetCookie(v.w, s.stateCookie("", -1))
 	if err != nil && v.URL.Query().Get("error") == errRedirect.Error() {
-		err = errRedirect // it comes to the registered address, for which the browser has no cookie
+		return s.sendBack(v, "", errRedirect, "") // at the registered address, for which the browser has no cookie
 	}
 	if err != nil {
-		return s.sendBack(v, "", err, "")
+		return s.sendBack(v, state.ErrorCallbackURL, err, "")
 	}
 	q := v.URL.Query()
 	if q.Get("error") != "" {
@@ -166,26 +163,27 @@ var (
 	errNoOAuthClient = errors.New("oauth_provider_not_found")
 )
 
-func (s *Server) takeState(v *visit, provider string) (sessions.State, error) {
-	if s.Providers[provider] == nil {
-		return sessions.State{}, errNoOAuthClient
-	}
+// takeState takes up the sign-in that the browser comes back from. Where that
+// cannot be, the state says where its errors go, if anybody knows; a browser that
+// has not begun the sign-in does not use it up.
+func (s *Server) takeState(v *visit, provider string) (state sessions.State, err error) {
 	random := v.URL.Query().Get("state")
-	if random == "" {
-		return sessions.State{}, errNoState
-	}
-	cookie, err := v.Cookie(s.stateCookieName())
-	if err != nil || !hmac.Equal([]byte(cookie.Value), []byte(s.signState(random))) {
-		return sessions.State{}, errState
-	}
-	state, ok, err := s.States.Take(v.Context(), random)
+	refusal := errState
+	cookie, _ := v.Cookie(s.stateCookieName())
 	switch {
-	case err != nil:
+	case s.Providers[provider] == nil:
+		refusal = errNoOAuthClient
+	case random == "":
+		return state, errNoState
+	case cookie != nil && hmac.Equal([]byte(cookie.Value), []byte(s.signState(random))):
+		state, ok, err := s.States.Take(v.Context(), random)
+		if err == nil && (!ok || state.Provider != provider) {
+			err = errState
+		}
 		return state, err
-	case !ok || state.Provider != provider:
-		return sessions.State{}, errState
 	}
-	return state, nil
+	state.ErrorCallbackURL, err = s.States.ErrorURL(v.Context(), random)
+	return state, orElse(err, refusal)
 }
 
 // plain keeps of a provider's words what is safe in an address of ours.

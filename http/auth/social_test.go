@@ -145,7 +145,7 @@ func TestSignInBegins(t *testing.T) {
 			require.Equal(t, want, a.Header.Get("Location"))
 			require.True(t, strings.HasPrefix(body.URL, h.URL+"/login/oauth/authorize?"))
 			require.NotContains(t, body.URL, "repo", "the scopes are ours to choose")
-			require.Equal(t, "better-auth.state="+a.cookie().Value+"; Path=/; Max-Age=300; HttpOnly; SameSite=Lax", a.cookie().Raw)
+			require.Equal(t, "better-auth.state="+a.cookie().Value+"; Path=/; Max-Age=600; HttpOnly; SameSite=Lax", a.cookie().Raw)
 		})
 	}
 }
@@ -187,7 +187,7 @@ func TestOnHTTPSTheStateCookieIsSecure(t *testing.T) {
 	h := newHost(t)
 	s := newSite(t, providedBy(h), func(s *auth.Server) { s.Sessions.Secure = true })
 	cookie := s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`}).cookie()
-	require.Equal(t, "__Secure-better-auth.state="+cookie.Value+"; Path=/; Max-Age=300; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
+	require.Equal(t, "__Secure-better-auth.state="+cookie.Value+"; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
 }
 
 // A provider may post its answer. The cookie does not come along from there,

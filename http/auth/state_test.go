@@ -31,6 +31,7 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 		spoil    func(s *site, b *browser, query url.Values) *browser // returns who comes back
 		provider string
 		reason   string
+		unknown  bool // which sign-in it is, and so where its errors go
 	}{
 		"another browser comes back": {spoil: func(s *site, _ *browser, _ url.Values) *browser { return s.browser() }, reason: "state_mismatch"},
 		"another browser that has begun as well": {spoil: func(s *site, _ *browser, _ url.Values) *browser {
@@ -45,15 +46,15 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 		"there is no state": {spoil: func(_ *site, b *browser, q url.Values) *browser {
 			q.Del("state")
 			return b
-		}, reason: "state_not_found"},
+		}, reason: "state_not_found", unknown: true},
 		"the state is empty": {spoil: func(_ *site, b *browser, q url.Values) *browser {
 			q.Set("state", "")
 			return b
-		}, reason: "state_not_found"},
+		}, reason: "state_not_found", unknown: true},
 		"the state was altered": {spoil: func(_ *site, b *browser, q url.Values) *browser {
 			q.Set("state", "A"+q.Get("state"))
 			return b
-		}, reason: "state_mismatch"},
+		}, reason: "state_mismatch", unknown: true},
 		"the cookie was altered": {spoil: func(_ *site, b *browser, _ url.Values) *browser {
 			b.plant(stateCookie, "A"+b.cookies()[stateCookie])
 			return b
@@ -85,7 +86,11 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 				c.provider = "github"
 			}
 			who := c.spoil(s, b, query)
-			who.back(c.provider, query).requireSentBack(s.errorPage(), reason(c.reason))
+			where := "/sorry"
+			if c.unknown {
+				where = s.errorPage()
+			}
+			who.back(c.provider, query).requireSentBack(where, reason(c.reason))
 			require.Nil(t, who.session())
 			require.Equal(t, before, s.tally())
 		})
@@ -126,6 +131,10 @@ func TestAStateCountsOnce(t *testing.T) {
 	thief.back("github", h.agree(asked)).requireSentBack(s.errorPage(), reason("state_mismatch"))
 	require.Nil(t, thief.session())
 	require.Equal(t, before, s.tally())
+
+	asked = b.begin("github", "errorCallbackURL", "/sorry")
+	b.back("github", h.agree(asked)).requireSentTo("/")
+	b.back("github", h.agree(asked)).requireSentBack("/sorry", reason("state_mismatch")) // the page was loaded again
 }
 
 // Whoever learns a state from somewhere cannot spoil the sign-in.
@@ -163,9 +172,12 @@ func TestSignInsThatWereGivenUpAreClearedAway(t *testing.T) {
 		s.browser().begin("github")
 	}
 	require.Equal(t, 3, s.count("oauth_states"))
-	s.move(10 * time.Minute)
+	s.move(70*time.Minute - time.Second)
 	s.browser().begin("github")
-	require.Equal(t, 1, s.count("oauth_states"))
+	require.Equal(t, 4, s.count("oauth_states"), "for so long it is known where their errors go")
+	s.move(time.Second)
+	s.browser().begin("github")
+	require.Equal(t, 2, s.count("oauth_states"))
 }
 
 func TestTheProviderSaysNo(t *testing.T) {
