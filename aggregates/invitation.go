@@ -1,13 +1,12 @@
 package aggregates
 
 import (
-	"net/mail"
 	"slices"
-	"strings"
 	"time"
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // Why a workspace may refuse what is asked about an invitation.
@@ -17,8 +16,6 @@ var (
 	ErrAlreadyInvited       = fault.New(fault.Conflict, "already_invited", "This address is invited already.")
 	ErrNotInvitee           = fault.New(fault.Denied, "invitation_not_yours", "This invitation is for another address.")
 )
-
-const maxAddress = 254 // bytes of an e-mail address
 
 // An invitation waits for its answer, whether or not its time is up. One that
 // was answered or revoked is only remembered by its id.
@@ -38,7 +35,7 @@ func expiry(at time.Time) time.Time {
 // An Invitee is a person who answers an invitation.
 type Invitee struct {
 	User   events.ID
-	Emails []string // verified, lower case, the primary one first
+	Emails []string // verified, as input.Email has them, the primary one first
 }
 
 func (w *Workspace) applyInvitation(e events.Event) {
@@ -69,13 +66,14 @@ func (w *Workspace) close(id events.ID) {
 // verified the address, zero if nobody has. An invitation to the same address
 // whose time is up gives way to the new one.
 func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, known events.ID, at time.Time) ([]events.Event, error) {
+	address, ok := input.Email(address)
+	if !ok {
+		return nil, fault.Field("email", "must be an e-mail address")
+	}
 	if err := w.mayInvite(by, role); err != nil {
 		return nil, err
 	}
-	address, ok := Address(address)
 	switch _, member := w.byUser[known]; {
-	case !ok:
-		return nil, fault.Field("email", "must be an e-mail address")
 	case !assignable(role):
 		return nil, errRole
 	case member:
@@ -176,13 +174,4 @@ func (w *Workspace) pending(id events.ID) (invitation, error) {
 		return i, ErrInvitationNotPending
 	}
 	return i, ErrNoInvitation
-}
-
-// Address returns the form in which an e-mail address is kept and compared.
-func Address(s string) (address string, ok bool) {
-	parsed, err := mail.ParseAddress(s)
-	if err != nil || parsed.Address != s || len(s) > maxAddress {
-		return "", false
-	}
-	return strings.ToLower(s), true
 }

@@ -5,6 +5,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // ErrNoUser says that a person never signed in.
@@ -38,7 +39,21 @@ func (u *User) Register(e events.UserRegistered) ([]events.Event, error) {
 	if u.registered {
 		return nil, nil
 	}
+	if err := checkEmails(e.Emails); err != nil {
+		return nil, err
+	}
 	return one(e)
+}
+
+// checkEmails refuses addresses that are not in the form in which they are kept:
+// they are keys, by which people are found.
+func checkEmails(list []string) error {
+	for _, address := range list {
+		if kept, ok := input.Email(address); !ok || kept != address {
+			return fault.Field("emails", "must be e-mail addresses")
+		}
+	}
+	return nil
 }
 
 // Emails returns the addresses that the person has verified, the primary one first.
@@ -51,6 +66,9 @@ func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
 		return nil, ErrNoUser
 	case len(emails) == 0 || slices.Equal(emails, u.emails):
 		return nil, nil
+	}
+	if err := checkEmails(emails); err != nil {
+		return nil, err
 	}
 	return one(events.UserEmailsVerified{User: user, From: u.emails, Emails: emails})
 }

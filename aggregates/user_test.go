@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/fault"
 )
 
 var zoe = events.UserRegistered{User: id(1), Name: "Zoë Brandt", Emails: []string{"zoe@acme.example", "zoe@mail.example"}}
@@ -29,9 +30,35 @@ func TestVerify(t *testing.T) {
 		{name: "the same change nothing", given: []events.Event{zoe}, when: verify(zoe.Emails...)},
 		{name: "nobody is left without any", given: []events.Event{zoe}, when: verify()},
 		{name: "there must be such a person", when: verify("zoe@new.example"), err: ErrNoUser},
+		{name: "no text that is no address", given: []events.Event{zoe}, when: verify("zoë@new.example"), err: errEmails},
+		{name: "nor an address in another form", given: []events.Event{zoe}, when: verify("zoe@acme.example", "Zoe@new.example"), err: errEmails},
+		{name: "nor none", given: []events.Event{zoe}, when: verify(""), err: errEmails},
 	})
 	require.Equal(t, zoe.Emails, folded[User]([]events.Event{zoe}).Emails())
 	require.Equal(t, moved.Emails, folded[User]([]events.Event{zoe, moved}).Emails())
+}
+
+var errEmails = fault.Field("emails", "must be e-mail addresses")
+
+func TestRegisterByAddresses(t *testing.T) {
+	register := func(emails ...string) func(*User) ([]events.Event, error) {
+		e := zoe
+		e.Emails = emails
+		return func(u *User) ([]events.Event, error) { return u.Register(e) }
+	}
+	early := zoe
+	early.Emails = []string{"zoë@acme.example"}
+	check(t, []spec[User]{
+		{name: "a person becomes known", when: register(zoe.Emails...), then: []events.Event{zoe}},
+		{name: "once", given: []events.Event{zoe}, when: register("zoe@new.example")},
+		{name: "not by what is no address", when: register("zoe@acme.example", "zoë@acme.example"), err: errEmails},
+		{name: "nor by one in another form", when: register("zoe@Acme.example"), err: errEmails},
+		{
+			name: "one of an earlier form gives way", given: []events.Event{early},
+			when: func(u *User) ([]events.Event, error) { return u.Verify(id(1), []string{"zoe@acme.example"}) },
+			then: []events.Event{events.UserEmailsVerified{User: id(1), From: early.Emails, Emails: []string{"zoe@acme.example"}}},
+		},
+	})
 }
 
 func TestLink(t *testing.T) {

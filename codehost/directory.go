@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"svc/fault"
+	"svc/input"
 )
 
 // maxInvented is how many people may be added while the host runs; then the
@@ -62,10 +63,11 @@ func (d *directory) byLogin(login string) (Person, bool) {
 // invent adds a person with one address. The error is a [fault.Fault] that
 // can be shown.
 func (d *directory) invent(name, address string, verified bool) (Person, error) {
+	_, ok := input.Email(address)
 	switch {
 	case !isName(name):
 		return Person{}, fault.Field("name", "Give a name of at most %d characters.", maxName)
-	case !isAddress(address):
+	case !ok:
 		return Person{}, fault.Field("email", "Give an e-mail address, such as name@example.com.")
 	}
 	p, err := complete(Person{Name: name, Emails: []Email{{Address: address, Primary: true, Verified: verified}}})

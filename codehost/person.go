@@ -6,12 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/mail"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"svc/input"
 )
 
 // A Person has an account here. Its JSON is that of the file which
@@ -32,18 +33,22 @@ type Email struct {
 	Public   bool   `json:"public"` // shown in the profile, which is empty otherwise
 }
 
-const (
-	maxName    = 100 // characters
-	maxAddress = 254 // bytes
-)
+const maxName = 100 // characters
 
 var login = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
 // complete fills in what a person's address says, and refuses the rest.
 func complete(p Person) (Person, error) {
-	key := p.Login
-	if len(p.Emails) > 0 {
-		key = cmp.Or(key, strings.ToLower(p.Emails[0].Address))
+	key, primaries := p.Login, 0
+	for _, e := range p.Emails {
+		address, ok := input.Email(e.Address)
+		if !ok {
+			return p, fmt.Errorf("person %q: %q is no e-mail address", p.Login, e.Address)
+		}
+		key = cmp.Or(key, address)
+		if e.Primary {
+			primaries++
+		}
 	}
 	if key == "" {
 		return p, errors.New("a person without login and address")
@@ -51,15 +56,6 @@ func complete(p Person) (Person, error) {
 	p.Login = cmp.Or(p.Login, loginFor(key))
 	if p.ID == 0 {
 		p.ID = idFor(key)
-	}
-	primaries := 0
-	for _, e := range p.Emails {
-		if e.Primary {
-			primaries++
-		}
-		if !isAddress(e.Address) {
-			return p, fmt.Errorf("person %q: %q is no e-mail address", p.Login, e.Address)
-		}
 	}
 	switch {
 	case len(p.Login) > 39 || !login.MatchString(p.Login):
@@ -72,11 +68,8 @@ func complete(p Person) (Person, error) {
 	return p, nil
 }
 
-func isAddress(s string) bool {
-	a, err := mail.ParseAddress(s)
-	return err == nil && a.Address == s && len(s) <= maxAddress
-}
-
+// isName lets pass what the hosts that this one plays let pass: the service has to
+// live with such names.
 func isName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
 }
@@ -92,7 +85,7 @@ func idFor(key string) int64 {
 var notLogin = regexp.MustCompile(`[^a-z0-9]+`)
 
 func loginFor(address string) string {
-	local, _, _ := strings.Cut(strings.ToLower(address), "@")
+	local, _, _ := strings.Cut(address, "@")
 	local = strings.Trim(notLogin.ReplaceAllString(local, "-"), "-")
 	if len(local) > 30 { // leaves room for a number
 		local = strings.Trim(local[:30], "-")
@@ -109,5 +102,9 @@ func (p Person) primary() Email {
 }
 
 func (p Person) has(address string) bool {
-	return slices.ContainsFunc(p.Emails, func(e Email) bool { return strings.EqualFold(e.Address, address) })
+	same, ok := input.Email(address)
+	return ok && slices.ContainsFunc(p.Emails, func(e Email) bool {
+		own, _ := input.Email(e.Address)
+		return own == same
+	})
 }

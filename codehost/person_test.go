@@ -26,6 +26,7 @@ func TestNewRefusesWhatContradictsItself(t *testing.T) {
 		"made the same":     {[]Person{{Emails: one}, {Emails: one}}, nil, "another person"},
 		"a login of spaces": {[]Person{{Login: "a b"}}, nil, "want a login"},
 		"no address":        {[]Person{{Login: "a", Emails: []Email{{Address: "a"}}}}, nil, "no e-mail address"},
+		"a look-alike":      {[]Person{{Login: "a", Emails: []Email{{Address: "mİa@acme.example"}}}}, nil, "no e-mail address"},
 		"two primaries":     {[]Person{{Login: "a", Emails: []Email{{Address: "a@a.example", Primary: true}, {Address: "b@a.example", Primary: true}}}}, nil, "one primary"},
 		"no callback":       {nil, []Client{{ID: "a", Secret: "s"}}, "callback"},
 		"no secret":         {nil, []Client{{ID: "a", Callback: callback}}, "a secret"},
@@ -76,6 +77,7 @@ func TestInventSomebody(t *testing.T) {
 		"no name":       {"", "x@new.example", "Give a name"},
 		"no address":    {"X", "new", "Give an e-mail address"},
 		"with comment":  {"X", "X <x@new.example>", "Give an e-mail address"},
+		"a look-alike":  {"X", "\u212Aim@new.example", "Give an e-mail address"},
 		"taken":         {"X", "ADA@home.example", "Ada Lind already has this address"},
 		"taken by them": {"X", "una@new.example", "Una already has this address"},
 	} {

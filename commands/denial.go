@@ -11,6 +11,7 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 const (
@@ -118,7 +119,7 @@ func (c UpdateMember) wants() events.CommandDenied {
 
 func (c SendInvitation) wants() events.CommandDenied {
 	e := of(events.InvitationSent{}, events.ID{})
-	e.Name = c.Email
+	e.Name, _ = input.Email(c.Email) // as it is kept, or nothing
 	return e
 }
 

@@ -53,8 +53,8 @@ func TestDenialsAreRecorded(t *testing.T) {
 		"the last Owner leaves":         {m.owner, remove(m.owner, m.owner), events.CommandDenied{Action: "member.removed", Target: m.owner.member, Code: "last_owner"}},
 		"a Viewer removes somebody":     {m.viewer, remove(m.viewer, m.old), events.CommandDenied{Action: "member.removed", Target: m.old.member, Code: "role_required"}},
 		"a Viewer invites":              {m.viewer, send(m.viewer, "x@mail.example", events.Viewer), events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "role_required"}},
-		"a Maintainer invites an Owner": {m.maintainer, send(m.maintainer, "x@mail.example", events.Owner), events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "owner_required"}},
-		"somebody is invited twice":     {m.owner, send(m.owner, "yan@mail.example", events.Viewer), events.CommandDenied{Action: "invitation.sent", Name: "yan@mail.example", Code: "already_invited"}},
+		"a Maintainer invites an Owner": {m.maintainer, send(m.maintainer, "X@mail.example", events.Owner), events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "owner_required"}},
+		"somebody is invited twice":     {m.owner, send(m.owner, "Yan@Mail.example", events.Viewer), events.CommandDenied{Action: "invitation.sent", Name: "yan@mail.example", Code: "already_invited"}},
 		"a Maintainer resends an Owner's invitation": {m.maintainer, func(ctx context.Context) (commands.Result, error) {
 			return m.ResendInvitation(ctx, commands.ResendInvitation{Order: m.maintainer.in(m.id), Invitation: letter})
 		}, events.CommandDenied{Action: "invitation.resent", Target: letter, Code: "owner_required"}},

@@ -6,6 +6,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/input"
 )
 
 // SendInvitation asks the holder of an e-mail address to join the workspace.
@@ -23,7 +24,7 @@ type InvitationAnswer struct {
 
 // SendInvitation carries out the command of the same name.
 func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result, error) {
-	address, _ := aggregates.Address(c.Email)
+	address, _ := input.Email(c.Email) // what is none the workspace refuses
 	_, known, err := h.log.Holder(ctx, EmailKey(address))
 	if err != nil {
 		return Result{}, fmt.Errorf("who has the invited address: %w", err)

@@ -24,7 +24,7 @@ type RegisterUser struct {
 	User          events.ID                `json:"userId"`
 	Member        events.ID                `json:"memberId"`
 	Name          string                   `json:"name"`
-	Emails        []string                 `json:"emails"` // verified, lower case, the primary one first
+	Emails        []string                 `json:"emails"` // verified, as input.Email has them, the primary one first
 	AvatarURL     string                   `json:"avatarUrl"`
 	WorkspaceName string                   `json:"workspaceName"`
 	WorkspaceSlug string                   `json:"workspaceSlug"`

@@ -9,7 +9,7 @@ const InvitationLifetime = 48 * time.Hour
 // InvitationSent says that somebody was asked to join the workspace.
 type InvitationSent struct {
 	Invitation ID        `json:"invitationId"`
-	Email      string    `json:"email"` // lower case
+	Email      string    `json:"email"` // as package input has it
 	Role       Role      `json:"role"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 }

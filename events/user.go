@@ -5,7 +5,7 @@ package events
 type UserRegistered struct {
 	User      ID       `json:"userId"`
 	Name      string   `json:"name"`
-	Emails    []string `json:"emails"` // verified, lower case, the primary one first
+	Emails    []string `json:"emails"` // verified, as package input has them, the primary one first
 	AvatarURL string   `json:"avatarUrl,omitempty"`
 }
 

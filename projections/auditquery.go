@@ -13,6 +13,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/input"
 )
 
 // auditWindow is how many records are looked through for one page by what no
@@ -204,8 +205,8 @@ func (f AuditFilter) where(workspace events.ID, low, high int64) (sql string, ar
 			add(`a.`+column+`_id = ?`, id)
 			return
 		}
-		if strings.Contains(text, "@") { // an e-mail address, which is kept in lower case
-			text = strings.ToLower(text)
+		if address, ok := input.Email(text); ok {
+			text = address
 		}
 		add(`a.`+column+`_name = ?`, clip(text))
 	}

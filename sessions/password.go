@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"svc/events"
+	"svc/input"
 )
 
 // Passwords are those of the demonstration people. Production people have none.
@@ -51,7 +52,7 @@ func (p Passwords) Check(ctx context.Context, email, password string) (user, wor
 		from global_keys k
 		join users u on u.user_id = k.owner
 		join passwords p on p.user_id = u.user_id
-		where k.key = 'email/' || lower($1)`, email).Scan(&user, &workspace, &hash)
+		where k.key = 'email/' || $1`, input.Lower(email)).Scan(&user, &workspace, &hash)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		_ = bcrypt.CompareHashAndPassword(nobodys(), []byte(password))

@@ -64,6 +64,8 @@ func TestVerifiedAddressesAreTakenIn(t *testing.T) {
 		{"the primary one is not verified", []address{{"c@x.example", true, false}, {"d@x.example", false, true}}, []string{"d@x.example"}},
 		{"one comes twice", []address{{"E@x.example", false, true}, {"f@x.example", false, true}, {"e@X.example", true, true}}, []string{"e@x.example", "f@x.example"}},
 		{"one is no address", []address{{"nobody", true, true}, {"g@x.example", false, true}}, []string{"g@x.example"}},
+		{"some look like others", []address{{"ZOe@acme.examp\u217Ce", true, true}, {"zo\u00e9@acme.example", false, true}, {"h@x.example", false, true}}, []string{"h@x.example"}},
+		{"a domain in another script", []address{{"I@Bücher.example", true, true}, {"i@xn--bcher-kva.example", false, true}}, []string{"i@xn--bcher-kva.example"}},
 	} {
 		b := s.sign(h, account{ID: int64(i + 1), Login: "ada", Emails: c.said})
 		require.Equal(t, c.kept, s.emails(b.user()), c.what)

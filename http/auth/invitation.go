@@ -5,6 +5,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 	"svc/projections"
 )
 
@@ -43,7 +44,7 @@ func (s *Server) inviteMember(v *visit) (any, error) {
 	if err := need("email", in.Email); err != nil {
 		return nil, err
 	}
-	address, ok := aggregates.Address(in.Email)
+	address, ok := input.Email(in.Email)
 	if !ok {
 		return nil, errEmail
 	}

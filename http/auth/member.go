@@ -11,6 +11,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 	"svc/projections"
 )
 
@@ -293,7 +294,7 @@ func (s *Server) memberNamed(v *visit, organization events.ID, name string) (id 
 	if id, err := events.ParseID(name); err == nil {
 		return id, true, nil
 	}
-	address, _ := aggregates.Address(name)
+	address, _ := input.Email(name)
 	_, user, err := s.Keys.Holder(v.Context(), commands.EmailKey(address))
 	if err != nil {
 		return id, false, err

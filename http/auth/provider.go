@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"svc/aggregates"
+	"svc/input"
 )
 
 // scopes is what a provider is asked for.
@@ -171,7 +171,7 @@ func (p *Provider) verifiedEmails(ctx context.Context, token *oauth2.Token) (lis
 	}
 	for _, primary := range []bool{true, false} {
 		for _, e := range emails {
-			address, ok := aggregates.Address(e.Email)
+			address, ok := input.Email(e.Email)
 			if ok && e.Verified && e.Primary == primary && !slices.Contains(list, address) {
 				list = append(list, address)
 			}

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"time"
 
-	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/http/limit"
 	"svc/http/reply"
+	"svc/input"
 	"svc/sessions"
 )
 
@@ -128,7 +128,7 @@ func readSignIn(v *visit) (in signIn, err error) {
 	if err := need("password", in.Password); err != nil {
 		return in, err
 	}
-	address, ok := aggregates.Address(in.Email)
+	address, ok := input.Email(in.Email)
 	if !ok {
 		return in, errEmail
 	}

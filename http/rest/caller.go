@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/reply"
+	"svc/input"
 	"svc/projections"
 )
 
@@ -146,12 +147,13 @@ func (s *Server) tenant(ctx context.Context, p *person, name string) (events.ID,
 	if id, err := events.ParseID(name); err == nil {
 		return id, nil
 	}
-	_, id, err := s.Keys.Holder(ctx, commands.SlugKey(strings.ToLower(name)))
+	_, id, err := s.Keys.Holder(ctx, commands.SlugKey(input.Lower(name)))
 	return id, err
 }
 
 func names(tenant string, id events.ID, slug string) bool {
-	return strings.EqualFold(tenant, slug) || strings.EqualFold(tenant, id.String())
+	tenant = input.Lower(tenant)
+	return tenant == slug || tenant == id.String()
 }
 
 // may refuses a caller whose role or scope does not do.

@@ -44,7 +44,7 @@ func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*in
 type newInvitation struct {
 	Once
 	Body struct {
-		Email string    `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider." example:"bob@example.com"`
+		Email string    `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. It is kept in lower case, a domain in another script in its xn-- form; beyond that it has to be ASCII." example:"bob@example.com"`
 		Role  givenRole `json:"role,omitempty" default:"Viewer" doc:"In any case."`
 	}
 }
