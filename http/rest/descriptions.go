@@ -48,7 +48,7 @@ var descriptions = map[string]description{
 		refuses: []*fault.Fault{errStreams},
 		text: "What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what happened to what (`kind`, `target`), not how it is now. " +
 			"Whoever comes again with the `Last-Event-ID` that they have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is and after which `seq` it begins: if that is not what you asked for, read anew what you show. " +
-			"Events are left out that the caller could not read elsewhere: a token is told of runs and decisions, a Viewer not of service accounts and the audit log. " +
+			"Events are left out that the caller could not read elsewhere. " +
 			"The stream ends when the caller's rights change, after an hour, or when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader has to take what is sent within 10 seconds. " +
 			"A caller may have 12 streams: 429 `too_many_streams`."},
 

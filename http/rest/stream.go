@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -138,8 +137,8 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 // stream has lasted long enough, or the service stops. The reader comes again
 // and goes on after the last id.
 func (s *Server) tell(ctx context.Context, st *stream) error {
-	first := fmt.Sprintf("retry: %d\n\nid: %d\nevent: ready\ndata: {\"workspace\":%q,\"seq\":%d}\n\n", streamRetry, st.seq, st.caller.workspace, st.seq)
-	if err := st.out.write([]byte(first)); err != nil {
+	first := streamReady{st.seq, "ready", streamRetry, streamReadyData{st.caller.workspace.String(), st.seq}}
+	if err := st.out.write(first.text()); err != nil {
 		return err
 	}
 	check, beat := time.NewTicker(streamCheck), time.NewTicker(st.beat)
@@ -200,7 +199,7 @@ func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error
 		noun := nounOf(n.Kind)
 		rights = rights || noun == "member" || noun == "service_account"
 		if audiences[noun] >= st.caller.audience() {
-			writeNews(&page, n)
+			page.Write(newStreamEvent(n).text())
 		}
 	}
 	if rights {
@@ -213,27 +212,6 @@ func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error
 		return true, nil
 	}
 	return true, st.out.write(page.Bytes())
-}
-
-// news is the data of an event of the stream.
-type news struct {
-	Seq    int64     `json:"seq"`
-	At     timestamp `json:"at"`
-	Kind   string    `json:"kind"`
-	Target struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-	} `json:"target"`
-}
-
-func writeNews(to *bytes.Buffer, n projections.News) {
-	data := news{Seq: n.Seq, At: at(n.At), Kind: n.Kind}
-	data.Target.Type, data.Target.ID = n.Target.Type, n.Target.ID.String()
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // texts and numbers
-	}
-	fmt.Fprintf(to, "id: %d\nevent: %s\ndata: %s\n\n", n.Seq, n.Kind, text)
 }
 
 // errNoLonger ends a stream whose caller may no longer read it, or no longer
@@ -263,23 +241,3 @@ func (s *Server) check(ctx context.Context, st *stream) error {
 	}
 	return err
 }
-
-// streaming makes the operation of the stream: its answer is described here,
-// because it is no JSON of ours.
-func streaming() operation {
-	return func(s *Server, api huma.API, o huma.Operation) {
-		if o.Responses == nil {
-			o.Responses = map[string]*huma.Response{}
-		}
-		o.Responses["200"] = &huma.Response{
-			Description: "Server-sent events, for as long as it goes well. `ready` says in which workspace the stream is and after which event it begins.",
-			Content: map[string]*huma.MediaType{"text/event-stream": {
-				Schema: &huma.Schema{Type: huma.TypeString}, Example: exampleStream,
-			}},
-		}
-		op(s.streamEvents)(s, api, o)
-	}
-}
-
-const exampleStream = "retry: 2000\n\nid: 4181\nevent: ready\ndata: {\"workspace\":\"" + exampleID + "\",\"seq\":4181}\n\n" +
-	"id: 4182\nevent: run.stage_entered\ndata: {\"seq\":4182,\"at\":\"" + exampleTime + "\",\"kind\":\"run.stage_entered\",\"target\":{\"type\":\"run\",\"id\":\"" + exampleID + "\"}}\n\n"

@@ -27,10 +27,11 @@ type stream struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	frames chan frame // closed when the service has ended the stream
-	start  int64      // what ready said
+	ready  frame
+	start  int64 // what ready said
 }
 
-type frame struct{ id, event, data string }
+type frame struct{ id, event, data, retry string }
 
 // stream opens one, which may be refused: then it is nil.
 func (v *service) stream(t *testing.T, as string, headers ...string) (*stream, answer) {
@@ -58,10 +59,10 @@ func (v *service) stream(t *testing.T, as string, headers ...string) (*stream, a
 		readFrames(res.Body, s.frames)
 	})
 	t.Cleanup(func() { cancel(); reading.Wait() })
-	ready := s.next()
-	require.Equal(t, "ready", ready.event)
-	require.NoError(t, json.Unmarshal([]byte(ready.data), &struct{ Seq *int64 }{&s.start}))
-	require.Equal(t, fmt.Sprint(s.start), ready.id)
+	s.ready = s.next()
+	require.Equal(t, "ready", s.ready.event)
+	require.NoError(t, json.Unmarshal([]byte(s.ready.data), &struct{ Seq *int64 }{&s.start}))
+	require.Equal(t, fmt.Sprint(s.start), s.ready.id)
 	return s, answer{}
 }
 
@@ -86,6 +87,8 @@ func readFrames(from io.Reader, to chan<- frame) {
 			f.id = value
 		case name == "event":
 			f.event = value
+		case name == "retry":
+			f.retry = value
 		case name == "data":
 			f.data += value
 		}
@@ -131,6 +134,7 @@ func testStreams(t *testing.T, s *site) {
 	one, other := s.serve(t, database), s.serve(t, database)
 
 	t.Run("nothing is missed or repeated", func(t *testing.T) { testStreamOrder(t, one, other) })
+	t.Run("as described", func(t *testing.T) { testStreamDescribed(t, one) })
 	t.Run("who is told what", func(t *testing.T) { testStreamAudience(t, one, other) })
 	t.Run("where a stream begins", func(t *testing.T) { testStreamStart(t, one) })
 	t.Run("a right that is revoked", func(t *testing.T) { testStreamRevocation(t, one, other) })
@@ -262,6 +266,34 @@ func testStreamAudience(t *testing.T, one, other *service) {
 			require.Regexp(t, `^\{"seq":`+f.id+`,"at":"[0-9T:.-]{23}Z","kind":"`+f.event+`","target":\{"type":"run","id":"[0-9a-f-]{36}"\}\}$`, f.data)
 		}
 	})
+}
+
+// testStreamDescribed reads the whole log and holds what the stream says against
+// the description: ready, and one event of each kind.
+func testStreamDescribed(t *testing.T, v *service) {
+	head := rows[int64](t, v, `select head from logs where workspace_id = $1`, v.site.id(t, "workspace acme"))[0]
+	d := v.loadSpec(t)
+	schema := d.schema(t, "paths", "/api/v1/events/stream", "get", "responses", "200", "content", "text/event-stream", "schema")
+	st := v.follow(t, "ada@acme", "Last-Event-ID: 0")
+	said := []frame{st.ready}
+	kinds := map[string]bool{}
+	for f := st.next(); f.id != fmt.Sprint(head); f = st.next() {
+		require.NotZero(t, f)
+		if !kinds[f.event] {
+			kinds[f.event] = true
+			said = append(said, f)
+		}
+	}
+	require.Greater(t, len(kinds), 20)
+	var list []any
+	for _, f := range said {
+		one := map[string]any{"id": json.Number(f.id), "event": f.event, "data": parsed(t, f.data)}
+		if f.event == "ready" {
+			one["retry"] = json.Number(f.retry)
+		}
+		list = append(list, one)
+	}
+	require.NoError(t, schema.Validate(list))
 }
 
 func testStreamStart(t *testing.T, v *service) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import createClient from "openapi-fetch";
-import type { paths } from "./schema.js";
+import type { components, paths } from "./schema.js";
 
 interface Dev {
   restUrl: string;
@@ -50,3 +50,23 @@ const revoked = await person.POST("/api/v1/service-accounts/{id}/revoke", { para
 assert.equal(revoked.data!.status, "revoked");
 const records = await person.GET("/api/v1/audit", { params: { query: { action: "service_account.*", limit: 1 } } });
 assert.equal(records.data!.items.length, 1);
+
+// The names to listen for, and what comes with them, are in the description.
+type Said = components["schemas"]["StreamReady"] | components["schemas"]["StreamEvent"];
+const awaited: Said["event"][] = ["ready", "run.queued", "run.stage_entered", "decision.raised"];
+const stream = await script.GET("/api/v1/events/stream", { params: { header: { "Last-Event-ID": "0" } }, parseAs: "stream" });
+assert.equal(stream.response.status, 200);
+const reader = stream.response.body!.pipeThrough(new TextDecoderStream()).getReader();
+let text = "";
+while (!awaited.every((name) => text.includes(`\nevent: ${name}\n`))) {
+  const { value, done } = await reader.read();
+  assert.ok(!done, "the stream has ended");
+  text += value;
+}
+await reader.cancel();
+for (const [, name, data] of text.matchAll(/^event: (.+)\ndata: (.+)\n\n/gm)) {
+  if (name === "ready") continue;
+  const { kind, target }: components["schemas"]["StreamEventData"] = JSON.parse(data!);
+  assert.equal(kind, name);
+  assert.equal(target.type, "run");
+}

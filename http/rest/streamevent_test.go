@@ -1,0 +1,29 @@
+package rest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// A client listens for names, so it has to know them: every kind that there is
+// has somebody who is told of it, and is in the description.
+func TestEveryKindOfTheStreamIsDescribed(t *testing.T) {
+	doc := described(t)
+	items := doc.Get("paths./api/v1/events/stream.get.responses.200.content.text/event-stream.schema.items.oneOf")
+	require.Equal(t, `["#/components/schemas/StreamReady","#/components/schemas/StreamEvent"]`, items.Get("#.$ref").Raw)
+	listed := map[string]bool{}
+	for _, kind := range doc.Get("components.schemas.StreamEvent.properties.event.enum").Array() {
+		listed[kind.String()] = true
+	}
+	text := doc.Get("paths./api/v1/events/stream.get.description").String()
+	for _, kind := range events.Kinds() {
+		require.NotEqual(t, nobody, audiences[nounOf(kind)], "%s has no audience", kind)
+		require.True(t, listed[kind], "%s is not described", kind)
+		require.Contains(t, text, "`"+nounOf(kind)+".*`")
+	}
+	require.Len(t, listed, len(events.Kinds()))
+	require.JSONEq(t, doc.Get("components.schemas.StreamEvent.properties.event.enum").Raw, doc.Get("components.schemas.StreamEventData.properties.kind.enum").Raw)
+}
