@@ -39,6 +39,9 @@ func (id ID) String() string {
 	return string(b)
 }
 
+// Time returns when id was made, in milliseconds.
+func (id ID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()).UTC() }
+
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 

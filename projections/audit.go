@@ -3,8 +3,8 @@ package projections
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/jackc/pgx/v5"
@@ -14,107 +14,218 @@ import (
 	"svc/events/store"
 )
 
-// Audit is the view that the audit log is searched by. It is followed. What it
-// finds is answered from the events themselves.
+// Audit is the view that the audit log is searched by: an index of the events,
+// which are what it answers. It is followed, and takes in the events in whole
+// blocks; a search looks through those behind the last block by itself, and so
+// finds whatever is in the log.
 type Audit struct{ DB *pgxpool.Pool }
 
-type auditRow struct {
-	Workspace  events.ID        `db:"workspace_id"`
-	Seq        int64            `db:"seq"`
-	ID         events.ID        `db:"id"`
-	At         time.Time        `db:"at"`
-	Action     string           `db:"action"`
-	ActorType  events.ActorType `db:"actor_type"`
-	ActorID    events.ID        `db:"actor_id"`
-	ActorName  string           `db:"actor_name"`
-	TargetType string           `db:"target_type"` // what the action begins with
-	TargetID   events.ID        `db:"target_id"`
-	TargetName string           `db:"target_name"` // as this or an earlier event said
-	Search     string           `db:"search"`
-}
+// auditView takes in all events, also those that nobody can decode.
+type auditView struct{}
 
-// targetNames are the names that targets are shown by.
-type targetNames map[rowID[events.ID]]string
+var audit = auditView{}
 
-// auditFold makes the rows of records that follow what names is left of.
-func auditFold(names targetNames) *fold[int64, auditRow] {
-	return &fold[int64, auditRow]{
-		table: "audit", key: "seq", log: true,
-		keys: func(r events.Record) []int64 { return []int64{r.Seq} },
-		apply: func(seq int64, _ *auditRow, r events.Record) *auditRow {
-			t := targetOf(r)
-			action, _ := actionOf(r)
-			row := &auditRow{
-				Workspace: r.Workspace, Seq: seq, ID: r.ID, At: r.At, Action: clip(action),
-				ActorType: events.ActorType(clip(string(r.Actor.Type))), ActorID: r.Actor.ID, ActorName: clip(r.Actor.Name),
-				TargetType: clip(t.Type), TargetID: t.ID, TargetName: names.of(r.Workspace, t),
-			}
-			row.Search = foldCase(row.Action + " " + row.ActorName + " " + row.TargetName)
-			return row
-		},
-	}
-}
-
-// of returns the name of a target, and remembers one that the target brings.
-func (n targetNames) of(workspace events.ID, t Target) string {
-	id := rowID[events.ID]{workspace, t.ID}
-	switch {
-	case t.ID.IsZero():
-		return clip(t.Name)
-	case t.Name != "":
-		n[id] = clip(t.Name)
-	}
-	return n[id]
-}
-
-// auditView is the fold of all events, also of those that nobody can decode.
-// Most events of a run do not say which issue it is for: what the target was
-// called last is looked up in the view itself.
-type auditView struct{ *fold[int64, auditRow] }
-
-var audit = auditView{auditFold(nil)}
+func (auditView) Name() string         { return "audit" }
+func (auditView) form() int            { return 1 }
+func (auditView) primaryKey() []string { return []string{"workspace_id", "entry"} }
 
 func (auditView) after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
 	return store.AnyAfterEach(ctx, db, list, limit)
 }
 
-func (auditView) load(b *pgx.Batch, table string, records []events.Record) func(*pgx.Batch) error {
-	names := targetNames{}
-	names.read(b, table, records)
-	return auditFold(names).load(b, table, records)
+// load reads what of each block that records complete was there before them, then
+// the names of their targets, and writes.
+func (auditView) load(b *pgx.Batch, table string, records []events.Record) step {
+	blocks := completed(records)
+	if len(blocks) == 0 {
+		return nil
+	}
+	for i := range blocks {
+		blocks[i].queueStart(b)
+	}
+	return func(b *pgx.Batch) (step, error) {
+		names := map[events.ID]targetNames{}
+		for _, block := range blocks {
+			if err := block.whole(); err != nil {
+				return nil, err
+			}
+			if names[block.workspace] == nil {
+				names[block.workspace] = targetNames{}
+			}
+			names[block.workspace].queueRead(b, table, block.workspace, targetsOf(block.records), block.begin)
+		}
+		return func(b *pgx.Batch) (step, error) {
+			for _, block := range blocks {
+				queueIndex(b, table, indexBlock(block.records, names[block.workspace]))
+			}
+			return nil, nil
+		}, nil
+	}
 }
 
-func (auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error {
-	return auditFold(targetNames{}).copyLog(ctx, tx, table, next, park)
+// An unindexed is a block that is whole now: the records behind begin.
+type unindexed struct {
+	workspace events.ID
+	begin     int64
+	records   []events.Record
 }
 
-// read queues looking up what the targets that records do not name were called.
-func (n targetNames) read(b *pgx.Batch, table string, records []events.Record) {
-	var workspaces, ids []events.ID
-	for _, r := range records {
-		if t := targetOf(r); t.Name == "" && !t.ID.IsZero() {
-			workspaces, ids = append(workspaces, r.Workspace), append(ids, t.ID)
+// completed returns the blocks whose last record is among records. The first
+// one of a log may lack those that came before them.
+func completed(records []events.Record) (list []*unindexed) {
+	from := 0
+	for i, r := range records {
+		if i > 0 && records[i-1].Workspace != r.Workspace {
+			from = i
+		}
+		if r.Seq%blockSize == 0 {
+			list = append(list, &unindexed{r.Workspace, r.Seq - blockSize, records[from : i+1]})
+			from = i + 1
 		}
 	}
-	if len(ids) == 0 {
+	return list
+}
+
+// queueStart queues reading the records of the block that it lacks.
+func (u *unindexed) queueStart(b *pgx.Batch) {
+	first := u.records[0].Seq
+	if first == u.begin+1 {
 		return
 	}
-	b.Queue(fmt.Sprintf(`
-		select k.workspace_id, k.id, a.target_name
-		from (select distinct * from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, id)) k
-		cross join lateral (
-			select target_name from %s t where t.workspace_id = k.workspace_id and t.target_id = k.id
-			order by t.seq desc limit 1) a`, table), workspaces, ids,
+	b.Queue(`
+		select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, u.workspace, u.begin, first,
 	).Query(func(rows pgx.Rows) error {
-		var id rowID[events.ID]
-		var name string
-		_, err := pgx.ForEachRow(rows, []any{&id.workspace, &id.key, &name}, func() error { n[id] = name; return nil })
+		start, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+		u.records = append(start, u.records...)
 		return err
 	})
 }
 
-// clipped is how many characters of a name are searched: an entry of an index
-// has a limit, and names of others, such as repositories, may have none.
+// whole reports an error if a record of the block is missing.
+func (u *unindexed) whole() error {
+	for i, r := range u.records {
+		if want := u.begin + int64(i) + 1; r.Seq != want {
+			return fmt.Errorf("log %s: event %d is missing, found %d in its place", u.workspace, want, r.Seq)
+		}
+	}
+	return nil
+}
+
+// targetsOf returns what records happened to.
+func targetsOf(records []events.Record) (list []events.ID) {
+	for _, r := range records {
+		if id := targetOf(r).ID; !id.IsZero() && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// queueRead queues looking up what targets were called up to the record upTo.
+func (n targetNames) queueRead(b *pgx.Batch, table string, workspace events.ID, targets []events.ID, upTo int64) {
+	if len(targets) == 0 {
+		return
+	}
+	first, last := make([][]byte, len(targets)), make([][]byte, len(targets))
+	for i, id := range targets {
+		first[i], last[i] = nameEntry(id, 0), nameEntry(id, upTo)
+	}
+	b.Queue(fmt.Sprintf(`
+		select k.id, a.data
+		from unnest($2::uuid[], $3::bytea[], $4::bytea[]) as k (id, first, last)
+		cross join lateral (
+			select data from %s t where t.workspace_id = $1 and t.entry >= k.first and t.entry <= k.last
+			order by t.entry desc limit 1) a`, table), workspace, targets, first, last,
+	).Query(func(rows pgx.Rows) error {
+		var id events.ID
+		var name []byte
+		_, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+			if _, known := n[id]; !known {
+				n[id] = string(name)
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// queueIndex queues writing rows of one workspace.
+func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
+	entries, datas := make([][]byte, len(rows)), make([][]byte, len(rows))
+	for i, r := range rows {
+		entries[i], datas[i] = r.Entry, r.Data
+	}
+	b.Queue(fmt.Sprintf(`
+		insert into %s as a (workspace_id, entry, data) select $1, * from unnest($2::bytea[], $3::bytea[])
+		on conflict (workspace_id, entry) do update set data = a.data || excluded.data`, table), rows[0].Workspace, entries, datas)
+}
+
+func (v auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), _ parking) error {
+	var workspace events.ID
+	var names targetNames
+	var block []events.Record
+	segment := newSegment()
+	for {
+		records, err := next()
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.Workspace != workspace {
+				workspace, names, block = r.Workspace, targetNames{}, nil
+			}
+			if block = append(block, r); r.Seq%blockSize != 0 {
+				continue
+			}
+			segment.add(indexBlock(block, names))
+			block = block[:0]
+			if r.Seq%segmentSize == 0 {
+				if err := segment.copy(ctx, tx, table); err != nil {
+					return err
+				}
+			}
+		}
+		if len(records) == 0 {
+			return segment.copy(ctx, tx, table)
+		}
+	}
+}
+
+// A segment gathers the rows of blocks until it is copied.
+type segment struct {
+	rows  []auditRow
+	known map[string]int // by workspace and entry
+}
+
+func newSegment() *segment { return &segment{known: map[string]int{}} }
+
+func (s *segment) add(rows []auditRow) {
+	for _, r := range rows {
+		key := string(r.Workspace[:]) + string(r.Entry)
+		if i, ok := s.known[key]; ok {
+			s.rows[i].Data = append(s.rows[i].Data, r.Data...)
+			continue
+		}
+		s.known[key] = len(s.rows)
+		s.rows = append(s.rows, r)
+	}
+}
+
+func (s *segment) copy(ctx context.Context, tx pgx.Tx, table string) error {
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, []string{"workspace_id", "entry", "data"}, pgx.CopyFromSlice(len(s.rows), func(i int) ([]any, error) {
+		return []any{s.rows[i].Workspace, s.rows[i].Entry, s.rows[i].Data}, nil
+	}))
+	if err != nil {
+		return fmt.Errorf("copy into %s: %w", table, err)
+	}
+	s.rows = nil
+	clear(s.known)
+	return nil
+}
+
+// clipped is how many characters of a name the index has: names of others, such
+// as repositories, may have no limit.
 const clipped = 256
 
 func clip(s string) string {
@@ -125,8 +236,7 @@ func clip(s string) string {
 	return s
 }
 
-// foldCase makes texts that differ in case alone the same. The database's
-// lower() does that for the letters of its locale, which may be ASCII.
+// foldCase makes texts that differ in case alone the same.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, s)
 }

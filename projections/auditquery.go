@@ -3,7 +3,6 @@ package projections
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -15,10 +14,6 @@ import (
 	"svc/events/store"
 	"svc/input"
 )
-
-// auditWindow is how many records are looked through for one page by what no
-// index finds: a text within names, or several things at once.
-const auditWindow = 20_000
 
 // An AuditRecord is an event as the audit log tells it.
 type AuditRecord struct {
@@ -52,24 +47,27 @@ type AuditQuery struct {
 // have fewer records than asked for, or none, and a next one: of a log without
 // end a search looks through a part at a time.
 func (v Audit) Page(ctx context.Context, q AuditQuery) (list []AuditRecord, next int64, err error) {
-	low, high, err := v.span(ctx, q.Workspace, q.From, q.To)
-	if err == nil && q.Before > 0 {
-		high = min(high, q.Before)
+	high := int64(math.MaxInt64)
+	if q.Before > 0 {
+		high = q.Before
 	}
-	if err == nil && q.searches() {
-		low, next, err = v.window(ctx, q.Workspace, low, high)
-	}
+	s, err := v.search(ctx, q.Workspace, q.AuditFilter, 1, high)
 	if err != nil {
 		return nil, 0, fmt.Errorf("audit of %s: %w", q.Workspace, err)
 	}
-	where, args := q.where(q.Workspace, low, high)
-	list, err = v.list(ctx, where, "desc", q.Limit+1, args)
+	rows, err := s.newest(ctx, q.Limit+1)
 	if err != nil {
 		return nil, 0, fmt.Errorf("audit of %s: %w", q.Workspace, err)
 	}
-	if len(list) > q.Limit {
-		list = list[:q.Limit]
-		next = list[q.Limit-1].Seq
+	if s.high > s.low { // there is a part that it has not looked through
+		next = s.high
+	}
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		next = rows[q.Limit-1].Seq()
+	}
+	for i := range rows {
+		list = append(list, rows[i].Record())
 	}
 	return list, next, nil
 }
@@ -77,28 +75,15 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (list []AuditRecord, next
 // After returns up to limit records that f leaves, the oldest first, with
 // numbers above seq and up to upTo. They are not decoded yet.
 func (v Audit) After(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
-	low, high, err := v.span(ctx, workspace, f.From, f.To)
+	s, err := v.search(ctx, workspace, f, seq+1, upTo+1)
 	if err != nil {
-		return nil, fmt.Errorf("audit of %s: %w", workspace, err)
+		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
 	}
-	where, args := f.where(workspace, max(low, seq+1), min(high, upTo+1))
-	list, err := v.rows(ctx, where, "asc", limit, args)
+	list, err := s.oldest(ctx, limit)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
 	}
 	return list, nil
-}
-
-// Of returns the record of an id. ok is false if there is none.
-func (v Audit) Of(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
-	list, err := v.list(ctx, `a.workspace_id = $1 and a.id = $2`, "asc", 1, []any{workspace, id})
-	if err != nil {
-		return r, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
-	}
-	if len(list) == 0 {
-		return r, false, nil
-	}
-	return list[0], true, nil
 }
 
 // An AuditRow is a record that is not decoded yet.
@@ -121,114 +106,107 @@ func NewAuditRecord(r events.Record, target string) AuditRecord {
 	return found
 }
 
-// list decodes what rows reads.
-func (v Audit) list(ctx context.Context, where, order string, limit int, args []any) ([]AuditRecord, error) {
-	rows, err := v.rows(ctx, where, order, limit, args)
+// How far an id's time may be before its record's, which is that of the clock
+// that was ahead of all others, and how many records of that span are searched.
+const (
+	clockSkew  = time.Hour
+	idSpanMost = 1 << 16
+)
+
+// Of returns the record of an id. ok is false if there is none. An id says when
+// it was made, and times do not run backwards in a log, so it is looked for in
+// what follows that time.
+func (v Audit) Of(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
+	fail := func(err error) (AuditRecord, bool, error) {
+		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
+	}
+	made := id.Time()
+	s, err := v.search(ctx, workspace, AuditFilter{From: made, To: made.Add(clockSkew)}, 1, math.MaxInt64)
 	if err != nil {
-		return nil, err
+		return fail(err)
 	}
-	list := make([]AuditRecord, len(rows))
-	for i := range rows {
-		list[i] = rows[i].Record()
-	}
-	return list, nil
-}
-
-// rows reads records in the order of an index and then each event by its key,
-// whatever the planner believes of the tables ("offset 0").
-func (v Audit) rows(ctx context.Context, where, order string, limit int, args []any) ([]AuditRow, error) {
-	args = append(args, limit)
-	rows, _ := v.DB.Query(ctx, fmt.Sprintf(`
-		select e.*, a.target_name
-		from (select workspace_id, seq, target_name from audit a where %s order by seq %s limit $%d) a
-		cross join lateral (
-			select workspace_id, seq, id, stream, version, kind, schema, at, meta, data
-			from events e where e.workspace_id = a.workspace_id and e.seq = a.seq offset 0) e
-		order by a.seq %[2]s`, where, order, len(args)), args...)
-	return pgx.AppendRows(make([]AuditRow, 0, limit), rows, func(row pgx.CollectableRow) (r AuditRow, err error) {
-		r.Row, err = store.ScanRow(row, &r.target)
-		return r, err
-	})
-}
-
-// span finds the numbers of a time: from low up to, without, high.
-func (v Audit) span(ctx context.Context, workspace events.ID, from, to time.Time) (low, high int64, err error) {
-	low, high = 1, math.MaxInt64
-	first := func(at time.Time, seq *int64) error {
-		if at.IsZero() {
-			return nil
+	var seq int64
+	rows, _ := v.DB.Query(ctx, `
+		select seq from events where workspace_id = $1 and seq >= $2 and seq < $3 and id = $4 order by seq limit 1`,
+		workspace, s.low, min(s.high, s.low+idSpanMost), id)
+	if _, err := pgx.ForEachRow(rows, []any{&seq}, func() error { return nil }); err != nil || seq == 0 {
+		if err != nil {
+			return fail(err)
 		}
-		err := v.DB.QueryRow(ctx, `select seq from audit where workspace_id = $1 and at >= $2 order by at, seq limit 1`, workspace, at).Scan(seq)
-		if errors.Is(err, pgx.ErrNoRows) {
-			*seq, err = math.MaxInt64, nil
-		}
-		return err
+		return AuditRecord{}, false, nil
 	}
-	return low, high, errors.Join(first(from, &low), first(to, &high))
+	s.low, s.high = seq, seq+1
+	list, err := s.oldest(ctx, 1)
+	if err != nil || len(list) == 0 {
+		return fail(cmp.Or(err, pgx.ErrNoRows))
+	}
+	return list[0].Record(), true, nil
 }
 
-// window returns where the part of [low, high) that one page looks through
-// begins, and the high of the part below, 0 if there is none.
-func (v Audit) window(ctx context.Context, workspace events.ID, low, high int64) (begin, next int64, err error) {
-	var top int64
-	err = v.DB.QueryRow(ctx, `select coalesce(max(seq), 0) from audit where workspace_id = $1 and seq < $2`, workspace, high).Scan(&top)
-	if begin = top - auditWindow + 1; begin <= low {
-		return low, 0, err
-	}
-	return begin, begin, err
-}
-
-// searches reports whether no single index finds what f leaves.
-func (f AuditFilter) searches() bool {
-	n := 0
-	for _, set := range []bool{f.Actor != "", f.ActorType != "", f.Action != "" && f.Action != "*", f.Target != ""} {
-		if set {
-			n++
-		}
-	}
-	return n > 1 || f.Q != "" || strings.HasSuffix(f.Action, "*") && !strings.HasSuffix(f.Action, ".*")
-}
-
-// where turns f into conditions. Each compares one column with one value, so
-// that an index of that column, in the order of seq, answers it.
-func (f AuditFilter) where(workspace events.ID, low, high int64) (sql string, args []any) {
-	var terms []string
-	add := func(term string, values ...any) {
-		for _, value := range values {
-			args = append(args, value)
-			term = strings.Replace(term, "?", fmt.Sprintf("$%d", len(args)), 1)
-		}
-		terms = append(terms, term)
-	}
-	named := func(column, text string) {
-		if id, err := events.ParseID(text); err == nil {
-			add(`a.`+column+`_id = ?`, id)
+// terms returns what the index finds f by, what finds the fewest first.
+func (f AuditFilter) terms() (list []term) {
+	named := func(idField, nameField byte, value string) {
+		if id, err := events.ParseID(value); err == nil {
+			list = append(list, newTerm(idField, id.String()))
 			return
 		}
-		if address, ok := input.Email(text); ok {
-			text = address
+		if address, ok := input.Email(value); ok {
+			value = address
 		}
-		add(`a.`+column+`_name = ?`, clip(text))
-	}
-	add(`a.workspace_id = ? and a.seq >= ? and a.seq < ?`, workspace, low, high)
-	if f.Actor != "" {
-		named("actor", f.Actor)
-	}
-	if f.ActorType != "" {
-		add(`a.actor_type = ?`, f.ActorType)
-	}
-	if noun, ok := strings.CutSuffix(f.Action, ".*"); ok && !strings.Contains(noun, ".") {
-		add(`a.target_type = ?`, noun)
-	} else if prefix, ok := strings.CutSuffix(f.Action, "*"); ok {
-		add(`starts_with(a.action, ?)`, prefix)
-	} else if f.Action != "" {
-		add(`a.action = ?`, f.Action)
+		list = append(list, newTerm(nameField, clip(value)))
 	}
 	if f.Target != "" {
-		named("target", f.Target)
+		named(targetIDField, targetNameField, f.Target)
 	}
-	if f.Q != "" {
-		add(`strpos(a.search, ?) > 0`, foldCase(f.Q))
+	if f.Actor != "" {
+		named(actorIDField, actorNameField, f.Actor)
 	}
-	return strings.Join(terms, " and "), args
+	begin, isPrefix := strings.CutSuffix(f.Action, "*")
+	if noun, _, dotted := strings.Cut(begin, "."); isPrefix && dotted {
+		list = append(list, newTerm(nounField, noun))
+	} else if f.Action != "" && !isPrefix {
+		list = append(list, newTerm(actionField, f.Action))
+	}
+	if f.ActorType != "" {
+		list = append(list, newTerm(actorTypeField, string(f.ActorType)))
+	}
+	return list
+}
+
+// text returns what has to be looked for in the texts of records, which no term says.
+func (f AuditFilter) text() textFilter {
+	t := textFilter{part: foldCase(f.Q)}
+	if begin, isPrefix := strings.CutSuffix(f.Action, "*"); isPrefix {
+		if _, rest, dotted := strings.Cut(begin, "."); !dotted || rest != "" {
+			t.action = begin
+		}
+	}
+	return t
+}
+
+// A textFilter leaves the records whose action begins with one text, and that
+// have another, in any case, in their action or the name of their actor or target.
+type textFilter struct{ action, part string }
+
+func (f textFilter) isZero() bool { return f == textFilter{} }
+
+// leaves reports whether f leaves a record.
+func (f textFilter) leaves(t recordText) bool {
+	return strings.HasPrefix(t.action, f.action) && (f.part == "" || f.has(t.action) || f.has(t.actor) || f.has(t.target))
+}
+
+func (f textFilter) has(s string) bool { return strings.Contains(foldCase(s), f.part) }
+
+// narrow takes the records out of a set that f does not leave. Each different
+// text of the block is looked at once.
+func (f textFilter) narrow(s *recordSet, texts *blockTexts) {
+	begins, has := make([]bool, len(texts.strings)), make([]bool, len(texts.strings))
+	for i, text := range texts.strings {
+		begins[i], has[i] = strings.HasPrefix(text, f.action), f.part == "" || f.has(text)
+	}
+	for i, r := range texts.records {
+		if s.has(i) && (!begins[r[0]] || !has[r[0]] && !has[r[1]] && !has[r[2]]) {
+			s.remove(i)
+		}
+	}
 }

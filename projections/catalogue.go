@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -50,5 +51,15 @@ func Inline() (list []store.View) {
 type inline struct{ View }
 
 func (v inline) Load(b *pgx.Batch, records []events.Record) func(*pgx.Batch) error {
-	return v.load(b, v.Name(), records)
+	change := v.load(b, v.Name(), records)
+	if change == nil {
+		return nil
+	}
+	return func(b *pgx.Batch) error {
+		next, err := change(b)
+		if err == nil && next != nil {
+			err = fmt.Errorf("inline view %s takes more than one step", v.Name())
+		}
+		return err
+	}
 }

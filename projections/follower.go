@@ -162,12 +162,16 @@ func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 	if len(records) == 0 {
 		return nil
 	}
-	read, write := &pgx.Batch{}, &pgx.Batch{}
-	if change := v.load(read, table, records); change != nil {
-		if err := tx.SendBatch(ctx, read).Close(); err != nil {
-			return fmt.Errorf("read rows: %w", err)
+	write := &pgx.Batch{}
+	for next := v.load(write, table, records); next != nil; {
+		if write.Len() > 0 {
+			if err := tx.SendBatch(ctx, write).Close(); err != nil {
+				return fmt.Errorf("read rows: %w", err)
+			}
 		}
-		if err := change(write); err != nil {
+		write = &pgx.Batch{}
+		var err error
+		if next, err = next(write); err != nil {
 			return err
 		}
 	}

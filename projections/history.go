@@ -31,19 +31,22 @@ func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at t
 // if there is none. Times never run backwards in a log, so it halves the log
 // until it has found it, and needs no index of times.
 func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, head int64) (int64, error) {
-	low := int64(0) // that event is at the time or before
-	for high := head + 1; high-low > 1; {
-		middle := low + (high-low)/2
-		var then time.Time
-		err := h.DB.QueryRow(ctx, `select at from events where workspace_id = $1 and seq = $2`, workspace, middle).Scan(&then)
-		if err != nil {
-			return 0, fmt.Errorf("time of event %d of %s: %w", middle, workspace, err)
-		}
-		if then.After(at) {
-			high = middle
-		} else {
-			low = middle
-		}
+	var low, high int64 // the event low is at the time or before, high is not
+	err := h.DB.QueryRow(ctx, `
+		with recursive halve (low, high) as (
+			select 0::bigint, $3::bigint + 1
+			union all
+			select case when e.at <= $2 then m.seq else low end, case when e.at <= $2 then high else m.seq end
+			from halve cross join lateral (select low + (high - low) / 2 as seq) m
+			cross join lateral (select at from events where workspace_id = $1 and seq = m.seq offset 0) e
+			where high - low > 1
+		)
+		select low, high from halve order by high - low limit 1`, workspace, at, head).Scan(&low, &high)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("event of %s at %s: %w", workspace, at, err)
+	case high-low > 1:
+		return 0, fmt.Errorf("event of %s at %s: event %d is missing", workspace, at, low+(high-low)/2)
 	}
 	return low, nil
 }

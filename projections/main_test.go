@@ -167,7 +167,7 @@ func rebuild(t *testing.T, db *pgxpool.Pool, v projections.View) {
 	require.NoError(t, only(projections.Rebuild(ctx, db, v, quiet)))
 }
 
-func view(t *testing.T, name string) projections.View {
+func view(t testing.TB, name string) projections.View {
 	t.Helper()
 	for _, v := range projections.All() {
 		if v.Name() == name {

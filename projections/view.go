@@ -28,7 +28,6 @@ type fold[K comparable, R any] struct {
 	table string
 	key   string                                          // the column of K
 	alone bool                                            // K is unique over all workspaces
-	log   bool                                            // each event makes a row and none changes one
 	forms int                                             // how many forms the rows had before this one
 	keys  func(r events.Record) []K                       // the rows that r touches; no position in r yet
 	apply func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; so is after, to delete it
@@ -38,10 +37,10 @@ type fold[K comparable, R any] struct {
 type View interface {
 	// Name is that of the view and of its table.
 	Name() string
-	// load queues reading the rows that records touch. The function that it
-	// returns folds the records into them and queues writing what changed; it
-	// is nil if they touch none.
-	load(b *pgx.Batch, table string, records []events.Record) (change func(b *pgx.Batch) error)
+	// load queues reading the rows that records touch. The step that it returns
+	// folds the records into them and queues writing what changed; it is nil if
+	// they touch none.
+	load(b *pgx.Batch, table string, records []events.Record) step
 	// copyLog folds all that next returns and writes the rows to a table
 	// that has none of that workspace. It hands park what cannot be folded.
 	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error
@@ -53,6 +52,10 @@ type View interface {
 	// form counts the forms that the rows have had, from 1.
 	form() int
 }
+
+// A step queues a round trip, when what was queued before has been carried out.
+// next, unless it is nil, is the step after it.
+type step func(b *pgx.Batch) (next step, err error)
 
 func (f *fold[K, R]) Name() string { return f.table }
 
@@ -69,7 +72,7 @@ func (f *fold[K, R]) primaryKey() []string {
 	return []string{"workspace_id", f.key}
 }
 
-func (f *fold[K, R]) load(b *pgx.Batch, table string, records []events.Record) func(*pgx.Batch) error {
+func (f *fold[K, R]) load(b *pgx.Batch, table string, records []events.Record) step {
 	before := map[rowID[K]]*R{}
 	var order []rowID[K] // rows are written in the order they were first touched
 	for _, r := range records {
@@ -83,21 +86,19 @@ func (f *fold[K, R]) load(b *pgx.Batch, table string, records []events.Record) f
 	if len(order) == 0 {
 		return nil
 	}
-	if !f.log {
-		f.read(b, table, order, before)
-	}
-	return func(b *pgx.Batch) error {
+	f.read(b, table, order, before)
+	return func(b *pgx.Batch) (step, error) {
 		after := map[rowID[K]]*R{}
 		for id, row := range before {
 			after[id] = row
 		}
 		for _, r := range records {
 			if err := f.one(after, r); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		f.write(b, table, order, after)
-		return nil
+		return nil, nil
 	}
 }
 
@@ -213,12 +214,6 @@ func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next 
 					return err
 				}
 			}
-		}
-		if f.log { // no later event changes these
-			if err := f.copyRows(ctx, tx, table, rows); err != nil {
-				return err
-			}
-			clear(rows)
 		}
 	}
 }

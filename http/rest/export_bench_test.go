@@ -18,7 +18,7 @@ func BenchmarkAMillionRecords(b *testing.B) {
 	const n = 1_000_000
 	db := pgtest.New(b)
 	workspace := fill(b, db, n)
-	_, err := db.Exec(b.Context(), `analyze audit, events`)
+	_, err := db.Exec(b.Context(), `analyze events`)
 	require.NoError(b, err)
 	for _, format := range []string{"ndjson", "csv"} {
 		b.Run(format, func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkAMillionRecords(b *testing.B) {
 			require.NoError(b, err)
 			size := &counter{}
 			_, err = conn.Conn().PgConn().CopyTo(b.Context(), size, fmt.Sprintf(`copy (
-				select e.*, a.target_name from audit a join events e using (workspace_id, seq) where workspace_id = '%s' order by seq) to stdout`, workspace))
+				select * from events where workspace_id = '%s' order by seq) to stdout`, workspace))
 			conn.Release()
 			require.NoError(b, err)
 			b.SetBytes(size.bytes)

@@ -33,22 +33,26 @@ const most = time.Minute
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fill makes a log of n events and its rows in the view, by SQL for the sake of
-// speed.
+// fill makes a log of n events by SQL, for the sake of speed, and its index.
 func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 	t.Helper()
 	workspace := events.NewID(epoch)
-	for _, sql := range []string{`
+	for _, sql := range []string{
+		`insert into logs values ('%[1]s', %[2]d, '2027-01-01')`, `
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select '%[1]s', n, md5('%[1]s' || n)::uuid, '%[1]s', n, 'run.cost_recorded', 1, '2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second',
-			'{"actor":{"type":"system","name":"system"},"origin":"system"}', '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}'
-		from generate_series(1, %[2]d) n`, `
-		insert into audit (workspace_id, seq, id, at, action, actor_type, actor_id, actor_name, target_type, target_id, target_name, search)
-		select workspace_id, seq, id, at, kind, 'system', '%[1]s', 'system', 'run', stream, 'acme/web#7', 'run.cost_recorded system acme/web#7'
-		from events where workspace_id = '%[1]s' and seq <= %[2]d`,
+		select '%[1]s', n, md5('%[1]s' || n)::uuid, '%[1]s', n, case n when 1 then 'run.queued' else 'run.cost_recorded' end, 1,
+			'2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second', '{"actor":{"type":"system","name":"system"},"origin":"system"}',
+			case n when 1 then '{"repo":{"name":"acme/web"},"issueNumber":7}' else '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}' end::json
+		from generate_series(1, %[2]d) n`,
 	} {
 		_, err := db.Exec(t.Context(), fmt.Sprintf(sql, workspace, n))
 		require.NoError(t, err)
+	}
+	for _, v := range projections.Followed() {
+		if v.Name() == "audit" {
+			_, err := projections.RebuildLog(t.Context(), db, v, workspace, func(int64, int64) {})
+			require.NoError(t, err)
+		}
 	}
 	return workspace
 }

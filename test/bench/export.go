@@ -152,7 +152,7 @@ func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (float64, erro
 	rows := &lines{}
 	from := time.Now()
 	_, err = conn.Conn().PgConn().CopyTo(ctx, rows, fmt.Sprintf(`copy (
-		select e.*, a.target_name from audit a join events e using (workspace_id, seq) where workspace_id = '%s' order by seq) to stdout`, w.id))
+		select * from events where workspace_id = '%s' order by seq) to stdout`, w.id))
 	if err != nil {
 		return 0, fmt.Errorf("copy to stdout: %w", err)
 	}

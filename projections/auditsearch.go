@@ -1,0 +1,362 @@
+package projections
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+// What one page looks through at most; a search for something that is hardly
+// there goes on with the next one.
+const (
+	textsMost    = 512  // blocks whose texts are read
+	segmentsMost = 256  // segments in which several terms are looked for
+	tailMost     = 8192 // records behind the last whole block, should the view be far behind
+)
+
+// microsecond is what the database tells times apart by.
+const microsecond = time.Microsecond
+
+// An auditSearch looks for the records that a filter leaves, with numbers from
+// low up to, without, high. It narrows those as it goes.
+type auditSearch struct {
+	Audit
+	workspace events.ID
+	low, high int64
+	indexed   int64 // the index has the records up to this one
+	terms     []term
+	text      textFilter
+	blocks    int // whose texts were read
+	segments  int
+}
+
+// search begins a search.
+func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, low, high int64) (*auditSearch, error) {
+	s := &auditSearch{Audit: v, workspace: workspace, terms: f.terms(), text: f.text()}
+	var head, taken int64
+	err := v.DB.QueryRow(ctx, `
+		select coalesce((select head from logs where workspace_id = $1), 0),
+			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'audit'), 0)`, workspace).Scan(&head, &taken)
+	if err != nil {
+		return nil, fmt.Errorf("how far the index is: %w", err)
+	}
+	s.low, s.high = low, min(high, head+1)
+	taken = min(taken, head)
+	s.indexed = taken - taken%blockSize
+	history := History(v)
+	if !f.From.IsZero() {
+		before, err := history.SeqAt(ctx, workspace, f.From.Truncate(microsecond).Add(-microsecond), head)
+		if err != nil {
+			return nil, err
+		}
+		s.low = max(s.low, before+1)
+	}
+	if !f.To.IsZero() {
+		before, err := history.SeqAt(ctx, workspace, f.To.Truncate(microsecond).Add(-microsecond), head)
+		if err != nil {
+			return nil, err
+		}
+		s.high = min(s.high, before+1)
+	}
+	return s, nil
+}
+
+// newest returns up to limit records, the newest first. What is left between
+// low and high was not looked through.
+func (s *auditSearch) newest(ctx context.Context, limit int) (list []AuditRow, err error) {
+	if s.high > max(s.low, s.indexed+1) {
+		if list, err = s.tail(ctx, max(s.low, s.indexed+1, s.high-tailMost), s.high); err != nil {
+			return nil, err
+		}
+		slices.Reverse(list)
+		s.high = max(s.low, s.indexed+1, s.high-tailMost)
+	}
+	for len(list) < limit && s.low < s.high && s.high <= s.indexed+1 && s.blocks < textsMost && s.segments < segmentsMost {
+		found, err := s.step(ctx, limit-len(list), true)
+		if err != nil {
+			return nil, err
+		}
+		slices.Reverse(found)
+		list = append(list, found...)
+	}
+	return list[:min(len(list), limit)], nil
+}
+
+// oldest returns up to limit records, the oldest first; fewer if there are no more.
+func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error) {
+	list := make([]AuditRow, 0, limit)
+	for len(list) < limit && s.low < min(s.high, s.indexed+1) {
+		found, err := s.step(ctx, limit-len(list), false)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	for len(list) < limit && s.low < s.high {
+		end := min(s.high, s.low+tailMost)
+		found, err := s.tail(ctx, s.low, end)
+		if err != nil {
+			return nil, err
+		}
+		s.low = end
+		list = append(list, found...)
+	}
+	return list[:min(len(list), limit)], nil
+}
+
+// step looks through the next part of the index and returns up to limit records
+// of it, the oldest first, beginning at either end.
+func (s *auditSearch) step(ctx context.Context, limit int, newest bool) ([]AuditRow, error) {
+	sets, low, high, err := s.candidates(ctx, limit, newest)
+	if err == nil && !s.text.isZero() {
+		err = s.narrow(ctx, sets)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var seqs []int64
+	for _, set := range sets {
+		for i := range blockSize {
+			if seq := set.block*blockSize + int64(i) + 1; set.has(i) && seq >= s.low && seq < s.high && seq <= s.indexed {
+				seqs = append(seqs, seq)
+			}
+		}
+	}
+	s.low, s.high = low, high
+	if n := len(seqs) - limit; n > 0 && newest {
+		seqs = seqs[n:]
+	} else if n > 0 {
+		seqs = seqs[:limit]
+	}
+	return s.read(ctx, seqs)
+}
+
+// candidates returns the records that have all terms in the next part of the
+// index, by block, and what of the span is left then.
+func (s *auditSearch) candidates(ctx context.Context, want int, newest bool) (sets []recordSet, low, high int64, err error) {
+	if len(s.terms) > 0 {
+		return s.postings(ctx, want, newest)
+	}
+	count := int64(want/blockSize + 2)
+	if !s.text.isZero() {
+		count = 32
+	}
+	first, last := blockOf(s.low), blockOf(min(s.high-1, s.indexed))
+	low, high = s.low, s.high
+	if newest {
+		first = max(first, last-count+1)
+		high = max(first*blockSize+1, s.low)
+	} else {
+		last = min(last, first+count-1)
+		low = min((last+1)*blockSize+1, s.high)
+	}
+	for block := first; block <= last; block++ {
+		sets = append(sets, recordSet{block: block, bits: [2]uint64{^uint64(0), ^uint64(0)}})
+	}
+	return sets, low, high, nil
+}
+
+// postings reads the posting lists of the next segments that have the first
+// term, the more the more it has read, and those of the other terms there.
+func (s *auditSearch) postings(ctx context.Context, want int, newest bool) (sets []recordSet, low, high int64, err error) {
+	count := min(max(4, s.segments), 64, max(want, 4))
+	first, last := blockOf(s.low)/segmentBlocks, blockOf(min(s.high-1, s.indexed))/segmentBlocks
+	order := "asc"
+	if newest {
+		order = "desc"
+	}
+	rows, _ := s.DB.Query(ctx, `
+		select entry, data from audit where workspace_id = $1 and entry >= $2 and entry <= $3 order by entry `+order+` limit $4`,
+		s.workspace, postingEntry(s.terms[0], first), postingEntry(s.terms[0], last), count)
+	found, segments, err := collectPostings(rows)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	s.segments += len(segments)
+	low, high = s.low, s.high
+	switch {
+	case len(segments) < count && newest:
+		high = s.low
+	case len(segments) < count:
+		low = min(s.high, s.indexed+1)
+	case newest:
+		high = max(segments[len(segments)-1]*segmentSize+1, s.low)
+	default:
+		low = min((segments[len(segments)-1]+1)*segmentSize+1, s.high)
+	}
+	for _, t := range s.terms[1:] {
+		entries := make([][]byte, len(segments))
+		for i, segment := range segments {
+			entries[i] = postingEntry(t, segment)
+		}
+		rows, _ := s.DB.Query(ctx, `select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries)
+		others, _, err := collectPostings(rows)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		for block, set := range found {
+			other := others[block] // none, if it is not there
+			set.intersect(other)
+			found[block] = set
+		}
+	}
+	for _, set := range found {
+		sets = append(sets, set)
+	}
+	slices.SortFunc(sets, func(a, b recordSet) int { return cmp.Compare(a.block, b.block) })
+	return sets, low, high, nil
+}
+
+// collectPostings reads posting lists, by block, and of which segments they are.
+func collectPostings(rows pgx.Rows) (found map[int64]recordSet, segments []int64, err error) {
+	found = map[int64]recordSet{}
+	var entry, data []byte
+	_, err = pgx.ForEachRow(rows, []any{&entry, &data}, func() error {
+		segment := int64(binary.BigEndian.Uint32(entry[len(entry)-4:]))
+		list, err := decodePostings(segment, data)
+		for _, set := range list {
+			found[set.block] = set
+		}
+		segments = append(segments, segment)
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("posting lists: %w", err)
+	}
+	return found, segments, nil
+}
+
+// narrow takes out of sets what the text filter does not leave.
+func (s *auditSearch) narrow(ctx context.Context, sets []recordSet) error {
+	blocks := make([]int64, 0, len(sets))
+	for _, set := range sets {
+		if set.size() > 0 {
+			blocks = append(blocks, set.block)
+		}
+	}
+	b := &pgx.Batch{}
+	texts := s.queueTexts(b, blocks)
+	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("texts: %w", err)
+	}
+	s.blocks += len(blocks)
+	for i := range sets {
+		if t := texts[sets[i].block]; t != nil {
+			s.text.narrow(&sets[i], t)
+		} else {
+			sets[i].bits = [2]uint64{}
+		}
+	}
+	return nil
+}
+
+// queueTexts queues reading the texts of blocks.
+func (s *auditSearch) queueTexts(b *pgx.Batch, blocks []int64) map[int64]*blockTexts {
+	texts := map[int64]*blockTexts{}
+	entries := make([][]byte, len(blocks))
+	for i, block := range blocks {
+		entries[i] = textEntry(block)
+	}
+	b.Queue(`select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries).Query(func(rows pgx.Rows) error {
+		var entry, data []byte
+		_, err := pgx.ForEachRow(rows, []any{&entry, &data}, func() error {
+			t, err := decodeTexts(data)
+			texts[int64(binary.BigEndian.Uint64(entry[1:]))] = t //nolint:gosec // as textEntry wrote it
+			return err
+		})
+		return err
+	})
+	return texts
+}
+
+// read reads records of the index, in the order of seqs, which rises, each with
+// the name of its target. One that is not in the log is left out.
+func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, err error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	var blocks []int64
+	for _, seq := range seqs {
+		if block := blockOf(seq); len(blocks) == 0 || blocks[len(blocks)-1] != block {
+			blocks = append(blocks, block)
+		}
+	}
+	b := &pgx.Batch{}
+	texts := s.queueTexts(b, blocks)
+	sql, args := `seq = any($2)`, []any{s.workspace, seqs}
+	if first, last := seqs[0], seqs[len(seqs)-1]; last-first+1 == int64(len(seqs)) {
+		sql, args = `seq >= $2 and seq <= $3`, []any{s.workspace, first, last}
+	}
+	b.Queue(`
+		select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+		where workspace_id = $1 and `+sql+` order by seq`, args...,
+	).Query(func(rows pgx.Rows) (err error) {
+		list, err = pgx.AppendRows(make([]AuditRow, 0, len(seqs)), rows, func(row pgx.CollectableRow) (r AuditRow, err error) {
+			if r.Row, err = store.ScanRow(row); err != nil {
+				return r, err
+			}
+			if t := texts[blockOf(r.Seq())]; t != nil {
+				r.target = t.of(r.Seq()).target
+			}
+			return r, nil
+		})
+		return err
+	})
+	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("records: %w", err)
+	}
+	return list, nil
+}
+
+// tail returns the records from low up to, without, high that lie behind the
+// last block of the index, the oldest first. What an earlier one of them called
+// its target a later one is called too, so it reads from that block on, unless
+// the view is far behind.
+func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRow, err error) {
+	rows, _ := s.DB.Query(ctx, `
+		select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, s.workspace, max(s.indexed, high-1-tailMost), high)
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Row, error) { return store.ScanRow(row) })
+	if err != nil {
+		return nil, fmt.Errorf("records behind %d: %w", s.indexed, err)
+	}
+	records := make([]events.Record, len(all))
+	for i := range all {
+		records[i] = all[i].Record()
+	}
+	names := targetNames{}
+	if unnamed := targetsOf(records); len(unnamed) > 0 {
+		b := &pgx.Batch{}
+		names.queueRead(b, "audit", s.workspace, unnamed, s.indexed)
+		if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+			return nil, fmt.Errorf("names: %w", err)
+		}
+	}
+	for i := range records {
+		r := &records[i]
+		text, target := names.describe(r)
+		if r.Seq >= low && s.leaves(text, r, target) {
+			list = append(list, AuditRow{all[i], text.target})
+		}
+	}
+	return list, nil
+}
+
+// leaves reports whether the filter leaves a record.
+func (s *auditSearch) leaves(text recordText, r *events.Record, target Target) bool {
+	has := text.terms(r, target)
+	for _, t := range s.terms {
+		if !slices.Contains(has, t) {
+			return false
+		}
+	}
+	return s.text.isZero() || s.text.leaves(text)
+}

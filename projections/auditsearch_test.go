@@ -1,0 +1,211 @@
+package projections_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// Whatever is asked for, and however far the index has come, a search finds the
+// records that a look at each of them finds, in order.
+func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
+	t.Parallel()
+	w := &world{url: pgtest.URL(t), clock: &clock{at: epoch}}
+	w.db = connect(t, w.url)
+	w.log = store.New(w.db, nil, func(events.ID, int64) {}) // the events are no story
+	t.Cleanup(w.log.Close)
+	const count = 4_500 // more than a segment
+	workspace := newID()
+	random := rand.New(rand.NewPCG(1, 2))
+	w.fillAtRandom(t, workspace, random, count)
+	all := lookAtEach(t, w, workspace)
+	require.Len(t, all, count)
+
+	compare := func(t *testing.T, queries, limit int) {
+		t.Helper()
+		for range queries {
+			f := filterFor(random, all)
+			var want []int64
+			for _, r := range all {
+				if leaves(f, r) {
+					want = append(want, r.Seq)
+				}
+			}
+			require.Equal(t, want, oldestFirst(t, w, workspace, f), "%+v", f)
+			slices.Reverse(want)
+			require.Equal(t, want, newestFirst(t, w, workspace, f, limit), "%+v", f)
+		}
+	}
+	t.Run("without an index", func(t *testing.T) { compare(t, 6, 3_000) })
+	require.NoError(t, only(projections.RebuildLog(t.Context(), w.db, view(t, "audit"), workspace, quiet)))
+	t.Run("rebuilt", func(t *testing.T) { compare(t, 30, 200) })
+	rebuilt := dump(t, w.db, "audit")
+
+	_, err := w.db.Exec(t.Context(), `truncate audit, checkpoints`)
+	require.NoError(t, err)
+	f := follow(t, w.db)
+	await(t, f, "audit", workspace, count)
+	require.Equal(t, rebuilt, dump(t, w.db, "audit"))
+	for i := range 150 { // one event at a time, across the ends of blocks
+		w.fillAtRandom(t, workspace, random, 1)
+		f.Moved(workspace, 0)
+		if i%50 == 0 {
+			all = lookAtEach(t, w, workspace)
+			compare(t, 3, 700)
+		}
+	}
+	await(t, f, "audit", workspace, count+150)
+	all = lookAtEach(t, w, workspace)
+	t.Run("followed", func(t *testing.T) { compare(t, 10, 150) })
+	live := dump(t, w.db, "audit")
+	rebuild(t, w.db, view(t, "audit"))
+	require.Equal(t, live, dump(t, w.db, "audit"))
+
+	for _, r := range []projections.AuditRecord{all[0], all[127], all[128], all[4_200], all[count+149]} {
+		one, ok, err := projections.Audit{DB: w.db}.Of(t.Context(), workspace, r.ID)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, r, one)
+	}
+	_, ok, err := projections.Audit{DB: w.db}.Of(t.Context(), workspace, newID())
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+// fillAtRandom appends events of some runs, members and refusals, of which some do
+// not say what their target is called.
+func (w *world) fillAtRandom(t *testing.T, workspace events.ID, random *rand.Rand, count int) {
+	t.Helper()
+	id := func(kind byte, n int) (id events.ID) {
+		id[0], id[15] = kind, byte(n)
+		return id
+	}
+	for count > 0 {
+		n := min(count, 1+random.IntN(100))
+		count -= n
+		who := random.IntN(8)
+		by := events.Actor{Type: events.ByUser, ID: id(1, who), Name: fmt.Sprintf("Person%d@acme.example", who)}
+		if who == 7 {
+			by = events.Actor{Type: events.ByService, ID: id(2, who), Name: "service:ci-bot"}
+		}
+		var list []events.Event
+		run := random.IntN(30)
+		for range n {
+			member := random.IntN(20)
+			switch random.IntN(200) {
+			case 0:
+				list = append(list, events.RunQueued{Repo: web, IssueNumber: 100*random.IntN(3) + run})
+			case 1:
+				list = append(list, events.MemberRoleChanged{Member: id(4, member), Email: fmt.Sprintf("mia%d@acme.example", member), From: events.Viewer, To: events.Owner})
+			case 2:
+				list = append(list, events.CommandDenied{Action: "member.removed", Target: id(4, member), Code: "last_owner"})
+			case 3:
+				list = append(list, events.CommandDenied{Action: "invitation.sent", Name: "Älva@acme.example", Code: "role_required"})
+			case 4:
+				list = append(list, events.DecisionVoided{Decision: id(5, member), Reason: "moved"})
+			default:
+				list = append(list, events.RunCostRecorded{Cents: 1})
+			}
+		}
+		w.record(t, by, workspace, id(3, run), list...)
+	}
+}
+
+// lookAtEach reads all records and says what their targets are called.
+func lookAtEach(t *testing.T, w *world, workspace events.ID) (list []projections.AuditRecord) {
+	t.Helper()
+	records, err := store.AnyAfter(t.Context(), w.db, workspace, 0, 1_000_000)
+	require.NoError(t, err)
+	names := map[events.ID]string{}
+	for _, r := range records {
+		found := projections.NewAuditRecord(r, "")
+		if found = projections.NewAuditRecord(r, names[found.Target.ID]); !found.Target.ID.IsZero() {
+			names[found.Target.ID] = found.Target.Name
+		}
+		list = append(list, found)
+	}
+	return list
+}
+
+// filterFor makes a filter of what a record has, most of the time.
+func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.AuditFilter) {
+	r := all[random.IntN(len(all))]
+	some := func(text ...string) string { return text[random.IntN(len(text))] }
+	for range random.IntN(4) {
+		switch random.IntN(7) {
+		case 0:
+			f.Actor = some(r.Actor.Name, r.Actor.ID.String(), strings.ToUpper(r.Actor.ID.String()), "nobody")
+		case 1:
+			f.ActorType = r.Actor.Type
+		case 2:
+			noun, verb, _ := strings.Cut(r.Action, ".")
+			f.Action = some(r.Action, noun+".*", noun[:2]+"*", noun+"."+verb[:2]+"*", "*", "farm.*")
+		case 3:
+			f.Target = some(r.Target.Name, r.Target.ID.String())
+		case 4:
+			f.Q = some("role_", "ACME/web#1", "älva", "Person3", "cost", "nothing of that kind")
+		case 5:
+			f.From = r.At
+		case 6:
+			f.To = r.At.Add(time.Duration(random.IntN(3)) * time.Microsecond)
+		}
+	}
+	return f
+}
+
+// leaves says what a filter leaves, without an index.
+func leaves(f projections.AuditFilter, r projections.AuditRecord) bool {
+	named := func(asked, name string, id events.ID) bool {
+		if strings.Contains(asked, "@") {
+			asked = strings.ToLower(asked)
+		}
+		return asked == "" || asked == name || strings.EqualFold(asked, id.String())
+	}
+	prefix, isPrefix := strings.CutSuffix(f.Action, "*")
+	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(f.Q)) }
+	return named(f.Actor, r.Actor.Name, r.Actor.ID) && named(f.Target, r.Target.Name, r.Target.ID) &&
+		(f.ActorType == "" || f.ActorType == r.Actor.Type) &&
+		(f.Action == "" || f.Action == r.Action || isPrefix && strings.HasPrefix(r.Action, prefix)) &&
+		(has(r.Action) || has(r.Actor.Name) || has(r.Target.Name)) &&
+		(f.From.IsZero() || !r.At.Before(f.From)) && (f.To.IsZero() || r.At.Before(f.To))
+}
+
+func oldestFirst(t *testing.T, w *world, workspace events.ID, f projections.AuditFilter) (found []int64) {
+	t.Helper()
+	const limit = 500
+	for after := int64(0); ; after = found[len(found)-1] {
+		list, err := projections.Audit{DB: w.db}.After(t.Context(), workspace, f, after, 1_000_000, limit)
+		require.NoError(t, err)
+		for i := range list {
+			found = append(found, list[i].Seq())
+		}
+		if len(list) < limit {
+			return found
+		}
+	}
+}
+
+func newestFirst(t *testing.T, w *world, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+	t.Helper()
+	for before := int64(0); ; {
+		list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
+		require.NoError(t, err)
+		for _, r := range list {
+			found = append(found, r.Seq)
+		}
+		if next == 0 {
+			return found
+		}
+		before = next
+	}
+}
