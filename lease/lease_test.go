@@ -1,8 +1,10 @@
 package lease_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,11 +23,31 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 type process struct {
 	*lease.Leases
 	stop func()
+	said *said
+}
+
+// said is what a process has logged.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) errors() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.text.String(), "level=ERROR")
 }
 
 func start(t *testing.T, db *pgxpool.Pool, names ...string) *process {
 	t.Helper()
-	p := &process{Leases: lease.New(db, slog.New(slog.DiscardHandler), names...)}
+	p := &process{said: &said{}}
+	p.Leases = lease.New(db, slog.New(slog.NewTextHandler(p.said, nil)), names...)
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { p.Run(ctx) })
@@ -56,6 +78,70 @@ func TestOneOfTwoHolds(t *testing.T) {
 	var left int
 	require.NoError(t, db.QueryRow(t.Context(), `select count(*) from leases`).Scan(&left))
 	require.Zero(t, left, "no lease has to run out")
+	require.Zero(t, first.said.errors()+second.said.errors())
+}
+
+// Whoever can write to the database cannot give a lease to nobody for ever.
+func TestALeaseThatEndsTooLateIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, until := range map[string]string{"never": `'infinity'`, "in a minute": `now() + interval '1 minute'`} {
+		db := pgtest.New(t)
+		exec(t, db, `insert into leases values ('a', gen_random_uuid(), `+until+`)`)
+		p := start(t, db, "a")
+		eventually(t, func() bool { return p.Holds("a") })
+		require.Equal(t, 1, p.said.errors(), name)
+	}
+}
+
+// A row that gives the lease to another while it is held is forged.
+func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	p := start(t, db, "a")
+	eventually(t, func() bool { return p.Holds("a") })
+	mine, from := holder(t, db), time.Now()
+	eventually(t, func() bool { return time.Since(from) > 2*lease.Lasts }) // it is no newcomer
+	exec(t, db, `update leases set holder = gen_random_uuid(), until = now() + interval '2 seconds'`)
+	eventually(t, func() bool { return p.said.errors() == 1 })
+	require.True(t, p.Holds("a"))
+	require.Equal(t, mine, holder(t, db))
+	exec(t, db, `delete from leases`)
+	eventually(t, func() bool {
+		var n int
+		require.NoError(t, db.QueryRow(t.Context(), `select count(*) from leases`).Scan(&n))
+		return n == 1
+	})
+	require.Equal(t, mine, holder(t, db))
+}
+
+// Two who believe in the same lease, because a clock has jumped, come to one.
+func TestOfTwoHoldersOneLetsGo(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	first := start(t, db, "a")
+	eventually(t, func() bool { return first.Holds("a") })
+	exec(t, db, `update leases set until = now() - interval '1 second'`)
+	second := start(t, db, "a")
+	eventually(t, func() bool { return first.Holds("a") != second.Holds("a") })
+	at := time.Now()
+	eventually(t, func() bool {
+		if first.Holds("a") == second.Holds("a") {
+			at = time.Now()
+		}
+		return time.Since(at) > 2*lease.Lasts
+	})
+	require.LessOrEqual(t, first.said.errors()+second.said.errors(), 2)
+}
+
+func exec(t *testing.T, db *pgxpool.Pool, sql string) {
+	_, err := db.Exec(context.Background(), sql)
+	require.NoError(t, err)
+}
+
+func holder(t *testing.T, db *pgxpool.Pool) (id string) {
+	t.Helper()
+	require.NoError(t, db.QueryRow(t.Context(), `select holder::text from leases`).Scan(&id))
+	return id
 }
 
 // Whoever can no longer reach the database stops believing before another can

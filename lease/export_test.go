@@ -1,0 +1,4 @@
+package lease
+
+// Lasts is how long a lease lasts.
+const Lasts = lasts
