@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/note"
@@ -22,8 +24,20 @@ func (p *Prover) Stuck() int { return p.follow.Stuck() }
 
 // Run follows the logs until ctx ends. A workspace that cannot be followed,
 // because what is stored is not what was signed, stands still and loudly so;
-// the others go on.
-func (p *Prover) Run(ctx context.Context) { p.follow.Run(ctx, p.takePage) }
+// the others go on. Then it signs for what is left, for nothing is to stay
+// unsigned while the service is stopped.
+func (p *Prover) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	group.Go(func() { p.overdue.run(ctx) })
+	p.follow.Run(ctx, p.takePage)
+	group.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
+	defer cancel()
+	p.follow.Finish(ctx, p.takePage)
+}
+
+// finishLimit is how long a service that ends may take to sign for what is left.
+const finishLimit = 5 * time.Second
 
 // takePage hashes the next events of logs and signs where that leads.
 func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {

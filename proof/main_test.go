@@ -93,7 +93,15 @@ func (w *world) verified(t testing.TB, workspace events.ID) Report {
 	t.Helper()
 	public, err := PublicKey(t.Context(), w.db)
 	require.NoError(t, err)
-	report, err := Verify(t.Context(), w.db, workspace, public, "", func(int64, int64) {})
+	return w.check(t, workspace, Check{VerifierKey: public})
+}
+
+func (w *world) check(t testing.TB, workspace events.ID, c Check) Report {
+	t.Helper()
+	if c.Progress == nil {
+		c.Progress = func(int64, int64) {}
+	}
+	report, err := Verify(t.Context(), w.db, workspace, c)
 	require.NoError(t, err)
 	return report
 }

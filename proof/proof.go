@@ -47,6 +47,10 @@ const (
 	View = "proof"
 )
 
+// ErrSigningKey says that the key that signs cannot be opened.
+var ErrSigningKey = fault.New(fault.Unavailable, "signing_key_unavailable",
+	"The key that the audit log is signed with cannot be opened: it was sealed under another master key than the service has. Its operator can mend that.")
+
 // A Prover keeps the Merkle logs up to date and verifies them. Any number of
 // processes may run one.
 type Prover struct {
@@ -54,6 +58,7 @@ type Prover struct {
 	secrets vault.Secrets
 	host    string
 	follow  *follow.Follower
+	overdue *overdue
 	busy    chan struct{}
 	own     *lru.Cache[events.ID, ownNote] // newest checkpoints that this process made itself
 
@@ -84,11 +89,17 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
+	late := &overdue{db: db, log: log}
 	return &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache,
-		follow: follow.New(db, View, leads, log), busy: make(chan struct{}, together),
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late,
+		// A lease saves work: where nobody signs, whoever finds out does.
+		follow: follow.New(db, View, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
+		busy:   make(chan struct{}, together),
 	}
 }
+
+// Overdue returns how many logs should have been signed for and are not.
+func (p *Prover) Overdue() int { return int(p.overdue.count.Load()) }
 
 // Verify recomputes the Merkle log of a workspace, as the function of that name
 // does. It reports [fault.ErrBusy] if that is being done already, or enough
@@ -105,10 +116,17 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string) 
 		return Report{}, fault.ErrBusy
 	}
 	k, err := p.signingKey(ctx)
+	switch {
+	case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered):
+		return Report{}, fmt.Errorf("%w: %w", ErrSigningKey, err)
+	case err != nil:
+		return Report{}, err
+	}
+	due, err := Due(ctx, p.db, workspace)
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := Verify(ctx, p.db, workspace, k.public, since, func(int64, int64) {})
+	report, err := Verify(ctx, p.db, workspace, Check{VerifierKey: k.public, Since: since, Due: due[workspace], Progress: func(int64, int64) {}})
 	if err == nil && report.Bad == nil && k.shown != k.public {
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
 	}

@@ -2,7 +2,6 @@ package proof
 
 import (
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -90,11 +89,10 @@ func TestALogThatNobodyTouchedIsVerified(t *testing.T) {
 	require.Equal(t, 3, kept, "the last of each 1024 events, and the newest")
 
 	var done []int64
-	_, err := Verify(t.Context(), w.db, workspace, w.verified(t, workspace).VerifierKey, "", func(n, all int64) {
+	w.check(t, workspace, Check{VerifierKey: w.verified(t, workspace).VerifierKey, Progress: func(n, all int64) {
 		require.EqualValues(t, total, all)
 		done = append(done, n)
-	})
-	require.NoError(t, err)
+	}})
 	require.Equal(t, []int64{1000, 2000, int64(total)}, done)
 }
 
@@ -170,7 +168,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	_, err = w.prover(t).Verify(t.Context(), workspace, "")
 	require.ErrorIs(t, err, vault.ErrKeyChanged)
 
-	_, err = Verify(t.Context(), w.db, workspace, "svc.example.com+malformed", "", nil)
+	_, err = Verify(t.Context(), w.db, workspace, Check{VerifierKey: "svc.example.com+malformed"})
 	require.ErrorContains(t, err, "the verifier key is malformed")
 
 	_, other, err := note.GenerateKey(nil2(), "svc.example.com")
@@ -213,13 +211,12 @@ func TestVerificationOfALongLogTakesNoMoreMemory(t *testing.T) {
 	peak := func(workspace events.ID) (most uint64) {
 		public, err := PublicKey(t.Context(), w.db)
 		require.NoError(t, err)
-		report, err := Verify(t.Context(), w.db, workspace, public, "", func(int64, int64) {
+		report := w.check(t, workspace, Check{VerifierKey: public, Progress: func(int64, int64) {
 			runtime.GC()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			most = max(most, m.HeapAlloc)
-		})
-		require.NoError(t, errors.Join(err))
+		}})
 		require.Nil(t, report.Bad)
 		return most
 	}

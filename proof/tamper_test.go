@@ -67,6 +67,13 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 			`update checkpoints set seq = 2048 where workspace_id = $1`}, 2049, "the record is missing"},
 		"everything deleted": {steps{
 			`delete from events where workspace_id = $1`, `delete from logs where workspace_id = $1`}, 1, "the record is missing"},
+		"the head moved on": {steps{`update logs set head = head + 10 where workspace_id = $1`}, 2101, "the record is missing"},
+		"a position that is too high": {steps{`update checkpoints set seq = seq + 10 where workspace_id = $1`}, 2101,
+			"2110 records count as signed for, the newest checkpoint speaks for 2100"},
+		"a position that is too low": {steps{`update checkpoints set seq = 7 where workspace_id = $1`}, 8,
+			"7 records count as signed for, the newest checkpoint speaks for 2100"},
+		"no position": {steps{`delete from checkpoints where workspace_id = $1`}, 1,
+			"0 records count as signed for, the newest checkpoint speaks for 2100"},
 		"a changed hash":       {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(600))`}, 600, "its stored hash was changed"},
 		"a changed inner hash": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(600)) + 2`}, 600, "a stored hash over it was changed"},
 		"a hash that is none":  {steps{`update proof_hashes set hash = '\x00' where workspace_id = $1 and index = (select index from leaf(600))`}, 600, "its stored hash is missing"},
@@ -87,7 +94,6 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 			w.append(t, workspace, size)
 			prove(t, p, workspace)
 			require.Nil(t, w.verified(t, workspace).Bad)
-			w.append(t, workspace, 0)
 			for _, sql := range test.steps {
 				w.tamper(t, sql, workspace)
 			}
@@ -129,14 +135,11 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 		workspace := newID()
 		w.append(t, workspace, 10)
 		prove(t, p, workspace)
-		report, err := Verify(t.Context(), w.db, workspace, stolen, "", func(int64, int64) {})
-		require.NoError(t, err)
+		report := w.check(t, workspace, Check{VerifierKey: stolen})
 		require.EqualValues(t, 10, report.Bad.Seq)
-		report, err = Verify(t.Context(), w.db, workspace, "", "", func(int64, int64) {})
-		require.NoError(t, err)
+		report = w.check(t, workspace, Check{})
 		require.Equal(t, &Bad{10, "there is no verifier key for the checkpoint"}, report.Bad)
-		report, err = Verify(t.Context(), w.db, workspace, key.public, "", func(int64, int64) {})
-		require.NoError(t, err)
+		report = w.check(t, workspace, Check{VerifierKey: key.public})
 		require.Nil(t, report.Bad)
 	})
 }
@@ -188,9 +191,7 @@ func TestACheckpointThatWasKeptTells(t *testing.T) {
 	prove(t, p, workspace)
 	later := w.verified(t, workspace)
 	since := func(kept string) *Bad {
-		report, err := Verify(t.Context(), w.db, workspace, before.VerifierKey, kept, func(int64, int64) {})
-		require.NoError(t, err)
-		return report.Bad
+		return w.check(t, workspace, Check{VerifierKey: before.VerifierKey, Since: kept}).Bad
 	}
 	require.Nil(t, since(before.Checkpoint))
 	require.Nil(t, since(later.Checkpoint))
@@ -205,4 +206,63 @@ func TestACheckpointThatWasKeptTells(t *testing.T) {
 	require.Nil(t, since(""), "nobody can see it in the database alone")
 	require.Equal(t, &Bad{1, "records 1 to 100 are not those that the kept checkpoint was signed for"}, since(before.Checkpoint))
 	require.Equal(t, &Bad{1, "records 1 to 150 are not those that the kept checkpoint was signed for"}, since(later.Checkpoint))
+}
+
+// What is not signed for yet is looked at as far as it can be: nothing may be
+// missing, and it may not stay so.
+func TestTheUnsignedTailIsPartOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, workspace := w.prover(t), newID()
+	key, err := p.signingKey(t.Context())
+	require.NoError(t, err)
+	check := func(due int64) Report { return w.check(t, workspace, Check{VerifierKey: key.public, Due: due}) }
+
+	w.append(t, workspace, 1500)
+	report := check(0)
+	require.Nil(t, report.Bad, "it has just begun")
+	require.EqualValues(t, 1500, report.Unsigned)
+	require.Equal(t, epoch, report.UnsignedSince)
+	require.Equal(t, &Bad{1, "records 1 to 1500 are not signed for although there was time enough"}, check(1500).Bad)
+
+	prove(t, p, workspace)
+	report = check(1500)
+	require.Nil(t, report.Bad)
+	require.Equal(t, []int64{1500, 1500, 0}, []int64{report.Head, report.Size, report.Unsigned})
+	require.True(t, report.UnsignedSince.IsZero())
+
+	w.append(t, workspace, 20)
+	report = check(1500)
+	require.Nil(t, report.Bad)
+	require.Equal(t, []int64{1520, 1500, 20}, []int64{report.Head, report.Size, report.Unsigned})
+	require.Equal(t, &Bad{1501, "records 1501 to 1510 are not signed for although there was time enough"}, check(1510).Bad)
+
+	w.exec(t, `delete from events where workspace_id = $1 and seq = 1507`, workspace)
+	require.Equal(t, &Bad{1507, "the record is missing"}, check(1500).Bad)
+	w.exec(t, `update events set schema = 2 where workspace_id = $1 and seq = 30`, workspace)
+	require.Equal(t, &Bad{30, "the record was changed"}, check(1500).Bad)
+}
+
+// A checkpoint that was kept does not hide which record it is.
+func TestWithACheckpointTheSameRecordIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, workspace := w.prover(t), newID()
+	w.append(t, workspace, 2900)
+	prove(t, p, workspace)
+	kept := w.verified(t, workspace)
+	w.append(t, workspace, 100)
+	prove(t, p, workspace)
+	for _, damage := range []string{
+		`update events set schema = 2 where workspace_id = $1 and seq = 2716`,
+		`update events set schema = 2 where workspace_id = $1 and seq = 1300`,
+		`delete from proof_hashes where workspace_id = $1 and index = (select max(index) from proof_hashes where workspace_id = $1)`,
+		`delete from events where workspace_id = $1 and seq = 1200`,
+	} {
+		w.exec(t, damage, workspace)
+		plain := w.verified(t, workspace).Bad
+		require.NotNil(t, plain)
+		require.Greater(t, plain.Seq, int64(1))
+		require.Equal(t, plain, w.check(t, workspace, Check{VerifierKey: kept.VerifierKey, Since: kept.Checkpoint}).Bad, damage)
+	}
 }

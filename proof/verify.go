@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,13 +16,16 @@ import (
 
 // A Report is what became of a verification.
 type Report struct {
-	Workspace   events.ID
-	Size        int64     // events that the newest checkpoint speaks for; 0 if there is none yet
-	Root        tlog.Hash // as the events were found to be
-	Checkpoint  string    // the newest one, as it was signed
-	VerifierKey string    // by which it was verified
-	CheckedAt   time.Time
-	Bad         *Bad // nil if all is as it was signed
+	Workspace     events.ID
+	Size          int64     // events that the newest checkpoint speaks for; 0 if there is none yet
+	Head          int64     // events that the log has
+	Unsigned      int64     // those beyond Size, whose numbers alone are verified
+	UnsignedSince time.Time // when the first of those was recorded, as it says itself
+	Root          tlog.Hash // of the first Size events, as they were found to be
+	Checkpoint    string    // the newest one, as it was signed
+	VerifierKey   string    // by which it was verified
+	CheckedAt     time.Time
+	Bad           *Bad // nil if all is as it was signed
 }
 
 // A Bad is the first record that is not what was signed for. Seq is 0 if it is
@@ -35,24 +37,32 @@ type Bad struct {
 
 var errKey = errors.New("the verifier key is malformed: want name+hash+key")
 
+// A Check is what a log is verified by.
+type Check struct {
+	VerifierKey string // the public side of the key that signed, "" if there is none yet
+	Since       string // a checkpoint that somebody kept, or "": the log has to lead on from it
+	Due         int64  // events up to this one had time enough to be signed for, see [Due]
+	// Progress hears how many signed events are done, and of how many.
+	Progress func(done, total int64)
+}
+
 // Verify recomputes the Merkle log of a workspace from its events, up to the
 // newest checkpoint, and holds it against the stored hashes and against every
-// checkpoint that was kept. It takes the same memory however long the log is,
-// and locks nothing; progress hears how many events are done, and of how many.
-// verifierKey is the public side of the key that signed, "" if there is none yet.
-// since is a checkpoint that somebody kept, or "": the log has to lead on from it.
-func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, verifierKey, since string, progress func(done, total int64)) (Report, error) {
-	v := &verification{db: db, progress: progress, Report: Report{
-		Workspace: workspace, VerifierKey: verifierKey, CheckedAt: time.Now().UTC(),
+// checkpoint that was kept. Beyond it goes on to the head of the log, where
+// nothing may be missing. It takes the same memory however long the log is, and
+// locks nothing.
+func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check) (Report, error) {
+	v := &verification{db: db, Check: c, Report: Report{
+		Workspace: workspace, VerifierKey: c.VerifierKey, CheckedAt: time.Now().UTC(),
 	}}
-	if verifierKey != "" {
+	if c.VerifierKey != "" {
 		var err error
-		if v.verifier, err = note.NewVerifier(verifierKey); err != nil {
+		if v.verifier, err = note.NewVerifier(c.VerifierKey); err != nil {
 			return v.Report, errKey
 		}
 	}
-	if since != "" {
-		v.since = v.open(0, since)
+	if c.Since != "" {
+		v.since = v.open(0, c.Since)
 	}
 	if err := v.run(ctx); err != nil {
 		return v.Report, fmt.Errorf("verify %s: %w", workspace, err)
@@ -62,19 +72,20 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, verifier
 
 type verification struct {
 	Report
+	Check
 	db       *pgxpool.Pool
 	verifier note.Verifier
-	progress func(done, total int64)
 
-	head   int64
-	events tree    // as they are
-	hashes tree    // as their stored hashes say
-	good   int64   // up to there a checkpoint confirmed the events
-	next   *signed // the checkpoint that is reached next
-	doubt  *Bad    // the first thing that does not fit, until a checkpoint decides what it is
-	leaf   bool    // doubt is about an event's own hash
-	newest *signed // as it was at the start
-	since  *signed // what somebody kept
+	position int64   // of the prover
+	events   tree    // as they are
+	hashes   tree    // as their stored hashes say
+	good     int64   // up to there a checkpoint confirmed the events
+	next     *signed // the checkpoint that is reached next
+	doubt    *Bad    // the first thing that does not fit, until a checkpoint decides what it is
+	leaf     bool    // doubt is about an event's own hash
+	newest   *signed // as it was at the start
+	since    *signed // what somebody kept
+	forked   *Bad    // the log does not lead on from that; which record is at fault is not known
 }
 
 // A signed is a row of checkpoints. bad says why it counts for nothing.
@@ -96,52 +107,35 @@ func (v *verification) run(ctx context.Context) error {
 	if err := v.survey(ctx); err != nil {
 		return err
 	}
-	if v.since != nil && !v.leadsOn() {
+	switch {
+	case v.since == nil:
+	case v.since.bad != "":
+		v.blame(0, "the checkpoint that was kept is not signed for this log by the key")
 		return nil
+	case v.since.size > v.Size:
+		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size, v.Size)}
 	}
-	if v.newest == nil {
-		v.Root = v.events.root()
-		return nil
+	if err := v.walk(ctx); err != nil {
+		return err
 	}
-	end := v.newest.size
-	if v.newest.bad != "" {
-		end = min(end, v.head) // its size is anybody's word
+	if err := v.walkOn(ctx); err != nil {
+		return err
 	}
-	for v.events.size < end && (v.Bad == nil || v.Bad.Seq > v.events.size) {
-		more, err := v.page(ctx, end)
-		if err != nil {
-			return err
-		}
-		if v.progress(v.events.size, end); !more {
-			break
-		}
-	}
-	v.Root = v.events.root()
-	if v.doubt != nil {
-		v.blame(v.doubt.Seq, "%s", v.doubt.Reason)
-	}
-	if v.newest.bad != "" {
-		v.blame(end, "%s", v.newest.bad)
+	switch {
+	case v.Bad != nil:
+	case v.forked != nil:
+		v.Bad = v.forked
+	case v.position != v.Size:
+		v.blame(min(v.position, v.Size)+1, "%d records count as signed for, the newest checkpoint speaks for %d", v.position, v.Size)
+	case v.Due > v.Size:
+		v.blame(v.Size+1, "records %d to %d are not signed for although there was time enough", v.Size+1, v.Due)
 	}
 	return nil
 }
 
-// leadsOn tells whether the log may lead on from the checkpoint that was kept.
-func (v *verification) leadsOn() bool {
-	switch {
-	case v.since.bad != "":
-		v.blame(0, "the checkpoint that was kept is not signed for this log by the key")
-	case v.since.size > v.Size:
-		v.blame(v.Size+1, "the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size, v.Size)
-	default:
-		return true
-	}
-	return false
-}
-
 // survey looks at how long everything is, at one moment.
 func (v *verification) survey(ctx context.Context) error {
-	var size, hashes, position, below, beyond int64
+	var size, hashes, below, beyond int64
 	var text string
 	err := v.db.QueryRow(ctx, `
 		with l as (select coalesce(max(head), 0) as head from logs where workspace_id = $1)
@@ -152,7 +146,7 @@ func (v *verification) survey(ctx context.Context) error {
 			coalesce((select min(seq) from events where workspace_id = $1 and seq > l.head), 0)
 		from l left join lateral (
 			select size, note from proof_checkpoints where workspace_id = $1 order by size desc limit 1) c on true`,
-		v.Workspace, View).Scan(&v.head, &size, &text, &hashes, &position, &below, &beyond)
+		v.Workspace, View).Scan(&v.Head, &size, &text, &hashes, &v.position, &below, &beyond)
 	if err != nil {
 		return err
 	}
@@ -164,7 +158,7 @@ func (v *verification) survey(ctx context.Context) error {
 	}
 	v.Size, v.Checkpoint = size, text
 	switch {
-	case text == "" && (hashes > 0 || position > 0):
+	case text == "" && (hashes > 0 || v.position > 0):
 		v.blame(1, "the signed checkpoint is missing")
 		return nil
 	case text == "":
@@ -194,129 +188,6 @@ func (v *verification) open(size int64, text string) *signed {
 		s.bad = fmt.Sprintf("the checkpoint of size %d says another size", size)
 	}
 	return s
-}
-
-// page goes through the next events. It reports whether to go on.
-func (v *verification) page(ctx context.Context, end int64) (more bool, err error) {
-	records, err := read(ctx, v.db, v.Workspace, v.events.size, end)
-	if err != nil {
-		return false, err
-	}
-	kept, err := v.keptHashes(ctx, v.events.size, min(v.events.size+page, end))
-	if err != nil {
-		return false, err
-	}
-	for _, r := range records {
-		if v.next == nil || v.next.size <= v.events.size {
-			if err := v.findNext(ctx); err != nil {
-				return false, err
-			}
-		}
-		if r.Seq != v.events.size+1 {
-			break
-		}
-		kept = v.take(&r, kept)
-		if v.since != nil && v.since.size == v.events.size && v.since.root != v.events.root() {
-			v.blame(1, "records 1 to %d are not those that the kept checkpoint was signed for", v.since.size)
-			return false, nil
-		}
-		if v.events.size == v.next.size && !v.judge() {
-			return false, nil
-		}
-	}
-	if n := int64(len(records)); n < page && v.events.size < end || n > 0 && records[n-1].Seq != v.events.size {
-		v.blame(v.events.size+1, "the record is missing")
-		return false, nil
-	}
-	return true, nil
-}
-
-// keptHashes reads the stored hashes of the events after a number up to another,
-// in their order; nil in the place of one that is missing or no hash.
-func (v *verification) keptHashes(ctx context.Context, after, upTo int64) ([]*tlog.Hash, error) {
-	first, end := tlog.StoredHashCount(after), tlog.StoredHashCount(upTo)
-	list := make([]*tlog.Hash, end-first)
-	rows, _ := v.db.Query(ctx, `select index, hash from proof_hashes where workspace_id = $1 and index >= $2 and index < $3`, v.Workspace, first, end)
-	var index int64
-	var hash []byte
-	_, err := pgx.ForEachRow(rows, []any{&index, &hash}, func() error {
-		if len(hash) == tlog.HashSize {
-			h := tlog.Hash(hash)
-			list[index-first] = &h
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read hashes: %w", err)
-	}
-	return list, nil
-}
-
-// take adds an event and compares what it comes to with the stored hashes, the
-// first of kept. It returns those of the events that follow.
-func (v *verification) take(r *stored, kept []*tlog.Hash) []*tlog.Hash {
-	own := r.hash()
-	hashes := v.events.add(own)
-	said := own
-	if kept[0] != nil {
-		said = *kept[0]
-	}
-	v.hashes.add(said)
-	for level, h := range hashes {
-		if v.doubt != nil {
-			break
-		}
-		switch k := kept[level]; {
-		case k == nil:
-			v.doubt = &Bad{r.Seq, "its stored hash is missing"}
-		case *k != h && level == 0:
-			v.doubt, v.leaf = &Bad{r.Seq, "the record or its stored hash was changed"}, true
-		case *k != h:
-			v.doubt = &Bad{r.Seq, "a stored hash over it was changed"}
-		}
-	}
-	return kept[len(hashes):]
-}
-
-// judge holds the log against the checkpoint that it has reached. It reports
-// whether to go on.
-func (v *verification) judge() bool {
-	switch {
-	case v.next.bad != "":
-		if v.next.size < v.newest.size {
-			v.blame(v.next.size, "%s", v.next.bad)
-		}
-		return v.doubt != nil // a later one may decide
-	case v.events.root() == v.next.root && v.doubt == nil:
-		v.good = v.next.size
-		return true
-	case v.events.root() == v.next.root && v.leaf:
-		v.doubt.Reason = "its stored hash was changed"
-	case v.events.root() == v.next.root: // doubt says it already
-	case v.leaf && v.hashes.root() == v.next.root:
-		v.doubt.Reason = "the record was changed"
-	case v.doubt == nil:
-		v.doubt = &Bad{v.good + 1, fmt.Sprintf("records %d to %d are not those that were signed for", v.good+1, v.next.size)}
-	}
-	return false
-}
-
-// findNext finds the checkpoint that comes after where the log is.
-func (v *verification) findNext(ctx context.Context) error {
-	v.next = v.newest
-	var size int64
-	var text string
-	err := v.db.QueryRow(ctx, `
-		select size, note from proof_checkpoints where workspace_id = $1 and size > $2 and size < $3 order by size limit 1`,
-		v.Workspace, v.events.size, v.newest.size).Scan(&size, &text)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows): // or it was thinned out since
-		return nil
-	case err != nil:
-		return fmt.Errorf("read checkpoint: %w", err)
-	}
-	v.next = v.open(size, text)
-	return nil
 }
 
 // All returns every workspace that has a log or a checkpoint.

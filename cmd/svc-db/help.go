@@ -24,7 +24,8 @@ Commands:
                        does not outlast a rebuild or retry, which tries all
                        events again and parks those that cannot be taken in
   verify               recompute the proof of each workspace's log and name the
-                       first record that was changed; changes nothing
+                       first record that was changed, or that nobody signed
+                       for within ten seconds; changes nothing
 
 Flags, before or after the command; they go before the environment:
   -url=URL             postgres://user:password@host:port/database

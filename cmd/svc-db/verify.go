@@ -51,26 +51,55 @@ func verify(ctx context.Context, j job) error {
 		}
 		list = []events.ID{j.workspace}
 	}
+	due, err := proof.Due(ctx, db, just(j.workspace)...)
+	if err != nil {
+		return err
+	}
 	bad := 0
 	for _, workspace := range list {
-		start := time.Now()
-		p := newProgress(j.out, workspace.String())
-		report, err := proof.Verify(ctx, db, workspace, key, j.checkpoint, p.step)
-		p.end()
+		ok, err := j.verifyLog(ctx, db, workspace, proof.Check{VerifierKey: key, Since: j.checkpoint, Due: due[workspace]})
 		if err != nil {
 			return err
 		}
-		if report.Bad != nil {
+		if !ok {
 			bad++
-			fmt.Fprintf(j.out, "%s: BAD: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
-			continue
 		}
-		fmt.Fprintf(j.out, "%s: %d events verified in %s, root %s\n", workspace, report.Size, time.Since(start).Round(time.Millisecond), report.Root)
 	}
 	if bad > 0 {
 		return fmt.Errorf("%w: %d of %d workspaces", errBad, bad, len(list))
 	}
 	return nil
+}
+
+// verifyLog verifies one log and says what came of it.
+func (j job) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c proof.Check) (ok bool, err error) {
+	start := time.Now()
+	p := newProgress(j.out, workspace.String())
+	c.Progress = p.step
+	report, err := proof.Verify(ctx, db, workspace, c)
+	p.end()
+	switch {
+	case err != nil:
+		return false, err
+	case report.Bad != nil:
+		fmt.Fprintf(j.out, "%s: BAD: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
+		return false, nil
+	}
+	fmt.Fprintf(j.out, "%s: %d events verified in %s, root %s", workspace, report.Size, time.Since(start).Round(time.Millisecond), report.Root)
+	if report.Unsigned > 0 {
+		fmt.Fprintf(j.out, "; %d of the head %d are not signed for yet, the first of %s",
+			report.Unsigned, report.Head, report.UnsignedSince.Format(time.RFC3339))
+	}
+	fmt.Fprintln(j.out)
+	return true, nil
+}
+
+// just returns a list of one workspace, or of none, which is all.
+func just(workspace events.ID) []events.ID {
+	if workspace.IsZero() {
+		return nil
+	}
+	return []events.ID{workspace}
 }
 
 // verifyExport holds an export against what GET /audit/verify answered once,

@@ -41,6 +41,14 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 	require.Contains(t, r.stdout, bad.String()+": BAD: record 7: the record was changed\n")
 	require.Equal(t, "ERROR: not everything is as it was signed: 1 of 2 workspaces\n", r.stderr)
 
+	d.exec(t, fmt.Sprintf(`update events set at = at - interval '1 second' where workspace_id = '%s' and seq in (7, 21)`, bad))
+	d.exec(t, fmt.Sprintf(`delete from proof_checkpoints where workspace_id = '%s'`, bad))
+	d.exec(t, fmt.Sprintf(`delete from proof_hashes where workspace_id = '%s'`, bad))
+	d.exec(t, fmt.Sprintf(`delete from checkpoints where workspace_id = '%s'`, bad))
+	r = here(t, d.environ, "verify")
+	require.Equal(t, 1, r.status, "nothing is signed any more")
+	require.Contains(t, r.stdout, bad.String()+": BAD: record 1: records 1 to 30 are not signed for although there was time enough\n")
+
 	r = here(t, d.environ, "verify", "-workspace="+strings.ToUpper(good.String()), "-verifier-key="+key)
 	require.Zero(t, r.status, r.stderr)
 	require.NotContains(t, r.stdout, bad.String())

@@ -103,6 +103,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		stuck[proof.View], stuck[bus.View] = prover.Stuck(), relay.Stuck()
 		return stuck
 	})
+	m.Overdue(prover.Overdue)
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -119,6 +120,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Lists: lists(reads, follower), Live: live, Ending: ctx.Done(), Load: func() float64 { return max(load(db), load(reads)) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
+		Warnings:     func() map[string]string { return warnings(prover) },
 		Origin:       cfg.origin(),
 		Auth: (&auth.Server{
 			Commands: handler, Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},

@@ -102,6 +102,19 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 	}
 }
 
+// Finish takes in what is left, whoever leads, and returns when that is done or ctx
+// ends. Call it after Run, when nothing is appended any more.
+func (f *Follower) Finish(ctx context.Context, take Take) {
+	list, err := f.behind(ctx)
+	if err != nil {
+		f.log.WarnContext(ctx, "ends without knowing what is left", "err", err)
+		return
+	}
+	for some := range slices.Chunk(list, together) {
+		f.follow(ctx, some, take)
+	}
+}
+
 // pause is how long a follower whose round took so long leaves the database to
 // others: most of the time, unless there is so much to do that it never comes to rest.
 func pause(took time.Duration) time.Duration {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -25,13 +26,13 @@ const checkAgain = 5 * time.Second
 type Check func(context.Context) error
 
 type dependency struct {
-	Status  string `json:"status"` // up, down
+	Status  string `json:"status"` // up, warning, down
 	Message string `json:"message,omitempty"`
 }
 
 type readiness struct {
 	Status string                `json:"status"` // ok, error
-	Info   map[string]dependency `json:"info"`   // what is up
+	Info   map[string]dependency `json:"info"`   // what is up, and what operators should look at all the same
 	Error  map[string]dependency `json:"error"`  // what is down
 }
 
@@ -42,9 +43,10 @@ func live(w http.ResponseWriter, _ *http.Request) {
 
 // health asks the dependencies and remembers what they said.
 type health struct {
-	checks map[string]Check
-	log    *slog.Logger
-	last   atomic.Pointer[picture]
+	checks   map[string]Check
+	warnings func() map[string]string
+	log      *slog.Logger
+	last     atomic.Pointer[picture]
 }
 
 // A picture is what the dependencies said, also in the form of the dashboard.
@@ -115,13 +117,21 @@ func (h *health) known(name string) bool {
 	return last != nil && last.Error[name].Status == "down"
 }
 
-// ready answers 503 if a dependency is down now.
+// ready answers 503 if a dependency is down now. Warnings change no status: taking
+// the service away would mend none of them.
 func (h *health) ready(w http.ResponseWriter, r *http.Request) {
 	found, status := h.ask(r.Context(), never), http.StatusOK
 	if found.Status != "ok" {
 		status = http.StatusServiceUnavailable
 	}
-	reply.JSON(w, status, found.readiness)
+	out := found.readiness
+	if list := h.warnings(); len(list) > 0 {
+		out.Info = maps.Clone(out.Info)
+		for name, message := range list {
+			out.Info[name] = dependency{"warning", message}
+		}
+	}
+	reply.JSON(w, status, out)
 }
 
 func never(string) bool { return false }

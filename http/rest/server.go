@@ -33,7 +33,7 @@ const (
 	maxBody = reply.MaxBody + 1 // huma refuses a body of as many bytes
 )
 
-// A Server answers API requests. All fields are needed but Limit.
+// A Server answers API requests. All fields are needed but Limit and Warnings.
 type Server struct {
 	Commands        *commands.Handler
 	Lists           Lists
@@ -52,11 +52,12 @@ type Server struct {
 	LastSeen        *sessions.LastSeen
 	Limit           *limit.Limit // of requests by each caller; nil is none
 	Dependencies    map[string]Check
-	Load            func() float64  // how busy the service is: 0 idle, 1 that requests wait
-	Origin          string          // where browsers reach the service, such as https://svc.example.com
-	Auth            http.Handler    // serves /api/auth
-	Home            http.Handler    // serves the page at the root
-	Ending          <-chan struct{} // closed when the service is to stop: streams end then
+	Warnings        func() map[string]string // what operators should look at, by name; nil is nothing
+	Load            func() float64           // how busy the service is: 0 idle, 1 that requests wait
+	Origin          string                   // where browsers reach the service, such as https://svc.example.com
+	Auth            http.Handler             // serves /api/auth
+	Home            http.Handler             // serves the page at the root
+	Ending          <-chan struct{}          // closed when the service is to stop: streams end then
 	Now             func() time.Time
 	Log             *slog.Logger
 
@@ -111,7 +112,10 @@ func (s *Server) Handler() http.Handler {
 	s.stale = newStaleUses(s.Commands, s.Log)
 	s.exports = newPlaces(exportsAtOnce, exportsOfOne, errExports)
 	s.streams = newPlaces(streamsAtOnce, streamsOfCaller, errStreams)
-	s.health = &health{checks: s.Dependencies, log: s.Log}
+	s.health = &health{checks: s.Dependencies, warnings: s.Warnings, log: s.Log}
+	if s.Warnings == nil {
+		s.health.warnings = func() map[string]string { return nil }
+	}
 
 	mux := httprouter.New()
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false

@@ -200,7 +200,7 @@ func examples() map[string]illustration {
 		"getAuditState":  {answered: newState(state)},
 		"replayAudit":    {answered: replayed.Body},
 		"verifyAudit": {answered: newVerifyAnswer(proof.Report{
-			Workspace: toldAcme.ID, Size: int64(len(records)), CheckedAt: toldAt(0), VerifierKey: "svc.example.com+5f2a9c01+AbCd",
+			Workspace: toldAcme.ID, Size: int64(len(records)), Head: int64(len(records)), CheckedAt: toldAt(0), VerifierKey: "svc.example.com+5f2a9c01+AbCd",
 			Checkpoint: "svc.example.com/" + toldAcme.ID.String() + "\n3\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— svc.example.com Az3grl…\n",
 		}).Body},
 	}

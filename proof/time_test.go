@@ -1,0 +1,147 @@
+package proof
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/test/pgtest"
+)
+
+// inBubble runs a test in which time goes by by itself, in a world of the bubble.
+func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	address := pgtest.URL(t)
+	synctest.Test(t, func(t *testing.T) {
+		db, err := pgxpool.New(t.Context(), address)
+		require.NoError(t, err)
+		defer db.Close()
+		w := &world{db: db, log: store.New(db, nil, func(events.ID, int64) {})}
+		defer w.log.Close()
+		test(t, w)
+	})
+}
+
+// A verification gives who signs time, and then says what is not signed.
+func TestWhatIsDueIsWaitedForButNotForEver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p, signed, late := w.prover(t), newID(), newID()
+		w.append(t, signed, 10)
+		prove(t, p, signed)
+		from := time.Now()
+		due, err := Due(t.Context(), w.db, signed)
+		require.NoError(t, err)
+		require.Empty(t, due)
+		require.Zero(t, time.Since(from), "all is signed")
+
+		w.append(t, late, 5)
+		due, err = Due(t.Context(), w.db)
+		require.NoError(t, err)
+		require.Equal(t, map[events.ID]int64{late: 5}, due)
+		require.GreaterOrEqual(t, time.Since(from), signingTime)
+		require.Less(t, time.Since(from), signingTime+2*pollMost)
+
+		time.AfterFunc(time.Second, func() { _, _ = p.takePage(t.Context(), []events.ID{late}) })
+		from = time.Now()
+		due, err = Due(t.Context(), w.db, signed, late)
+		require.NoError(t, err)
+		require.Empty(t, due)
+		require.Less(t, time.Since(from), 3*time.Second, "it was signed for meanwhile")
+
+		report, err := p.Verify(t.Context(), late, "")
+		require.NoError(t, err)
+		require.Nil(t, report.Bad)
+	})
+}
+
+// A log that nobody signs for, because the lease is held by nobody that there is,
+// is told of and signed for all the same.
+func TestALogThatNobodySignsForIsToldAndSignedFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		said := &bytes.Buffer{}
+		p := New(w.db, ringOf(t, "a"), "svc.example.com", func(string) bool { return false }, slog.New(slog.NewTextHandler(said, nil)))
+		workspace := newID()
+		w.append(t, workspace, 10)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var group sync.WaitGroup
+		group.Go(func() { p.Run(ctx) })
+		time.Sleep(signingTime)
+		require.Zero(t, p.Overdue())
+		require.Zero(t, w.verified(t, workspace).Size)
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 10, w.verified(t, workspace).Size)
+		require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), said)
+		require.Contains(t, said.String(), `msg="log is not signed for" workspace=`+workspace.String()+" head=10 signed=0")
+		time.Sleep(10 * time.Second)
+		require.Zero(t, p.Overdue())
+		require.Contains(t, said.String(), "all logs are signed for again")
+		stop()
+		group.Wait()
+	})
+}
+
+// More that was signed for than there is, or a position beyond the log, is overdue too.
+func TestALogThatIsShorterThanItsCheckpointIsOverdue(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p, short, ahead := w.prover(t), newID(), newID()
+		for _, workspace := range []events.ID{short, ahead} {
+			w.append(t, workspace, 10)
+			prove(t, p, workspace)
+		}
+		w.exec(t, `update logs set head = 7 where workspace_id = $1`, short)
+		w.exec(t, `update checkpoints set seq = 100 where workspace_id = $1`, ahead)
+		w.append(t, ahead, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { p.Run(ctx) })
+		time.Sleep(2 * signingTime)
+		require.Equal(t, 2, p.Overdue())
+		stop()
+		group.Wait()
+	})
+}
+
+// A service that is stopped leaves nothing unsigned, whoever leads.
+func TestWhoEndsSignsForWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := New(w.db, ringOf(t, "a"), "svc.example.com", func(string) bool { return false }, slog.New(slog.DiscardHandler))
+	workspace := newID()
+	w.append(t, workspace, 2500)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	p.Run(ctx)
+	require.EqualValues(t, 2500, w.verified(t, workspace).Size)
+}
+
+// Looks that fail do not count against who signs.
+func TestTimeWithoutALookDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	workspace := newID()
+	w.append(t, workspace, 10)
+	o := &overdue{db: w.db, log: slog.New(slog.DiscardHandler)}
+	require.NoError(t, o.look(t.Context(), 0))
+	require.NoError(t, o.look(t.Context(), signingTime))
+	require.Zero(t, o.count.Load())
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, o.look(gone, time.Hour))
+	require.Zero(t, o.count.Load())
+	require.NoError(t, o.look(t.Context(), time.Millisecond))
+	require.EqualValues(t, 1, o.count.Load())
+}
