@@ -12,6 +12,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"svc/events"
 )
 
 const (
@@ -48,19 +50,50 @@ func (table) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
 		p.Topic, int64(len(p.Msgs)), ids, metadata, payloads), nil
 }
 
+// positions is a table for the messages of events that are in the log of the same
+// database: it keeps where they are.
+type positions struct{ table }
+
+// InsertQuery numbers the messages as that of table does.
+func (positions) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
+	workspaces, seqs := make([]events.ID, len(p.Msgs)), make([]int64, len(p.Msgs))
+	for i, m := range p.Msgs {
+		var err error
+		if workspaces[i], seqs[i], err = PositionOf(m); err != nil {
+			return sqlbus.Query{}, err
+		}
+	}
+	return query(`
+		with counted as (
+			insert into bus_topics as t (topic, head, tail) values ($1, $2, 0)
+			on conflict (topic) do update set head = t.head + excluded.head
+			returning head
+		)
+		insert into bus_messages (topic, position, workspace_id, seq)
+		select $1, head - $2 + ord, workspace_id, seq
+		from counted cross join unnest($3::uuid[], $4::bigint[]) with ordinality as m (workspace_id, seq, ord)`,
+		p.Topic, int64(len(p.Msgs)), workspaces, seqs), nil
+}
+
 // SelectQuery reads on from where the group is. There is no gap in the
 // positions, so it can say up to where: whatever is planned, as many rows are
 // read as are wanted. With "order by position limit n" alone a plan that is made
-// before the table was analyzed reads and sorts all that wait.
+// before the table was analyzed reads and sorts all that wait. Should an event
+// be gone from its log its message is empty.
 func (table) SelectQuery(p sqlbus.SelectQueryParams) (sqlbus.Query, error) {
 	next, err := p.OffsetsAdapter.NextOffsetQuery(sqlbus.NextOffsetQueryParams{Topic: p.Topic, ConsumerGroup: p.ConsumerGroup})
 	return query(fmt.Sprintf(`
 		with at as (%s), behind as (
 			select greatest(tail, (select position from at)) as position from bus_topics where topic = $1
 		)
-		select position, id, metadata, payload from bus_messages
-		where topic = $1 and position > (select position from behind) and position <= (select position from behind) + %d
-		order by position`, next.Query, batch), next.Args...), err
+		select m.position, coalesce(m.id, e.id::text, ''),
+			coalesce(m.metadata, json_build_object('%s', m.workspace_id::text, '%s', m.seq::text, '%s', coalesce(e.kind, ''), '%s', coalesce(e.schema::text, ''),
+				'%s', coalesce(e.stream::text, ''), '%s', coalesce(to_char(e.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ''))),
+			coalesce(m.payload, convert_to(e.data::text, 'UTF8'), '')
+		from bus_messages m
+		left join lateral (select id, kind, schema, stream, at, data from events where workspace_id = m.workspace_id and seq = m.seq offset 0) e on true
+		where m.topic = $1 and m.position > (select position from behind) and m.position <= (select position from behind) + %d
+		order by m.position`, next.Query, metaWorkspace, metaSeq, metaKind, metaSchema, metaStream, metaAt, batch), next.Args...), err
 }
 
 func (table) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlbus.Row, err error) {

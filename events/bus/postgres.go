@@ -26,13 +26,15 @@ type postgres struct {
 }
 
 // publish writes in the checkpoint's transaction, where there is one: then the
-// messages are there if and only if the checkpoint has moved.
+// messages are there if and only if the checkpoint has moved, and each is an
+// event of the log.
 func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
 	var db sqlbus.ContextExecutor = sqlbus.BeginnerFromPgx(p.db)
+	var schema sqlbus.SchemaAdapter = table{}
 	if tx != nil {
-		db = sqlbus.TxFromPgx(tx)
+		db, schema = sqlbus.TxFromPgx(tx), positions{}
 	}
-	publisher, err := sqlbus.NewPublisher(db, sqlbus.PublisherConfig{SchemaAdapter: table{}}, p.logger)
+	publisher, err := sqlbus.NewPublisher(db, sqlbus.PublisherConfig{SchemaAdapter: schema}, p.logger)
 	if err != nil {
 		return 0, err
 	}

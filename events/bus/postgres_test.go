@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 		writing.Go(func() {
 			for n := range each {
 				err := pgx.BeginFunc(context.WithoutCancel(t.Context()), db, func(tx pgx.Tx) error {
-					if _, err := p.publish(context.Background(), tx, Topic, messages(1+n%5, fmt.Sprintf("w%d/%d", i, n))...); err != nil {
+					if _, err := p.publish(context.Background(), tx, Topic, positioned(messages(1+n%5, fmt.Sprintf("w%d/%d", i, n)))...); err != nil {
 						return err
 					}
 					if _, err := tx.Exec(context.Background(), `select pg_sleep(random() * 0.003)`); err != nil {
@@ -97,6 +98,46 @@ func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 	for range 300 {
 		within(t, begun)
 	}
+}
+
+// positioned makes messages ones of events that are not there.
+func positioned(list []*message.Message) []*message.Message {
+	for i, m := range list {
+		m.Metadata.Set(metaWorkspace, newID().String())
+		m.Metadata.Set(metaSeq, strconv.Itoa(i+1))
+	}
+	return list
+}
+
+// A message of an event takes the same room, 80 bytes, however large the event is.
+func TestAMessageOfAnEventIsItsPosition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	w.append(t, workspace, page)
+	w.relay(t, b, workspace)
+	sizes := rowsOf[int64](t, w.db, `select max(pg_column_size(m.*))::bigint from bus_messages m`)
+	require.Less(t, sizes[0], int64(90))
+}
+
+// Whatever became of an event, the messages behind it are read.
+func TestAMessageWhoseEventIsGoneIsEmpty(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, workspace := w.open(t), newID()
+	ids := w.append(t, workspace, 3)
+	w.relay(t, b, workspace)
+	_, err := w.db.Exec(t.Context(), `delete from events where seq = 2`)
+	require.NoError(t, err)
+	got := listen(t, b, Topic, "readers")
+	require.Equal(t, ids[0], within(t, got).UUID)
+	m := within(t, got)
+	require.Empty(t, m.Payload)
+	in, seq, err := PositionOf(m)
+	require.NoError(t, err)
+	require.Equal(t, workspace, in)
+	require.EqualValues(t, 2, seq)
+	require.Equal(t, ids[2], within(t, got).UUID)
 }
 
 // The next messages are found by the key, however many wait behind them.
