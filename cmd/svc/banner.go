@@ -21,11 +21,18 @@ type addresses struct {
 	demo
 }
 
-// announce writes dev.json and says how to use the service.
+// announce writes dev.json and says how to use the service, once there is all to
+// be seen that the demonstration has. Somebody else's database may be large, and
+// is not waited for.
 func (s *stack) announce(ctx context.Context, db string) error {
 	d, err := s.demoOf(ctx, db)
 	if err != nil {
 		return err
+	}
+	if len(d.People) > 0 {
+		if err := s.awaitViews(ctx, db, viewsLimit); err != nil {
+			return err
+		}
 	}
 	a := addresses{RestURL: s.restURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d}
 	if err := s.folder.write("dev.json", a); err != nil {

@@ -272,7 +272,7 @@ func TestAGivenDatabase(t *testing.T) {
 	foreign := given("others")
 	c, err := pgx.Connect(t.Context(), server.URL("others"))
 	require.NoError(t, err)
-	_, err = c.Exec(t.Context(), `create table logs (workspace_id uuid primary key)`)
+	_, err = c.Exec(t.Context(), `create table logs (workspace_id uuid primary key, head bigint not null default 1)`)
 	require.NoError(t, err)
 	_, err = c.Exec(t.Context(), `insert into logs values (gen_random_uuid())`)
 	require.NoError(t, err)

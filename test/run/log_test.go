@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/projections"
+	"svc/proof"
 )
 
 // An entry is an event of the workspace in which the writers write.
@@ -164,17 +165,22 @@ func requireWholeLogs(t *testing.T, s *stage) {
 		where at < before`), "times that run backwards")
 }
 
-// requireFollowed waits until the followed views have everything.
+// requireFollowed waits until the followed views have everything, and all of it
+// is signed for.
 func requireFollowed(t *testing.T, c *pgx.Conn) {
 	t.Helper()
+	views := []string{proof.View}
 	for _, v := range projections.Followed() {
+		views = append(views, v.Name())
+	}
+	for _, view := range views {
 		require.Eventually(t, func() bool {
 			var behind bool
 			err := c.QueryRow(t.Context(), `
 				select exists (select from logs l left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
-				where l.head > coalesce(c.seq, 0))`, v.Name()).Scan(&behind)
+				where l.head > coalesce(c.seq, 0))`, view).Scan(&behind)
 			return err == nil && !behind
-		}, patience, 5*time.Millisecond, v.Name()+" is behind")
+		}, patience, 5*time.Millisecond, view+" is behind")
 	}
 }
 

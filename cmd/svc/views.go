@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/projections"
+	"svc/proof"
+)
+
+// viewsLimit is how long a start waits for the views.
+const viewsLimit = 30 * time.Second
+
+// awaitViews waits until every followed view has taken in all logs, and a
+// checkpoint is signed for each: then the very first answers are whole. A view
+// that stands still, on a record that was changed perhaps, does not keep the
+// service from starting.
+func (s *stack) awaitViews(ctx context.Context, db string, limit time.Duration) error {
+	return s.query(ctx, db, func(ctx context.Context, c *pgx.Conn) error {
+		again := time.NewTicker(20 * time.Millisecond)
+		defer again.Stop()
+		for said, late := false, time.After(limit); ; {
+			behind, err := viewsBehind(ctx, c)
+			if err != nil || len(behind) == 0 {
+				return err
+			}
+			if !said {
+				s.say("waiting for the views, and for the first checkpoints")
+				said = true
+			}
+			select {
+			case <-again.C:
+			case <-late:
+				s.log.Warn("views are behind the log", "views", strings.Join(behind, ", "))
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+}
+
+func viewsBehind(ctx context.Context, c *pgx.Conn) (names []string, err error) {
+	list := []string{proof.View}
+	for _, v := range projections.Followed() {
+		list = append(list, v.Name())
+	}
+	lags, err := projections.Lags(ctx, c, list...)
+	for _, l := range lags {
+		if l.Behind > 0 {
+			names = append(names, l.View)
+		}
+	}
+	return names, err
+}
