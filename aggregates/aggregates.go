@@ -6,22 +6,12 @@
 // changes an aggregate, and it never refuses.
 package aggregates
 
-import (
-	"regexp"
-
-	"svc/events"
-)
+import "svc/events"
 
 // An Aggregate is a *T that takes in events. The zero T is a stream without any.
 type Aggregate[T any] interface {
 	*T
 	Apply(events.Event)
-}
-
-// A Form is how a text has to be written. Rule says so after "must".
-type Form struct {
-	Pattern *regexp.Regexp
-	Rule    string
 }
 
 func one(e events.Event) ([]events.Event, error) { return []events.Event{e}, nil }

@@ -1,12 +1,12 @@
 package aggregates
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // Why a service account may refuse a command.
@@ -15,12 +15,6 @@ var (
 	ErrServiceAccountRevoked  = fault.New(fault.Conflict, "service_account_revoked", "This service account is revoked. Create a new one.")
 	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken", "A service account of this workspace has this name.")
 )
-
-// AccountName is the form of a service account's name.
-var AccountName = Form{
-	Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{2,39}$`),
-	Rule:    "have 3 to 40 lower-case letters, digits and hyphens, and start with a letter",
-}
 
 // staleUseEvery is how seldom the use of an old token is recorded.
 const staleUseEvery = time.Hour
@@ -59,8 +53,8 @@ func (a *ServiceAccount) Apply(e events.Event) {
 
 // Create makes the account with its first token.
 func (a *ServiceAccount) Create(id events.ID, name string, scopes []events.Scope, t Token) ([]events.Event, error) {
-	if !AccountName.Pattern.MatchString(name) {
-		return nil, fault.Field("name", "must %s", AccountName.Rule)
+	if err := input.AccountName.Check("name", name); err != nil {
+		return nil, err
 	}
 	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(scopes) == 0 {

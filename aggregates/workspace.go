@@ -1,13 +1,9 @@
 package aggregates
 
 import (
-	"regexp"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // Why a workspace may refuse a command.
@@ -15,12 +11,6 @@ var (
 	ErrSlugTaken     = fault.New(fault.Conflict, "slug_taken", "Another workspace has this slug.")
 	ErrOwnerRequired = fault.New(fault.Denied, "owner_required", "Only an owner can make someone an owner.")
 )
-
-// Slug is the form of a workspace's slug.
-var Slug = Form{
-	Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`),
-	Rule:    "have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id",
-}
 
 // A Workspace is a name and the people in it, one of whom is always an Owner.
 type Workspace struct {
@@ -73,7 +63,11 @@ func (w *Workspace) Create(name, slug string, owner events.MemberJoined) ([]even
 	if w.created {
 		return nil, nil
 	}
-	if err := checkName(name, slug); err != nil {
+	name, err := input.Name("name", name)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Slug.Check("slug", slug); err != nil {
 		return nil, err
 	}
 	owner.Role = events.Owner
@@ -90,38 +84,21 @@ func (w *Workspace) Rename(by events.ID, name, slug *string) ([]events.Event, er
 		return nil, ErrRoleRequired.With("required", []events.Role{events.Owner})
 	}
 	e := events.WorkspaceRenamed{FromName: w.name, FromSlug: w.slug, Name: w.name, Slug: w.slug}
-	if name != nil {
-		e.Name = *name
+	if name != nil { // one that was given under earlier rules may stay
+		kept, err := input.Name("name", *name)
+		if err != nil {
+			return nil, err
+		}
+		e.Name = kept
 	}
-	if slug != nil {
+	if slug != nil && *slug != w.slug {
+		if err := input.Slug.Check("slug", *slug); err != nil {
+			return nil, err
+		}
 		e.Slug = *slug
 	}
 	if e.Name == w.name && e.Slug == w.slug {
 		return nil, nil
 	}
-	if err := checkName(e.Name, e.Slug); err != nil {
-		return nil, err
-	}
 	return one(e)
-}
-
-func checkName(name, slug string) error {
-	switch {
-	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 100:
-		return fault.Field("name", "must have 1 to 100 characters")
-	case strings.ContainsFunc(name, unseen):
-		return fault.Field("name", "must not have control characters")
-	case !Slug.Pattern.MatchString(slug) || looksLikeID(slug): // a tenant is named by its id or its slug
-		return fault.Field("slug", "must %s", Slug.Rule)
-	}
-	return nil
-}
-
-// unseen reports whether a character is one that breaks lines or turns the
-// direction of the text around it, in a log or a list.
-func unseen(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
-
-func looksLikeID(slug string) bool {
-	_, err := events.ParseID(slug)
-	return err == nil
 }

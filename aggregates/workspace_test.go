@@ -104,6 +104,18 @@ func TestRename(t *testing.T) {
 		},
 		{name: "the same again changes nothing", given: team, when: rename(ann, nil, &acme)},
 		{name: "nothing changes nothing", given: team, when: rename(ann, nil, nil)},
+		{
+			name:  "its spaces are folded",
+			given: team,
+			when:  rename(ann, new("  Acme\u00a0 Labs "), nil),
+			then:  []events.Event{events.WorkspaceRenamed{FromName: "Acme", FromSlug: "acme", Name: labs, Slug: "acme"}},
+		},
+		{
+			name:  "a name of earlier rules may stay",
+			given: after(team, events.WorkspaceRenamed{FromName: "Acme", FromSlug: "acme", Name: "A\u200bcme", Slug: "acme"}),
+			when:  rename(ann, nil, &labsSlug),
+			then:  []events.Event{events.WorkspaceRenamed{FromName: "A\u200bcme", FromSlug: "acme", Name: "A\u200bcme", Slug: labsSlug}},
+		},
 		{name: "a slug must be one", given: team, when: rename(ann, nil, &bad), err: errSlug},
 		{name: "a Maintainer may not", given: team, when: rename(mel, &labs, nil), err: ownerOnly},
 		{name: "a Viewer may not", given: team, when: rename(vic, &labs, nil), err: ownerOnly},

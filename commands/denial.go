@@ -125,7 +125,9 @@ func (c SendInvitation) wants() events.CommandDenied {
 
 func (c CreateServiceAccount) wants() events.CommandDenied {
 	e := of(events.ServiceAccountCreated{}, events.ID{})
-	e.Name = "service:" + c.Name
+	if input.AccountName.Fits(c.Name) {
+		e.Name = "service:" + c.Name
+	}
 	return e
 }
 

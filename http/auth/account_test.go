@@ -242,7 +242,7 @@ func TestTheSlugOfALogin(t *testing.T) {
 	for login, want := range map[string]string{
 		"ada": "ada", "Ada-Lind": "ada-lind", "ada_lind": "ada-lind", "a.b": "a-b", "ada--lind": "ada-lind",
 		"al": "al-home", "a": "a-home", "": "u-home", "-": "u-home", "-----": "u-home", "日本": "u-home", "é": "u-home",
-		"7": "u-7", "42nd": "u-42nd", "-ada-": "ada", "zoë": "zo-home", "a b\n": "a-b", "İ": "i-home",
+		"7": "u-7", "42nd": "u-42nd", "-ada-": "ada", "zoë": "zo-home", "a b\n": "a-b", "İ": "u-home",
 		strings.Repeat("x", 39):                 strings.Repeat("x", 34),
 		strings.Repeat("x", 33) + "-yz":         strings.Repeat("x", 33),
 		strings.Repeat("1", 39):                 "u-" + strings.Repeat("1", 32),

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
-	"strings"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/input"
 )
 
 // admit signs in the person whom the provider named: whoever has the account,
@@ -56,7 +55,7 @@ func (s *Server) register(v *visit, who profile, linked events.UserAccountLinked
 	for try := range slugTries {
 		_, err = s.Commands.RegisterUser(v.Context(), commands.RegisterUser{
 			Order: v.order(home), User: user, Member: events.NewID(s.Now()), Name: name, Emails: who.emails, AvatarURL: who.AvatarURL,
-			WorkspaceName: name + "'s workspace", WorkspaceSlug: slug(who.Login, try), Account: linked,
+			WorkspaceName: homeOf(name), WorkspaceSlug: slug(who.Login, try), Account: linked,
 		})
 		if !errors.Is(err, aggregates.ErrSlugTaken) {
 			break
@@ -68,28 +67,22 @@ func (s *Server) register(v *visit, who profile, linked events.UserAccountLinked
 	return home, user, err
 }
 
-var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
+// homeOf names the personal workspace of a person.
+func homeOf(name string) string {
+	const of = "'s workspace"
+	return input.Cut(name, input.MaxName-len(of)) + of
+}
 
-// slug makes a slug of a login: 3 to 40 letters, digits and hyphens that begin
-// with a letter.
+// slug is the one of a personal workspace that is tried.
 func slug(login string, try int) string {
-	s := strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(login), "-"), "-")
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		s = "u-" + s
-	}
-	if len(s) > 34 {
-		s = strings.TrimRight(s[:34], "-")
-	}
-	if len(s) < 3 {
-		s += "-home"
-	}
-	switch {
+	switch base := input.SlugOf(login); {
 	case try > slugTries/2: // a login that many have
-		s += "-" + strconv.Itoa(10_000+rand.IntN(90_000)) //nolint:gosec // no secret
+		return base + "-" + strconv.Itoa(10_000+rand.IntN(90_000)) //nolint:gosec // no secret
 	case try > 0:
-		s += "-" + strconv.Itoa(try+1)
+		return base + "-" + strconv.Itoa(try+1)
+	default:
+		return base
 	}
-	return strings.ReplaceAll(s, "--", "-")
 }
 
 // sameAccount refuses an account other than the one by which the person signs in

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/oauth2"
 
@@ -74,43 +72,14 @@ type profile struct {
 	emails    []string
 }
 
-const (
-	maxShownName = 80   // characters; a workspace is named after the person
-	maxLogin     = 100  // characters
-	maxPicture   = 2000 // bytes
-)
-
 // shownName is what a person is called here, and never empty.
 func (p profile) shownName() string {
 	for _, text := range []string{p.Name, p.FullName, p.Login} {
-		if name := printable(text, maxShownName); name != "" {
+		if name := input.CleanName(text); name != "" {
 			return name
 		}
 	}
 	return "Somebody"
-}
-
-// printable is what of a provider's text can be kept in one line.
-func printable(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > most {
-		s = string(runes[:most])
-	}
-	return strings.TrimSpace(s)
-}
-
-// picture is the address of a picture, or "" if it is none that a page could show.
-func picture(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(address) > maxPicture {
-		return ""
-	}
-	return u.String()
 }
 
 // Errors of a sign-in, as the browser is told them.
@@ -139,7 +108,7 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 	if who.ID == 0 {
 		return who, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
 	}
-	who.Login, who.AvatarURL = printable(who.Login, maxLogin), picture(who.AvatarURL)
+	who.Login, who.AvatarURL = input.CleanName(who.Login), input.Picture(who.AvatarURL)
 	if who.emails, err = p.verifiedEmails(ctx, token); err != nil {
 		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -194,7 +195,7 @@ func TestAPersonAsTheProviderDescribesThem(t *testing.T) {
 		{"a blank name", `"login":"ria","name":"  "`, "ria", "ria", ""},
 		{"a name as Gitea gives it", `"login":"tia","full_name":"Tía","username":"tia"`, "Tía", "tia", ""},
 		{"control characters", `"login":"via","name":"V\u0000i\na\u0007"`, "V i a", "via", ""},
-		{"a long name", `"login":"wia","name":"` + strings.Repeat("é", 500) + `"`, strings.Repeat("é", 80), "wia", ""},
+		{"a long name", `"login":"wia","name":"` + strings.Repeat("é", 500) + `"`, strings.Repeat("é", 100), "wia", ""},
 		{"markup in the name", `"login":"xia","name":"<script>"`, "<script>", "xia", ""},
 		{"a script for a picture", `"login":"yia","avatar_url":"javascript:alert(1)"`, "yia", "yia", ""},
 		{"a picture inside the address", `"login":"zia","avatar_url":"data:image/svg+xml,x"`, "zia", "zia", ""},
@@ -202,6 +203,9 @@ func TestAPersonAsTheProviderDescribesThem(t *testing.T) {
 		{"a login of another script", `"login":"日本"`, "日本", "u-home", ""},
 		{"no login", `"name":"Nobody"`, "Nobody", "u-home-2", ""},
 		{"neither login nor name", `"x":1`, "Somebody", "u-home-3", ""},
+		{"another direction", `"login":"cia","name":"\u200fC\u202eía\u202c"`, "Cía", "cia", ""},
+		{"nothing but directions", `"login":"\u202edia","name":"\u200f\u202e"`, "dia", "dia", ""},
+		{"what nobody sees", `"login":"eia","name":"E\u200b\u00adia\ufeff \u3164"`, "Eia", "eia", ""},
 		{"half of a character", `"login":"bia","name":"a\ud800b"`, "a\uFFFDb", "bia", ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -216,7 +220,10 @@ func TestAPersonAsTheProviderDescribesThem(t *testing.T) {
 			} else {
 				require.Equal(t, c.image, user["image"])
 			}
-			require.Equal(t, c.slug, b.list("/organization/list")[0]["slug"])
+			home := b.list("/organization/list")[0]
+			require.Equal(t, c.slug, home["slug"])
+			require.LessOrEqual(t, utf8.RuneCountInString(home["name"].(string)), 100)
+			require.True(t, strings.HasPrefix(home["name"].(string), strings.TrimSuffix(c.name, strings.Repeat("é", 12))))
 		})
 	}
 }

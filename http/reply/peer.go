@@ -7,10 +7,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-)
 
-// maxUserAgent is how many characters of it are kept.
-const maxUserAgent = 256
+	"svc/input"
+)
 
 type addressKey struct{}
 
@@ -79,11 +78,4 @@ func parseHop(text string) (netip.Addr, error) {
 }
 
 // UserAgent returns what the caller says of itself, made fit to be kept.
-func UserAgent(r *http.Request) string {
-	s := strings.ToValidUTF8(Redact(r.UserAgent()), "\uFFFD")
-	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	if runes := []rune(s); len(runes) > maxUserAgent {
-		return string(runes[:maxUserAgent])
-	}
-	return s
-}
+func UserAgent(r *http.Request) string { return input.UserAgent(Redact(r.UserAgent())) }

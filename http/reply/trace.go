@@ -12,6 +12,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 type requestIDKey struct{}
@@ -21,9 +22,6 @@ func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
-
-// saneID is what a request id of the caller's may look like.
-var saneID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
 var tokens = regexp.MustCompile(`tok_svc_[0-9A-Za-z]+`)
 
@@ -38,7 +36,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		id := r.Header.Get("X-Request-Id")
-		if !saneID.MatchString(id) || Redact(id) != id {
+		if !input.RequestID(id) || Redact(id) != id {
 			id = events.NewID(start).String()
 		}
 		w.Header().Set("X-Request-Id", id)

@@ -57,8 +57,8 @@ func TestWhatIsSentIsDescribedByItsLimits(t *testing.T) {
 	acme.Apply(events.MemberJoined{Member: owner, User: owner, Email: "ada@acme.example", Role: events.Owner})
 
 	t.Run("forms", func(t *testing.T) {
-		require.Equal(t, aggregates.AccountName.Pattern.String(), sent(t, doc, accounts, "name.pattern").String())
-		require.Equal(t, aggregates.Slug.Pattern.String(), sent(t, doc, workspace, "slug.pattern").String())
+		require.Equal(t, input.AccountName.Pattern.String(), sent(t, doc, accounts, "name.pattern").String())
+		require.Equal(t, input.Slug.Pattern.String(), sent(t, doc, workspace, "slug.pattern").String())
 		require.NotContains(t, doc.Raw, "patternDescription")
 	})
 	t.Run("scopes", func(t *testing.T) {

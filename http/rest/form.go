@@ -5,9 +5,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // A timestamp is written in UTC with exactly three digits of a second: clients
@@ -36,12 +36,12 @@ type (
 )
 
 // Schema describes the form of a service account's name.
-func (accountName) Schema(huma.Registry) *huma.Schema { return formSchema(aggregates.AccountName) }
+func (accountName) Schema(huma.Registry) *huma.Schema { return formSchema(input.AccountName) }
 
 // Schema describes the form of a slug.
-func (slug) Schema(huma.Registry) *huma.Schema { return formSchema(aggregates.Slug) }
+func (slug) Schema(huma.Registry) *huma.Schema { return formSchema(input.Slug) }
 
-func formSchema(f aggregates.Form) *huma.Schema {
+func formSchema(f input.Form) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Pattern: f.Pattern.String(), PatternDescription: f.Rule}
 }
 

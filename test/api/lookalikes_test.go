@@ -28,6 +28,22 @@ func testLookAlikes(t *testing.T, s *site) {
 		}
 	})
 
+	t.Run("a name that turns text round", func(t *testing.T) {
+		v := s.serve(t, s.clone(t))
+		cookie, where := v.beginSignIn(t)
+		form := url.Values{"new": {"1"}, "name": {"\u200fNew\u202e  comer\u2066"}, "email": {"newcomer@gitmail.example"}, "verified": {"1"}}
+		res, err := v.client.PostForm(where.String(), form)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		back, err := res.Location()
+		require.NoError(t, err)
+		a := v.ask(t, "nobody", "GET "+back.RequestURI(), "", "Cookie: "+cookie).is(t, "302")
+		require.Equal(t, "/", a.header.Get("Location"))
+		session := "Cookie: " + sessionOf(a)
+		require.Equal(t, "New comer", v.ask(t, "nobody", "GET /api/auth/get-session", "", session).text(t, "user.name"))
+		require.Equal(t, "New comer's workspace", v.ask(t, "nobody", "GET /api/v1/workspace", "", session).text(t, "name"))
+	})
+
 	h := newForge(t)
 	v := s.serve(t, s.clone(t), "SVC_OAUTH_URL="+h.URL)
 	people := rows[int](t, v, `select count(*)::int from users`)[0]

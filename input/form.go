@@ -1,0 +1,64 @@
+package input
+
+import (
+	"regexp"
+	"strings"
+
+	"svc/fault"
+)
+
+// A Form is how a name has to be written by which programs find something. Rule
+// says so after "must".
+type Form struct {
+	Pattern *regexp.Regexp
+	Rule    string
+	except  *regexp.Regexp
+}
+
+// The forms of a workspace's slug and of a service account's name. Requests name a
+// workspace by its slug or by its id, so no slug may look like an id.
+var (
+	Slug = Form{
+		Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`),
+		Rule:    "have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id",
+		except:  regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`),
+	}
+	AccountName = Form{
+		Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{2,39}$`),
+		Rule:    "have 3 to 40 lower-case letters, digits and hyphens, and start with a letter",
+	}
+)
+
+// Fits reports whether s has the form.
+func (f Form) Fits(s string) bool {
+	return f.Pattern.MatchString(s) && (f.except == nil || !f.except.MatchString(s))
+}
+
+// Check refuses the named field of a request if s has not the form.
+func (f Form) Check(field, s string) error {
+	if !f.Fits(s) {
+		return fault.Field(field, "must %s", f.Rule)
+	}
+	return nil
+}
+
+// maxSlugBase leaves room in a slug for a number of five digits.
+const maxSlugBase = 34
+
+var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+// SlugOf makes a slug of a login at another site. Six characters can be added to it.
+func SlugOf(login string) string {
+	s := strings.Trim(notInSlug.ReplaceAllString(Lower(login), "-"), "-")
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		s = "u-" + s
+	}
+	if len(s) > maxSlugBase {
+		s = s[:maxSlugBase]
+	}
+	s = strings.TrimRight(s, "-")
+	if len(s) < 3 {
+		s += "-home"
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package input_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/fault"
+	"svc/input"
+)
+
+// What a person asks for is kept with its spaces folded, or refused.
+func TestName(t *testing.T) {
+	t.Parallel()
+	length := fault.Field("title", "must have 1 to 100 characters")
+	unseen := fault.Field("title", "must not have control characters, or others that nobody sees")
+	for s, want := range map[string]string{
+		"A":                            "A",
+		"Zoë Brandt":                   "Zoë Brandt",
+		" Zoë  \u00a0\u3000 Brandt  ":  "Zoë Brandt",
+		"Z\u0308oe":                    "Z\u0308oe",
+		"👩\u200d💻 Team":                "👩\u200d💻 Team",
+		"می\u200cخواهم":                "می\u200cخواهم",
+		"Acme\u200d":                   "Acme", // joined to nothing
+		strings.Repeat("ü", 100):       strings.Repeat("ü", 100),
+		strings.Repeat(" ", 101) + "A": "A",
+	} {
+		name, err := input.Name("title", s)
+		require.NoError(t, err, "%q", s)
+		require.Equal(t, want, name, "%q", s)
+	}
+	for s, want := range map[string]error{
+		strings.Repeat("ü", 101): length,
+		"":                       length,
+		" \t\n\u2003":            length,
+		"\u200c\u200d":           length,
+		"A\nB":                   unseen,
+		"A\x00B":                 unseen,
+		"A\u0085B":               unseen, // another line end
+		"A\u2028B":               unseen,
+		"A\u202eB":               unseen, // turns the text after it round
+		"A\u200fB":               unseen,
+		"A\u2066B":               unseen,
+		"A\u200bB":               unseen,
+		"A\u00adB":               unseen,
+		"A\ufeffB":               unseen,
+		"\u3164":                 unseen, // a letter without ink
+		"A\U000e0041B":           unseen, // a tag
+		"A\xffB":                 unseen,
+	} {
+		name, err := input.Name("title", s)
+		require.Equal(t, want, err, "%q", s)
+		require.Empty(t, name)
+	}
+}
+
+// What others say of a person is kept as far as it can be.
+func TestCleanName(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"":                               "",
+		"Zoë Brandt":                     "Zoë Brandt",
+		"  Zoë \t\r\n Brandt\u2028":      "Zoë Brandt",
+		"V\x00i\na\x07":                  "V i a",
+		"\u200fZoë\u202e Brandt\u202c":   "Zoë Brandt",
+		"\u2066Zoë\u2069":                "Zoë",
+		"Z\u200bo\u00adë\ufeff":          "Zoë",
+		"\u200d👩\u200d💻\u200d":           "👩\u200d💻",
+		"\u3164\u202e\u200d":             "",
+		"a\xffb":                         "a\uFFFDb",
+		strings.Repeat("é", 500):         strings.Repeat("é", 100),
+		strings.Repeat("é", 99) + " abc": strings.Repeat("é", 99),
+		strings.Repeat("\u202e", 500):    "",
+		"<script>":                       "<script>",
+	} {
+		require.Equal(t, want, input.CleanName(s), "%q", s)
+	}
+}
+
+// A cleaned name is its own form and one that a person may choose, and so is what
+// it begins with.
+func FuzzCleanName(f *testing.F) {
+	for _, s := range []string{"Zoë", "a\u202eb", " \u200d ", "\xff", strings.Repeat("é ", 90), "\u3164a", "👩\u200d💻", "tok_svc_", "\U000e0041", "\u2028"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		name := input.CleanName(s)
+		require.Equal(t, name, input.CleanName(name))
+		for _, part := range []string{name, input.Cut(name, 88)} {
+			if part == "" {
+				continue
+			}
+			kept, err := input.Name("name", part)
+			require.NoError(t, err, "%q", part)
+			require.Equal(t, part, kept)
+		}
+		if asked, err := input.Name("name", s); err == nil {
+			require.Equal(t, asked, name, "cleaning alters nothing that is allowed")
+		}
+		agent := input.UserAgent(s)
+		require.Equal(t, agent, input.UserAgent(agent))
+		require.True(t, utf8.ValidString(agent) && !strings.ContainsAny(agent, "\x00\n\r"), "%q", agent)
+	})
+}
+
+func TestUserAgent(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"curl/8.14.1":            "curl/8.14.1",
+		"a\tb\u202e":             "a b",
+		"a\x00b\xff":             "a\uFFFDb\uFFFD",
+		strings.Repeat("ü", 300): strings.Repeat("ü", 256),
+	} {
+		require.Equal(t, want, input.UserAgent(s), "%q", s)
+	}
+}
+
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://a.example/1":          "https://a.example/1",
+		"http://a.example/é":           "http://a.example/%C3%A9",
+		"https://a.example/\u202egpj":  "https://a.example/%E2%80%AEgpj",
+		"https://a.example/?\u202egpj": "",
+		"https://me:pw@a.example/1":    "",
+		"javascript:alert(1)":          "",
+		"data:image/svg+xml,x":         "",
+		"//a.example/1":                "",
+		"/1":                           "",
+		"https:///1":                   "",
+		"":                             "",
+		"https://a.example/\n":         "",
+		"https://a.example/" + strings.Repeat("x", 2000): "",
+	} {
+		require.Equal(t, want, input.Picture(address), "%q", address)
+	}
+}

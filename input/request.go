@@ -1,0 +1,28 @@
+package input
+
+import (
+	"net/url"
+	"regexp"
+)
+
+const maxPicture = 2000 // bytes
+
+var printable = regexp.MustCompile(`^[!-~]*$`)
+
+// Picture returns the address of a picture, or "" if it is none that a page could
+// show.
+func Picture(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return ""
+	}
+	if address = u.String(); len(address) > maxPicture || !printable.MatchString(address) {
+		return ""
+	}
+	return address
+}
+
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
+
+// RequestID reports whether a caller's own id of a request can be kept.
+func RequestID(id string) bool { return requestID.MatchString(id) }
