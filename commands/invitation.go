@@ -25,7 +25,7 @@ type InvitationAnswer struct {
 // SendInvitation carries out the command of the same name.
 func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result, error) {
 	address, _ := input.Email(c.Email) // what is none the workspace refuses
-	_, known, err := h.log.Holder(ctx, EmailKey(address))
+	_, known, err := h.log.Holder(ctx, events.EmailKey(address))
 	if err != nil {
 		return Result{}, fmt.Errorf("who has the invited address: %w", err)
 	}
@@ -35,7 +35,7 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 			return err
 		}
 		w.answer = InvitationAnswer{Invitation: c.Invitation}
-		w.claim(events.Claim{Key: InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrConflict)
+		w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrConflict)
 		list, err := workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.at)
 		return w.then(c.Workspace, list, err)
 	})
@@ -96,6 +96,3 @@ func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Res
 		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
 	})
 }
-
-// InvitationKey is the global key by which the workspace of an invitation is found.
-func InvitationKey(id events.ID) string { return "invitation/" + id.String() }

@@ -49,7 +49,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 	done, err := m.SendInvitation(t.Context(), send)
 	require.NoError(t, err)
 	require.Equal(t, before+1, done.Position)
-	workspace, owner, err := m.log.Holder(t.Context(), commands.InvitationKey(send.Invitation))
+	workspace, owner, err := m.log.Holder(t.Context(), events.InvitationKey(send.Invitation))
 	require.NoError(t, err)
 	require.Equal(t, [2]events.ID{m.id, send.Invitation}, [2]events.ID{workspace, owner}, "its workspace is found by it")
 	require.Equal(t, projections.InvitationPending, m.letter(t, send.Invitation).Status)

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"svc/aggregates"
@@ -25,7 +24,7 @@ func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
 		if err != nil {
 			return err
 		}
-		w.claim(events.Claim{Key: issueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
+		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
 		list, err := run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle})
 		return w.then(c.Run, list, err)
 	})
@@ -93,7 +92,7 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 			queued.IssueNumber, taken = c.Next+tries, nil
 			tries++
 		}
-		w.claim(events.Claim{Key: issueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
+		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
 		w.answer = RunAnswer{Run: c.Run}
 		list, err := run.Queue(queued)
 		return w.then(c.Run, list, err)
@@ -134,8 +133,6 @@ func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 func (w *work) freeIssue(id events.ID, run *aggregates.Run, list []events.Event) {
 	if slices.ContainsFunc(list, events.EndsRun) {
 		repo, issue := run.Issue()
-		w.releases = append(w.releases, events.Claim{Key: issueKey(repo.ID, issue), Owner: id})
+		w.releases = append(w.releases, events.Claim{Key: events.IssueKey(repo.ID, issue), Owner: id})
 	}
 }
-
-func issueKey(repo events.ID, number int) string { return fmt.Sprintf("issue/%s/%d", repo, number) }

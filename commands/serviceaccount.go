@@ -102,7 +102,7 @@ type AccountAnswer struct {
 // CreateServiceAccount carries out the command of the same name.
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
 	return h.carryAccount(ctx, c.Order, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-		w.claim(accountKey(c.Name, c.Account), aggregates.ErrServiceAccountNameUsed)
+		w.claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
 		return a.Create(c.Account, c.Name, c.Scopes, c.Token.known())
 	})
 }
@@ -132,7 +132,7 @@ type RevokeServiceAccount struct {
 // RevokeServiceAccount carries out the command of the same name.
 func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccount) (Result, error) {
 	return h.carryAccount(ctx, c.Order, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-		w.releases = append(w.releases, accountKey(a.Name(), c.Account))
+		w.releases = append(w.releases, events.Claim{Key: events.ServiceAccountKey(a.Name()), Owner: c.Account})
 		return a.Revoke()
 	})
 }
@@ -175,10 +175,6 @@ func (h *Handler) carryAccount(ctx context.Context, o Order, request any, id eve
 		list, err := decide(w, account)
 		return w.then(id, list, err)
 	})
-}
-
-func accountKey(name string, owner events.ID) events.Claim {
-	return events.Claim{Key: "service_account/" + name, Owner: owner}
 }
 
 // AccountOf reads the answer of a command that was repeated.

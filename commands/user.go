@@ -46,12 +46,12 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 			return fmt.Errorf("register %s: no verified address", c.User)
 		}
 		for _, address := range c.Emails {
-			w.claim(events.Claim{Key: EmailKey(address), Owner: c.User, Global: true}, ErrEmailTaken)
+			w.claim(events.Claim{Key: events.EmailKey(address), Owner: c.User, Global: true}, ErrEmailTaken)
 		}
-		w.claim(events.Claim{Key: SlugKey(c.WorkspaceSlug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+		w.claim(events.Claim{Key: events.SlugKey(c.WorkspaceSlug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 		list, err := user.Register(events.UserRegistered{User: c.User, Name: c.Name, Emails: c.Emails, AvatarURL: c.AvatarURL})
 		if c.Account.Provider != "" && len(list) > 0 {
-			w.claim(events.Claim{Key: AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
+			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
 			list = append(list, c.Account)
 		}
 		if err := w.then(c.User, list, err); err != nil {
@@ -81,12 +81,12 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 		}
 		for _, address := range user.Emails() {
 			if len(c.Emails) > 0 && !slices.Contains(c.Emails, address) { // nobody is left without any
-				w.releases = append(w.releases, events.Claim{Key: EmailKey(address), Owner: c.Actor.ID, Global: true})
+				w.releases = append(w.releases, events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true})
 			}
 		}
 		for _, address := range c.Emails {
 			if !slices.Contains(user.Emails(), address) {
-				w.claim(events.Claim{Key: EmailKey(address), Owner: c.Actor.ID, Global: true}, ErrEmailTaken)
+				w.claim(events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true}, ErrEmailTaken)
 			}
 		}
 		list, err := user.Verify(c.Actor.ID, c.Emails)
@@ -95,7 +95,7 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 		}
 		list, err = user.Link(c.Account)
 		if len(list) > 0 {
-			w.claim(events.Claim{Key: AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
+			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
 		}
 		return w.then(c.Actor.ID, list, err)
 	})
@@ -112,9 +112,3 @@ func (h *Handler) carryUser(ctx context.Context, o Order, request any, decide fu
 		return w.then(o.Actor.ID, list, err)
 	})
 }
-
-// EmailKey is the global key by which the holder of an address is found.
-func EmailKey(address string) string { return "email/" + address }
-
-// AccountKey is the global key by which the person of an account is found.
-func AccountKey(e events.UserAccountLinked) string { return "account/" + e.Key() }

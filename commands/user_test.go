@@ -67,7 +67,7 @@ func TestAPersonIsRegisteredWithTheirAccount(t *testing.T) {
 	_, err = s.other.RegisterUser(t.Context(), thief)
 	require.ErrorIs(t, err, commands.ErrAccountTaken)
 	require.Zero(t, s.head(t, thief.Workspace))
-	require.Zero(t, s.holder(t, commands.EmailKey("thief@acme.example")), "what was refused keeps nothing")
+	require.Zero(t, s.holder(t, events.EmailKey("thief@acme.example")), "what was refused keeps nothing")
 }
 
 // Two browsers of one new person come back from the provider at the same time.
@@ -149,15 +149,15 @@ func TestRefreshUser(t *testing.T) {
 			var held []string
 			for _, e := range test.held {
 				held = append(held, address(e))
-				require.Equal(t, p.User, s.holder(t, commands.EmailKey(address(e))), e)
+				require.Equal(t, p.User, s.holder(t, events.EmailKey(address(e))), e)
 			}
 			require.Equal(t, held, s.emails(t, p.User))
 			for _, e := range test.freed {
-				require.Zero(t, s.holder(t, commands.EmailKey(address(e))), e)
+				require.Zero(t, s.holder(t, events.EmailKey(address(e))), e)
 			}
 			if test.account == "new" {
 				linked.Account = n
-				require.Equal(t, p.User, s.holder(t, commands.AccountKey(linked)))
+				require.Equal(t, p.User, s.holder(t, events.AccountKey(linked)))
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 	bob := s.registered(t, "bob", "shared@acme.example")
 	_, err = s.other.RefreshUser(t.Context(), refresh(ann, "ann@acme.example", "shared@acme.example"))
 	require.ErrorIs(t, err, commands.ErrEmailTaken)
-	require.Equal(t, bob.User, s.holder(t, commands.EmailKey("shared@acme.example")))
+	require.Equal(t, bob.User, s.holder(t, events.EmailKey("shared@acme.example")))
 }
 
 // Two people whose provider gives them the same new address at the same moment.
@@ -187,7 +187,7 @@ func TestAnAddressHasOneHolder(t *testing.T) {
 			_, err := []replica{s.replica, s.other}[i].RefreshUser(t.Context(), refresh(two[i], two[i].Emails[0], address))
 			return err
 		}), commands.ErrEmailTaken)
-		held := s.holder(t, commands.EmailKey(address))
+		held := s.holder(t, events.EmailKey(address))
 		for _, p := range two {
 			require.Equal(t, held == p.User, len(s.emails(t, p.User)) == 2)
 			_, err := s.RefreshUser(t.Context(), refresh(p, p.Emails...))

@@ -24,7 +24,7 @@ func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Resul
 		if err != nil {
 			return err
 		}
-		w.claim(events.Claim{Key: SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+		w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 		list, err := workspace.Create(c.Name, c.Slug, events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email})
 		return w.then(c.Workspace, list, err)
 	})
@@ -48,8 +48,8 @@ func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Resul
 		list, err := workspace.Rename(c.Actor.ID, c.Name, c.Slug)
 		for _, e := range list {
 			if e, ok := e.(events.WorkspaceRenamed); ok && e.Slug != e.FromSlug {
-				w.releases = append(w.releases, events.Claim{Key: SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
-				w.claim(events.Claim{Key: SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+				w.releases = append(w.releases, events.Claim{Key: events.SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
+				w.claim(events.Claim{Key: events.SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 			}
 		}
 		return w.then(c.Workspace, list, err)
@@ -67,6 +67,3 @@ func (h *Handler) carryWorkspace(ctx context.Context, o Order, request any, deci
 		return w.then(o.Workspace, list, err)
 	})
 }
-
-// SlugKey is the global key by which the workspace of a slug is found.
-func SlugKey(slug string) string { return "slug/" + slug }

@@ -21,7 +21,7 @@ func TestCreateWorkspace(t *testing.T) {
 	require.EqualValues(t, 2, done.Position)
 	s.requireAdded(t, w, 0, events.WorkspaceCreated{Name: "Acme", Slug: "acme"},
 		events.MemberJoined{Member: ann.member, User: ann.user, Email: ann.email, Role: events.Owner})
-	holder, _, err := s.log.Holder(t.Context(), commands.SlugKey("acme"))
+	holder, _, err := s.log.Holder(t.Context(), events.SlugKey("acme"))
 	require.NoError(t, err)
 	require.Equal(t, w, holder)
 
@@ -67,7 +67,7 @@ func TestRegisterUser(t *testing.T) {
 		events.MemberJoined{Member: ann.Member, User: ann.User, Email: "ann@acme.example", Role: events.Owner},
 	}, s.history(t, ann.Workspace, 1))
 	for _, address := range ann.Emails {
-		workspace, owner, err := s.log.Holder(t.Context(), commands.EmailKey(address))
+		workspace, owner, err := s.log.Holder(t.Context(), events.EmailKey(address))
 		require.NoError(t, err)
 		require.Equal(t, [2]events.ID{ann.Workspace, ann.User}, [2]events.ID{workspace, owner})
 	}

@@ -28,9 +28,9 @@ func (s *Server) admit(v *visit, provider string, who profile) (made bool, err e
 }
 
 func (s *Server) take(v *visit, who profile, linked events.UserAccountLinked) (home, user events.ID, made bool, err error) {
-	home, user, err = s.Keys.Holder(v.Context(), commands.AccountKey(linked))
+	home, user, err = s.Keys.Holder(v.Context(), events.AccountKey(linked))
 	for i := 0; err == nil && user.IsZero() && i < len(who.emails); i++ {
-		home, user, err = s.Keys.Holder(v.Context(), commands.EmailKey(who.emails[i]))
+		home, user, err = s.Keys.Holder(v.Context(), events.EmailKey(who.emails[i]))
 	}
 	switch {
 	case err != nil:
@@ -119,7 +119,7 @@ func (s *Server) refresh(v *visit, home, user events.ID, who profile, linked eve
 	v.session.User, v.session.Email, linked.User = user, known.Email, user
 	var emails []string
 	for _, address := range who.emails {
-		_, holder, err := s.Keys.Holder(v.Context(), commands.EmailKey(address))
+		_, holder, err := s.Keys.Holder(v.Context(), events.EmailKey(address))
 		if err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (s *Server) named(v *visit, name string) (i projections.Invitation, err err
 	if err != nil {
 		return i, errNoInvitation
 	}
-	workspace, _, err := s.Keys.Holder(v.Context(), commands.InvitationKey(id))
+	workspace, _, err := s.Keys.Holder(v.Context(), events.InvitationKey(id))
 	if err != nil {
 		return i, err
 	}

@@ -295,7 +295,7 @@ func (s *Server) memberNamed(v *visit, organization events.ID, name string) (id 
 		return id, true, nil
 	}
 	address, _ := input.Email(name)
-	_, user, err := s.Keys.Holder(v.Context(), commands.EmailKey(address))
+	_, user, err := s.Keys.Holder(v.Context(), events.EmailKey(address))
 	if err != nil {
 		return id, false, err
 	}

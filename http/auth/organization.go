@@ -42,7 +42,7 @@ func (s *Server) find(v *visit, w which) (events.ID, error) {
 		}
 		return id, nil
 	case w.OrganizationSlug != "":
-		_, id, err := s.Keys.Holder(v.Context(), commands.SlugKey(w.OrganizationSlug))
+		_, id, err := s.Keys.Holder(v.Context(), events.SlugKey(w.OrganizationSlug))
 		return id, err
 	case v.session.Active != nil:
 		return *v.session.Active, nil
@@ -153,7 +153,7 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 	if err := need("slug", in.Slug); err != nil {
 		return nil, err
 	}
-	_, holder, err := s.Keys.Holder(v.Context(), commands.SlugKey(in.Slug))
+	_, holder, err := s.Keys.Holder(v.Context(), events.SlugKey(in.Slug))
 	switch {
 	case err != nil:
 		return nil, err

@@ -147,7 +147,7 @@ func (s *Server) tenant(ctx context.Context, p *person, name string) (events.ID,
 	if id, err := events.ParseID(name); err == nil {
 		return id, nil
 	}
-	_, id, err := s.Keys.Holder(ctx, commands.SlugKey(input.Lower(name)))
+	_, id, err := s.Keys.Holder(ctx, events.SlugKey(input.Lower(name)))
 	return id, err
 }
 
