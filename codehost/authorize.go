@@ -138,7 +138,7 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	code := h.grants.issue(code{
-		grant: grant{q.client.ID, p, q.scopes}, redirect: q.asked, challenge: q.challenge,
+		grant: grant{q.client.ID, p, r.URL.Query().Get("scope"), q.scopes}, redirect: q.asked, challenge: q.challenge,
 	})
 	q.send(w, r, map[string]string{"code": code})
 }

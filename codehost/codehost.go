@@ -9,7 +9,8 @@
 //	GET  /healthz                   200 {"status":"ok"}
 //
 // The user interface is also below /api/v3, as GitHub Enterprise has it, and
-// below /api/v1 with the field names of Gitea and Forgejo.
+// below /api/v1 with the field names of Gitea and Forgejo, and with what Gitea
+// makes of scopes.
 //
 // Nobody proves who they are here: whoever reaches the host can be anybody.
 // So it answers only to the names of loopback, and keeps nothing on disk.
@@ -109,6 +110,7 @@ func (h *host) routes() http.Handler {
 	}
 	mux.HandleFunc("GET /api/v1/user", h.giteaUser)
 	mux.HandleFunc("GET /api/v1/user/emails", h.giteaEmails)
+	mux.HandleFunc("POST /api/v1/user/repos", h.giteaNewRepo)
 	mux.HandleFunc("GET /avatars/{login}", h.avatar)
 	mux.HandleFunc("GET /style.css", style)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

@@ -57,23 +57,3 @@ func positive(r *http.Request, name string, fallback, most int) int {
 	}
 	return min(n, most)
 }
-
-type giteaEmail struct {
-	Email    string `json:"email"`
-	Verified bool   `json:"verified"`
-	Primary  bool   `json:"primary"`
-	UserID   int64  `json:"user_id"`
-	UserName string `json:"username"`
-}
-
-func (h *host) giteaEmails(w http.ResponseWriter, r *http.Request) {
-	p, ok := h.authenticate(w, r, "user", "user:email")
-	if !ok {
-		return
-	}
-	list := []giteaEmail{}
-	for _, e := range h.faults.emails(r.URL.Path, p.Emails) {
-		list = append(list, giteaEmail{e.Address, e.Verified, e.Primary, p.ID, p.Login})
-	}
-	reply.JSON(w, http.StatusOK, list)
-}

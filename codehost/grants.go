@@ -24,7 +24,8 @@ const (
 type grant struct {
 	client string
 	person Person
-	scopes []string
+	asked  string   // the scopes as the application wrote them
+	scopes []string // those that GitHub would make of them
 }
 
 // A code stands for a grant until the application comes for its token.

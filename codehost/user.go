@@ -14,14 +14,8 @@ import (
 // one scope must have been granted; without any, GitHub says that there is
 // nothing.
 func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
-	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if kind == "" {
-		refuse(w, http.StatusUnauthorized, "Requires authentication")
-		return Person{}, false
-	}
-	g, ok := h.grants.of(strings.TrimSpace(text))
-	if !ok || !strings.EqualFold(kind, "Bearer") && !strings.EqualFold(kind, "token") {
-		refuse(w, http.StatusUnauthorized, "Bad credentials")
+	g, ok := h.bearer(w, r)
+	if !ok {
 		return Person{}, false
 	}
 	w.Header().Set("X-OAuth-Scopes", strings.Join(g.scopes, ", "))
@@ -31,6 +25,21 @@ func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...str
 		return Person{}, false
 	}
 	return g.person, true
+}
+
+// bearer finds what the token of a request was granted.
+func (h *host) bearer(w http.ResponseWriter, r *http.Request) (grant, bool) {
+	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if kind == "" {
+		refuse(w, http.StatusUnauthorized, "Requires authentication")
+		return grant{}, false
+	}
+	g, ok := h.grants.of(strings.TrimSpace(text))
+	if !ok || !strings.EqualFold(kind, "Bearer") && !strings.EqualFold(kind, "token") {
+		refuse(w, http.StatusUnauthorized, "Bad credentials")
+		return grant{}, false
+	}
+	return g, true
 }
 
 type user struct {
@@ -75,24 +84,4 @@ func base(r *http.Request) string {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host
-}
-
-type giteaUser struct {
-	ID        int64  `json:"id"`
-	Login     string `json:"login"`
-	FullName  string `json:"full_name"`
-	Email     string `json:"email"` // the primary one, verified or not
-	AvatarURL string `json:"avatar_url"`
-	HTMLURL   string `json:"html_url"`
-	IsActive  bool   `json:"active"`
-	UserName  string `json:"username"`
-}
-
-func (h *host) giteaUser(w http.ResponseWriter, r *http.Request) {
-	if p, ok := h.authenticate(w, r); ok {
-		reply.JSON(w, http.StatusOK, giteaUser{
-			ID: p.ID, Login: p.Login, FullName: p.Name, Email: p.primary().Address,
-			AvatarURL: base(r) + "/avatars/" + p.Login, HTMLURL: base(r) + "/" + p.Login, IsActive: true, UserName: p.Login,
-		})
-	}
 }

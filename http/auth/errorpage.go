@@ -14,6 +14,7 @@ var reasons = map[string][2]string{
 	"invalid_code":             {"The provider did not accept the sign-in, or could not be reached.", "Begin again. If it happens again, tell an operator the request id below."},
 	"unable_to_get_user_info":  {"The provider did not say who you are.", "It may be down. Try again in a few minutes."},
 	"email_not_found":          {"Your account has no verified e-mail address.", "Verify an address with the provider, then sign in again."},
+	"invalid_scope":            {"The provider allowed more than was asked for.", "What it allowed has not been used. Tell an operator the request id below."},
 	"account_not_linked":       {"Your account or its address belongs to another person here.", "Sign in the way you did before."},
 	"oauth_provider_not_found": {"There is no such provider.", "Begin again."},
 	"redirect_uri_mismatch": {"The redirect_uri is not associated with this application.",

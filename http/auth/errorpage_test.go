@@ -22,6 +22,7 @@ func TestTheErrorPageSaysWhatToDo(t *testing.T) {
 		"invalid_code":             {"did not accept", "could not be reached", "request id"},
 		"unable_to_get_user_info":  {"did not say who you are", "in a few minutes"},
 		"email_not_found":          {"no verified e-mail address", "Verify an address"},
+		"invalid_scope":            {"more than was asked for", "has not been used"},
 		"account_not_linked":       {"belongs to another person", "the way you did before"},
 		"oauth_provider_not_found": {"no such provider"},
 		"redirect_uri_mismatch":    {"The redirect_uri is not associated with this application.", "AUTH_URL", "callback that is registered"},

@@ -133,7 +133,7 @@ func (h *host) redeem(r *http.Request) map[string]string {
 	h.people[token] = h.people[code]
 	delete(h.grants, code)
 	h.secrets = append(h.secrets, token)
-	return map[string]string{"access_token": token, "token_type": "bearer", "scope": "read:user,user:email"}
+	return map[string]string{"access_token": token, "token_type": "bearer", "scope": strings.ReplaceAll(asked.Get("scope"), " ", ",")}
 }
 
 func encode(w http.ResponseWriter, v any) {

@@ -16,8 +16,15 @@ import (
 	"svc/input"
 )
 
-// scopes is what a provider is asked for.
-var scopes = []string{"read:user", "user:email"}
+// scopesOf is what a kind of code host is asked for: who somebody is, and their
+// addresses. Gitea and Forgejo have no scope for addresses alone, and Gitea takes a
+// list with a name that it does not know for everything.
+func scopesOf(kind string) []string {
+	if kind == "github" {
+		return []string{"read:user", "user:email"}
+	}
+	return []string{"read:user"}
+}
 
 const (
 	providerLimit = 8 * time.Second // for each of three calls; a request may take 30 seconds
@@ -34,14 +41,15 @@ type Provider struct {
 	client *http.Client
 }
 
-// NewProvider returns the provider of a name. web is its address for browsers,
-// api that of its interface, origin where browsers reach us.
+// NewProvider returns the provider of a name, which is its kind: github, gitea or
+// forgejo. web is its address for browsers, api that of its interface, origin where
+// browsers reach us.
 func NewProvider(name, clientID, clientSecret, web, api, origin string) *Provider {
 	web, api = strings.TrimSuffix(web, "/"), strings.TrimSuffix(api, "/")
 	return &Provider{
 		name: name, api: api,
 		oauth: oauth2.Config{
-			ClientID: clientID, ClientSecret: clientSecret, Scopes: scopes,
+			ClientID: clientID, ClientSecret: clientSecret, Scopes: scopesOf(name),
 			RedirectURL: origin + prefix + "/callback/" + name,
 			Endpoint: oauth2.Endpoint{
 				AuthURL: web + "/login/oauth/authorize", TokenURL: web + "/login/oauth/access_token",
@@ -89,6 +97,7 @@ var (
 	errNoEmail     = errors.New("email_not_found")
 	errNotLinked   = errors.New("account_not_linked")
 	errRedirect    = errors.New("redirect_uri_mismatch")
+	errScope       = errors.New("invalid_scope")
 )
 
 // exchange turns a code into what the provider says of the person, and the token.
@@ -100,6 +109,9 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 	}
 	if err != nil {
 		return profile{}, nil, fmt.Errorf("%w: exchange: %w", errInvalidCode, redacted(err))
+	}
+	if wider := p.wider(token); wider != "" {
+		return profile{}, nil, fmt.Errorf("%w: granted %.60q, which was not asked for", errScope, wider)
 	}
 	var who profile
 	if err := p.get(ctx, token, "/user", &who); err != nil {
@@ -116,6 +128,19 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 		return who, nil, errNoEmail
 	}
 	return who, token, nil
+}
+
+// wider returns a scope of the token that was not asked for, "" if there is none
+// or the provider does not say. Such a token is not even used: whoever came by our
+// database and the vault's key could do with it what nobody agreed to.
+func (p *Provider) wider(token *oauth2.Token) string {
+	granted, _ := token.Extra("scope").(string)
+	for _, scope := range strings.FieldsFunc(granted, func(r rune) bool { return r == ' ' || r == ',' }) {
+		if !slices.Contains(p.oauth.Scopes, scope) {
+			return scope
+		}
+	}
+	return ""
 }
 
 // redacted keeps the provider's answer, in which there may be a token, out of

@@ -58,6 +58,9 @@ func TestAProviderMisbehaves(t *testing.T) {
 		{tokenPath, "a redirect of the secret", leads(307), "invalid_code"},
 		{tokenPath, "an enormous body", says(200, `%s{"access_token":"gho_secret"}`, enormous), "invalid_code"},
 		{tokenPath, "half of an answer", breaks, "invalid_code"},
+		{tokenPath, "a token for more than was asked for", says(200, `{"access_token":"gho_secret","scope":"read:user,repo,user:email"}`), "invalid_scope"},
+		{tokenPath, "a token for all that there is", says(200, `{"access_token":"gho_secret","scope":"all"}`), "invalid_scope"},
+		{tokenPath, "a token for a user's whole account", says(200, `{"access_token":"gho_secret","scope":"user read:user"}`), "invalid_scope"},
 		{tokenPath, "a token that no header holds", says(200, `{"access_token":"gho_secret\n"}`), "unable_to_get_user_info"},
 		{tokenPath, "a token of nobody", says(200, `{"access_token":"gho_secret"}`), "unable_to_get_user_info"},
 

@@ -267,7 +267,7 @@ func (s *Server) listAccounts(v *visit) (any, error) {
 	for _, a := range found {
 		list = append(list, account{
 			ID: a.Key, AccountID: a.AccountID, ProviderID: a.Provider, UserID: a.User.String(),
-			CreatedAt: at(a.LinkedAt), UpdatedAt: at(a.LinkedAt), Scopes: scopes,
+			CreatedAt: at(a.LinkedAt), UpdatedAt: at(a.LinkedAt), Scopes: scopesOf(a.Provider),
 		})
 	}
 	return list, nil

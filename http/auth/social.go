@@ -199,7 +199,7 @@ func plain(s string) string {
 // known reasons is logged and called internal.
 func (s *Server) sendBack(v *visit, where string, err error, description string) (any, error) {
 	reason := err.Error()
-	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect} {
+	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
 		if errors.Is(err, known) {
 			reason = known.Error()
 		}

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/codehost"
+	"svc/events"
 	"svc/http/auth"
+	"svc/vault"
 )
 
 // newCodeHost is the code host for development, where an application is
@@ -49,12 +52,12 @@ func answerAt(t *testing.T, form *url.URL, fields url.Values) *url.URL {
 
 func TestSignInThroughACodeHost(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ provider, api, slash string }{
-		"GitHub":             {"github", "", ""},
-		"GitHub Enterprise":  {"github", "/api/v3", ""},
-		"Gitea":              {"gitea", "/api/v1", ""},
-		"Forgejo":            {"forgejo", "/api/v1", ""},
-		"addresses with a /": {"gitea", "/api/v1/", "/"},
+	for name, c := range map[string]struct{ provider, scopes, api, slash string }{
+		"GitHub":             {"github", "read:user user:email", "", ""},
+		"GitHub Enterprise":  {"github", "read:user user:email", "/api/v3", ""},
+		"Gitea":              {"gitea", "read:user", "/api/v1", ""},
+		"Forgejo":            {"forgejo", "read:user", "/api/v1", ""},
+		"addresses with a /": {"gitea", "read:user", "/api/v1/", "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +78,7 @@ func TestSignInThroughACodeHost(t *testing.T) {
 			require.Len(t, state, 43, "32 random bytes")
 			require.Len(t, challenge, 43)
 			require.Equal(t, url.Values{
-				"response_type": {"code"}, "client_id": {clientID}, "state": {state}, "scope": {"read:user user:email"},
+				"response_type": {"code"}, "client_id": {clientID}, "state": {state}, "scope": {c.scopes},
 				"redirect_uri":   {s.url + "/api/auth/callback/" + c.provider},
 				"code_challenge": {challenge}, "code_challenge_method": {"S256"},
 			}, query)
@@ -103,8 +106,10 @@ func TestSignInThroughACodeHost(t *testing.T) {
 			linked := s.now().UTC().Format("2006-01-02T15:04:05.000Z")
 			require.Equal(t, map[string]any{
 				"id": c.provider + "/4711", "accountId": "4711", "providerId": c.provider, "userId": user["id"],
-				"createdAt": linked, "updatedAt": linked, "scopes": []any{"read:user", "user:email"},
+				"createdAt": linked, "updatedAt": linked, "scopes": accounts[0]["scopes"],
 			}, accounts[0])
+			require.Equal(t, fmt.Sprint(strings.Fields(c.scopes)), fmt.Sprint(accounts[0]["scopes"]))
+			requireHarmless(t, s, web, c.provider, user["id"])
 
 			again := s.browser()
 			back = answerAt(t, again.begin(c.provider, "callbackURL", "/inbox?tab=2", "newUserCallbackURL", "/welcome"), url.Values{"login": {"ada"}})
@@ -114,6 +119,30 @@ func TestSignInThroughACodeHost(t *testing.T) {
 			require.Equal(t, before.people+1, s.count("users"))
 			require.Equal(t, before.workspaces+1, s.count("workspaces"))
 		})
+	}
+}
+
+// requireHarmless checks that the token which was kept of somebody lets nobody
+// make a repository in their name.
+func requireHarmless(t *testing.T, s *site, web, provider string, user any) {
+	t.Helper()
+	id, err := events.ParseID(fmt.Sprint(user))
+	require.NoError(t, err)
+	token, ok, err := s.server.Tokens.(vault.Tokens).Get(t.Context(), id, provider)
+	require.NoError(t, err)
+	require.True(t, ok)
+	if provider == "github" { // the code host has no repositories under GitHub's interface
+		return
+	}
+	for path, status := range map[string]int{"GET /api/v1/user": http.StatusOK, "POST /api/v1/user/repos": http.StatusForbidden} {
+		method, path, _ := strings.Cut(path, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, web+path, strings.NewReader(`{"name":"theirs"}`))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token.Reveal())
+		w, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, w.Body.Close())
+		require.Equal(t, status, w.StatusCode, path)
 	}
 }
 

@@ -1,0 +1,117 @@
+package codehost
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"svc/http/reply"
+)
+
+const allScopes = "all"
+
+// giteaScopes is what a grant is good for at a Gitea: what was asked for or, if
+// that has a name that is no scope there, everything. To ask for nothing beside
+// what OpenID Connect knows is to ask for everything, too.
+func giteaScopes(asked string) []string {
+	var scopes []string
+	for s := range strings.SplitSeq(asked, " ") {
+		switch {
+		case s == "" || slices.Contains([]string{"openid", "profile", "email", "groups"}, s):
+		case isGiteaScope(s):
+			scopes = append(scopes, s)
+		default:
+			return []string{allScopes}
+		}
+	}
+	if scopes == nil {
+		return []string{allScopes}
+	}
+	return scopes
+}
+
+func isGiteaScope(s string) bool {
+	if s == allScopes || s == "public-only" {
+		return true
+	}
+	right, of, _ := strings.Cut(s, ":")
+	return (right == "read" || right == "write") && slices.Contains([]string{
+		"activitypub", "admin", "misc", "notification", "organization", "package", "issue", "repository", "user",
+	}, of)
+}
+
+// authenticateGitea is authenticate as a Gitea does it: all of needs must have
+// been granted, and whoever may write may read.
+func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
+	g, ok := h.bearer(w, r)
+	if !ok {
+		return Person{}, false
+	}
+	has := giteaScopes(g.asked)
+	for _, need := range needs {
+		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) && !slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
+			refuse(w, http.StatusForbidden, fmt.Sprintf("token does not have at least one of required scope(s): [%s]", need))
+			return Person{}, false
+		}
+	}
+	return g.person, true
+}
+
+type giteaUser struct {
+	ID        int64  `json:"id"`
+	Login     string `json:"login"`
+	FullName  string `json:"full_name"`
+	Email     string `json:"email"` // the primary one, verified or not
+	AvatarURL string `json:"avatar_url"`
+	HTMLURL   string `json:"html_url"`
+	IsActive  bool   `json:"active"`
+	UserName  string `json:"username"`
+}
+
+func (h *host) giteaUser(w http.ResponseWriter, r *http.Request) {
+	if p, ok := h.authenticateGitea(w, r, "read:user"); ok {
+		reply.JSON(w, http.StatusOK, giteaUser{
+			ID: p.ID, Login: p.Login, FullName: p.Name, Email: p.primary().Address,
+			AvatarURL: base(r) + "/avatars/" + p.Login, HTMLURL: base(r) + "/" + p.Login, IsActive: true, UserName: p.Login,
+		})
+	}
+}
+
+type giteaEmail struct {
+	Email    string `json:"email"`
+	Verified bool   `json:"verified"`
+	Primary  bool   `json:"primary"`
+	UserID   int64  `json:"user_id"`
+	UserName string `json:"username"`
+}
+
+func (h *host) giteaEmails(w http.ResponseWriter, r *http.Request) {
+	p, ok := h.authenticateGitea(w, r, "read:user")
+	if !ok {
+		return
+	}
+	list := []giteaEmail{}
+	for _, e := range h.faults.emails(r.URL.Path, p.Emails) {
+		list = append(list, giteaEmail{e.Address, e.Verified, e.Primary, p.ID, p.Login})
+	}
+	reply.JSON(w, http.StatusOK, list)
+}
+
+// giteaNewRepo answers as if a repository had been made. None is kept: it shows
+// what a token would be good for.
+func (h *host) giteaNewRepo(w http.ResponseWriter, r *http.Request) {
+	p, ok := h.authenticateGitea(w, r, "write:user", "write:repository")
+	if !ok {
+		return
+	}
+	var in struct {
+		Name string `json:"name"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Name == "" {
+		refuse(w, http.StatusUnprocessableEntity, "[Name]: Required")
+		return
+	}
+	reply.JSON(w, http.StatusCreated, map[string]string{"name": in.Name, "full_name": p.Login + "/" + in.Name})
+}
