@@ -46,7 +46,7 @@ func parseOptions(args []string) (options, error) {
 	flags.UintVar(&o.retries, "connect-retries", 0, "")
 	flags.StringVar(&o.seed, "seed", "", "")
 	flags.StringVar(&o.seedFile, "seed-file", "", "")
-	flags.TextVar(&o.workspace, "workspace", events.ID{}, "")
+	flags.Func("workspace", "", o.setWorkspace)
 	flags.Int64Var(&o.seq, "seq", 0, "")
 	flags.StringVar(&o.verifierKey, "verifier-key", "", "")
 	flags.StringVar(&o.checkpoint, "checkpoint", "", "")
@@ -69,6 +69,15 @@ func parseOptions(args []string) (options, error) {
 		o.command, o.views = words[0], words[1:]
 	}
 	return o, o.check()
+}
+
+// setWorkspace refuses the id that, unset, stands for all workspaces.
+func (o *options) setWorkspace(text string) (err error) {
+	o.workspace, err = events.ParseID(text)
+	if err == nil && o.workspace.IsZero() {
+		err = errors.New("the id of none")
+	}
+	return err
 }
 
 // check refuses what does not go together.
