@@ -23,15 +23,16 @@ func (h *Handler) RecordSignIn(ctx context.Context, c RecordSignIn) (Result, err
 	})
 }
 
-// RecordSignOut writes down that a person ended sessions. The order's
-// workspace is their personal one.
-type RecordSignOut struct {
+// EndSessions signs a person out in some browsers. The order's workspace is their
+// personal one; that the sessions are the person's is for the caller to see to. They
+// end in the transaction that stores the event: see sessions.Endings.
+type EndSessions struct {
 	Order    `json:"-"`
 	Sessions []events.ID
 }
 
-// RecordSignOut carries out the command of the same name.
-func (h *Handler) RecordSignOut(ctx context.Context, c RecordSignOut) (Result, error) {
+// EndSessions carries out the command of the same name.
+func (h *Handler) EndSessions(ctx context.Context, c EndSessions) (Result, error) {
 	return h.carryUser(ctx, c.Order, c, func(u *aggregates.User) ([]events.Event, error) {
 		if len(c.Sessions) == 0 {
 			return nil, nil

@@ -203,9 +203,9 @@ func TestSignInAndSignOutAreRecorded(t *testing.T) {
 	before := s.head(t, ann.Workspace)
 	_, err := s.RecordSignIn(t.Context(), commands.RecordSignIn{Order: ann.Order, Email: "ann@acme.example", Session: session, Method: "github"})
 	require.NoError(t, err)
-	_, err = s.RecordSignOut(t.Context(), commands.RecordSignOut{Order: ann.Order})
+	_, err = s.EndSessions(t.Context(), commands.EndSessions{Order: ann.Order})
 	require.NoError(t, err, "who ended nothing")
-	_, err = s.RecordSignOut(t.Context(), commands.RecordSignOut{Order: ann.Order, Sessions: []events.ID{session}})
+	_, err = s.EndSessions(t.Context(), commands.EndSessions{Order: ann.Order, Sessions: []events.ID{session}})
 	require.NoError(t, err)
 	s.requireAdded(t, ann.Workspace, before,
 		events.UserSignedIn{User: ann.User, Email: "ann@acme.example", Session: session, Method: "github"},

@@ -63,7 +63,7 @@ func (p *player) guest(ctx context.Context) (err error) {
 	case luck < 96:
 		_, err = p.commands.RecordSignIn(ctx, commands.RecordSignIn{Order: order(who.Workspace, who.Actor), Email: who.Emails[0], Session: newID(), Method: "github"})
 	default:
-		_, err = p.commands.RecordSignOut(ctx, commands.RecordSignOut{Order: order(who.Workspace, who.Actor), Sessions: []events.ID{newID(), newID()}})
+		_, err = p.commands.EndSessions(ctx, commands.EndSessions{Order: order(who.Workspace, who.Actor), Sessions: []events.ID{newID(), newID()}})
 	}
 	return err
 }

@@ -57,20 +57,6 @@ func TestSetActiveIsForOneBrowser(t *testing.T) {
 	require.NoError(t, s.SetActive(testContext(t), events.NewID(noon), &acme), "a session that has ended is no error")
 }
 
-func TestLeaveTakesTheWorkspaceFromEveryBrowserOfThePerson(t *testing.T) {
-	t.Parallel()
-	s := signIn(t)
-	second, third, theirs, acme := s.another(t, "Safari"), s.another(t, "Chrome"), s.somebodyElse(t), events.NewID(noon)
-	for _, session := range []Session{s.session, second, theirs} {
-		require.NoError(t, s.SetActive(testContext(t), session.ID, &acme))
-	}
-	require.NoError(t, s.Leave(testContext(t), s.user, acme))
-	require.Nil(t, s.active(t, s.session))
-	require.Nil(t, s.active(t, second))
-	require.Equal(t, &s.workspace, s.active(t, third), "which was elsewhere")
-	require.Equal(t, &acme, s.active(t, theirs))
-}
-
 func TestOfListsTheNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
@@ -106,33 +92,12 @@ func TestOfLeavesOutASessionToTheSecond(t *testing.T) {
 	}
 }
 
-func TestRevoke(t *testing.T) {
+func TestDiscard(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
-	theirs := s.somebodyElse(t)
-	revoke := func(id, keep events.ID) []events.ID {
-		t.Helper()
-		ended, err := s.Revoke(testContext(t), s.user, id, keep)
-		require.NoError(t, err)
-		return ended
-	}
-	second, third := s.another(t, "Safari"), s.another(t, "Chrome")
-
-	require.Empty(t, revoke(theirs.ID, events.ID{}), "somebody else's")
-	require.Empty(t, revoke(events.NewID(noon), events.ID{}), "none")
-	require.Len(t, s.of(t, s.user), 3)
-
-	require.Equal(t, []events.ID{second.ID}, revoke(second.ID, s.session.ID))
-	s.requireNone(t, s.Cookie(second).Value)
-	require.Empty(t, revoke(second.ID, s.session.ID), "again")
-
-	require.Equal(t, []events.ID{third.ID}, revoke(events.ID{}, s.session.ID), "all others")
-	s.requireNone(t, s.Cookie(third).Value)
-	s.requireFound(t, s.cookie)
-
-	fourth := s.another(t, "Opera")
-	require.ElementsMatch(t, []events.ID{s.session.ID, fourth.ID}, revoke(events.ID{}, events.ID{}), "everywhere")
-	s.requireNone(t, s.cookie)
-	require.Empty(t, s.of(t, s.user))
-	s.requireFound(t, s.Cookie(theirs).Value)
+	second := s.another(t, "Safari")
+	require.NoError(t, s.Discard(testContext(t), second))
+	require.Equal(t, []events.ID{s.session.ID}, s.of(t, s.user))
+	require.NoError(t, s.Discard(testContext(t), second), "again")
+	require.Equal(t, []events.ID{s.session.ID}, s.of(t, s.user))
 }

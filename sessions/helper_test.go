@@ -92,9 +92,22 @@ func plain(t *testing.T, cookie string) string {
 	return value
 }
 
-// end revokes one session of the person.
-func (s *signedIn) end(t *testing.T, id events.ID) {
+// end ends sessions of the person.
+func (s *signedIn) end(t *testing.T, ids ...events.ID) {
 	t.Helper()
-	_, err := s.Revoke(testContext(t), s.user, id, events.ID{})
+	h := s.commands(t)
+	_, err := h.EndSessions(testContext(t), commands.EndSessions{Order: by(s.user, s.workspace), Sessions: ids})
 	require.NoError(t, err)
+}
+
+// commands carries out commands in a log that ends sessions.
+func (s *signedIn) commands(t *testing.T) *commands.Handler {
+	t.Helper()
+	log := store.New(s.DB, append(projections.Inline(), Endings{}), func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	return commands.New(log, s.now)
+}
+
+func by(user, workspace events.ID) commands.Order {
+	return commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}, Origin: events.FromAuth}, Workspace: workspace}
 }

@@ -89,7 +89,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		live.Moved(workspace, head)
 	}
 	hints := store.NewHints(db, direct, log, func(workspace events.ID) { moved(workspace, 0) })
-	events := store.New(db, projections.Inline(), func(workspace events.ID, head int64) {
+	events := store.New(db, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
 		moved(workspace, head)
 		hints.Moved(workspace, head)
 	})

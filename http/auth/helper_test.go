@@ -56,7 +56,7 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 	db := pgtest.New(t)
 	s := &site{t: t, log: &journal{}, clock: time.Now()}
 	log := slog.New(reply.Logger{Handler: slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})})
-	events := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	events := store.New(db, append(projections.Inline(), sessions.Endings{}), func(events.ID, int64) {})
 	t.Cleanup(events.Close)
 	ring, err := vault.NewRing([]config.Secret{"a master key of thirty-two bytes."})
 	require.NoError(t, err)

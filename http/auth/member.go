@@ -320,11 +320,7 @@ func (s *Server) remove(v *visit, organization, id events.ID) (member, error) {
 			aggregates.ErrLastOwner.Code: errLastOwnerLeaves,
 		})
 	}
-	user, err := events.ParseID(gone.UserID)
-	if err != nil {
-		return gone, err
-	}
-	return gone, s.Sessions.Leave(v.Context(), user, organization)
+	return gone, nil
 }
 
 func (s *Server) leave(v *visit) (any, error) {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 const (
 	maxPassword = 72             // bytes; bcrypt reads no more
 	fresh       = 24 * time.Hour // how long after sign-in a person may list sessions
+
+	discardLimit = 2 * time.Second
 )
 
 type user struct {
@@ -151,24 +154,37 @@ func (s *Server) start(v *visit, user, home events.ID, method string, remember b
 		Order: v.order(home), Email: session.Email, Session: session.ID, Method: method,
 	})
 	if err != nil {
+		s.discard(v, session)
 		return err
 	}
 	s.setCookie(v, session, remember)
 	return nil
 }
 
+// discard ends a session that could not be recorded, and that no browser has: it
+// would be listed for a week.
+func (s *Server) discard(v *visit, session sessions.Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), discardLimit)
+	defer cancel()
+	if err := s.Sessions.Discard(ctx, session); err != nil {
+		s.Log.WarnContext(v.Context(), "discard a session", "err", err)
+	}
+}
+
+// signOut takes the cookie only when the session has ended: whoever is told that
+// something went wrong can try again.
 func (s *Server) signOut(v *visit) (any, error) {
 	session, ok, err := s.sessionOf(v)
+	if err == nil && ok {
+		v.session = session
+		err = s.end(v, session.ID)
+	}
 	if err != nil {
 		return nil, err
 	}
 	v.w.Header().Del("Set-Cookie")
 	s.takeCookies(v)
-	if !ok {
-		return map[string]bool{"success": true}, nil
-	}
-	v.session = session
-	return map[string]bool{"success": true}, s.revoke(v, session.ID, events.ID{})
+	return map[string]bool{"success": true}, nil
 }
 
 // takeCookies takes from the browser what setCookie gave it.
@@ -179,14 +195,25 @@ func (s *Server) takeCookies(v *visit) {
 	}
 }
 
-// revoke ends sessions of the person, as sessions.Store.Revoke does, and writes it down.
-func (s *Server) revoke(v *visit, id, keep events.ID) error {
-	ended, err := s.Sessions.Revoke(v.Context(), v.session.User, id, keep)
-	if err != nil {
-		return err
-	}
-	_, err = s.Commands.RecordSignOut(v.Context(), commands.RecordSignOut{Order: v.order(v.session.Home), Sessions: ended})
+// end ends sessions of the person, and writes it down.
+func (s *Server) end(v *visit, ids ...events.ID) error {
+	_, err := s.Commands.EndSessions(v.Context(), commands.EndSessions{Order: v.order(v.session.Home), Sessions: ids})
 	return err
+}
+
+// endThose ends those of the person's sessions that are meant.
+func (s *Server) endThose(v *visit, meant func(id events.ID) bool) (any, error) {
+	found, err := s.Sessions.Of(v.Context(), v.session.User)
+	if err != nil {
+		return nil, err
+	}
+	var ids []events.ID
+	for _, one := range found {
+		if meant(one.ID) {
+			ids = append(ids, one.ID)
+		}
+	}
+	return map[string]bool{"status": true}, s.end(v, ids...)
 }
 
 // getSession answers null, not an error, to whoever is not signed in.
@@ -232,20 +259,16 @@ func (s *Server) revokeSession(v *visit) (any, error) {
 	if err := need("token", in.Token); err != nil {
 		return nil, err
 	}
-	if id, err := events.ParseID(in.Token); err == nil { // an unknown handle is answered alike
-		if err := s.revoke(v, id, events.ID{}); err != nil {
-			return nil, err
-		}
-	}
-	return map[string]bool{"status": true}, nil
+	id, err := events.ParseID(in.Token)
+	return s.endThose(v, func(one events.ID) bool { return err == nil && one == id }) // an unknown handle is answered alike
 }
 
 func (s *Server) revokeSessions(v *visit) (any, error) {
-	return map[string]bool{"status": true}, s.revoke(v, events.ID{}, events.ID{})
+	return s.endThose(v, func(events.ID) bool { return true })
 }
 
 func (s *Server) revokeOtherSessions(v *visit) (any, error) {
-	return map[string]bool{"status": true}, s.revoke(v, events.ID{}, v.session.ID)
+	return s.endThose(v, func(one events.ID) bool { return one != v.session.ID })
 }
 
 type account struct {
