@@ -85,12 +85,16 @@ type written struct {
 		indexes    []int64
 		hashes     [][]byte
 	}
+	tiles    []tile
 	ends     []store.Position // of the logs, with a checkpoint each
 	notes    []string
 	replaced []store.Position // checkpoints that make room for those
 }
 
 func (w *written) queue(b *pgx.Batch) {
+	for _, t := range w.tiles {
+		t.queue(b)
+	}
 	b.Queue(`insert into proof_hashes (workspace_id, index, hash) select * from unnest($1::uuid[], $2::bigint[], $3::bytea[])`,
 		w.hashes.workspaces, w.hashes.indexes, w.hashes.hashes)
 	workspaces, sizes := store.Columns(w.ends)
@@ -103,23 +107,33 @@ func (w *written) queue(b *pgx.Batch) {
 	follow.QueueMove(b, View, w.ends)
 }
 
+// keep adds hashes to what is written.
+func (w *written) keep(workspace events.ID, list []storedHash) {
+	for _, h := range list {
+		w.hashes.workspaces, w.hashes.indexes = append(w.hashes.workspaces, workspace), append(w.hashes.indexes, h.index)
+		w.hashes.hashes = append(w.hashes.hashes, h.hash[:])
+	}
+}
+
 // extend adds records to a log, and what that comes to to w.
 func (p *Prover) extend(w *written, k *key, t *tree, records []stored) error {
 	if len(records) == 0 {
 		return nil
 	}
 	before := t.size
-	index := tlog.StoredHashCount(before)
+	open := openTile{workspace: t.workspace, begin: before}
 	for _, r := range records {
 		if r.Seq != t.size+1 {
 			return fmt.Errorf("event %d is missing, found %d in its place", t.size+1, r.Seq)
 		}
-		for _, h := range t.add(r.hash()) {
-			w.hashes.workspaces, w.hashes.indexes = append(w.hashes.workspaces, t.workspace), append(w.hashes.indexes, index)
-			w.hashes.hashes = append(w.hashes.hashes, h[:])
-			index++
+		n := t.size
+		if open.add(n, t.add(r.hash())); t.size%tileWidth == 0 {
+			w.tiles = append(w.tiles, open.close())
+			w.keep(t.workspace, open.hashes)
+			open = openTile{workspace: t.workspace, begin: t.size}
 		}
 	}
+	w.keep(t.workspace, open.hashes)
 	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root()}
 	text, err := note.Sign(&note.Note{Text: c.text()}, k.signer)
 	if err != nil {

@@ -1,8 +1,10 @@
 package proof
 
 import (
+	"os"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -74,14 +76,20 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 			"7 records count as signed for, the newest checkpoint speaks for 2100"},
 		"no position": {steps{`delete from checkpoints where workspace_id = $1`}, 1,
 			"0 records count as signed for, the newest checkpoint speaks for 2100"},
-		"a changed hash":       {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(600))`}, 600, "its stored hash was changed"},
-		"a changed inner hash": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(600)) + 2`}, 600, "a stored hash over it was changed"},
-		"a hash that is none":  {steps{`update proof_hashes set hash = '\x00' where workspace_id = $1 and index = (select index from leaf(600))`}, 600, "its stored hash is missing"},
-		"a deleted hash":       {steps{`delete from proof_hashes where workspace_id = $1 and index = (select index from leaf(2100))`}, 2100, "its stored hash is missing"},
-		"a hash too many":      {steps{`insert into proof_hashes values ($1, 100000, sha256('x'))`}, 2101, "hashes are stored beyond the newest checkpoint"},
+		"a changed hash":            {steps{`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1) where workspace_id = $1 and number = 2`}, 600, "its stored hash was changed"},
+		"a changed hash at the end": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(2060))`}, 2060, "its stored hash was changed"},
+		"a changed inner hash":      {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(2060)) + 2`}, 2060, "a stored hash over it was changed"},
+		"a changed root of a tile":  {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(768)) + 8`}, 768, "a stored hash over it was changed"},
+		"a hash that is none":       {steps{`update proof_hashes set hash = '\x00' where workspace_id = $1 and index = (select index from leaf(2060))`}, 2060, "its stored hash is missing"},
+		"a tile that is too short":  {steps{`update proof_tiles set hashes = substr(hashes, 1, 32 * 87 + 31) where workspace_id = $1 and number = 2`}, 600, "its stored hash is missing"},
+		"a tile that is too long":   {steps{`update proof_tiles set hashes = hashes || hashes where workspace_id = $1 and number = 2`}, 513, "its stored hash is missing"},
+		"a deleted tile":            {steps{`delete from proof_tiles where workspace_id = $1 and number = 2`}, 513, "its stored hash is missing"},
+		"a tile too many":           {steps{`insert into proof_tiles values ($1, 8, '')`}, 2101, "hashes are stored beyond the newest checkpoint"},
+		"a deleted hash":            {steps{`delete from proof_hashes where workspace_id = $1 and index = (select index from leaf(2100))`}, 2100, "its stored hash is missing"},
+		"a hash too many":           {steps{`insert into proof_hashes values ($1, 100000, sha256('x'))`}, 2101, "hashes are stored beyond the newest checkpoint"},
 		"an event and another's hash": {steps{
 			`update events set schema = 2 where workspace_id = $1 and seq = 900`,
-			`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(600))`}, 600, "the record or its stored hash was changed"},
+			`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1) where workspace_id = $1 and number = 2`}, 600, "the record or its stored hash was changed"},
 		"no checkpoint":            {steps{`delete from proof_checkpoints where workspace_id = $1`}, 1, "the signed checkpoint is missing"},
 		"a checkpoint in between":  {steps{`update proof_checkpoints set note = replace(note, '1000', '1001') where workspace_id = $1 and size = 1000`}, 1000, "the checkpoint of size 1000 is not signed for this log by the key"},
 		"the newest checkpoint":    {steps{`update proof_checkpoints set note = replace(note, '2100', '2000') where workspace_id = $1 and size = 2100`}, 2100, "the checkpoint of size 2100 is not signed for this log by the key"},
@@ -108,6 +116,7 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 		prove(t, p, workspace)
 		w.exec(t, `update events set schema = 2 where workspace_id = $1 and seq = 1500`, workspace)
 		w.exec(t, `delete from proof_hashes where workspace_id = $1`, workspace)
+		w.exec(t, `delete from proof_tiles where workspace_id = $1`, workspace)
 		w.rehash(t, workspace, size)
 		require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verified(t, workspace).Bad)
 	})
@@ -154,11 +163,7 @@ func otherKey(t *testing.T) string {
 // n is stored.
 func (w *world) tamper(t *testing.T, sql string, workspace events.ID) {
 	t.Helper()
-	for _, n := range []int64{600, 2100} {
-		w.exec(t, `create table if not exists leaves (seq bigint primary key, index bigint)`)
-		w.exec(t, `insert into leaves values ($1, $2) on conflict do nothing`, n, tlog.StoredHashIndex(0, n-1))
-	}
-	w.exec(t, `create or replace function leaf(n bigint) returns table (index bigint) language sql as 'select l.index from leaves l where l.seq = n'`)
+	w.exec(t, `create or replace function leaf(n bigint) returns table (index bigint) language sql as 'select 2 * (n - 1) - bit_count((n - 1)::bit(64))'`)
 	w.exec(t, sql, workspace)
 }
 
@@ -166,16 +171,26 @@ func (w *world) tamper(t *testing.T, sql string, workspace events.ID) {
 func (w *world) rehash(t *testing.T, workspace events.ID, size int64) {
 	t.Helper()
 	var tr tree
+	open := openTile{}
+	store := func() {
+		for _, h := range open.hashes {
+			w.exec(t, `insert into proof_hashes values ($1, $2, $3)`, workspace, h.index, h.hash[:])
+		}
+	}
 	for tr.size < size {
 		records, err := read(t.Context(), w.db, workspace, tr.size, size)
 		require.NoError(t, err)
 		for _, r := range records {
-			first := tlog.StoredHashCount(tr.size)
-			for i, h := range tr.add(r.hash()) {
-				w.exec(t, `insert into proof_hashes values ($1, $2, $3)`, workspace, first+int64(i), h[:])
+			n := tr.size
+			if open.add(n, tr.add(r.hash())); tr.size%tileWidth == 0 {
+				full := open.close()
+				w.exec(t, `insert into proof_tiles values ($1, $2, $3)`, workspace, full.number, full.leaves)
+				store()
+				open = openTile{begin: tr.size}
 			}
 		}
 	}
+	store()
 }
 
 // Whoever takes away all that was signed has the log signed anew, by the
@@ -198,7 +213,7 @@ func TestACheckpointThatWasKeptTells(t *testing.T) {
 	require.Equal(t, &Bad{0, "the checkpoint that was kept is not signed for this log by the key"}, since(before.Checkpoint[1:]))
 
 	w.tamper(t, `update events set meta = replace(meta::text, 'system', 'nobody')::json where workspace_id = $1 and seq = 7`, workspace)
-	for _, table := range []string{"proof_checkpoints", "proof_hashes", "checkpoints"} {
+	for _, table := range []string{"proof_checkpoints", "proof_hashes", "proof_tiles", "checkpoints"} {
 		w.tamper(t, `delete from `+table+` where workspace_id = $1`, workspace)
 	}
 	require.Equal(t, &Bad{1, "the checkpoint that was kept speaks for 100 records, the newest one for 0"}, since(before.Checkpoint))
@@ -265,4 +280,47 @@ func TestWithACheckpointTheSameRecordIsNamed(t *testing.T) {
 		require.Greater(t, plain.Seq, int64(1))
 		require.Equal(t, plain, w.check(t, workspace, Check{VerifierKey: kept.VerifierKey, Since: kept.Checkpoint}).Bad, damage)
 	}
+}
+
+// A log whose hashes were stored one by one, as before there were tiles, is verified
+// and gone on with after the migration.
+func TestTheMigrationMakesTilesOfStoredHashes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, workspace := w.prover(t), newID()
+	w.append(t, workspace, 700)
+	prove(t, p, workspace)
+	tiles := func() (list [][]byte) {
+		rows, _ := w.db.Query(t.Context(), `select hashes from proof_tiles order by number`)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		require.NoError(t, err)
+		return list
+	}
+	want := tiles()
+	require.Len(t, want, 2)
+
+	_, err := w.db.Exec(t.Context(), `truncate proof_hashes; drop table proof_tiles`)
+	require.NoError(t, err)
+	var tr tree
+	records, err := read(t.Context(), w.db, workspace, 0, 700)
+	require.NoError(t, err)
+	for _, r := range records {
+		first := tlog.StoredHashCount(tr.size)
+		for i, h := range tr.add(r.hash()) {
+			w.exec(t, `insert into proof_hashes values ($1, $2, $3)`, workspace, first+int64(i), h[:])
+		}
+	}
+	sql, err := os.ReadFile("../migrations/0030_proof_tiles.sql")
+	require.NoError(t, err)
+	_, err = w.db.Exec(t.Context(), string(sql))
+	require.NoError(t, err)
+	require.Equal(t, want, tiles())
+	require.Nil(t, w.verified(t, workspace).Bad)
+	var left int
+	require.NoError(t, w.db.QueryRow(t.Context(), `select count(*) from proof_hashes`).Scan(&left))
+	require.EqualValues(t, tlog.StoredHashCount(700)-tlog.StoredHashCount(512)+3, left, "of the first 512 events the roots of two tiles and the one over both")
+	w.append(t, workspace, 300)
+	prove(t, p, workspace)
+	require.Nil(t, w.verified(t, workspace).Bad)
+	require.Len(t, tiles(), 3)
 }

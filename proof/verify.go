@@ -135,18 +135,19 @@ func (v *verification) run(ctx context.Context) error {
 
 // survey looks at how long everything is, at one moment.
 func (v *verification) survey(ctx context.Context) error {
-	var size, hashes, below, beyond int64
+	var size, hashes, tiled, below, beyond int64
 	var text string
 	err := v.db.QueryRow(ctx, `
 		with l as (select coalesce(max(head), 0) as head from logs where workspace_id = $1)
 		select l.head, coalesce(c.size, 0), coalesce(c.note, ''),
 			coalesce((select max(index) + 1 from proof_hashes where workspace_id = $1), 0),
+			coalesce((select max(number) + 1 from proof_tiles where workspace_id = $1), 0),
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0),
 			coalesce((select min(seq) from events where workspace_id = $1 and seq < 1), 1),
 			coalesce((select min(seq) from events where workspace_id = $1 and seq > l.head), 0)
 		from l left join lateral (
 			select size, note from proof_checkpoints where workspace_id = $1 order by size desc limit 1) c on true`,
-		v.Workspace, View).Scan(&v.Head, &size, &text, &hashes, &v.position, &below, &beyond)
+		v.Workspace, View).Scan(&v.Head, &size, &text, &hashes, &tiled, &v.position, &below, &beyond)
 	if err != nil {
 		return err
 	}
@@ -158,14 +159,14 @@ func (v *verification) survey(ctx context.Context) error {
 	}
 	v.Size, v.Checkpoint = size, text
 	switch {
-	case text == "" && (hashes > 0 || v.position > 0):
+	case text == "" && (hashes > 0 || tiled > 0 || v.position > 0):
 		v.blame(1, "the signed checkpoint is missing")
 		return nil
 	case text == "":
 		return nil
 	}
 	v.newest = v.open(size, text)
-	if v.newest.bad == "" && hashes > tlog.StoredHashCount(size) {
+	if v.newest.bad == "" && (hashes > tlog.StoredHashCount(size) || tiled > size/tileWidth) {
 		v.blame(size+1, "hashes are stored beyond the newest checkpoint")
 	}
 	return nil

@@ -72,7 +72,7 @@ func (v *verification) page(ctx context.Context, end int64) (more bool, err erro
 	if err != nil {
 		return false, err
 	}
-	kept, err := v.keptHashes(ctx, v.events.size, min(v.events.size+page, end))
+	hashes, err := v.keptHashes(ctx, v.events.size, min(v.events.size+page, end))
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +85,7 @@ func (v *verification) page(ctx context.Context, end int64) (more bool, err erro
 		if r.Seq != v.events.size+1 {
 			break
 		}
-		kept = v.take(&r, kept)
+		v.take(&r, hashes)
 		if v.since != nil && v.since.size == v.events.size && !v.leadsOn() {
 			return false, nil
 		}
@@ -100,51 +100,71 @@ func (v *verification) page(ctx context.Context, end int64) (more bool, err erro
 	return true, nil
 }
 
-// keptHashes reads the stored hashes of the events after a number up to another,
-// in their order; nil in the place of one that is missing or no hash.
-func (v *verification) keptHashes(ctx context.Context, after, upTo int64) ([]*tlog.Hash, error) {
-	first, end := tlog.StoredHashCount(after), tlog.StoredHashCount(upTo)
-	list := make([]*tlog.Hash, end-first)
-	rows, _ := v.db.Query(ctx, `select index, hash from proof_hashes where workspace_id = $1 and index >= $2 and index < $3`, v.Workspace, first, end)
-	var index int64
-	var hash []byte
-	_, err := pgx.ForEachRow(rows, []any{&index, &hash}, func() error {
-		if len(hash) == tlog.HashSize {
-			h := tlog.Hash(hash)
-			list[index-first] = &h
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read hashes: %w", err)
+// A kept is the stored hashes of some events, by where tlog puts them. One that
+// is missing or no hash is not there.
+type kept map[int64]tlog.Hash
+
+func (k kept) put(index int64, hash []byte) {
+	if len(hash) == tlog.HashSize {
+		k[index] = tlog.Hash(hash)
 	}
-	return list, nil
 }
 
-// take adds an event and compares what it comes to with the stored hashes, the
-// first of kept. It returns those of the events that follow.
-func (v *verification) take(r *stored, kept []*tlog.Hash) []*tlog.Hash {
+// keptHashes reads the stored hashes of the events after a number up to another.
+func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (kept, error) {
+	hashes := kept{}
+	var index, number int64
+	var hash, tile []byte
+	b := &pgx.Batch{}
+	b.Queue(`select index, hash from proof_hashes where workspace_id = $1 and index >= $2 and index < $3`,
+		v.Workspace, tlog.StoredHashCount(after), tlog.StoredHashCount(upTo)).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&index, &hash}, func() error { hashes.put(index, hash); return nil })
+		return err
+	})
+	b.Queue(`select number, hashes from proof_tiles where workspace_id = $1 and number >= $2 and number <= $3 and octet_length(hashes) <= $4`,
+		v.Workspace, after/tileWidth, (upTo-1)/tileWidth, tileWidth*tlog.HashSize).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&number, &tile}, func() error {
+			for n := number * tileWidth; n < (number+1)*tileWidth && len(tile) > 0; n++ {
+				end := min(tlog.HashSize, len(tile))
+				hashes.put(tlog.StoredHashIndex(0, n), tile[:end])
+				tile = tile[end:]
+			}
+			return nil
+		})
+		return err
+	})
+	if err := v.db.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("read hashes: %w", err)
+	}
+	return hashes, nil
+}
+
+// take adds an event and compares what it comes to with the stored hashes.
+func (v *verification) take(r *stored, stored kept) {
+	n := v.events.size
 	own := r.hash()
 	hashes := v.events.add(own)
 	said := own
-	if kept[0] != nil {
-		said = *kept[0]
+	index := tlog.StoredHashIndex(0, n)
+	if k, ok := stored[index]; ok {
+		said = k
 	}
 	v.hashes.add(said)
+	tiled := n/tileWidth < v.newest.size/tileWidth // then it has no hash between its own and the tile's root
 	for level, h := range hashes {
 		if v.doubt != nil {
 			break
 		}
-		switch k := kept[level]; {
-		case k == nil:
+		switch k, ok := stored[index+int64(level)]; {
+		case !ok && tiled && level > 0 && level < tileHeight:
+		case !ok:
 			v.doubt = &Bad{r.Seq, "its stored hash is missing"}
-		case *k != h && level == 0:
+		case k != h && level == 0:
 			v.doubt, v.leaf = &Bad{r.Seq, "the record or its stored hash was changed"}, true
-		case *k != h:
+		case k != h:
 			v.doubt = &Bad{r.Seq, "a stored hash over it was changed"}
 		}
 	}
-	return kept[len(hashes):]
 }
 
 // judge holds the log against the checkpoint that it has reached. It reports
