@@ -83,6 +83,7 @@ func wreak(t *testing.T, bus string, long time.Duration) {
 	c.clerk.requireActedOnce(t, c.stage, after)
 	requireWholeLogs(t, c.stage)
 	requireCaughtUp(t, c.stage)
+	requireSigned(t, c.stage)
 	requireViewsAsRebuilt(t, c.stage)
 	requireTokensOf(t, c.stage, deeds) // last: the use of old tokens is noted in the log
 	c.stop()

@@ -196,6 +196,17 @@ func requireCaughtUp(t *testing.T, s *stage) {
 	}
 }
 
+// requireSigned proves that every log is what was signed for.
+func requireSigned(t *testing.T, s *stage) {
+	t.Helper()
+	text := s.svcDB("verify")
+	heads := rows(t, s.connect(), `select workspace_id::text, head from logs`)
+	require.NotEmpty(t, heads)
+	for _, log := range heads {
+		require.Contains(t, text, fmt.Sprintf("%s: %d events verified", log...))
+	}
+}
+
 // requireViewsAsRebuilt rebuilds all views and proves that nothing of them, nor
 // of their form, is another than before.
 func requireViewsAsRebuilt(t *testing.T, s *stage) {

@@ -45,6 +45,7 @@ func TestAnOperatorRebuildsViewsWhileRequestsGoOn(t *testing.T) {
 	require.LessOrEqual(t, given, len(deeds)/50, "commits that were given up")
 	requireEachDeedOnce(t, s, deeds)
 	requireCaughtUp(t, s)
+	requireSigned(t, s)
 	requireViewsAsRebuilt(t, s)
 	s.stop()
 }

@@ -82,7 +82,8 @@ func (s *stage) open(environ ...string) {
 	s.engine = start(s.t, nil, append(inherited(), "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET="+engineSecret), "svc-engine")
 	s.environ = append(inherited(),
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_URL="+listening(s.engine), "SVC_ENGINE_SHARED_SECRET="+engineSecret,
-		"AUTH_URL=http://127.0.0.1", "AUTH_SECRET=the-secret-that-signs-the-cookies-of-tests", "SVC_VAULT_MASTER_KEY=the-key-that-seals-what-the-vault-holds",
+		"AUTH_URL=http://127.0.0.1", "AUTH_SECRET=the-secret-that-signs-the-cookies-of-tests",
+		"SVC_VAULT_MASTER_KEY="+s.site.secrets()["vaultMasterKey"], // which sealed the key of the checkpoints
 		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0")
 	s.environ = append(s.environ, environ...)
 	for i := range s.rest {
