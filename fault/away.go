@@ -13,7 +13,7 @@ import (
 // be made, broke, or took too long, or the database is starting or stopping.
 func Away(err error) bool {
 	if f := As(err); f != nil {
-		return f.Kind == Unavailable
+		return f.Kind == Busy || f.Kind == Unavailable
 	}
 	if state, ok := errors.AsType[interface {
 		error

@@ -5,6 +5,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"time"
@@ -26,27 +27,37 @@ const (
 	UnsupportedMedia             // send another content type
 	Invalid                      // correct the fields named in the details
 	RateLimited                  // wait
-	Unavailable                  // try again later
+	Busy                         // try again in a moment: others were first
+	Unavailable                  // try again later: something is amiss
 )
 
-// statuses is the one place where a kind becomes an HTTP status.
-var statuses = map[Kind]int{
-	Internal:         http.StatusInternalServerError,
-	Malformed:        http.StatusBadRequest,
-	Unauthenticated:  http.StatusUnauthorized,
-	Denied:           http.StatusForbidden,
-	NotFound:         http.StatusNotFound,
-	MethodNotAllowed: http.StatusMethodNotAllowed,
-	Conflict:         http.StatusConflict,
-	TooLarge:         http.StatusRequestEntityTooLarge,
-	UnsupportedMedia: http.StatusUnsupportedMediaType,
-	Invalid:          http.StatusUnprocessableEntity,
-	RateLimited:      http.StatusTooManyRequests,
-	Unavailable:      http.StatusServiceUnavailable,
+// kinds is the one place where a kind becomes an HTTP status, and says how
+// loudly it is logged. What is only the caller's concern is logged at
+// [slog.LevelDebug].
+var kinds = map[Kind]struct {
+	status int
+	level  slog.Level
+}{
+	Internal:         {http.StatusInternalServerError, slog.LevelError},
+	Malformed:        {http.StatusBadRequest, slog.LevelDebug},
+	Unauthenticated:  {http.StatusUnauthorized, slog.LevelDebug},
+	Denied:           {http.StatusForbidden, slog.LevelDebug},
+	NotFound:         {http.StatusNotFound, slog.LevelDebug},
+	MethodNotAllowed: {http.StatusMethodNotAllowed, slog.LevelDebug},
+	Conflict:         {http.StatusConflict, slog.LevelDebug},
+	TooLarge:         {http.StatusRequestEntityTooLarge, slog.LevelDebug},
+	UnsupportedMedia: {http.StatusUnsupportedMediaType, slog.LevelDebug},
+	Invalid:          {http.StatusUnprocessableEntity, slog.LevelDebug},
+	RateLimited:      {http.StatusTooManyRequests, slog.LevelDebug},
+	Busy:             {http.StatusServiceUnavailable, slog.LevelInfo},
+	Unavailable:      {http.StatusServiceUnavailable, slog.LevelError},
 }
 
 // Status returns the HTTP status of k.
-func (k Kind) Status() int { return statuses[k] }
+func (k Kind) Status() int { return kinds[k].status }
+
+// Level returns the level at which an error of the kind is logged.
+func (k Kind) Level() slog.Level { return kinds[k].level }
 
 // A Fault is an error that is shown to whoever caused it.
 //
@@ -116,5 +127,5 @@ var (
 	ErrUnauthenticated = New(Unauthenticated, "unauthenticated", "Sign in, or send a service token as a Bearer token.")
 	ErrTenantNotFound  = New(NotFound, "tenant_not_found", "There is no such workspace.")
 	ErrUnavailable     = New(Unavailable, "unavailable", "Something that the service needs does not answer. Try again in a moment.")
-	ErrBusy            = New(Unavailable, "busy", "The service is busy. Try again in a moment.")
+	ErrBusy            = New(Busy, "busy", "The service is busy. Try again in a moment.")
 )

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -57,6 +58,7 @@ func TestEveryKindHasAStatus(t *testing.T) {
 		fault.UnsupportedMedia: 415,
 		fault.Invalid:          422,
 		fault.RateLimited:      429,
+		fault.Busy:             503,
 		fault.Unavailable:      503,
 	} {
 		require.Equal(t, status, kind.Status(), "kind %d", kind)
@@ -66,6 +68,21 @@ func TestEveryKindHasAStatus(t *testing.T) {
 		require.NotEmpty(t, http.StatusText(kind.Status()), "kind %d", kind)
 	}
 	require.Zero(t, (last + 1).Status(), "a kind was added: this test has to know it")
+}
+
+// An operator's alarm is an ERROR: others being first is none, and what only
+// the caller did wrong is not even a line.
+func TestOnlyWhatIsAmissIsLoggedAsAnError(t *testing.T) {
+	for kind := fault.Internal; kind.Status() != 0; kind++ {
+		want := slog.LevelDebug
+		switch kind {
+		case fault.Internal, fault.Unavailable:
+			want = slog.LevelError
+		case fault.Busy:
+			want = slog.LevelInfo
+		}
+		require.Equal(t, want, kind.Level(), "kind %d", kind)
+	}
 }
 
 func TestFaultsAreEqualByCode(t *testing.T) {

@@ -52,7 +52,7 @@ func Headers(f *fault.Fault) http.Header {
 		return http.Header{"Www-Authenticate": {"Bearer"}}
 	case f.Wait > 0:
 		return http.Header{"Retry-After": {Seconds(f.Wait)}}
-	case f.Kind == fault.Unavailable:
+	case f.Kind == fault.Busy || f.Kind == fault.Unavailable:
 		return http.Header{"Retry-After": {"1"}}
 	}
 	return http.Header{}
@@ -84,7 +84,7 @@ func Fault(ctx context.Context, log *slog.Logger, err error) *fault.Fault {
 		}
 		return fault.ErrInternal
 	case f.Kind.Status() >= http.StatusInternalServerError:
-		log.ErrorContext(ctx, "request failed", "code", f.Code, "err", err)
+		log.Log(ctx, f.Kind.Level(), "request failed", "code", f.Code, "err", err)
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,7 @@ func TestA5xxHasNoDetails(t *testing.T) {
 	require.JSONEq(t, `{"code":"busy","message":"The service is busy. Try again in a moment.","details":{}}`, w.Body.String())
 	line := log.line(t, "request failed")
 	require.Equal(t, "busy", line["code"])
+	require.Equal(t, "INFO", line["level"], "nothing is amiss")
 	require.Contains(t, line["err"], "append: ")
 }
 
@@ -79,6 +81,9 @@ func TestHeadersOfErrors(t *testing.T) {
 	}{
 		{fault.ErrUnauthenticated, "WWW-Authenticate", "Bearer"},
 		{fault.ErrBusy, "Retry-After", "1"},
+		{fault.ErrUnavailable, "Retry-After", "1"},
+		{fault.ErrBusy.After(4001 * time.Millisecond), "Retry-After", "5"},
+		{fault.New(fault.RateLimited, "any", "Any.").After(30 * time.Second), "Retry-After", "30"},
 	} {
 		w := fail(&journal{}, c.err)
 		require.Equal(t, c.value, w.Header().Get(c.name))

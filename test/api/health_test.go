@@ -105,7 +105,6 @@ func (v *service) requireReady(t *testing.T) {
 // promised, and then says that it has not come so far.
 func testPositions(t *testing.T, s *site) {
 	v := s.serve(t, s.clone(t))
-	v.troubled = true // each 503 has its line
 	for line, as := range map[string]string{
 		aRead: "reader", "GET /api/v1/audit": "ada@acme", "GET /api/v1/members": "vera@acme", "GET /api/v1/runs/" + noID: "leo@acme",
 	} {
