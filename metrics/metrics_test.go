@@ -17,6 +17,7 @@ import (
 
 	"svc/config"
 	"svc/events/store"
+	"svc/http/quota"
 	"svc/http/reply"
 	"svc/projections"
 )
@@ -32,6 +33,11 @@ func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *
 		m.Pool(name, db)
 		m.Limit(name, func() int64 { return 7 })
 	}
+	bound := quota.New(quota.Bound{Name: "exports", Slots: 1})
+	for range 3 {
+		_, _ = bound.Acquire(t.Context(), quota.Holder{})
+	}
+	m.Slots(bound)
 	m.Views(lags, func() map[string]int { return map[string]int{"runs": 2} })
 	m.Overdue(func() int { return 3 })
 	appended := m.Appends()
@@ -74,6 +80,7 @@ func TestEachIsToldUnderItsName(t *testing.T) {
 		`svc_build_info{goversion="go1.`, `program="svc-test",version="1.2.3"} 1`,
 		`svc_append_batch_commits_count 2`, `svc_append_batch_commits_sum 3`, `svc_append_events_total 5`, `svc_append_failures_total 1`,
 		`svc_view_events_total{view="runs"} 40`, `svc_view_lag_events{view="runs"} 2`, `svc_view_parked_events{view="runs"} 3`, `svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
+		`svc_slots_held{bound="exports"} 1`, `svc_slots_waiting{bound="exports"} 0`, `svc_slots_refused_total{bound="exports",why="full"} 2`, `svc_slots_refused_total{bound="exports",why="share"} 0`,
 		`svc_limit_refused_total{limit="read"} 7`, `svc_database_pool_connections{pool="read",state="idle"} 0`,
 	} {
 		require.Contains(t, text, line)

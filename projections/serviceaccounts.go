@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 // ServiceAccounts is the view of the service accounts of workspaces and of
@@ -167,6 +168,24 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 		return nil, 0, fmt.Errorf("count service accounts of %s: %w", workspace, err)
 	}
 	return list, total, nil
+}
+
+// Creator returns the person who created a service account, as the log says;
+// the zero ID if that was none.
+func (v ServiceAccounts) Creator(ctx context.Context, workspace, account events.ID) (person events.ID, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id, seq, id, stream, version, kind, schema, at, meta, null::json from events
+		where workspace_id = $1 and stream = $2 and version = 1`, workspace, account)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+	if err != nil {
+		return person, fmt.Errorf("creator of service account %s: %w", account, err)
+	}
+	for _, r := range list {
+		if r.Actor.Type == events.ByUser {
+			person = r.Actor.ID
+		}
+	}
+	return person, nil
 }
 
 // Of returns one service account of a workspace. ok is false if there is none.

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
@@ -39,7 +38,6 @@ import (
 const (
 	page       = 1000 // events that are hashed, or verified, together
 	keepEvery  = 1024 // of older checkpoints the last one of each so many events is kept
-	together   = 2    // verifications at once in a process
 	secretName = "proof_signer"
 
 	// View is the name under which the position of a Merkle log is kept among
@@ -59,10 +57,7 @@ type Prover struct {
 	host    string
 	follow  *follow.Follower
 	overdue *overdue
-	busy    chan struct{}
 	own     *lru.Cache[events.ID, ownNote] // newest checkpoints that this process made itself
-
-	verified sync.Map // workspaces that are being verified
 }
 
 // An ownNote is a checkpoint, and the signed text that says so.
@@ -94,7 +89,6 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late,
 		// A lease saves work: where nobody signs, whoever finds out does.
 		follow: follow.New(db, View, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
-		busy:   make(chan struct{}, together),
 	}
 }
 
@@ -102,19 +96,8 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 func (p *Prover) Overdue() int { return int(p.overdue.count.Load()) }
 
 // Verify recomputes the Merkle log of a workspace, as the function of that name
-// does. It reports [fault.ErrBusy] if that is being done already, or enough
-// others are at theirs.
+// does. Callers see to it that not too many do so at once.
 func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string) (Report, error) {
-	if _, busy := p.verified.LoadOrStore(workspace, true); busy {
-		return Report{}, fault.ErrBusy
-	}
-	defer p.verified.Delete(workspace)
-	select {
-	case p.busy <- struct{}{}:
-		defer func() { <-p.busy }()
-	default:
-		return Report{}, fault.ErrBusy
-	}
 	k, err := p.signingKey(ctx)
 	switch {
 	case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered):

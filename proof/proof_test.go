@@ -186,20 +186,6 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 func nil2() zeros { return zeros{} }
 
-func TestVerificationsAreBounded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := w.prover(t)
-	for range together {
-		p.busy <- struct{}{}
-	}
-	_, err := p.Verify(t.Context(), newID(), "")
-	require.ErrorContains(t, err, "busy")
-	<-p.busy
-	_, err = p.Verify(t.Context(), newID(), "")
-	require.NoError(t, err)
-}
-
 // The memory that a verification takes does not grow with the log.
 func TestVerificationOfALongLogTakesNoMoreMemory(t *testing.T) {
 	w := newWorld(t)

@@ -133,6 +133,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	web := reply.Forwarded(cfg.TrustedProxies.Contains, reply.Measured(m.Request, api.Handler()))
+	m.Slots(api.Bounds()...)
 	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop}
 	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })

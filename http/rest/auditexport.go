@@ -16,22 +16,17 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
 	"svc/proof"
 )
 
 const (
-	exportsAtOnce = 8                // in a process
-	exportsOfOne  = 2                // workspace, of those
-	exportPage    = 500              // records that are read together; four such pages are in memory
-	exportLimit   = 24 * time.Hour   // for one export, however slowly it is read
-	readLimit     = 30 * time.Second // in which its reader has to take something
-	portion       = 16 << 10         // bytes that are written under one such limit
+	exportPage  = 500              // records that are read together; four such pages are in memory
+	exportLimit = 24 * time.Hour   // for one export, however slowly it is read
+	readLimit   = 30 * time.Second // in which its reader has to take something
+	portion     = 16 << 10         // bytes that are written under one such limit
 )
-
-var errExports = fault.New(fault.RateLimited, "too_many_exports", "As many exports of this workspace are under way as may be. Wait for one to end.")
 
 type exportQuery struct {
 	Format string `query:"format" required:"true" enum:"ndjson,csv"`
@@ -60,14 +55,9 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	if in.Leaf && in.Format != "ndjson" {
 		return nil, invalid("leaf", "goes with format=ndjson")
 	}
-	if err = s.exports.take(c.workspace); err != nil {
+	if err = s.take(ctx, s.bounds.exports); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			s.exports.giveBack(c.workspace)
-		}
-	}()
 	head, _, err := s.History.Head(ctx, c.workspace)
 	if err != nil {
 		return nil, err
@@ -90,7 +80,6 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer s.exports.giveBack(c.workspace)
 		r, w, _ := humahttprouter.Unwrap(hc)
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
 		s.send(w, r, e, readLimit)

@@ -127,6 +127,9 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 			return nil, invalid("at", "must not be before the first record")
 		}
 	}
+	if err := s.take(ctx, s.bounds.histories); err != nil {
+		return nil, err
+	}
 	state, err := s.History.At(ctx, workspace, seq)
 	if err != nil {
 		return nil, err
@@ -176,6 +179,9 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 		return nil, invalid("toSeq", "must be less than 1,000 above fromSeq")
 	case in.ToSeq > head:
 		return nil, invalid("toSeq", fmt.Sprintf("must not be beyond the newest record, %d", head))
+	}
+	if err := s.take(ctx, s.bounds.histories); err != nil {
+		return nil, err
 	}
 	state := &projections.State{}
 	if in.FromSeq > 1 {

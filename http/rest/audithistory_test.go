@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -88,13 +89,17 @@ func (l *tale) tell(t *testing.T, db *pgxpool.Pool, n int) {
 }
 
 func historyServer(db *pgxpool.Pool) *Server {
-	return &Server{History: projections.History{DB: db}, Now: time.Now}
+	return &Server{
+		History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}, Now: time.Now,
+		Live: projections.NewLive(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), creators: newCreators(),
+	}
 }
 
 func (s *Server) stateAt(ctx context.Context, t *testing.T, seq int64) string {
 	t.Helper()
 	a, err := s.getAuditState(ctx, &stateQuery{Seq: seq})
 	require.NoError(t, err)
+	callerOf(ctx).giveBack()
 	return asJSON(t, a.Body)
 }
 
@@ -114,11 +119,12 @@ func TestPatchesLeadFromStateToState(t *testing.T) {
 		l := &tale{random: rand.New(rand.NewPCG(seed, 1)), workspace: events.NewID(epoch), at: epoch}
 		const total = 150
 		l.tell(t, db, total)
-		s, ctx := historyServer(db), context.WithValue(t.Context(), callerKey{}, &caller{workspace: l.workspace})
+		s, ctx := historyServer(db), as(t, someone(l.workspace))
 		for _, from := range []int64{1, 2, 1 + l.random.Int64N(total)} {
 			to := from + l.random.Int64N(total+1-from)
 			out, err := s.replayAudit(ctx, &replayQuery{FromSeq: from, ToSeq: to})
 			require.NoError(t, err)
+			callerOf(ctx).giveBack()
 			require.Len(t, out.Body.Steps, int(to-from+1))
 			state := asJSON(t, out.Body.Before)
 			if from > 1 {

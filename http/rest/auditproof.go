@@ -36,6 +36,9 @@ type verifyQuery struct {
 }
 
 func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswer, error) {
+	if err := s.take(ctx, s.bounds.verifications); err != nil {
+		return nil, err
+	}
 	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace, in.Since)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,16 @@ type caller struct {
 	// What they showed: one of them.
 	cookie      string
 	fingerprint events.Fingerprint
+
+	slots []func() // that are given back when the answer has been written
+}
+
+// giveBack gives back every slot that was taken for the request.
+func (c *caller) giveBack() {
+	for _, release := range c.slots {
+		release()
+	}
+	c.slots = nil
 }
 
 // A person is a caller who signed in.

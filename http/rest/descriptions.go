@@ -46,12 +46,11 @@ var descriptions = map[string]description{
 		text: "What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as `If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, without a body."},
 
 	"streamEvents": {tag: "Live updates", summary: "Follow what happens",
-		refuses: []*fault.Fault{errStreams},
 		text: "What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what happened to what (`kind`, `target`), not how it is now. " +
 			"Whoever comes again with the `Last-Event-ID` that they have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is and after which `seq` it begins: if that is not what you asked for, read anew what you show. " +
 			"Events are left out that the caller could not read elsewhere. " +
 			"The stream ends when the caller's rights change, after an hour, or when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader has to take what is sent within 10 seconds. " +
-			"A caller may have 12 streams: 429 `too_many_streams`."},
+			"A caller may have 12 streams: 429 `rate_limited`."},
 
 	"getWorkspace": {tag: "Workspace", summary: "Get the workspace",
 		text: "The name and slug of the workspace, and the caller's place in it."},
@@ -98,8 +97,7 @@ var descriptions = map[string]description{
 		refuses: []*fault.Fault{errNoRecord},
 		text:    "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},
 	"exportAudit": {tag: "Audit", summary: "Export the audit log",
-		refuses: []*fault.Fault{errExports},
-		text:    "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A workspace may have two under way: 429 `too_many_exports`."},
+		text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A person or a workspace may have two under way: 429 `rate_limited`."},
 	"getAuditState": {tag: "Audit", summary: "The workspace as it was",
 		refuses: []*fault.Fault{projections.ErrUnreadable},
 		text:    "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in."},

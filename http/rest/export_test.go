@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
 	"svc/test/pgtest"
@@ -283,29 +282,4 @@ func TestALongExportTakesNoMoreMemory(t *testing.T) {
 	}
 	few := peak(10 * exportPage)
 	require.Less(t, float64(peak(100_000)), 3*float64(few))
-}
-
-func TestAFewExportsRunAtOnce(t *testing.T) {
-	s := &Server{exports: newPlaces(exportsAtOnce, exportsOfOne, errExports)}
-	ctx := context.WithValue(t.Context(), callerKey{}, &caller{})
-	wrong := &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}}
-	for range 2 * exportsAtOnce { // one that comes to nothing gives its place back
-		_, err := s.exportAudit(ctx, wrong)
-		require.ErrorIs(t, err, fault.ErrValidation)
-	}
-	right := &exportQuery{Format: "csv"}
-	for range exportsOfOne {
-		require.NoError(t, s.exports.take(events.ID{}))
-	}
-	_, err := s.exportAudit(ctx, right)
-	require.ErrorIs(t, err, errExports)
-	_, err = s.exportAudit(ctx, wrong)
-	require.ErrorIs(t, err, fault.ErrValidation, "what is wrong with the request comes first")
-	s.exports.giveBack(events.ID{})
-	for s.exports.all < exportsAtOnce {
-		require.NoError(t, s.exports.take(events.NewID(epoch)))
-	}
-	_, err = s.exportAudit(ctx, right)
-	require.ErrorIs(t, err, fault.ErrBusy)
-	require.NotEmpty(t, reply.Headers(fault.As(err)).Get("Retry-After"))
 }

@@ -51,6 +51,7 @@ func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
 			reply.Error(w, r, s.Log, err)
 			return
 		}
+		defer c.giveBack()
 		next(huma.WithValue(ctx, callerKey{}, c))
 	}
 }
@@ -74,7 +75,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, tar
 		s.recordDenial(r, row, target, c, err)
 		return nil, err
 	}
-	return c, s.await(r, row.views, c.workspace)
+	return c, s.await(r, row.views, c)
 }
 
 // recordDenial writes down that the caller asked for an event that they may not
@@ -112,7 +113,7 @@ func checkForm(r *http.Request) error {
 }
 
 // await lets a reader's own writes come into view before they are answered.
-func (s *Server) await(r *http.Request, views []string, workspace events.ID) error {
+func (s *Server) await(r *http.Request, views []string, c *caller) error {
 	text := r.Header.Get("X-Svc-Min-Position")
 	if text == "" || r.Method != http.MethodGet {
 		return nil
@@ -121,11 +122,16 @@ func (s *Server) await(r *http.Request, views []string, workspace events.ID) err
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
+	release, err := s.acquire(r.Context(), s.bounds.positions, c)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if views == nil {
-		return s.Follower.Await(r.Context(), "", workspace, seq)
+		return s.Follower.Await(r.Context(), "", c.workspace, seq)
 	}
 	for _, view := range views {
-		if err := s.Lists.Views.Await(r.Context(), view, workspace, seq); err != nil {
+		if err := s.Lists.Views.Await(r.Context(), view, c.workspace, seq); err != nil {
 			return err
 		}
 	}

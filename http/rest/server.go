@@ -63,8 +63,8 @@ type Server struct {
 
 	sameSite *http.CrossOriginProtection
 	stale    *staleUses
-	exports  *places // by workspace
-	streams  *places // by caller
+	bounds   bounds
+	creators creators
 	health   *health
 
 	// What many requests of a moment ask for.
@@ -110,8 +110,7 @@ func (s *Server) Run(ctx context.Context) {
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
-	s.exports = newPlaces(exportsAtOnce, exportsOfOne, errExports)
-	s.streams = newPlaces(streamsAtOnce, streamsOfCaller, errStreams)
+	s.bounds, s.creators = newBounds(), newCreators()
 	s.health = &health{checks: s.Dependencies, warnings: s.Warnings, log: s.Log}
 	if s.Warnings == nil {
 		s.health.warnings = func() map[string]string { return nil }

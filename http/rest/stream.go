@@ -19,16 +19,12 @@ import (
 )
 
 const (
-	streamsAtOnce   = 512              // in a process
-	streamsOfCaller = 12               // of those
-	streamLimit     = time.Hour        // then the client comes again
-	streamBeat      = 15 * time.Second // between signs of life
-	streamCheck     = time.Second      // between looks at whether the caller still may
-	streamPatience  = 10 * time.Second // in which a reader has to take something, and the database to answer
-	streamRetry     = 2000             // milliseconds until a client comes again
+	streamLimit    = time.Hour        // then the client comes again
+	streamBeat     = 15 * time.Second // between signs of life
+	streamCheck    = time.Second      // between looks at whether the caller still may
+	streamPatience = 10 * time.Second // in which a reader has to take something, and the database to answer
+	streamRetry    = 2000             // milliseconds until a client comes again
 )
-
-var errStreams = fault.New(fault.RateLimited, "too_many_streams", "You have as many streams open as you may. Close one first.")
 
 type streamQuery struct {
 	LastEventID string `header:"Last-Event-ID" maxLength:"20" doc:"The id of the last event that was received: the stream goes on after it. Without it, it begins with what happens next." example:"4182"`
@@ -103,24 +99,20 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err != nil {
 		return nil, err
 	}
-	if err := s.streams.take(c.envelope.Actor.ID); err != nil {
+	if err := s.take(ctx, s.bounds.streams); err != nil {
 		return nil, err
 	}
 	st := &stream{caller: c, watch: s.Live.Watch(c.workspace, c.audience().nouns()), seq: seq, checked: time.Now(), beat: streamBeat}
-	release := func() {
-		st.watch.Close()
-		s.streams.giveBack(c.envelope.Actor.ID)
-	}
 	head, err := st.watch.Head(ctx)
 	if err != nil {
-		release()
+		st.watch.Close()
 		return nil, err
 	}
 	if !resumed || seq > head { // a number of another workspace's
 		st.seq = head
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer release()
+		defer st.watch.Close()
 		r, w, _ := humahttprouter.Unwrap(hc)
 		ctx, done := reply.Extend(r.Context(), w, streamLimit)
 		defer done()

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
 	"svc/test/pgtest"
@@ -137,25 +136,6 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	text, err := io.ReadAll(res.Body)
 	require.NoError(t, err, "it ends in good order")
 	require.Contains(t, string(text), "event: ready\n")
-}
-
-func TestPlacesAreLimited(t *testing.T) {
-	s := newPlaces(streamsAtOnce, streamsOfCaller, errStreams)
-	one := events.NewID(epoch)
-	for range streamsOfCaller {
-		require.NoError(t, s.take(one))
-	}
-	require.ErrorIs(t, s.take(one), errStreams)
-	for s.all < streamsAtOnce {
-		require.NoError(t, s.take(events.NewID(epoch)))
-	}
-	require.ErrorIs(t, s.take(events.NewID(epoch)), fault.ErrBusy)
-	s.giveBack(one)
-	require.NoError(t, s.take(one))
-	for range streamsOfCaller {
-		s.giveBack(one)
-	}
-	require.NotContains(t, s.of, one)
 }
 
 // Whoever adds a kind of event says who is told of it.

@@ -389,7 +389,7 @@ func testStreamLimit(t *testing.T, v *service) {
 		open = append(open, v.follow(t, "ci-bot"))
 	}
 	_, a := v.stream(t, "ci-bot")
-	a.is(t, "429 too_many_streams")
+	a.is(t, "429 rate_limited")
 	v.follow(t, "reader") // each caller by itself
 	open[5].cancel()
 	eventually(t, func() bool {

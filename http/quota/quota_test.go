@@ -1,0 +1,151 @@
+package quota
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"svc/events"
+	"svc/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newID() events.ID { return events.NewID(time.Now()) }
+
+// fill takes slots for a holder until one is refused.
+func fill(t *testing.T, s *Semaphore, h func() Holder) (held int, refusal error) {
+	t.Helper()
+	for {
+		if _, err := s.Acquire(t.Context(), h()); err != nil {
+			return held, err
+		}
+		held++
+	}
+}
+
+// A person who has many workspaces, and in each of them many service accounts,
+// holds a quarter all the same; so does a workspace of many people.
+func TestNobodyHoldsMoreThanAQuarter(t *testing.T) {
+	for _, slots := range []int{1, 2, 3, 4, 7, 8, 100} {
+		one := newID()
+		for name, h := range map[string]func() Holder{
+			"a person":    func() Holder { return Holder{Caller: newID(), Person: one, Workspace: newID()} },
+			"a workspace": func() Holder { return Holder{Caller: newID(), Person: newID(), Workspace: one} },
+			"a caller":    func() Holder { return Holder{Caller: one} },
+		} {
+			s := New(Bound{Slots: slots, Retry: 7 * time.Second})
+			held, err := fill(t, s, h)
+			require.Equal(t, max(slots/4, 1), held, "%s of %d", name, slots)
+			require.ErrorIs(t, err, ErrShare)
+			require.Equal(t, 7*time.Second, fault.As(err).Wait)
+		}
+	}
+}
+
+func TestTheSlotsOfOneCallerMayBeFewer(t *testing.T) {
+	s, one, workspace := New(Bound{Slots: 100, Caller: 3}), newID(), newID()
+	held, err := fill(t, s, func() Holder { return Holder{Caller: one, Person: one, Workspace: workspace} })
+	require.Equal(t, 3, held)
+	require.ErrorIs(t, err, ErrShare)
+	held, _ = fill(t, s, func() Holder { return Holder{Caller: newID(), Person: newID(), Workspace: workspace} })
+	require.Equal(t, 22, held, "the others of the workspace")
+}
+
+// However many conspire, the last quarter is for those who hold none.
+func TestThereIsRoomForWhoeverHoldsNone(t *testing.T) {
+	const slots = 40
+	s := New(Bound{Slots: slots})
+	greedy := make([]Holder, 8)
+	for i := range greedy {
+		greedy[i] = Holder{Caller: newID(), Person: newID(), Workspace: newID()}
+	}
+	taken := 0
+	for i := 0; ; i++ {
+		if _, err := s.Acquire(t.Context(), greedy[i%len(greedy)]); err != nil {
+			require.ErrorIs(t, err, fault.ErrBusy, "it is not one's own share that is used up")
+			break
+		}
+		taken++
+	}
+	require.Equal(t, slots-slots/4, taken)
+	for range slots / 4 {
+		_, err := s.Acquire(t.Context(), Holder{Caller: newID(), Person: newID(), Workspace: newID()})
+		require.NoError(t, err)
+	}
+	_, err := s.Acquire(t.Context(), Holder{Caller: newID(), Person: newID(), Workspace: newID()})
+	require.ErrorIs(t, err, fault.ErrBusy)
+	_, _, refused := s.Usage()
+	require.Equal(t, Refused{Full: 2}, refused)
+}
+
+func TestASlotThatIsGivenBackIsFree(t *testing.T) {
+	s, h := New(Bound{Slots: 4}), Holder{Caller: newID(), Person: newID(), Workspace: newID()}
+	for range 10 {
+		release, err := s.Acquire(t.Context(), h)
+		require.NoError(t, err)
+		_, err = s.Acquire(t.Context(), h)
+		require.ErrorIs(t, err, ErrShare)
+		release()
+	}
+	held, waiting, _ := s.Usage()
+	require.Zero(t, held)
+	require.Zero(t, waiting)
+	require.Empty(t, s.slots.of, "nobody is remembered")
+}
+
+// Many take and wait for slots at once: never are more given out than there are, nor
+// more to one than their share, and nothing is left over.
+func TestManyAtOnce(t *testing.T) {
+	s := New(Bound{Slots: 8, Queue: 64, Wait: 50 * time.Millisecond})
+	holders := make([]Holder, 6)
+	for i := range holders {
+		holders[i] = Holder{Caller: newID(), Person: newID(), Workspace: newID()}
+	}
+	var mu sync.Mutex
+	held, all, done := map[Holder]int{}, 0, 0
+	count := func(h Holder, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		held[h] += n
+		all += n
+		if held[h] > 2 || all > 8 {
+			t.Errorf("%d of one, %d in all", held[h], all)
+		}
+	}
+	var group sync.WaitGroup
+	for i := range 48 {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			for range 200 {
+				h := holders[random.IntN(len(holders))]
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(5))*time.Millisecond)
+				release, err := s.Acquire(ctx, h)
+				if cancel(); err != nil {
+					continue
+				}
+				count(h, 1)
+				if random.IntN(10) == 0 {
+					<-time.After(time.Millisecond)
+				}
+				count(h, -1)
+				release()
+				mu.Lock()
+				done++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	require.Positive(t, done)
+	slots, waiting, _ := s.Usage()
+	require.Zero(t, slots)
+	require.Zero(t, waiting)
+	require.Empty(t, s.queue)
+	require.Empty(t, s.waiting.of)
+}

@@ -1,0 +1,101 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"svc/events"
+	"svc/http/quota"
+	"svc/projections"
+)
+
+// bounds are all that bounds what goes on at once in a process. Slots are
+// counted by person and by workspace, see [Server.holder].
+type bounds struct {
+	streams       *quota.Semaphore // of live updates
+	exports       *quota.Semaphore // of the audit log
+	verifications *quota.Semaphore // of Merkle logs
+	histories     *quota.Semaphore // states and replays: each keeps a workspace in memory
+	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
+}
+
+func newBounds() bounds {
+	return bounds{
+		streams:       quota.New(quota.Bound{Name: "streams", Slots: 1024, Caller: 12, Retry: 10 * time.Second}),
+		exports:       quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
+		verifications: quota.New(quota.Bound{Name: "verifications", Slots: 4, Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second}),
+		histories:     quota.New(quota.Bound{Name: "histories", Slots: 4, Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second}),
+		positions:     quota.New(quota.Bound{Name: "positions", Slots: 512, Retry: time.Second}),
+	}
+}
+
+// Bounds returns every bound, for metrics. Call it after Handler.
+func (s *Server) Bounds() []*quota.Semaphore {
+	b := s.bounds
+	return []*quota.Semaphore{b.streams, b.exports, b.verifications, b.histories, b.positions}
+}
+
+// take takes a slot for the caller of ctx, who keeps it until the answer has
+// been written.
+func (s *Server) take(ctx context.Context, of *quota.Semaphore) error {
+	c := callerOf(ctx)
+	release, err := s.acquire(ctx, of, c)
+	if err == nil {
+		c.slots = append(c.slots, release)
+	}
+	return err
+}
+
+func (s *Server) acquire(ctx context.Context, of *quota.Semaphore, c *caller) (release func(), err error) {
+	h, err := s.holder(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return of.Acquire(ctx, h)
+}
+
+// holder returns for whom a slot of the caller's is counted: the workspace, and
+// the person who asks or, of a service account, the one who created it. So
+// whoever has many workspaces with many accounts has one share all the same,
+// and nobody can use up the share of another, such as by inviting them.
+func (s *Server) holder(ctx context.Context, c *caller) (quota.Holder, error) {
+	h := quota.Holder{Caller: c.envelope.Actor.ID, Workspace: c.workspace}
+	if c.person != nil {
+		h.Person = c.person.user
+		return h, nil
+	}
+	var err error
+	h.Person, err = s.creators.of(ctx, s.ServiceAccounts, c.workspace, c.token.Account)
+	return h, err
+}
+
+// creators remembers who created service accounts, which never changes.
+type creators struct {
+	known *lru.Cache[events.ID, events.ID]
+}
+
+// creatorsKept is of how many service accounts a process remembers it.
+const creatorsKept = 10_000
+
+func newCreators() creators {
+	known, err := lru.New[events.ID, events.ID](creatorsKept)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return creators{known}
+}
+
+func (c creators) of(ctx context.Context, accounts projections.ServiceAccounts, workspace, account events.ID) (events.ID, error) {
+	if person, ok := c.known.Get(account); ok {
+		return person, nil
+	}
+	person, err := accounts.Creator(ctx, workspace, account)
+	if err != nil {
+		return events.ID{}, fmt.Errorf("creator of service account %s: %w", account, err)
+	}
+	c.known.Add(account, person)
+	return person, nil
+}

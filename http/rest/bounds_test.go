@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/fault"
+	"svc/http/quota"
+	"svc/http/reply"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// as returns a context in which c asks.
+func as(t *testing.T, c *caller) context.Context {
+	return context.WithValue(t.Context(), callerKey{}, c)
+}
+
+// someone returns a person in a workspace.
+func someone(workspace events.ID) *caller {
+	user := events.NewID(epoch)
+	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}}}
+}
+
+func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const head = 10
+	workspace, elsewhere := fill(t, db, head), fill(t, db, head)
+	_, err := db.Exec(t.Context(), `insert into logs select unnest($1::uuid[]), $2, now()`, []events.ID{workspace, elsewhere}, head)
+	require.NoError(t, err)
+	s := historyServer(db)
+	for name, c := range map[string]struct {
+		bound **quota.Semaphore
+		ask   func(context.Context) error
+	}{
+		"a stream": {&s.bounds.streams, func(ctx context.Context) error { _, err := s.streamEvents(ctx, &streamQuery{}); return err }},
+		"an export": {&s.bounds.exports, func(ctx context.Context) error {
+			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"})
+			return err
+		}},
+		"a verification": {&s.bounds.verifications, func(ctx context.Context) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err }},
+		"a state":        {&s.bounds.histories, func(ctx context.Context) error { _, err := s.getAuditState(ctx, &stateQuery{Seq: 1}); return err }},
+		"a replay": {&s.bounds.histories, func(ctx context.Context) error {
+			_, err := s.replayAudit(ctx, &replayQuery{FromSeq: 1, ToSeq: 2})
+			return err
+		}},
+		"a position": {&s.bounds.positions, func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+			require.NoError(t, err)
+			r.Header.Set("X-Svc-Min-Position", "7")
+			return s.await(r, nil, callerOf(ctx))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			*c.bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
+			one := someone(workspace)
+			require.NoError(t, s.take(as(t, one), *c.bound))
+			err := c.ask(as(t, one))
+			require.ErrorIs(t, err, quota.ErrShare)
+			require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
+			require.Equal(t, "rate_limited", fault.As(err).Code)
+			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
+			require.ErrorIs(t, c.ask(as(t, someone(workspace))), quota.ErrShare, "another of the workspace")
+			for range 3 {
+				require.NoError(t, s.take(as(t, someone(events.NewID(epoch))), *c.bound))
+			}
+			err = c.ask(as(t, someone(elsewhere)))
+			require.ErrorIs(t, err, fault.ErrBusy)
+			require.Equal(t, http.StatusServiceUnavailable, fault.As(err).Kind.Status())
+			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
+
+			one.giveBack()
+			require.NoError(t, s.take(as(t, someone(workspace)), *c.bound))
+		})
+	}
+}
+
+// What is wrong with a request comes before whether there is a slot.
+func TestAWrongRequestTakesNoSlot(t *testing.T) {
+	t.Parallel()
+	s := historyServer(pgtest.New(t))
+	c := someone(events.NewID(epoch))
+	for range 2 {
+		require.NoError(t, s.take(as(t, c), s.bounds.exports))
+	}
+	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}})
+	require.ErrorIs(t, err, fault.ErrValidation)
+	_, err = s.exportAudit(as(t, c), &exportQuery{Format: "csv"})
+	require.ErrorIs(t, err, quota.ErrShare)
+}
+
+// Whoever makes service accounts in many workspaces has one share, whoever
+// rotates their tokens.
+func TestATokenCountsForWhoCreatedItsAccount(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := historyServer(db)
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	stranger, helper, other := events.NewID(epoch), events.NewID(epoch), events.NewID(epoch)
+	token := func(by events.Actor, rotated ...events.Actor) *caller {
+		workspace, account := events.NewID(epoch), events.NewID(epoch)
+		var current, before events.Fingerprint
+		copy(current[:], account[:])
+		for version, actor := range append([]events.Actor{by}, rotated...) {
+			before, current[31] = current, byte(version+1)
+			var e events.Event = events.ServiceAccountCreated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI}, Fingerprint: current}
+			if version > 0 {
+				e = events.ServiceAccountRotated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI}, From: before, Fingerprint: current}
+			}
+			_, err := log.Append(t.Context(), &events.Commit{
+				Workspace: workspace, At: epoch, Envelope: events.Envelope{Actor: actor},
+				Writes: []events.Write{{Stream: account, Version: version, Events: []events.Event{e}}},
+			})
+			require.NoError(t, err)
+		}
+		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
+	}
+	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
+
+	mine := someone(events.NewID(epoch))
+	mine.person.user = stranger
+	for range 2 {
+		for who, c := range map[string]struct {
+			caller *caller
+			person events.ID
+		}{
+			"the person":          {mine, stranger},
+			"one account":         {token(user(stranger)), stranger},
+			"another":             {token(user(stranger)), stranger},
+			"a rotated one":       {token(user(stranger), user(helper)), stranger},
+			"somebody else's":     {token(user(other), user(stranger)), other},
+			"one of the system's": {token(events.Actor{Type: events.BySystem, ID: other}), events.ID{}},
+		} {
+			h, err := s.holder(t.Context(), c.caller)
+			require.NoError(t, err)
+			require.Equal(t, quota.Holder{Caller: c.caller.envelope.Actor.ID, Person: c.person, Workspace: c.caller.workspace}, h, who)
+		}
+	}
+	for range 2 { // accounts of as many workspaces
+		require.NoError(t, s.take(as(t, token(user(stranger))), s.bounds.exports))
+	}
+	require.ErrorIs(t, s.take(as(t, token(user(stranger))), s.bounds.exports), quota.ErrShare)
+	require.ErrorIs(t, s.take(as(t, mine), s.bounds.exports), quota.ErrShare)
+	require.NoError(t, s.take(as(t, token(user(other))), s.bounds.exports))
+}

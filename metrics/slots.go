@@ -1,0 +1,30 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"svc/http/quota"
+)
+
+// Slots tells how far the slots of bounds are used, and how many got none.
+func (m *Metrics) Slots(bounds ...*quota.Semaphore) { m.registry.MustRegister(slots(bounds)) }
+
+type slots []*quota.Semaphore
+
+var (
+	slotsHeld    = prometheus.NewDesc("svc_slots_held", "Slots of a bound of the process that are taken.", []string{"bound"}, nil)
+	slotsWaiting = prometheus.NewDesc("svc_slots_waiting", "Requests that wait for a slot.", []string{"bound"}, nil)
+	slotsRefused = prometheus.NewDesc("svc_slots_refused_total", "Requests that got no slot, because the caller had their share or others had all.", []string{"bound", "why"}, nil)
+)
+
+func (s slots) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, to) }
+
+func (s slots) Collect(to chan<- prometheus.Metric) {
+	for _, b := range s {
+		held, waiting, refused := b.Usage()
+		to <- prometheus.MustNewConstMetric(slotsHeld, prometheus.GaugeValue, float64(held), b.Name())
+		to <- prometheus.MustNewConstMetric(slotsWaiting, prometheus.GaugeValue, float64(waiting), b.Name())
+		to <- prometheus.MustNewConstMetric(slotsRefused, prometheus.CounterValue, float64(refused.Share), b.Name(), "share")
+		to <- prometheus.MustNewConstMetric(slotsRefused, prometheus.CounterValue, float64(refused.Full), b.Name(), "full")
+	}
+}
