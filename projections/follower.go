@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,11 +14,7 @@ import (
 	"svc/fault"
 )
 
-const (
-	page     = 1000                   // events that a view takes in together
-	patience = 5 * time.Second        // how long an answer waits for its view
-	pause    = 100 * time.Millisecond // the longest between two looks for whether it has come
-)
+const page = 1000 // events that a view takes in together
 
 // ErrNotCaughtUp says that a view has not reached the position asked for.
 var ErrNotCaughtUp = fault.New(fault.Busy, "not_caught_up", "This view has not reached the position that was asked for. Try again in a moment.")
@@ -28,18 +23,16 @@ var ErrNotCaughtUp = fault.New(fault.Busy, "not_caught_up", "This view has not r
 // run one: the one that leads a view takes in its pages. The rows of the view
 // and its checkpoints change in the same transaction.
 type Follower struct {
-	db    *pgxpool.Pool
-	log   *slog.Logger
-	views map[string]*follow.Follower
-
-	mu       sync.Mutex
-	progress chan struct{} // closed and replaced whenever a view moved
+	db        *pgxpool.Pool
+	log       *slog.Logger
+	views     map[string]*follow.Follower
+	positions *positions
 }
 
 // NewFollower returns a follower that does nothing until it runs, and then keeps
 // the views that it leads.
 func NewFollower(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Follower {
-	f := &Follower{db: db, log: log, views: map[string]*follow.Follower{}, progress: make(chan struct{})}
+	f := &Follower{db: db, log: log, views: map[string]*follow.Follower{}, positions: newPositions()}
 	for _, v := range followedViews {
 		f.views[v.Name()] = follow.New(db, v.Name(), leads, log)
 	}
@@ -51,6 +44,7 @@ func (f *Follower) Moved(workspace events.ID, _ int64) {
 	for _, v := range f.views {
 		v.Moved(workspace)
 	}
+	f.positions.moved(watched{f.db, "", workspace})
 }
 
 // Stuck returns, by view, in how many logs it stands still: its next event
@@ -95,10 +89,9 @@ func (f *Follower) takePage(ctx context.Context, v View, workspaces []events.ID)
 	if err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.Name(), err)
 	}
-	f.mu.Lock()
-	close(f.progress)
-	f.progress = make(chan struct{})
-	f.mu.Unlock()
+	for _, workspace := range workspaces {
+		f.positions.moved(watched{f.db, v.Name(), workspace})
+	}
 	return more, nil
 }
 
@@ -186,35 +179,5 @@ func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 // events up to seq. It waits five seconds at most and then reports
 // [ErrNotCaughtUp]. The name "" stands for the inline views.
 func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
-	return f.await(ctx, f.db, view, workspace, seq)
-}
-
-func (f *Follower) await(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	sql := `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`
-	if view == "" {
-		sql = `select coalesce((select head from logs where workspace_id = $1 and $2 = ''), 0)`
-	}
-	for wait := 2 * time.Millisecond; ; wait = min(2*wait, pause) {
-		f.mu.Lock()
-		progress := f.progress
-		f.mu.Unlock()
-		var at int64
-		err := db.QueryRow(ctx, sql, workspace, view).Scan(&at)
-		switch {
-		case ctx.Err() != nil:
-			return ErrNotCaughtUp
-		case err != nil:
-			return fmt.Errorf("position of view %q: %w", view, err)
-		case at >= seq:
-			return nil
-		}
-		select {
-		case <-progress:
-		case <-time.After(wait): // another process may have moved it
-		case <-ctx.Done():
-			return ErrNotCaughtUp
-		}
-	}
+	return f.positions.await(ctx, watched{f.db, view, workspace}, seq)
 }

@@ -23,5 +23,5 @@ func (r Replica) Await(ctx context.Context, view string, workspace events.ID, se
 	if slices.ContainsFunc(followedViews, func(v View) bool { return v.Name() == view }) {
 		db = r.DB
 	}
-	return r.Follower.await(ctx, db, view, workspace, seq)
+	return r.Follower.positions.await(ctx, watched{db, view, workspace}, seq)
 }
