@@ -37,14 +37,20 @@ type Live struct {
 	db   *pgxpool.Pool
 	log  *slog.Logger
 	pace pace // of those who are far behind
+	poll time.Duration
+	wake chan struct{} // has a value when there are hints
 
 	mu    sync.Mutex
 	tails map[events.ID]*tail // of the logs that are watched
+	hints map[events.ID]bool  // watched logs that have grown, nobody said how far
 }
 
 // NewLive returns a Live that sees nothing for itself until it runs.
 func NewLive(db *pgxpool.Pool, log *slog.Logger) *Live {
-	return &Live{db: db, log: log, pace: newPace(), tails: map[events.ID]*tail{}}
+	return &Live{
+		db: db, log: log, pace: newPace(), poll: newsPoll, wake: make(chan struct{}, 1),
+		tails: map[events.ID]*tail{}, hints: map[events.ID]bool{},
+	}
 }
 
 // News is an event as far as those who only follow along are told: what kind of
@@ -106,11 +112,16 @@ func (w *Watch) Close() {
 	}
 }
 
-// Moved tells l that a log has grown, as often and in whatever order. It does
-// not block.
+// Moved tells l that a log has grown up to head, as often and in whatever order.
+// Head 0 is a hint that it has grown, and with workspace zero that any may have:
+// then l looks. It does not block.
 func (l *Live) Moved(workspace events.ID, head int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if head == 0 {
+		l.hinted(workspace)
+		return
+	}
 	t := l.tails[workspace]
 	if t == nil || t.head >= head {
 		return
@@ -124,29 +135,54 @@ func (l *Live) Moved(workspace events.ID, head int64) {
 	}
 }
 
-// Run looks for itself until ctx ends.
+// hinted has the head of a log read that is watched, or of all of them if
+// workspace is zero.
+func (l *Live) hinted(workspace events.ID) {
+	if l.tails[workspace] == nil && !workspace.IsZero() {
+		return
+	}
+	l.hints[workspace] = true
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Run looks, where it is hinted at and at times everywhere, until ctx ends.
 func (l *Live) Run(ctx context.Context) {
-	look := time.NewTicker(newsPoll)
+	look := time.NewTicker(l.poll)
 	defer look.Stop()
 	for {
+		everywhere := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-look.C:
+			everywhere = true
+		case <-l.wake:
 		}
-		if err := l.lookAround(ctx); err != nil && ctx.Err() == nil {
+		if err := l.look(ctx, l.watched(everywhere)); err != nil && ctx.Err() == nil {
 			l.log.ErrorContext(ctx, "look for news", "err", err)
 		}
 	}
 }
 
-func (l *Live) lookAround(ctx context.Context) error {
+// watched returns the watched logs that were hinted at, or all of them.
+func (l *Live) watched(everywhere bool) (list []events.ID) {
 	l.mu.Lock()
-	watched := make([]events.ID, 0, len(l.tails))
+	defer l.mu.Unlock()
+	everywhere = everywhere || l.hints[events.ID{}]
 	for workspace := range l.tails {
-		watched = append(watched, workspace)
+		if everywhere || l.hints[workspace] {
+			list = append(list, workspace)
+		}
 	}
-	l.mu.Unlock()
+	clear(l.hints)
+	return list
+}
+
+// look reads how far logs have come.
+func (l *Live) look(ctx context.Context, watched []events.ID) error {
 	if len(watched) == 0 {
 		return nil
 	}

@@ -127,6 +127,34 @@ func TestLiveLooksForItself(t *testing.T) {
 	running.Wait()
 }
 
+// A hint of another process says that a log has grown, or that any may have,
+// and not how far.
+func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
+	t.Parallel()
+	w := newSilentWorld(t)
+	live := projections.NewLive(w.db, slog.New(slog.DiscardHandler))
+	live.PollEvery(time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { live.Run(ctx) })
+	workspace, other := newID(), newID()
+	watch, elsewhere := live.Watch(workspace, nil), live.Watch(other, nil)
+	defer watch.Close()
+	defer elsewhere.Close()
+	run := w.queued(t, workspace)
+	w.queued(t, other)
+	live.Moved(newID(), 0) // nobody watches that
+	live.Moved(workspace, 0)
+	follows(t, watch, 0, 1)
+	require.Empty(t, elsewhere.Moved)
+	w.bills(t, workspace, run, 1)
+	live.Moved(events.ID{}, 0)
+	follows(t, watch, 1, 2)
+	follows(t, elsewhere, 0, 1)
+	stop()
+	running.Wait()
+}
+
 // Who has fallen behind what is kept in memory reads from the log.
 func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,6 @@
+package projections
+
+import "time"
+
+// PollEvery sets how often l looks for what nobody told it of.
+func (l *Live) PollEvery(d time.Duration) { l.poll = d }
