@@ -100,21 +100,27 @@ const (
 	MemberByJoined MemberField = "m.joined_at"
 )
 
-// An Operator compares a field with a value.
+// An Operator compares a field, %s, with a value, $4.
 type Operator string
 
-// The operators.
+// The operators. In and NotIn take a list; the last three look for a text.
 const (
-	Equal        Operator = "="
-	NotEqual     Operator = "<>"
-	Less         Operator = "<"
-	LessEqual    Operator = "<="
-	Greater      Operator = ">"
-	GreaterEqual Operator = ">="
+	Equal        Operator = "%s = $4"
+	NotEqual     Operator = "%s <> $4"
+	Less         Operator = "%s < $4"
+	LessEqual    Operator = "%s <= $4"
+	Greater      Operator = "%s > $4"
+	GreaterEqual Operator = "%s >= $4"
+	In           Operator = "%s = any($4)"
+	NotIn        Operator = "%s <> all($4)"
+	Contains     Operator = "strpos(%s::text, $4) > 0"
+	StartsWith   Operator = "starts_with(%s::text, $4)"
+	EndsWith     Operator = "right(%s::text, length($4)) = $4"
 )
 
 // A MemberFilter keeps the members whose Field compares so with Value, which is
-// an id, a time or a text as the field wants it. The zero filter keeps all.
+// an id, a time or a text as the field wants it, or a list of them. The zero filter
+// keeps all.
 type MemberFilter struct {
 	Field    MemberField
 	Operator Operator
@@ -134,7 +140,7 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(u.email), lower($3)) > 0) `, []any{q.Workspace, q.Role, q.Q}
 	if q.Filter.Field != "" {
 		args = append(args, q.Filter.Value)
-		narrowed += fmt.Sprintf(`and %s %s $4 `, q.Filter.Field, q.Filter.Operator)
+		narrowed += `and ` + fmt.Sprintf(string(q.Filter.Operator), q.Filter.Field) + ` `
 	}
 	order, direction := cmp.Or(q.OrderBy, MemberByName), "asc"
 	if q.Descending {

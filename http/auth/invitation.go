@@ -189,6 +189,9 @@ func (s *Server) rejectInvitation(v *visit) (any, error) {
 }
 
 func (s *Server) getInvitation(v *visit) (any, error) {
+	if !v.URL.Query().Has("id") {
+		return nil, errQuery("id", "Invalid input: expected string, received undefined")
+	}
 	i, err := s.named(v, v.URL.Query().Get("id"))
 	switch {
 	case err != nil:

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -102,58 +101,6 @@ func (s *Server) listMembers(v *visit) (any, error) {
 	}
 	list, total, err := s.memberPage(v, q)
 	return map[string]any{"members": list, "total": total}, err
-}
-
-// memberFields are the fields of a member that a query may name.
-var memberFields = map[string]projections.MemberField{
-	"id": projections.MemberByID, "userId": projections.MemberByUser,
-	"role": projections.MemberByRole, "createdAt": projections.MemberByJoined,
-}
-
-var operators = map[string]projections.Operator{
-	"": projections.Equal, "eq": projections.Equal, "ne": projections.NotEqual,
-	"lt": projections.Less, "lte": projections.LessEqual, "gt": projections.Greater, "gte": projections.GreaterEqual,
-}
-
-// arrange takes from the query which members are asked for, and in which order.
-func (v *visit) arrange(q *projections.MemberQuery) error {
-	in := v.URL.Query()
-	var ok bool
-	if name := in.Get("sortBy"); name != "" {
-		if q.OrderBy, ok = memberFields[name]; !ok {
-			return errQuery("sortBy", "Invalid option")
-		}
-	}
-	switch in.Get("sortDirection") {
-	case "", "asc":
-	case "desc":
-		q.Descending = true
-	default:
-		return errQuery("sortDirection", "Invalid option")
-	}
-	name := in.Get("filterField")
-	if name == "" {
-		return nil
-	}
-	if q.Filter.Field, ok = memberFields[name]; !ok {
-		return errQuery("filterField", "Invalid option")
-	}
-	if q.Filter.Operator, ok = operators[in.Get("filterOperator")]; !ok {
-		return errQuery("filterOperator", "Invalid option")
-	}
-	value, err := in.Get("filterValue"), error(nil)
-	switch q.Filter.Field {
-	case projections.MemberByRole:
-		q.Filter.Value = strings.ToLower(value)
-	case projections.MemberByJoined:
-		q.Filter.Value, err = time.Parse(time.RFC3339, value)
-	default:
-		q.Filter.Value, err = events.ParseID(value)
-	}
-	if err != nil {
-		return errQuery("filterValue", "Invalid input")
-	}
-	return nil
 }
 
 func (s *Server) getActiveMember(v *visit) (any, error) {

@@ -1,10 +1,13 @@
 package auth
 
 import (
+	"encoding/json"
+
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 	"svc/projections"
 )
 
@@ -82,13 +85,34 @@ func (s *Server) organization(v *visit, id events.ID) (organization, error) {
 	return newOrganization(w), nil
 }
 
+// unkept are fields of an organization that this service does not keep. What would
+// be lost behind a 200 is refused; to send none, or nothing in them, loses nothing.
+type unkept struct {
+	Logo     *string                    `json:"logo"`
+	Metadata map[string]json.RawMessage `json:"metadata"`
+}
+
+func (u unkept) refuse(where string) error {
+	switch {
+	case u.Logo != nil && *u.Logo != "":
+		return errValidation(where+"logo", "Invalid input: organizations have no logo here")
+	case len(u.Metadata) > 0:
+		return errValidation(where+"metadata", "Invalid input: organizations have no metadata here")
+	}
+	return nil
+}
+
 func (s *Server) createOrganization(v *visit) (any, error) {
 	in, err := read[struct {
 		Name string `json:"name"`
 		Slug string `json:"slug"`
 		Keep bool   `json:"keepCurrentActiveOrganization"`
+		unkept
 	}](v)
 	if err != nil {
+		return nil, err
+	}
+	if err := in.refuse(""); err != nil {
 		return nil, err
 	}
 	if err := need("name", in.Name); err != nil {
@@ -153,6 +177,9 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 	if err := need("slug", in.Slug); err != nil {
 		return nil, err
 	}
+	if err := input.Slug.Check("slug", in.Slug); err != nil { // what create would say
+		return nil, asValidation(err)
+	}
 	_, holder, err := s.Keys.Holder(v.Context(), events.SlugKey(in.Slug))
 	switch {
 	case err != nil:
@@ -185,7 +212,7 @@ func (s *Server) setActive(v *visit) (any, error) {
 		return nil, err
 	}
 	if in.OrganizationID == nil && in.OrganizationSlug == "" {
-		return nil, s.Sessions.SetActive(v.Context(), v.session.ID, nil)
+		return nil, s.activate(v, nil)
 	}
 	w := which{OrganizationSlug: in.OrganizationSlug}
 	if in.OrganizationID != nil {
@@ -207,10 +234,21 @@ func (s *Server) setActive(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Sessions.SetActive(v.Context(), v.session.ID, &id); err != nil {
+	if err := s.activate(v, &id); err != nil {
 		return nil, err
 	}
 	return s.organization(v, id)
+}
+
+// activate chooses a workspace, nil for none, and sets the cookie again as Better
+// Auth does.
+func (s *Server) activate(v *visit, workspace *events.ID) error {
+	if err := s.Sessions.SetActive(v.Context(), v.session.ID, workspace); err != nil {
+		return err
+	}
+	v.w.Header().Del("Set-Cookie") // if the session was extended
+	s.renewCookie(v, v.session)
+	return nil
 }
 
 func (s *Server) getOrganization(v *visit) (any, error) {
@@ -257,9 +295,13 @@ func (s *Server) updateOrganization(v *visit) (any, error) {
 		Data           struct {
 			Name *string `json:"name"`
 			Slug *string `json:"slug"`
+			unkept
 		} `json:"data"`
 	}](v)
 	if err != nil {
+		return nil, err
+	}
+	if err := in.Data.refuse("data."); err != nil {
 		return nil, err
 	}
 	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoOrganization, errNotMember)

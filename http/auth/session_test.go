@@ -161,6 +161,41 @@ func TestASessionThatEndsWithTheBrowser(t *testing.T) {
 	}
 }
 
+// Clients that keep the session in a cookie of their own wait for this one.
+func TestToChooseAWorkspaceSetsTheCookieAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	choose := func(header map[string]string) []*http.Cookie {
+		var bodies = []string{`{"organizationId":null}`, `{"organizationSlug":"zoe"}`, `{"organizationId":"` + s.home.String() + `"}`}
+		var last []*http.Cookie
+		for _, body := range bodies {
+			a := s.do(call{path: "/organization/set-active", body: body, header: header})
+			require.Equal(t, http.StatusOK, a.StatusCode, a.text)
+			last = a.Cookies()
+			require.Equal(t, cookie.Value, last[len(last)-1].Value)
+		}
+		return last
+	}
+	kept := cookie.Name + "=" + cookie.Value
+	remembered := choose(map[string]string{"Cookie": kept})
+	require.Len(t, remembered, 1)
+	require.Equal(t, cookie.Raw, remembered[0].Raw)
+
+	s.move(time.Hour)
+	require.Equal(t, 7*24*3600-3600, choose(map[string]string{"Cookie": kept})[0].MaxAge, "no longer than the session")
+
+	s.move(25 * time.Hour)
+	require.Len(t, choose(map[string]string{"Cookie": kept}), 1, "once, also where the session is extended")
+
+	forgotten := choose(map[string]string{"Cookie": kept + "; better-auth.dont_remember=true"})
+	require.Len(t, forgotten, 2)
+	require.Zero(t, forgotten[1].MaxAge, "it ends with the browser as before")
+
+	elsewhere := s.do(call{path: "/organization/set-active", body: `{"organizationId":"` + s.person.String() + `"}`, header: map[string]string{"Cookie": kept}})
+	elsewhere.requireRefused(403, "USER_IS_NOT_A_MEMBER_OF_THE_ORGANIZATION")
+}
+
 func TestOnHTTPSTheCookieIsSecure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(s *auth.Server) { s.Sessions.Secure = true })

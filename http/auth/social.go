@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,19 +39,19 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 		return nil, err
 	}
 	in, err := read[struct {
-		Provider           string `json:"provider"`
-		CallbackURL        string `json:"callbackURL"`
-		ErrorCallbackURL   string `json:"errorCallbackURL"`
-		NewUserCallbackURL string `json:"newUserCallbackURL"`
-		DisableRedirect    bool   `json:"disableRedirect"`
+		Provider           *string `json:"provider"`
+		CallbackURL        string  `json:"callbackURL"`
+		ErrorCallbackURL   string  `json:"errorCallbackURL"`
+		NewUserCallbackURL string  `json:"newUserCallbackURL"`
+		DisableRedirect    bool    `json:"disableRedirect"`
 	}](v)
 	if err != nil {
 		return nil, err
 	}
-	if err := need("provider", in.Provider); err != nil {
-		return nil, err
+	if in.Provider == nil {
+		return nil, need("provider", "")
 	}
-	provider, ok := s.Providers[in.Provider]
+	provider, ok := s.Providers[*in.Provider]
 	switch {
 	case !ok:
 		return nil, errProvider
@@ -66,7 +67,7 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 	state := base64.RawURLEncoding.EncodeToString(raw)
 	verifier := oauth2.GenerateVerifier()
 	err = s.States.Begin(v.Context(), state, sessions.State{
-		Provider: in.Provider, Verifier: verifier, CallbackURL: in.CallbackURL,
+		Provider: *in.Provider, Verifier: verifier, CallbackURL: in.CallbackURL,
 		ErrorCallbackURL: in.ErrorCallbackURL, NewUserURL: in.NewUserCallbackURL,
 	})
 	if err != nil {
@@ -152,7 +153,9 @@ func (s *Server) callbackForm(v *visit) (any, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, errBadJSON
 	}
-	http.Redirect(v.w, v.Request, v.URL.Path+"?"+v.PostForm.Encode(), http.StatusFound)
+	answer := v.PostForm
+	maps.Copy(answer, v.URL.Query()) // a state may be there, and counts more
+	http.Redirect(v.w, v.Request, v.URL.Path+"?"+answer.Encode(), http.StatusFound)
 	return nil, errAnswered
 }
 

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -219,20 +220,28 @@ func TestOnHTTPSTheStateCookieIsSecure(t *testing.T) {
 	require.Equal(t, "__Secure-better-auth.state="+cookie.Value+"; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
 }
 
-// A provider may post its answer. The cookie does not come along from there,
-// but it does with the GET that the browser is led to.
+// A provider may post its answer, all of it or what is not in the address. The
+// cookie does not come along from there, but it does with the GET that the browser
+// is led to.
 func TestAProviderMayPostItsAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	s := newSite(t, providedBy(h))
-	b := s.browser()
-	query := h.agree(b.begin("github", "callbackURL", "/inbox"))
-	a := s.browser().do(call{
-		method: http.MethodPost, path: "/callback/github", media: "application/x-www-form-urlencoded", body: query.Encode(),
-		header: map[string]string{"Origin": h.URL, "Sec-Fetch-Site": "cross-site"},
-	})
-	require.Equal(t, http.StatusFound, a.StatusCode, a.text)
-	require.Equal(t, "/api/auth/callback/github?"+query.Encode(), a.Header.Get("Location"))
-	require.Empty(t, a.Cookies())
-	b.do(call{path: strings.TrimPrefix(a.Header.Get("Location"), "/api/auth")}).requireSentTo("/inbox")
+	for _, inAddress := range [][]string{nil, {"state"}, {"state", "code"}} {
+		b := s.browser()
+		query := h.agree(b.begin("github", "callbackURL", "/inbox"))
+		address, body := url.Values{}, maps.Clone(query)
+		for _, name := range inAddress {
+			address.Set(name, query.Get(name))
+			body.Set(name, "another")
+		}
+		a := s.browser().do(call{
+			method: http.MethodPost, path: "/callback/github?" + address.Encode(), media: "application/x-www-form-urlencoded", body: body.Encode(),
+			header: map[string]string{"Origin": h.URL, "Sec-Fetch-Site": "cross-site"},
+		})
+		require.Equal(t, http.StatusFound, a.StatusCode, a.text)
+		require.Equal(t, "/api/auth/callback/github?"+query.Encode(), a.Header.Get("Location"))
+		require.Empty(t, a.Cookies())
+		b.do(call{path: strings.TrimPrefix(a.Header.Get("Location"), "/api/auth")}).requireSentTo("/inbox")
+	}
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,10 +96,16 @@ func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err err
 	}
 	session, renewed, ok, err := s.Sessions.Find(v.Context(), cookie.Value)
 	if renewed {
-		_, forget := v.Cookie(s.Sessions.ForgetCookieName())
-		s.setCookie(v, session, forget != nil)
+		s.renewCookie(v, session)
 	}
 	return session, ok, err
+}
+
+// renewCookie hands the browser the session that it has, to be remembered as
+// before.
+func (s *Server) renewCookie(v *visit, session sessions.Session) {
+	_, forget := v.Cookie(s.Sessions.ForgetCookieName())
+	s.setCookie(v, session, forget != nil)
 }
 
 // setCookie hands the browser its session. remember says that it outlives the
@@ -159,9 +166,6 @@ func (v *visit) did(done commands.Result, err error) error {
 
 // read decodes the body of a visit, which is JSON.
 func read[T any](v *visit) (in T, err error) {
-	if media := v.mediaType(); media != "application/json" {
-		return in, errMediaType(media)
-	}
 	text, err := io.ReadAll(v.Body)
 	if err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -169,12 +173,21 @@ func read[T any](v *visit) (in T, err error) {
 		}
 		return in, errBadJSON
 	}
+	if len(text) == 0 { // whatever it says that it is
+		return in, errValidation("", "Invalid input: expected object, received undefined")
+	}
+	if media := v.mediaType(); media != "application/json" {
+		return in, errMediaType(media)
+	}
 	err = json.Unmarshal(text, &in)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return in, errValidation(wrong.Field, "Invalid input: expected "+jsonType(wrong.Type)+", received "+wrong.Value)
 	}
 	if err != nil {
 		return in, errBadJSON
+	}
+	if string(bytes.TrimSpace(text)) == "null" {
+		return in, errValidation("", "Invalid input: expected object, received null")
 	}
 	if !reply.Storable(text) {
 		return in, errValidation("", "must be Unicode text without NUL")
