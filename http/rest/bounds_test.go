@@ -33,8 +33,6 @@ func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
 	db := pgtest.New(t)
 	const head = 10
 	workspace, elsewhere := fill(t, db, head), fill(t, db, head)
-	_, err := db.Exec(t.Context(), `insert into logs select unnest($1::uuid[]), $2, now()`, []events.ID{workspace, elsewhere}, head)
-	require.NoError(t, err)
 	s := historyServer(db)
 	for name, c := range map[string]struct {
 		bound **quota.Semaphore
