@@ -161,7 +161,12 @@ func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
 		on conflict (workspace_id, entry) do update set data = a.data || excluded.data`, table), rows[0].Workspace, entries, datas)
 }
 
-func (v auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), _ parking) error {
+func (auditView) lookups() []string { return []string{"audit_pkey"} }
+
+func (v auditView) copyLogs(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), _ parking) error {
+	if behind {
+		return v.takeOn(ctx, tx, table, next)
+	}
 	var workspace events.ID
 	var names targetNames
 	var block []events.Record
@@ -188,6 +193,19 @@ func (v auditView) copyLog(ctx context.Context, tx pgx.Tx, table string, next fu
 		}
 		if len(records) == 0 {
 			return segment.copy(ctx, tx, table)
+		}
+	}
+}
+
+// takeOn goes on where a log was left, which may be within a block.
+func (v auditView) takeOn(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) error {
+	for {
+		records, err := next()
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if err := takeIn(ctx, tx, v, table, records, func(*pgx.Batch) {}); err != nil {
+			return err
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestAnEmptyDatabaseHasNoLag(t *testing.T) {
 	require.Equal(t, []projections.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
 }
 
-// lines is what was logged, as far as there is room.
+// lines is what was logged, as far as there is l.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {

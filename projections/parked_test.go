@@ -72,13 +72,28 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	}
 	require.Len(t, shown(), len(want))
 
-	for _, v := range projections.Followed() {
-		r, err := projections.RebuildLog(t.Context(), w.db, v, workspace, quiet)
-		require.NoError(t, err)
-		require.Empty(t, r.Differing, v.Name())
-		require.Equal(t, live[v.Name()], dump(t, w.db, v.Name()), v.Name())
+	for name, rebuild := range map[string]func(v projections.View) (projections.Rebuilt, error){
+		"of the workspace": func(v projections.View) (projections.Rebuilt, error) {
+			return projections.RebuildLog(t.Context(), w.db, v, workspace, quiet)
+		},
+		"of the workspace, in parts": func(v projections.View) (projections.Rebuilt, error) {
+			return projections.RebuildLogIn(t.Context(), w.db, v, workspace, 6)
+		},
+		"of all": func(v projections.View) (projections.Rebuilt, error) {
+			return projections.Rebuild(t.Context(), w.db, v, quiet)
+		},
+		"of all, in parts": func(v projections.View) (projections.Rebuilt, error) {
+			return projections.RebuildIn(t.Context(), w.db, v, 2, 6, quiet)
+		},
+	} {
+		for _, v := range projections.Followed() {
+			r, err := rebuild(v)
+			require.NoError(t, err)
+			require.Empty(t, r.Differing, name, v.Name())
+			require.Equal(t, live[v.Name()], dump(t, w.db, v.Name()), name, v.Name())
+		}
+		require.Len(t, shown(), len(want), name)
 	}
-	require.Len(t, shown(), len(want))
 }
 
 // The rows of one workspace are made anew while others, and itself, go on.
@@ -152,16 +167,17 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 	w.caughtUp(t)
 	for _, v := range projections.All() {
 		want := dump(t, w.db, v.Name())
-		// The connections of a rebuild break when half of the logs are folded.
+		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
 		victim := connect(t, w.url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
 		folded := 0
-		_, err := projections.Rebuild(t.Context(), victim, v, func(done, total int64) {
+		_, err := projections.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
 			if folded++; folded == 4 {
 				_, err := w.db.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
 				require.NoError(t, err)
 			}
 		})
 		require.Error(t, err)
+		victim.Close()                      // one that was opened since
 		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
 			var there int
 			err := w.db.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)

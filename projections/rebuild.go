@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
-	"svc/events/store"
 )
 
 // Rebuild makes a view anew from the whole log while reads and writes go on:
@@ -21,9 +20,19 @@ import (
 // and how many there were at the start.
 //
 // A rebuild that is cancelled leaves nothing behind. One that is killed leaves
-// its table, and the next one goes on from there.
+// its table, and the next one goes on from there: at each commit, the rows that
+// the table has of a log are the fold of its events up to the log's row of
+// rebuilds, whose position changes in the transaction that changes the rows.
+//
+// In memory are the rows that the events of one transaction touch, a few pages
+// of events, and a position for each log; see [limits].
 func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) (Rebuilt, error) {
-	r := &rebuild{db: db, view: v, next: v.Name() + "__next", at: map[events.ID]int64{}, progress: progress}
+	return rebuildIn(ctx, db, v, foldLimits, progress)
+}
+
+func rebuildIn(ctx context.Context, db *pgxpool.Pool, v View, l limits, progress func(done, total int64)) (Rebuilt, error) {
+	r := newRebuild(db, v, "__next", l, progress)
+	r.table, r.resumable = db, true
 	if err := r.run(ctx); err != nil {
 		return r.Rebuilt, fmt.Errorf("rebuild %s: %w", v.Name(), err)
 	}
@@ -43,12 +52,23 @@ const rebuildLimit = 24 * time.Hour
 
 type rebuild struct {
 	Rebuilt
-	db       *pgxpool.Pool
-	view     View
-	next     string              // the table that is being made
-	at       map[events.ID]int64 // how far it has come in each log
-	total    int64
-	progress func(done, total int64)
+	db        *pgxpool.Pool
+	view      View
+	next      string              // the table that is being made
+	table     beginner            // where that is written
+	resumable bool                // positions are kept beside it, for it outlives this process
+	limits    limits              // of a transaction
+	at        map[events.ID]int64 // how far it has come in each log
+	made      map[string]bool     // indexes of the next table
+	total     int64
+	progress  func(done, total int64)
+	lockedBy  uint32 // the server's process that keeps other rebuilds of this view away
+}
+
+func newRebuild(db *pgxpool.Pool, v View, suffix string, l limits, progress func(done, total int64)) *rebuild {
+	return &rebuild{
+		db: db, view: v, next: v.Name() + suffix, limits: l, at: map[events.ID]int64{}, made: map[string]bool{}, progress: progress,
+	}
 }
 
 func (r *rebuild) run(ctx context.Context) (err error) {
@@ -61,12 +81,8 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 	// that was cancelled may still be carried out.
 	steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
 	defer cancel()
-	var alone bool
-	if err := conn.QueryRow(steady, `select pg_try_advisory_lock(hashtext($1))`, r.next).Scan(&alone); err != nil {
+	if err := r.lock(steady, conn.Conn()); err != nil {
 		return err
-	}
-	if !alone {
-		return errors.New("another rebuild of this view is under way")
 	}
 	defer conn.Exec(steady, `select pg_advisory_unlock(hashtext($1))`, r.next)
 	defer r.forget(steady, conn.Conn()) // nothing is left of it after the swap
@@ -76,7 +92,7 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 	if err := r.fold(ctx); err != nil {
 		return err
 	}
-	indexes, err := r.index(ctx)
+	indexes, err := r.index(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -96,25 +112,41 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 	return r.countParked(ctx)
 }
 
+var errOvertaken = errors.New("another rebuild of this view is under way")
+
+// lock keeps other rebuilds of the view away for as long as conn lives.
+func (r *rebuild) lock(ctx context.Context, conn *pgx.Conn) error {
+	var alone bool
+	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.next).Scan(&alone); err != nil {
+		return err
+	}
+	if !alone {
+		return errOvertaken
+	}
+	r.lockedBy = conn.PgConn().PID()
+	return nil
+}
+
 func (r *rebuild) countParked(ctx context.Context) error {
 	return r.db.QueryRow(ctx, `select count(*) from parked where view = $1`, r.view.Name()).Scan(&r.Parked)
 }
 
 // begin goes on with the table that a killed rebuild has left, if its rows have
-// the form of this one's, or makes another.
+// the form of this one's and no log was set back behind them, or makes another.
 func (r *rebuild) begin(ctx context.Context, conn *pgx.Conn) error {
 	var left bool
 	err := conn.QueryRow(ctx, `
 		with columns as (
 			select attrelid::regclass::text as name, string_agg(attname || ' ' || format_type(atttypid, atttypmod) || attnotnull, ', ' order by attnum) as form
 			from pg_attribute where attrelid in (to_regclass($1), to_regclass($2)) and attnum > 0 and not attisdropped group by 1)
-		select count(*) = 2 and count(distinct form) = 1 and (select coalesce(bool_and(form = $4), false) from rebuilds where view = $3)
+		select count(*) = 2 and count(distinct form) = 1 and (
+			select coalesce(bool_and(form = $4 and seq <= coalesce(head, 0)), false) from rebuilds left join logs using (workspace_id) where view = $3)
 		from columns`, r.view.Name(), r.next, r.view.Name(), r.view.form()).Scan(&left)
 	if err != nil {
 		return fmt.Errorf("look for what a rebuild left: %w", err)
 	}
 	if left {
-		return r.resume(ctx, conn)
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.resume(ctx, tx) })
 	}
 	if err := r.forget(ctx, conn); err != nil {
 		return err
@@ -123,8 +155,13 @@ func (r *rebuild) begin(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func (r *rebuild) resume(ctx context.Context, conn *pgx.Conn) error {
-	rows, _ := conn.Query(ctx, `select workspace_id, seq from rebuilds where view = $1`, r.view.Name())
+// resume finds out how far the rows that are left have come. The server may still
+// be at what the killed rebuild asked for last: the lock waits for the end of that.
+func (r *rebuild) resume(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `lock table `+r.next+` in access exclusive mode`); err != nil {
+		return err
+	}
+	rows, _ := tx.Query(ctx, `select workspace_id, seq from rebuilds where view = $1`, r.view.Name())
 	var workspace events.ID
 	var seq int64
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
@@ -136,18 +173,20 @@ func (r *rebuild) resume(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read what a rebuild left: %w", err)
 	}
 	// Indexes may be there or not: they are made anew.
-	names, _ := conn.Query(ctx, `select indexrelid::regclass::text from pg_index where indrelid = $1::regclass and not indisprimary`, r.next)
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`alter table %s drop constraint if exists %s_pkey__next`, r.next, r.view.Name())); err != nil {
+		return err
+	}
+	names, _ := tx.Query(ctx, `select indexrelid::regclass::text from pg_index where indrelid = $1::regclass`, r.next)
 	indexes, err := pgx.CollectRows(names, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("list the indexes that a rebuild left: %w", err)
+	}
 	for _, name := range indexes {
-		if _, err := conn.Exec(ctx, `drop index `+name); err != nil {
+		if _, err := tx.Exec(ctx, `drop index `+name); err != nil {
 			return err
 		}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, fmt.Sprintf(`alter table %s drop constraint if exists %s_pkey__next`, r.next, r.view.Name()))
-	return err
+	return nil
 }
 
 // forget leaves nothing of a rebuild that is over.
@@ -164,84 +203,6 @@ func (r *rebuild) forget(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// heads returns the position of every log.
-func heads(ctx context.Context, db store.Querier) (map[events.ID]int64, error) {
-	rows, _ := db.Query(ctx, `select workspace_id, head from logs`)
-	list := map[events.ID]int64{}
-	var workspace events.ID
-	var head int64
-	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { list[workspace] = head; return nil })
-	return list, err
-}
-
-// fold reads every log from its beginning.
-func (r *rebuild) fold(ctx context.Context) error {
-	list, err := heads(ctx, r.db)
-	if err != nil {
-		return err
-	}
-	for _, head := range list {
-		r.total += head
-	}
-	for workspace, head := range list {
-		if r.at[workspace] > 0 {
-			continue // a rebuild before this one has; the rest is caught up with
-		}
-		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-			if err := r.foldLog(ctx, tx, workspace, head, r.next); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, `insert into rebuilds (workspace_id, view, seq, form) values ($1, $2, $3, $4)`,
-				workspace, r.view.Name(), r.at[workspace], r.view.form())
-			return err
-		})
-		switch {
-		case r.followed() && poisonous(err): // some row: catching up goes event by event, and finds which
-			r.undo(workspace)
-		case err != nil:
-			return fmt.Errorf("log %s: %w", workspace, err)
-		}
-	}
-	return nil
-}
-
-// undo notes that nothing of a log is in the table.
-func (r *rebuild) undo(workspace events.ID) {
-	r.Events -= r.at[workspace]
-	r.at[workspace] = 0
-}
-
-// foldLog folds a log up to its head into a table that has nothing of it. While a
-// page is folded and written the next ones are read.
-func (r *rebuild) foldLog(ctx context.Context, tx pgx.Tx, workspace events.ID, head int64, table string) error {
-	left := &pgx.Batch{}
-	park := r.parker(left)
-	ahead := r.readAhead(ctx, workspace, r.at[workspace], head)
-	defer ahead.close()
-	next := func() ([]events.Record, error) {
-		for r.at[workspace] < head {
-			p, ok := ahead.next(r.at[workspace])
-			if !ok {
-				return nil, ctx.Err()
-			}
-			if p.refused != nil {
-				if err := park(workspace, p.at, p.refused); err != nil {
-					return nil, err
-				}
-			}
-			r.step(workspace, p.at)
-			if p.err != nil || len(p.list) > 0 {
-				return p.list, p.err
-			}
-		}
-		return nil, nil
-	}
-	if err := r.view.copyLog(ctx, tx, table, next, park); err != nil {
-		return err
-	}
-	return tx.SendBatch(ctx, left).Close()
-}
-
 // parker returns what queues that an event is left out. A view that is not
 // followed decides about rights: it has to be whole.
 func (r *rebuild) parker(b *pgx.Batch) parking {
@@ -256,85 +217,11 @@ func (r *rebuild) parker(b *pgx.Batch) parking {
 
 func (r *rebuild) followed() bool { return slices.Contains(followedViews, r.view) }
 
-// read reads on in a log. at is where it has got to, which is beyond what it
-// returns if it has parked something.
-func (r *rebuild) read(ctx context.Context, db store.Querier, workspace events.ID, limit int, park parking) (list []events.Record, at int64, err error) {
-	var refused error
-	list, at, err = readOn(ctx, db, r.view, workspace, r.at[workspace], limit, func(seq int64, err error) {
-		refused = park(workspace, seq, err)
-	})
-	return list, at, errors.Join(err, refused)
-}
-
+// step notes that the rows of a log have come further, which is committed.
 func (r *rebuild) step(workspace events.ID, at int64) {
 	r.Events += at - r.at[workspace]
 	r.at[workspace] = at
 	r.progress(r.Resumed+r.Events, max(r.total, r.Resumed+r.Events))
-}
-
-// beginner is a pool, or a transaction, in which it begins a nested one.
-type beginner interface {
-	store.Querier
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
-// nearlyCatchUp takes in what was appended since until little is left.
-func (r *rebuild) nearlyCatchUp(ctx context.Context) error {
-	for range 10 {
-		if n, err := r.catchUp(ctx, r.db); err != nil || n < little {
-			return err
-		}
-	}
-	return nil
-}
-
-// little is how many events may be left to take in while the view is held.
-const little = 100
-
-// catchUp takes in what was appended since. It returns how many events that were.
-func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int64, err error) {
-	list, err := heads(ctx, db)
-	if err != nil {
-		return 0, err
-	}
-	before := r.Events
-	for workspace, head := range list {
-		for r.at[workspace] < head {
-			if err := r.takePage(ctx, db, workspace, r.next, page); err != nil {
-				return r.Events - before, fmt.Errorf("log %s: %w", workspace, err)
-			}
-		}
-	}
-	return r.Events - before, nil
-}
-
-// takePage takes in the next events of a log, as [Follower] does.
-func (r *rebuild) takePage(ctx context.Context, db beginner, workspace events.ID, table string, limit int) error {
-	left := &pgx.Batch{}
-	park := r.parker(left)
-	records, at, err := r.read(ctx, db, workspace, limit, park)
-	if err != nil {
-		return err
-	}
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			return takeIn(ctx, tx, r.view, table, records, func(*pgx.Batch) {})
-		})
-		if poisonous(err) && limit == 1 {
-			err = park(workspace, at, err)
-		}
-		if err != nil {
-			return err
-		}
-		return tx.SendBatch(ctx, left).Close()
-	})
-	if poisonous(err) && limit > 1 && r.followed() {
-		return r.takePage(ctx, db, workspace, table, limit/2)
-	}
-	if err == nil {
-		r.step(workspace, at)
-	}
-	return err
 }
 
 // compare notes the logs of which the live view has other rows, where both have

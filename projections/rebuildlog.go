@@ -16,7 +16,11 @@ import (
 // inline one, whose rows change as events are appended, can nothing be appended
 // to it. Events that are parked are tried again.
 func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, progress func(done, total int64)) (Rebuilt, error) {
-	r := &rebuild{db: db, view: v, next: v.Name() + "__log", at: map[events.ID]int64{}, progress: progress}
+	return rebuildLogIn(ctx, db, v, workspace, foldLimits, progress)
+}
+
+func rebuildLogIn(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, l limits, progress func(done, total int64)) (Rebuilt, error) {
+	r := newRebuild(db, v, "__log", l, progress)
 	if err := r.runLog(ctx, workspace); err != nil {
 		return r.Rebuilt, fmt.Errorf("rebuild %s of %s: %w", v.Name(), workspace, err)
 	}
@@ -38,13 +42,12 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 		return err
 	}
 	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.next)
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.foldLog(ctx, tx, workspace, r.total, r.next) })
-	if r.followed() && poisonous(err) {
-		r.undo(workspace)
-		err = nil
-	}
-	if err != nil {
-		return err
+	r.table = conn
+	log := []stretch{{workspace, 0, r.total}}
+	for _, plan := range []func([]stretch) []chunk{r.begins, r.goesOn} {
+		if err := r.foldChunks(ctx, plan(log)); err != nil {
+			return err
+		}
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.replaceLog(ctx, tx, workspace) })
 	if err != nil {
@@ -60,10 +63,8 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	if err != nil {
 		return err
 	}
-	for r.at[workspace] < stands {
-		if err := r.takePage(ctx, tx, workspace, r.next, int(min(page, stands-r.at[workspace]))); err != nil {
-			return err
-		}
+	if err := r.takeLog(ctx, tx, workspace, stands); err != nil {
+		return err
 	}
 	var differ bool
 	sum := `select count(*), sum(hashtextextended(t::text, 0)) from %s t where workspace_id = $1`

@@ -10,8 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"svc/events"
 )
 
 // An index is one of the view's, with the name and form it gets on the next table.
@@ -20,29 +18,44 @@ type index struct {
 	Primary            bool
 }
 
-// index gives the next table the indexes that the view has.
-func (r *rebuild) index(ctx context.Context) ([]index, error) {
+// index gives the next table the indexes that the view has, or those of these names,
+// unless it has them.
+func (r *rebuild) index(ctx context.Context, only []string) ([]index, error) {
 	rows, _ := r.db.Query(ctx, `
 		select c.relname, c.relname || '__next', pg_get_indexdef(i.indexrelid), i.indisprimary
 		from pg_index i join pg_class c on c.oid = i.indexrelid
-		where i.indrelid = $1::regclass order by 1`, r.view.Name())
+		where i.indrelid = $1::regclass and ($2::text[] is null or c.relname = any($2)) order by 1`, r.view.Name(), only)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[index])
 	if err != nil {
 		return nil, fmt.Errorf("list indexes: %w", err)
 	}
+	if only != nil && len(list) != len(only) {
+		return nil, fmt.Errorf("the view has not all of the indexes %q", only)
+	}
 	for _, i := range list {
-		sql := strings.Replace(i.Create, " "+i.Name+" ON ", " "+i.Next+" ON ", 1)
-		sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.next+" ", 1)
-		if _, err := r.db.Exec(ctx, sql); err != nil {
-			return nil, fmt.Errorf("create index %s: %w", i.Next, err)
+		if r.made[i.Name] {
+			continue
 		}
-		if i.Primary {
-			if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.Next, i.Next)); err != nil {
-				return nil, fmt.Errorf("primary key %s: %w", i.Next, err)
-			}
+		if err := r.createIndex(ctx, i); err != nil {
+			return nil, err
 		}
+		r.made[i.Name] = true
 	}
 	return list, nil
+}
+
+func (r *rebuild) createIndex(ctx context.Context, i index) error {
+	sql := strings.Replace(i.Create, " "+i.Name+" ON ", " "+i.Next+" ON ", 1)
+	sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.next+" ", 1)
+	if _, err := r.db.Exec(ctx, sql); err != nil {
+		return fmt.Errorf("create index %s: %w", i.Next, err)
+	}
+	if i.Primary {
+		if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.Next, i.Next)); err != nil {
+			return fmt.Errorf("primary key %s: %w", i.Next, err)
+		}
+	}
+	return nil
 }
 
 // How long the swap is tried while others use the view without a pause, such
@@ -101,6 +114,9 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold t
 	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, swapQueue.Milliseconds()))
 	b.Queue(`lock table checkpoints in exclusive mode`) // followers finish their page, then wait
 	b.Queue(`lock table ` + live + ` in access exclusive mode`)
+	b.Queue(`lock table ` + r.next + ` in access exclusive mode`)
+	// Others are kept away for as long as the connection lives that began.
+	b.Queue(`select from pg_locks where locktype = 'advisory' and granted and pid = $1`, r.lockedBy).Exec(affects(1))
 	b.Queue(fmt.Sprintf(`set local statement_timeout = %d`, 2*hold.Milliseconds()))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
@@ -159,12 +175,8 @@ func (r *rebuild) rights(ctx context.Context, tx pgx.Tx) (grants []string, err e
 }
 
 // checkpoint says how far the new table has come, and what it could not take in.
+// Where the view had come as far there is nothing to write.
 func (r *rebuild) checkpoint(b *pgx.Batch) {
-	var workspaces []events.ID
-	var positions []int64
-	for workspace, seq := range r.at {
-		workspaces, positions = append(workspaces, workspace), append(positions, seq)
-	}
 	live := r.view.Name()
 	b.Queue(`delete from parked where view = $1`, live)
 	b.Queue(`update parked set view = $1 where view = $2`, live, r.next)
@@ -174,7 +186,9 @@ func (r *rebuild) checkpoint(b *pgx.Batch) {
 	if r.followed() {
 		b.Queue(`
 			insert into checkpoints (workspace_id, view, seq)
-			select w, $1, s from unnest($2::uuid[], $3::bigint[]) as t (w, s)
-			on conflict (workspace_id, view) do update set seq = excluded.seq`, live, workspaces, positions)
+			select r.workspace_id, $1, r.seq
+			from rebuilds r left join checkpoints c on c.workspace_id = r.workspace_id and c.view = $1
+			where r.view = $1 and c.seq is distinct from r.seq
+			on conflict (workspace_id, view) do update set seq = excluded.seq`, live)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/events"
 	"svc/test/pgtest"
 )
 
@@ -16,13 +15,15 @@ import (
 func TestASwapThatTakesTooLongIsGivenUp(t *testing.T) {
 	t.Parallel()
 	ctx, db := t.Context(), pgtest.New(t)
-	r := &rebuild{db: db, view: All()[0], next: All()[0].Name() + "__next", at: map[events.ID]int64{}, progress: func(int64, int64) {}}
+	r := newRebuild(db, All()[0], "__next", foldLimits, func(int64, int64) {})
+	r.table, r.resumable = db, true
 	conn, err := db.Acquire(ctx)
 	require.NoError(t, err)
 	defer conn.Release()
+	require.NoError(t, r.lock(ctx, conn.Conn()))
 	require.NoError(t, r.begin(ctx, conn.Conn()))
 	require.NoError(t, r.fold(ctx))
-	indexes, err := r.index(ctx)
+	indexes, err := r.index(ctx, nil)
 	require.NoError(t, err)
 	oid := func(table string) (oid int64) {
 		require.NoError(t, db.QueryRow(ctx, `select $1::text::regclass::oid::bigint`, table).Scan(&oid))

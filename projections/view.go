@@ -41,9 +41,12 @@ type View interface {
 	// folds the records into them and queues writing what changed; it is nil if
 	// they touch none.
 	load(b *pgx.Batch, table string, records []events.Record) step
-	// copyLog folds all that next returns and writes the rows to a table
-	// that has none of that workspace. It hands park what cannot be folded.
-	copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error
+	// copyLogs folds what next returns, until that is nothing, and writes the rows
+	// to a table. That has none of these logs, unless behind says that it has those
+	// that the one log came to before. It hands park what cannot be folded.
+	copyLogs(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park parking) error
+	// lookups names the indexes by which rows are found that are there.
+	lookups() []string
 	// after reads on in logs, as store.AfterOf does. What the view does not take
 	// in need not be decoded.
 	after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
@@ -198,15 +201,25 @@ func (f *fold[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
 // error is the end.
 type parking func(workspace events.ID, seq int64, err error) error
 
-func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error), park parking) error {
+func (f *fold[K, R]) lookups() []string { return []string{f.table + "_pkey"} }
+
+func (f *fold[K, R]) copyLogs(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park parking) error {
 	rows := map[rowID[K]]*R{}
+	var stored []rowID[K] // of rows, those that the table has
 	for {
 		records, err := next()
 		if err != nil {
 			return err
 		}
 		if len(records) == 0 {
-			return f.copyRows(ctx, tx, table, rows)
+			return f.replaceRows(ctx, tx, table, rows, stored)
+		}
+		if behind {
+			found, err := f.fetch(ctx, tx, table, records, rows)
+			if err != nil {
+				return err
+			}
+			stored = append(stored, found...)
 		}
 		for _, r := range records {
 			if err := f.one(rows, r); err != nil {
@@ -216,6 +229,49 @@ func (f *fold[K, R]) copyLog(ctx context.Context, tx pgx.Tx, table string, next 
 			}
 		}
 	}
+}
+
+// fetch reads the rows that records touch into rows, unless they are there, and
+// returns which of them the table has.
+func (f *fold[K, R]) fetch(ctx context.Context, tx pgx.Tx, table string, records []events.Record, rows map[rowID[K]]*R) (stored []rowID[K], err error) {
+	var touched []rowID[K]
+	for _, r := range records {
+		for _, k := range f.keys(r) {
+			id := rowID[K]{r.Workspace, k}
+			if _, known := rows[id]; !known {
+				rows[id], touched = nil, append(touched, id)
+			}
+		}
+	}
+	if len(touched) == 0 {
+		return nil, nil
+	}
+	b := &pgx.Batch{}
+	f.read(b, table, touched, rows)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("read rows of %s: %w", table, err)
+	}
+	for _, id := range touched {
+		if rows[id] != nil {
+			stored = append(stored, id)
+		}
+	}
+	return stored, nil
+}
+
+// replaceRows puts rows in the place of those of one log that are stored.
+func (f *fold[K, R]) replaceRows(ctx context.Context, tx pgx.Tx, table string, rows map[rowID[K]]*R, stored []rowID[K]) error {
+	if len(stored) > 0 {
+		keys := make([]K, len(stored))
+		for i, id := range stored {
+			keys[i] = id.key
+		}
+		sql := fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = any($2::%s[])`, table, f.key, f.keyType())
+		if _, err := tx.Exec(ctx, sql, stored[0].workspace, keys); err != nil {
+			return fmt.Errorf("delete rows of %s: %w", table, err)
+		}
+	}
+	return f.copyRows(ctx, tx, table, rows)
 }
 
 func (f *fold[K, R]) copyRows(ctx context.Context, tx pgx.Tx, table string, rows map[rowID[K]]*R) error {
