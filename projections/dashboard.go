@@ -18,8 +18,9 @@ type Dashboard struct{ DB *pgxpool.Pool }
 // dashboard. One that no view has begun is left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select workspace_id, seq from checkpoints
-		where workspace_id = any((select $1::uuid[])::uuid[]) and view in ('runs', 'decisions')`, workspaces)
+		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
+			select workspace_id, seq from checkpoints c
+			where c.workspace_id = k.workspace_id and view in ('runs', 'decisions') offset 0) r`, workspaces)
 	found := make(map[events.ID]int64, len(workspaces))
 	var workspace events.ID
 	var seq int64

@@ -186,7 +186,9 @@ func (l *Live) look(ctx context.Context, watched []events.ID) error {
 	if len(watched) == 0 {
 		return nil
 	}
-	rows, _ := l.db.Query(ctx, `select workspace_id, head from logs where workspace_id = any($1)`, watched)
+	rows, _ := l.db.Query(ctx, `
+		select k.workspace_id, l.head from unnest((select $1::uuid[])) as k (workspace_id)
+		cross join lateral (select head from logs where workspace_id = k.workspace_id offset 0) l`, watched)
 	var workspace events.ID
 	var head int64
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { l.Moved(workspace, head); return nil })

@@ -168,16 +168,20 @@ func (v Members) Of(ctx context.Context, workspace, member events.ID) (m Member,
 // These returns members by their ids. One is left out if there is none.
 func (v Members) These(ctx context.Context, list []Place) (map[Place]Member, error) {
 	workspaces, ids := columns(list)
-	rows, _ := v.DB.Query(ctx, selectMembers+`where (m.workspace_id, m.member_id) in (`+places+`)`, workspaces, ids)
+	rows, _ := v.DB.Query(ctx, eachPlace+selectMembers+`where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
 	return byKey(rows, func(m Member) Place { return Place{m.Workspace, m.ID} }, "members")
 }
 
 // A Place is an id in a workspace.
 type Place struct{ Workspace, ID events.ID }
 
-// places are the two columns of a list of them. As arguments of their own the
-// arrays would be known to the planner, which would plan anew each time.
-const places = `select * from unnest((select $1::uuid[]), (select $2::uuid[]))`
+// eachPlace looks up a row for each of a list of them, which "offset 0" keeps from
+// becoming a join that a plan for any list would read a whole table for. As
+// arguments of their own the arrays would be known to the planner, which would plan
+// anew each time.
+const eachPlace = `
+	select r.* from unnest((select $1::uuid[]), (select $2::uuid[])) as k (workspace_id, id)
+	cross join lateral (`
 
 func columns(list []Place) (workspaces, ids []events.ID) {
 	for _, p := range list {
@@ -206,7 +210,7 @@ func (v Members) Membership(ctx context.Context, workspace, user events.ID) (m M
 // have none.
 func (v Members) Memberships(ctx context.Context, list []Place) (map[Place]Membership, error) {
 	workspaces, users := columns(list)
-	rows, _ := v.DB.Query(ctx, memberships+`where (m.workspace_id, m.user_id) in (`+places+`)`, workspaces, users)
+	rows, _ := v.DB.Query(ctx, eachPlace+memberships+`where m.workspace_id = k.workspace_id and m.user_id = k.id offset 0) r`, workspaces, users)
 	return byKey(rows, func(m Membership) Place { return Place{m.Workspace, m.User} }, "memberships")
 }
 

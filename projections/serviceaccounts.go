@@ -129,9 +129,10 @@ type ServiceToken struct {
 // such a token.
 func (v ServiceAccounts) Tokens(ctx context.Context, list []events.Fingerprint) (map[events.Fingerprint]ServiceToken, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select t.fingerprint, t.workspace_id, w.slug, t.account_id, t.name, t.scopes, t.tail, t.status
-		from service_tokens t join workspaces w on w.workspace_id = t.workspace_id
-		where t.fingerprint = any((select $1::bytea[])::bytea[])`, list)
+		select r.* from unnest((select $1::bytea[])) as k (fingerprint) cross join lateral (
+			select t.fingerprint, t.workspace_id, w.slug, t.account_id, t.name, t.scopes, t.tail, t.status
+			from service_tokens t join workspaces w on w.workspace_id = t.workspace_id
+			where t.fingerprint = k.fingerprint offset 0) r`, list)
 	return byKey(rows, func(t ServiceToken) events.Fingerprint { return t.Fingerprint }, "service tokens")
 }
 

@@ -136,9 +136,10 @@ func (f *fold[K, R]) read(b *pgx.Batch, table string, ids []rowID[K], into map[r
 		where = `t.workspace_id = k.workspace_id and ` + where
 	}
 	// "offset 0" keeps each row a look-up by key, whatever the planner believed
-	// of the table when it was empty.
+	// of the table when it was empty. As sub-selects the arrays are unknown to it,
+	// so that it plans once and not for each array.
 	sql := fmt.Sprintf(`
-		select r.* from unnest($1::uuid[], $2::%s[]) as k (workspace_id, key)
+		select r.* from unnest((select $1::uuid[]), (select $2::%s[])) as k (workspace_id, key)
 		cross join lateral (select %s from %s t where %s offset 0) r`, f.keyType(), strings.Join(f.columns(), ", "), table, where)
 	b.Queue(sql, workspaces, keys).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[R])

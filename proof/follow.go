@@ -170,8 +170,8 @@ func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *key, list []store.Posit
 	var hash []byte
 	var text string
 	b.Queue(`
-		select workspace_id, hash from unnest($1::uuid[], $2::bigint[]) with ordinality as i (workspace_id, index, ord)
-		join proof_hashes h using (workspace_id, index) order by ord`, workspaces, indexes).Query(func(rows pgx.Rows) error {
+		select i.workspace_id, h.hash from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as i (workspace_id, index, ord)
+		cross join lateral (select hash from proof_hashes p where p.workspace_id = i.workspace_id and p.index = i.index offset 0) h order by ord`, workspaces, indexes).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&workspace, &hash}, func() error {
 			if len(hash) != tlog.HashSize {
 				return fmt.Errorf("prove %s: %w", workspace, errNotSigned)
@@ -182,7 +182,7 @@ func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *key, list []store.Posit
 		return err
 	})
 	b.Queue(`
-		select w, note from unnest($1::uuid[]) as w cross join lateral (
+		select w, note from unnest((select $1::uuid[])) as w cross join lateral (
 			select note from proof_checkpoints where workspace_id = w order by size desc limit 1
 		) newest`, all).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&workspace, &text}, func() error { notes[workspace] = text; return nil })
@@ -242,7 +242,9 @@ func read(ctx context.Context, db querier, workspace events.ID, after, upTo int6
 func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) (map[events.ID][]stored, error) {
 	workspaces, seqs := store.Columns(list)
 	rows, _ := tx.Query(ctx, `
-		select e.* from unnest($1::uuid[], $2::bigint[]) as p (log, behind) join logs l on l.workspace_id = log cross join lateral (
+		select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)
+		cross join lateral (select head from logs where workspace_id = log offset 0) l
+		cross join lateral (
 			select `+storedColumns+` from events where workspace_id = log and seq > behind and seq <= l.head order by seq limit $3
 		) e order by log, seq`, workspaces, seqs, limit)
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])

@@ -12,9 +12,9 @@ import (
 
 // SetActive makes a workspace the one that the session's requests go to unless
 // they name another. nil leaves none.
-func (s *Store) SetActive(ctx context.Context, session events.ID, workspace *events.ID) error {
-	if _, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = $2 where session_id = $1`, session, workspace); err != nil {
-		return fmt.Errorf("set active workspace of session %s: %w", session, err)
+func (s *Store) SetActive(ctx context.Context, session Session, workspace *events.ID) error {
+	if _, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = $2 where token_hash = $1`, session.hash, workspace); err != nil {
+		return fmt.Errorf("set active workspace of session %s: %w", session.ID, err)
 	}
 	return nil
 }

@@ -49,12 +49,13 @@ func TestSetActiveIsForOneBrowser(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	other, acme := s.another(t, "Safari"), events.NewID(noon)
-	require.NoError(t, s.SetActive(testContext(t), s.session.ID, &acme))
+	require.NoError(t, s.SetActive(testContext(t), s.session, &acme))
 	require.Equal(t, &acme, s.active(t, s.session))
 	require.Equal(t, &s.workspace, s.active(t, other))
-	require.NoError(t, s.SetActive(testContext(t), s.session.ID, nil))
+	require.NoError(t, s.SetActive(testContext(t), s.session, nil))
 	require.Nil(t, s.active(t, s.session))
-	require.NoError(t, s.SetActive(testContext(t), events.NewID(noon), &acme), "a session that has ended is no error")
+	require.NoError(t, s.Discard(testContext(t), other))
+	require.NoError(t, s.SetActive(testContext(t), other, &acme), "a session that has ended is no error")
 }
 
 func TestOfListsTheNewestFirst(t *testing.T) {

@@ -75,7 +75,7 @@ func TestAWorkspaceIsTakenFromWhoIsNoLongerInIt(t *testing.T) {
 		_, err = h.AddMember(testContext(t), commands.AddMember{Order: by(owner.User, acme), Member: member, User: s.user, Email: "zoe@acme.example", Role: events.Viewer})
 		require.NoError(t, err)
 		for _, session := range []Session{s.session, second, owner} {
-			require.NoError(t, s.SetActive(testContext(t), session.ID, &acme))
+			require.NoError(t, s.SetActive(testContext(t), session, &acme))
 		}
 		remove := commands.RemoveMember{Order: by(owner.User, acme), Member: member}
 		if leaves {

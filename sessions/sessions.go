@@ -130,7 +130,10 @@ func (s *Store) these(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha
 	for i := range hashes {
 		list[i] = hashes[i][:]
 	}
-	rows, _ := s.DB.Query(ctx, selectSession+`where s.token_hash = any((select $1::bytea[])::bytea[])`, list)
+	// "offset 0" keeps each a look-up by key: a plan for any list would read the table.
+	rows, _ := s.DB.Query(ctx, `
+		select r.* from unnest((select $1::bytea[])) as k (hash)
+		cross join lateral (`+selectSession+`where s.token_hash = k.hash offset 0) r`, list)
 	found := make(map[[sha256.Size]byte]Session, len(list))
 	sessions, err := pgx.CollectRows(rows, scan)
 	if err != nil {

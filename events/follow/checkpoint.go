@@ -22,8 +22,10 @@ func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
 	b.Queue(`set local synchronous_commit = off`)
 	b.Queue(`
-		select workspace_id, seq from checkpoints where workspace_id = any($1) and view = $2
-		order by workspace_id for update skip locked`, workspaces, name).
+		select c.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
+			select workspace_id, seq from checkpoints c
+			where c.workspace_id = k.workspace_id and view = $2 offset 0 for update skip locked) c
+		order by workspace_id`, workspaces, name).
 		Query(func(rows pgx.Rows) error {
 			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Position])
 			return err

@@ -135,7 +135,7 @@ const all = `select ` + columns + ` from events`
 func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int, more ...any) ([]events.Record, error) {
 	workspaces, seqs := Columns(list)
 	records, err := query(ctx, db, scan, `
-		select e.* from unnest($1::uuid[], $2::bigint[]) with ordinality as p (log, behind, ord) cross join lateral (
+		select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (
 			`+from+` where workspace_id = log and seq > behind order by seq limit $3
 		) e order by ord, seq`, append([]any{workspaces, seqs, limit}, more...)...)
 	if err != nil {

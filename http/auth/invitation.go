@@ -162,7 +162,7 @@ func (s *Server) acceptInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, translated(err, answerWords)
 	}
-	if err := s.Sessions.SetActive(v.Context(), v.session.ID, &i.Workspace); err != nil {
+	if err := s.Sessions.SetActive(v.Context(), v.session, &i.Workspace); err != nil {
 		return nil, err
 	}
 	accepted, err := s.invitation(v, i.Workspace, i.ID)

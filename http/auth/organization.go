@@ -129,7 +129,7 @@ func (s *Server) createOrganization(v *visit) (any, error) {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
 	}
 	if !in.Keep {
-		if err := s.Sessions.SetActive(v.Context(), v.session.ID, &id); err != nil {
+		if err := s.Sessions.SetActive(v.Context(), v.session, &id); err != nil {
 			return nil, err
 		}
 	}
@@ -227,7 +227,7 @@ func (s *Server) setActive(v *visit) (any, error) {
 	}
 	_, ok, err := s.Members.Membership(v.Context(), id, v.session.User)
 	if err == nil && !ok {
-		if err = s.Sessions.SetActive(v.Context(), v.session.ID, nil); err == nil {
+		if err = s.Sessions.SetActive(v.Context(), v.session, nil); err == nil {
 			err = errNotMemberOf
 		}
 	}
@@ -243,7 +243,7 @@ func (s *Server) setActive(v *visit) (any, error) {
 // activate chooses a workspace, nil for none, and sets the cookie again as Better
 // Auth does.
 func (s *Server) activate(v *visit, workspace *events.ID) error {
-	if err := s.Sessions.SetActive(v.Context(), v.session.ID, workspace); err != nil {
+	if err := s.Sessions.SetActive(v.Context(), v.session, workspace); err != nil {
 		return err
 	}
 	v.w.Header().Del("Set-Cookie") // if the session was extended
