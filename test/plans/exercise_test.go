@@ -1,0 +1,338 @@
+package plans_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/proof"
+	"svc/sessions"
+	"svc/vault"
+)
+
+// rounds is how often everything is asked, once more than makes a plan settle.
+const rounds = settled + 1
+
+// A process is what one of the service has, with each part on a pool of its own.
+type process struct {
+	*site
+	log      *store.Store
+	commands *commands.Handler
+	follower *projections.Follower
+	prover   *proof.Prover
+	live     *projections.Live
+	seen     *sessions.LastSeen
+	asks     *pgxpool.Pool // questions
+	keeps    *pgxpool.Pool // the log
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func always(string) bool { return true }
+
+func (s *site) start(t *testing.T, w *watcher) *process {
+	t.Helper()
+	ring, err := vault.NewRing([]config.Secret{"0123456789abcdef0123456789abcdef"})
+	require.NoError(t, err)
+	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url)}
+	p.follower = projections.NewFollower(w.pool(t, s.url), always, quiet)
+	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
+	p.live = projections.NewLive(w.pool(t, s.url), quiet)
+	p.seen = sessions.NewLastSeen(w.pool(t, s.url), quiet)
+	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
+		p.follower.Moved(workspace, head)
+		p.prover.Moved(workspace, head)
+		p.live.Moved(workspace, head)
+	})
+	t.Cleanup(p.log.Close)
+	p.log.KeepSnapshots(ring, quiet)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context){p.follower.Run, p.prover.Run, p.live.Run, p.seen.Run} {
+		running.Go(func() { run(ctx) })
+	}
+	t.Cleanup(func() { stop(); running.Wait() })
+	return p
+}
+
+// exercise asks for everything, round after round.
+func (s *site) exercise(t *testing.T, w *watcher) {
+	t.Helper()
+	p := s.start(t, w)
+	for round := range rounds {
+		// One that begins remembers nothing, and so has to look everything up.
+		p.commands = commands.New(p.log, func() time.Time { return epoch.Add(time.Duration(round) * time.Minute) })
+		p.command(t, round)
+		p.ask(t)
+	}
+}
+
+// done fails the test if what was asked did not work.
+func done[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
+
+// command carries out commands, and waits for what follows them.
+func (p *process) command(t *testing.T, round int) {
+	t.Helper()
+	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
+	name := func(s string) string { return fmt.Sprintf("%s-%d", s, round) }
+	owner := p.owner.in(p.acme)
+	keyed := owner
+	keyed.Key = name("key")
+
+	guest := newPerson(name("guest"))
+	ok(h.RegisterUser(ctx, guest.register()))
+	ok(h.RefreshUser(ctx, commands.RefreshUser{
+		Order: guest.in(guest.home), Emails: []string{guest.email, "also." + guest.email},
+		Account: events.UserAccountLinked{User: guest.user, Provider: "gitea", Account: guest.user.String(), Login: "p"},
+	}))
+	ok(h.RecordSignIn(ctx, commands.RecordSignIn{Order: guest.in(guest.home), Email: guest.email, Session: newID(), Method: "github"}))
+	ok(h.EndSessions(ctx, commands.EndSessions{Order: guest.in(guest.home), Sessions: []events.ID{newID()}}))
+	ok(h.RenameWorkspace(ctx, commands.RenameWorkspace{Order: guest.in(guest.home), Slug: ptr(name("renamed"))}))
+
+	sent := commands.SendInvitation{Order: keyed, Invitation: newID(), Email: guest.email, Role: events.Viewer}
+	ok(h.SendInvitation(ctx, sent))
+	ok(h.SendInvitation(ctx, sent))
+	ok(h.ResendInvitation(ctx, commands.ResendInvitation{Order: owner, Invitation: sent.Invitation}))
+	ok(h.AcceptInvitation(ctx, commands.AcceptInvitation{Order: guest.in(p.acme), Invitation: sent.Invitation, Member: guest.member, Emails: []string{guest.email}}))
+	ok(h.UpdateMember(ctx, commands.UpdateMember{Order: owner, Member: guest.member, Role: ptr(events.Maintainer), ApproveLoops: ptr(true)}))
+	_, err := h.UpdateMember(ctx, commands.UpdateMember{Order: guest.in(p.acme), Member: p.owner.member, Role: ptr(events.Viewer)})
+	require.ErrorIs(t, err, aggregates.ErrMemberForbidden)
+
+	account := commands.CreateServiceAccount{Order: owner, Account: newID(), Token: commands.NewServiceToken(), Name: name("robot"), Scopes: []events.Scope{events.ReadAPI}}
+	ok(h.CreateServiceAccount(ctx, account))
+	ok(h.RotateServiceAccount(ctx, commands.RotateServiceAccount{Order: owner, Account: account.Account, Token: commands.NewServiceToken()}))
+	ok(h.NoteStaleToken(ctx, commands.NoteStaleToken{Order: owner, Account: account.Account, Tail: account.Token.Tail()}))
+	ok(h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Order: owner, Account: account.Account}))
+
+	p.commandRuns(t, round, owner)
+	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Order: owner, Member: guest.member}))
+	require.NoError(t, p.log.Keep(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
+
+	for _, v := range append(projections.Followed(), nil) {
+		view := proof.View
+		if v != nil {
+			view = v.Name()
+		}
+		require.NoError(t, p.follower.Await(ctx, view, p.acme, result.Position), view)
+	}
+}
+
+func (p *process) commandRuns(t *testing.T, round int, owner commands.Order) {
+	t.Helper()
+	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
+	run, decision := newID(), newID()
+	ok(h.QueueRun(ctx, commands.QueueRun{Order: owner, Run: run, Repo: p.repo, IssueNumber: 900_000 + round, IssueTitle: "Dark mode"}))
+	ok(h.RecordRun(ctx, commands.RecordRun{Order: owner, Run: run, Facts: []events.Event{
+		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunCostRecorded{Cents: 7, Source: "compute", Quantity: 1},
+		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is that so?"},
+	}}))
+	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Order: owner, Run: run, Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
+	ok(h.CancelRun(ctx, commands.CancelRun{Order: owner, Run: run}))
+	ok(h.QueueIssue(ctx, commands.QueueIssue{Order: owner, Run: newID(), Repo: p.repo, Next: 950_000 + round, Title: "Light mode"}))
+	ok(h.ExportAudit(ctx, commands.ExportAudit{Order: owner, Format: "csv"}))
+
+	// As many events as fill a block of the audit log and a tile of the proof.
+	many := []events.Event{events.RunQueued{Repo: p.repo, IssueNumber: 990_000 + round, IssueTitle: "Long"}}
+	for range 300 {
+		many = append(many, events.RunCostRecorded{Repo: p.repo.ID, Cents: 1, Source: "compute", Quantity: 1})
+	}
+	done[events.Committed](t)(p.log.Append(ctx, &events.Commit{
+		Workspace: p.acme, Envelope: owner.Envelope, At: epoch, Writes: []events.Write{{Stream: newID(), Events: many}},
+	}))
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// ask puts every question, in each of its forms.
+func (p *process) ask(t *testing.T) {
+	t.Helper()
+	p.askMembers(t)
+	p.askRuns(t)
+	p.askAudit(t)
+	p.askLogs(t)
+	p.askSessions(t)
+}
+
+func (p *process) askMembers(t *testing.T) {
+	t.Helper()
+	ctx, v := t.Context(), projections.Members{DB: p.asks}
+	for _, q := range []projections.MemberQuery{
+		{}, {Offset: 50_000}, {Role: events.Maintainer}, {Q: "person 777"}, {Q: "p77"}, {Q: "nobody"},
+		{OrderBy: projections.MemberByJoined, Descending: true}, {OrderBy: projections.MemberByRole}, {OrderBy: projections.MemberByID}, {OrderBy: projections.MemberByUser},
+		{Filter: projections.MemberFilter{Field: projections.MemberByRole, Operator: projections.Equal, Value: "owner"}},
+		{Filter: projections.MemberFilter{Field: projections.MemberByUser, Operator: projections.Equal, Value: p.fellow}},
+		{Filter: projections.MemberFilter{Field: projections.MemberByJoined, Operator: projections.Greater, Value: epoch}},
+	} {
+		q.Workspace, q.Limit = p.acme, 25
+		_, _, err := v.Page(ctx, q)
+		require.NoError(t, err)
+	}
+	_, ok, err := v.Of(ctx, p.acme, p.member)
+	require.True(t, ok, err)
+	_, ok, err = v.Membership(ctx, p.acme, p.fellow)
+	require.True(t, ok, err)
+	done[[]projections.Membership](t)(v.MembershipsOf(ctx, p.fellow))
+
+	people := projections.Users{DB: p.asks}
+	_, ok, err = people.Of(ctx, p.fellow)
+	require.True(t, ok, err)
+	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.Of(ctx, p.fellow))
+	workspaces := projections.Workspaces{DB: p.asks}
+	_, ok, err = workspaces.Of(ctx, p.acme)
+	require.True(t, ok, err)
+	done[[]projections.Workspace](t)(workspaces.ThatHave(ctx, p.fellow))
+
+	accounts := projections.ServiceAccounts{DB: p.asks}
+	found := done[map[events.Fingerprint]projections.ServiceToken](t)(accounts.Tokens(ctx, []events.Fingerprint{p.token.Fingerprint()}))
+	require.Len(t, found, 1)
+	_, _, err = accounts.Page(ctx, p.acme, 25, 0)
+	require.NoError(t, err)
+	_, ok, err = accounts.Of(ctx, p.acme, p.account)
+	require.True(t, ok, err)
+
+	invitations := projections.Invitations{DB: p.asks}
+	_, _, err = invitations.Page(ctx, p.acme, 25, 0)
+	require.NoError(t, err)
+	done[[]projections.Invitation](t)(invitations.All(ctx, p.acme))
+	done[[]projections.Invitation](t)(invitations.For(ctx, []string{"i7@acme.example"}, epoch))
+	_, ok, err = invitations.To(ctx, p.acme, "i7@acme.example")
+	require.True(t, ok, err)
+	_, _, err = invitations.Of(ctx, p.acme, newID())
+	require.NoError(t, err)
+}
+
+func (p *process) askRuns(t *testing.T) {
+	t.Helper()
+	ctx, v := t.Context(), projections.Runs{DB: p.asks}
+	for _, q := range []projections.RunQuery{
+		{Active: true}, {}, {Offset: 99_000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Q: "date parsing 777"}, {Active: true, Q: "7"}, {Q: "nothing of the kind"},
+	} {
+		q.Workspace, q.Limit = p.acme, 25
+		_, _, err := v.Page(ctx, q)
+		require.NoError(t, err)
+	}
+	_, ok, err := v.Of(ctx, p.acme, p.run)
+	require.True(t, ok, err)
+	_, _, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
+	require.True(t, ok, err)
+
+	decisions := projections.Decisions{DB: p.asks}
+	_, _, err = decisions.Of(ctx, p.acme, newID())
+	require.NoError(t, err)
+	_, _, err = decisions.Inbox(ctx, p.acme, 25, 0)
+	require.NoError(t, err)
+	dashboard := projections.Dashboard{DB: p.asks}
+	done[map[events.ID]int64](t)(dashboard.Positions(ctx, []events.ID{p.acme}))
+	done[projections.Overview](t)(dashboard.Of(ctx, p.acme, 10))
+	for _, repo := range []*events.ID{nil, &p.repo.ID} {
+		_, _, err = projections.Insights{DB: p.asks}.Of(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), epoch)
+		require.NoError(t, err)
+	}
+}
+
+func (p *process) askAudit(t *testing.T) {
+	t.Helper()
+	ctx, v := t.Context(), projections.Audit{DB: p.asks}
+	from := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
+	for _, f := range []projections.AuditFilter{
+		{}, {From: from, To: from.Add(time.Hour)}, {Actor: "service:ci"}, {Actor: p.owner.user.String()}, {ActorType: events.ByRunner}, {Action: "run.cost_recorded"},
+		{Action: "member.*"}, {Action: "mem*"}, {Target: "acme/web#777"}, {Target: p.run.String()}, {Q: "not there"}, {Actor: "nobody", Target: "nothing"},
+	} {
+		_, _, err := v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f})
+		require.NoError(t, err)
+		done[[]projections.AuditRow](t)(v.After(ctx, p.told, f, 500, records, 100))
+	}
+	_, _, err := v.Of(ctx, p.told, idOf(t, 'e', 777))
+	require.NoError(t, err)
+}
+
+func (p *process) askLogs(t *testing.T) {
+	t.Helper()
+	ctx, list := t.Context(), done[[]events.Record](t)
+	list(p.log.Load(ctx, p.long, idOf(t, 'r', 777), 3))
+	list(store.After(ctx, p.asks, p.long, 500, 100))
+	list(store.AnyAfter(ctx, p.asks, p.long, 500, 100))
+	list(store.AfterOf(ctx, p.asks, []string{"member"}, []store.Position{{Workspace: p.long, Seq: 500}, {Workspace: p.acme}}, 100))
+	_, _, err := p.log.Holder(ctx, "email/p777@acme.example")
+	require.NoError(t, err)
+	history := projections.History{DB: p.asks}
+	head, at, err := history.Head(ctx, p.long)
+	require.NoError(t, err)
+	done[int64](t)(history.SeqAt(ctx, p.long, at.Add(-time.Hour), head))
+	done[*projections.State](t)(history.At(ctx, p.acme, 3))
+	done[[]projections.AuditRecord](t)(history.Steps(ctx, p.long, 100, 200))
+	watch := p.live.Watch(p.acme, []string{"member"})
+	defer watch.Close()
+	done[int64](t)(watch.Head(ctx))
+	done[[]projections.News](t)(watch.After(ctx, 1))
+	done[[]projections.Parked](t)(projections.ListParked(ctx, p.asks))
+	done[bool](t)(projections.Skip(ctx, p.asks, "runs", p.acme, 1))
+	done[[]projections.Standing](t)(projections.Survey(ctx, p.asks))
+	require.NoError(t, p.follower.Await(ctx, "", p.acme, 1))
+
+	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, ""))
+	require.Nil(t, report.Bad)
+	public := done[string](t)(proof.PublicKey(ctx, p.asks))
+	done[proof.Report](t)(proof.Verify(ctx, p.asks, p.acme, proof.Check{VerifierKey: public, Progress: func(int64, int64) {}}))
+	done[[]events.ID](t)(proof.All(ctx, p.asks))
+}
+
+func (p *process) askSessions(t *testing.T) {
+	t.Helper()
+	ctx, now := t.Context(), epoch
+	s := &sessions.Store{DB: p.asks, Secret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return now }}
+	session := done[sessions.Session](t)(s.Start(ctx, p.fellow, p.acme, "", ""))
+	cookie := value(s.Cookie(session))
+	now = now.Add(25 * time.Hour)
+	_, renewed, ok, err := s.Find(ctx, cookie)
+	require.True(t, ok && renewed, err)
+	done[bool](t)(s.Lasts(ctx, cookie))
+	done[[]sessions.Session](t)(s.Of(ctx, p.fellow))
+	require.NoError(t, s.SetActive(ctx, session, &p.acme))
+	require.NoError(t, s.Discard(ctx, session))
+
+	p.seen.Member(p.acme, newID(), now)
+	p.seen.ServiceAccount(p.acme, newID(), now)
+	passwords := sessions.Passwords{DB: p.asks}
+	require.NoError(t, passwords.Set(ctx, p.fellow, "a password"))
+	_, _, ok, err = passwords.Check(ctx, "p500@acme.example", "a password")
+	require.True(t, ok, err)
+	states := sessions.States{DB: p.asks, Now: func() time.Time { return now }}
+	random := newID().String()
+	require.NoError(t, states.Begin(ctx, random, sessions.State{Provider: "github"}))
+	done[string](t)(states.ErrorURL(ctx, random))
+	_, ok, err = states.Take(ctx, random)
+	require.True(t, ok, err)
+	daily := sessions.Daily{DB: p.asks}
+	_, err = daily.Take(ctx, p.fellow, "invitations", now, 100)
+	require.NoError(t, err)
+	require.NoError(t, daily.GiveBack(ctx, p.fellow, "invitations", now))
+}
+
+// value is what a browser sends back of a cookie.
+func value(c *http.Cookie) string {
+	_, text, _ := strings.Cut(c.String(), "=")
+	text, _, _ = strings.Cut(text, ";")
+	return text
+}

@@ -1,0 +1,53 @@
+// Package plans_test holds the plans of PostgreSQL that are in force once a
+// connection has carried out a statement some times, on tables as large as they
+// may be: no statement reads a large table, or reads far more than it answers.
+package plans_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// Whatever is asked of the database is asked here six times on a connection. A
+// statement that is new and not asked here is named by the test.
+func TestPlansThatAreInForce(t *testing.T) {
+	w := newWatcher()
+	url := pgtest.URL(t)
+	begun := time.Now()
+	site := build(t, url)
+	t.Logf("built in %s", time.Since(begun))
+	site.exercise(t, w)
+	t.Logf("asked in %s", time.Since(begun))
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, sql := range slices.Sorted(maps.Keys(w.bad)) {
+		if !excepted(sql, "") {
+			t.Errorf("%s\n%s", sql, w.bad[sql])
+		}
+	}
+	list := writtenIn(t, "projections", "proof", "sessions", "events/store", "events/follow")
+	for _, s := range list {
+		most := 0
+		for sql, n := range w.most {
+			if s.in(sql) {
+				most = max(most, n)
+			}
+		}
+		if most < settled && !excepted(s.text(), s.file) {
+			t.Errorf("%s: asked %d times here, %d are needed", s.at, most, settled)
+		}
+	}
+	for _, e := range exceptions {
+		asked := slices.ContainsFunc(slices.Collect(maps.Keys(w.most)), func(sql string) bool { return e.of(sql, "") })
+		if !asked && !slices.ContainsFunc(list, func(s written) bool { return e.of(s.text(), s.file) }) {
+			t.Errorf("an exception of nothing: %+v", e)
+		}
+	}
+}
