@@ -9,6 +9,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // Why a decision may refuse an answer.
@@ -202,6 +203,9 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	case d.voided, a.ExpectedHead != "" && d.head != "" && a.ExpectedHead != d.head, d.head != "" && !r.at(d.head):
 		return nil, ErrDecisionStale
 	}
+	if err := input.NoTokens(map[string]string{"note": a.Note}); err != nil {
+		return nil, err
+	}
 	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
 	next := r.copied()
 	next.Apply(list[0])
@@ -242,6 +246,9 @@ func (r *Run) backToCode(reason string) (list []events.Event) {
 
 // Cancel stops the run by a person's word, unless it is being merged.
 func (r *Run) Cancel(reason string) ([]events.Event, error) {
+	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
+		return nil, err
+	}
 	if r.status == events.RunMerging {
 		return nil, ErrRunOutOfStep
 	}

@@ -6,6 +6,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // Why a run may refuse a command.
@@ -96,6 +97,9 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 	case strings.ContainsRune(e.IssueTitle, 0):
 		return nil, fault.Field("issueTitle", "must not hold a NUL")
 	}
+	if err := input.NoTokens(map[string]string{"title": e.IssueTitle, "body": e.IssueBody, "repoId": e.Repo.Name}); err != nil {
+		return nil, err
+	}
 	return one(e)
 }
 
@@ -113,12 +117,25 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 		if err := next.allows(f); err != nil {
 			return nil, err
 		}
+		if err := noTokenIn(f); err != nil {
+			return nil, err
+		}
 		for _, e := range next.with(next.own(f)) {
 			next.Apply(e)
 			list = append(list, e)
 		}
 	}
 	return list, nil
+}
+
+// noTokenIn refuses a fact with a token in it: whoever reports takes tokens out of
+// what others said, such as a log, before.
+func noTokenIn(fact events.Event) error {
+	text, err := events.Encode(fact)
+	if err != nil {
+		return err
+	}
+	return input.NoTokens(map[string]string{"facts": string(text)})
 }
 
 // own fills in the repository, which the run knows best: views count by it.

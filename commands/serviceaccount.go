@@ -12,6 +12,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/input"
 )
 
 // A ServiceToken is the whole secret of a service account: "tok_svc_", 32
@@ -20,7 +21,7 @@ import (
 type ServiceToken string
 
 const (
-	tokenPrefix  = "tok_svc_"
+	tokenPrefix  = input.TokenPrefix
 	tokenRandom  = 32
 	tokenSum     = 6
 	tokenLength  = len(tokenPrefix) + tokenRandom + tokenSum

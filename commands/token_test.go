@@ -16,6 +16,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/input"
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -37,6 +38,7 @@ func TestTheFormOfATokenIsFixed(t *testing.T) {
 		}
 		require.EqualValues(t, crc32.ChecksumIEEE([]byte(s[:len(s)-6])), sum)
 
+		require.True(t, input.HasToken(s), "no text with it is kept")
 		parsed, ok := commands.ParseServiceToken(s)
 		require.True(t, ok)
 		require.Equal(t, token, parsed)

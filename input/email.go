@@ -27,10 +27,11 @@ var (
 // address, or that somebody else's folding would turn into one, is none: full-width
 // letters, invisible characters, letters composed of several.
 func Email(s string) (address string, ok bool) {
-	if len(s) > maxRead {
+	s = Lower(s)
+	if len(s) > maxRead || HasToken(s) {
 		return "", false
 	}
-	name, domain, _ := strings.Cut(Lower(s), "@")
+	name, domain, _ := strings.Cut(s, "@")
 	if len(name) > maxLocal || !local.MatchString(name) {
 		return "", false
 	}

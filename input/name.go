@@ -22,15 +22,18 @@ func Name(field, s string) (name string, err error) {
 	case strings.ContainsFunc(s, unseen) || !utf8.ValidString(s):
 		return "", fault.Field(field, "must not have control characters, or others that nobody sees")
 	}
+	if err := NoTokens(map[string]string{field: name}); err != nil {
+		return "", err
+	}
 	return name, nil
 }
 
 // CleanName returns what of a name that somebody else gave a person can be kept, ""
-// if nothing can. [Name] takes it as it is.
-func CleanName(s string) string { return Cut(fold(scrub(s, ' ')), MaxName) }
+// if nothing can. Of a token nothing is. [Name] takes it as it is.
+func CleanName(s string) string { return Cut(Redact(fold(scrub(s, ' '))), MaxName) }
 
-// UserAgent returns what of a caller's word on itself can be kept.
-func UserAgent(s string) string { return Cut(scrub(s, utf8.RuneError), maxUserAgent) }
+// UserAgent returns what of a caller's word on itself can be kept. Of a token nothing is.
+func UserAgent(s string) string { return Cut(Redact(scrub(s, utf8.RuneError)), maxUserAgent) }
 
 // Cut returns the first characters of s, without a space at their end.
 func Cut(s string, most int) string {

@@ -16,13 +16,20 @@ func Picture(address string) string {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return ""
 	}
-	if address = u.String(); len(address) > maxPicture || !printable.MatchString(address) {
+	if address = u.String(); len(address) > maxPicture || !printable.MatchString(address) || AddressHasToken(u) {
 		return ""
 	}
 	return address
 }
 
+// AddressHasToken reports whether an address holds a token, written as it is or
+// escaped.
+func AddressHasToken(u *url.URL) bool {
+	whole, _ := url.QueryUnescape(u.RawQuery) // one with another escape is looked at as it is written
+	return HasToken(u.String()) || HasToken(u.Path) || HasToken(u.Fragment) || HasToken(whole)
+}
+
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
 // RequestID reports whether a caller's own id of a request can be kept.
-func RequestID(id string) bool { return requestID.MatchString(id) }
+func RequestID(id string) bool { return requestID.MatchString(id) && !HasToken(id) }

@@ -5,6 +5,7 @@ import (
 
 	"svc/aggregates"
 	"svc/fault"
+	"svc/input"
 )
 
 // Refusals that any route may answer with.
@@ -22,7 +23,7 @@ var (
 
 func errMediaType(media string) error {
 	return fault.New(fault.UnsupportedMedia, "UNSUPPORTED_MEDIA_TYPE",
-		"Content-Type %q is not allowed. Allowed types: application/json", media)
+		"Content-Type %q is not allowed. Allowed types: application/json", input.Redact(media))
 }
 
 // errValidation refuses a field, or with "" the body itself.
@@ -72,7 +73,7 @@ var (
 )
 
 func errRole(role string) error {
-	return fault.New(fault.Malformed, "ROLE_NOT_FOUND", "%s", fmt.Sprintf("ROLE_NOT_FOUND: %.40s", role))
+	return fault.New(fault.Malformed, "ROLE_NOT_FOUND", "%s", fmt.Sprintf("ROLE_NOT_FOUND: %.40s", input.Redact(role)))
 }
 
 // Refusals about invitations.

@@ -19,6 +19,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/http/limit"
+	"svc/input"
 	"svc/sessions"
 )
 
@@ -98,8 +99,8 @@ func (s *Server) signState(state string) string {
 // trusted tells an address of ours, to which a browser may be sent on, from
 // others: a path, or an address of the same origin.
 func (s *Server) trusted(address string) bool {
-	u, err := url.Parse(address) // which refuses control characters that are not escaped
-	if err != nil || u.User != nil || len(address) > maxAddress {
+	u, err := url.Parse(address)                                                              // which refuses control characters that are not escaped
+	if err != nil || u.User != nil || len(address) > maxAddress || input.AddressHasToken(u) { // it is kept for a while
 		return false
 	}
 	if strings.HasPrefix(u.Path, "//") || strings.ContainsFunc(u.Path, func(r rune) bool { return r == '\\' || unicode.IsControl(r) }) {
@@ -191,7 +192,7 @@ func (s *Server) takeState(v *visit, provider string) (state sessions.State, err
 
 // plain keeps of a provider's words what is safe in an address of ours.
 func plain(s string) string {
-	s = strings.ToValidUTF8(s, "")
+	s = input.Redact(strings.ToValidUTF8(s, ""))
 	if runes := []rune(s); len(runes) > 200 {
 		s = string(runes[:200])
 	}

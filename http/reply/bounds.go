@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"svc/fault"
+	"svc/input"
 )
 
 // MaxBody is how many bytes the body of a request may have, unless its route
@@ -34,7 +35,7 @@ func CheckForm(r *http.Request) error {
 	if !readable(r.URL.Path) {
 		return fault.Field("path", "must be UTF-8 text without NUL")
 	}
-	if key := r.Header.Get(idempotencyKey); !readable(key) || Redact(key) != key { // it is kept
+	if key := r.Header.Get(idempotencyKey); !readable(key) || input.HasToken(key) { // it is kept
 		return fault.Field(idempotencyKey, "must be UTF-8 text and no token")
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -47,7 +48,7 @@ func CheckForm(r *http.Request) error {
 		}
 		for _, v := range values {
 			if !readable(v) {
-				return fault.Field(Redact(name), "must be UTF-8 text without NUL")
+				return fault.Field(input.Redact(name), "must be UTF-8 text without NUL")
 			}
 		}
 	}

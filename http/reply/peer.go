@@ -78,4 +78,4 @@ func parseHop(text string) (netip.Addr, error) {
 }
 
 // UserAgent returns what the caller says of itself, made fit to be kept.
-func UserAgent(r *http.Request) string { return input.UserAgent(Redact(r.UserAgent())) }
+func UserAgent(r *http.Request) string { return input.UserAgent(r.UserAgent()) }

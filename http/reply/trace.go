@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -23,12 +22,6 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-var tokens = regexp.MustCompile(`tok_svc_[0-9A-Za-z]+`)
-
-// Redact takes service tokens out of text that a caller put them in where they
-// do not belong.
-func Redact(s string) string { return tokens.ReplaceAllString(s, "tok_svc_[redacted]") }
-
 // Traced gives each request an id, the caller's if it is sane, and one line in
 // the log. A panic becomes a 500 that says nothing; if the answer had begun it
 // is broken off.
@@ -36,7 +29,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		id := r.Header.Get("X-Request-Id")
-		if !input.RequestID(id) || Redact(id) != id {
+		if !input.RequestID(id) {
 			id = events.NewID(start).String()
 		}
 		w.Header().Set("X-Request-Id", id)
@@ -58,7 +51,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 			if strings.HasPrefix(r.URL.Path, "/health") && seen.status < 400 { // probes ask every few seconds
 				level = slog.LevelDebug
 			}
-			log.Log(r.Context(), level, "request", "method", Redact(r.Method), "path", Redact(r.URL.Path), "status", seen.status,
+			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path), "status", seen.status,
 				"ip", Address(r), "ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
 			if v != nil {
 				panic(http.ErrAbortHandler)

@@ -168,19 +168,3 @@ func TestPanicAfterTheAnswerBeganBreaksItOff(t *testing.T) {
 		})
 	}
 }
-
-func TestRedact(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                          "",
-		"nothing to hide":           "nothing to hide",
-		token:                       "tok_svc_[redacted]",
-		"a " + token + ", b":        "a tok_svc_[redacted], b",
-		token + " " + token:         "tok_svc_[redacted] tok_svc_[redacted]",
-		"x" + token:                 "xtok_svc_[redacted]",
-		token[:20] + " was cut off": "tok_svc_[redacted] was cut off",
-		"tok_svc_[redacted]":        "tok_svc_[redacted]",
-		"the prefix is tok_svc_":    "the prefix is tok_svc_",
-	} {
-		require.Equal(t, want, reply.Redact(text))
-	}
-}

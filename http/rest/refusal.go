@@ -11,6 +11,7 @@ import (
 
 	"svc/fault"
 	"svc/http/reply"
+	"svc/input"
 )
 
 // A refusal is the body of every error, as huma writes it.
@@ -87,7 +88,7 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 	for _, err := range errs[:min(len(errs), problems)] {
 		if d, ok := err.(huma.ErrorDetailer); ok {
 			field, message := fieldOf(d.ErrorDetail())
-			field = reply.Redact(field) // the caller may have named it
+			field = input.Redact(field) // the caller may have named it
 			wrong[field] = append(wrong[field], message)
 		}
 	}

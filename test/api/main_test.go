@@ -38,6 +38,7 @@ var parts = map[string]func(*testing.T, *site){
 	"forwarded":     testForwarded,
 	"health":        testHealth,
 	"hostile":       testHostile,
+	"kept text":     testKeptText,
 	"look-alikes":   testLookAlikes,
 	"metrics":       testMetrics,
 	"methods":       testMethods,

@@ -42,7 +42,7 @@ func testMisplaced(t *testing.T, s *site) {
 		{as: "ada@acme", line: accounts, body: token, want: "422 validation_failed body"},
 		{as: "ada@acme", line: accounts, body: `{}`, headers: []string{"Content-Type: " + token}, want: "415 unsupported_media_type"},
 		{as: "ada@acme", line: accounts, body: `{"name":"kept-bot","scopes":["api.read"]}`, headers: []string{"Idempotency-Key: " + token}, want: "422 validation_failed Idempotency-Key"},
-		{as: "nobody", line: "POST /api/auth/sign-in/email", body: `{"email":"` + token + `@acme.example","password":"` + token + `"}`, want: "401 INVALID_EMAIL_OR_PASSWORD"},
+		{as: "nobody", line: "POST /api/auth/sign-in/email", body: `{"email":"` + token + `@acme.example","password":"` + token + `"}`, want: "400 INVALID_EMAIL"},
 		{as: "nobody", line: "POST /api/auth/sign-in/email", body: token, want: "400 BAD_REQUEST"},
 	} {
 		v.requireBad(t, b)

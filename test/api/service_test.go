@@ -104,10 +104,10 @@ func (v *service) ask(t *testing.T, as, line, body string, headers ...string) an
 	return v.read(t, line, res)
 }
 
-// without returns the values of a header that a test adds to; the content type
-// it replaces.
+// without returns the values of a header that a test adds to; the content type and
+// the user agent it replaces.
 func without(h http.Header, name string) []string {
-	if strings.EqualFold(name, "Content-Type") {
+	if strings.EqualFold(name, "Content-Type") || strings.EqualFold(name, "User-Agent") {
 		return nil
 	}
 	return h.Values(name)

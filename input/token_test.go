@@ -1,0 +1,96 @@
+package input_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/fault"
+	"svc/input"
+)
+
+const token = "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E"
+
+// What a token is in, no door lets pass as it is.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	for text, has := range map[string]bool{
+		token:                           true,
+		"a " + token + ", b":            true,
+		"x" + token + "y":               true,
+		token[:len(token)-1]:            true, // its checksum can be computed
+		token[:28]:                      true,
+		token[:27]:                      false,
+		"":                              false,
+		"the prefix is tok_svc_":        false,
+		"tok_svc_example, tok_svc_x9Qa": false,
+		"tok_svc_[redacted]":            false,
+		"tok_svc_…":                     false,
+	} {
+		require.Equal(t, has, input.HasToken(text), "%q", text)
+		require.False(t, input.HasToken(input.Redact(text)), "%q", text)
+		require.False(t, input.HasToken(input.CleanName(text)), "%q", text)
+		require.False(t, input.HasToken(input.UserAgent(text)), "%q", text)
+
+		_, asName := input.Name("title", "of "+text)
+		asText := input.NoTokens(map[string]string{"note": "", "title": text})
+		if has {
+			refused := fault.Field("title", "must not hold a service token")
+			require.Equal(t, refused, asName, "%q", text)
+			require.Equal(t, refused, asText, "%q", text)
+		} else {
+			require.NoError(t, asName, "%q", text)
+			require.NoError(t, asText, "%q", text)
+		}
+	}
+}
+
+func TestATokenIsNothingElse(t *testing.T) {
+	t.Parallel()
+	address, ok := input.Email(token + "@acme.example")
+	require.False(t, ok)
+	require.Empty(t, address)
+	_, ok = input.Email("tok_svc_example@acme.example")
+	require.True(t, ok)
+	require.False(t, input.RequestID(token))
+	require.True(t, input.RequestID("tok_svc_"))
+	require.False(t, input.Slug.Fits(strings.ToLower(token)))
+	require.False(t, input.AccountName.Fits(token))
+	require.Empty(t, input.Picture("https://a.example/"+token))
+	require.Empty(t, input.Picture("https://a.example/?t=%74"+token[1:]))
+	require.Equal(t, "tok-svc-redacted", input.SlugOf(input.CleanName(token)))
+	require.Equal(t, "x tok_svc_[redacted]", input.CleanName("x tok_svc_\u200b"+token[8:]), "also once it is cleaned")
+}
+
+func TestAddressHasToken(t *testing.T) {
+	t.Parallel()
+	escaped := strings.ReplaceAll(token, "_", "%5F")
+	for address, want := range map[string]bool{
+		"/inbox?t=" + token: true, "/" + token: true, "/" + escaped: true, "/?t=" + escaped: true, "/#" + escaped: true,
+		"https://" + strings.ToLower(token) + ".example/": true,
+		"/inbox?q=100%": false, "/?t=tok_svc_": false, "": false,
+	} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		require.Equal(t, want, input.AddressHasToken(u), address)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                          "",
+		"nothing to hide":           "nothing to hide",
+		token:                       "tok_svc_[redacted]",
+		"a " + token + ", b":        "a tok_svc_[redacted], b",
+		token + " " + token:         "tok_svc_[redacted] tok_svc_[redacted]",
+		"x" + token:                 "xtok_svc_[redacted]",
+		token[:20] + " was cut off": "tok_svc_[redacted] was cut off",
+		"tok_svc_[redacted]":        "tok_svc_[redacted]",
+		"the prefix is tok_svc_":    "the prefix is tok_svc_",
+	} {
+		require.Equal(t, want, input.Redact(text))
+	}
+}
