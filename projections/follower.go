@@ -109,9 +109,11 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 			return err
 		}
 		more = follow.More(records, limit)
-		return takeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) {
-			follow.QueueMove(b, v.Name(), follow.Ends(records))
-		})
+		ends := follow.Ends(records)
+		if err := follow.Complete(ctx, tx, list, ends); err != nil {
+			return err
+		}
+		return takeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) { follow.QueueMove(b, v.Name(), ends) })
 	})
 	return more, at, err
 }

@@ -106,7 +106,10 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 			return err
 		}
 		records, err := store.AnyAfterEach(ctx, tx, list, limit) // they are passed on as they are stored
-		if err != nil || len(records) == 0 {
+		if err != nil {
+			return err
+		}
+		if err := follow.Complete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
 			return err
 		}
 		publishing, cancel := context.WithTimeout(ctx, r.publishing)

@@ -81,3 +81,37 @@ func More(records []events.Record, limit int) (list []events.ID) {
 	}
 	return list
 }
+
+// Complete reports an error if a log of which nothing was read, for it is in list
+// and not in ends, is said to go on: then its next event is missing.
+func Complete(ctx context.Context, tx pgx.Tx, list, ends []store.Position) error {
+	read := map[events.ID]bool{}
+	for _, p := range ends {
+		read[p.Workspace] = true
+	}
+	b := &pgx.Batch{}
+	var missing error
+	for _, p := range list {
+		if read[p.Workspace] {
+			continue
+		}
+		b.Queue(`
+			select head from logs where workspace_id = $1 and head > $2
+			and not exists (select from events where workspace_id = $1 and seq = $2 + 1)`, p.Workspace, p.Seq,
+		).Query(func(rows pgx.Rows) error {
+			var head int64
+			_, err := pgx.ForEachRow(rows, []any{&head}, func() error {
+				missing = fmt.Errorf("log %s: event %d is missing: the log ends before its head, %d", p.Workspace, p.Seq+1, head)
+				return nil
+			})
+			return err
+		})
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("look for missing events: %w", err)
+	}
+	return missing
+}
