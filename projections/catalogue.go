@@ -3,6 +3,7 @@ package projections
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,10 +16,11 @@ import (
 var (
 	inlineViews   = []View{users, accounts, workspaces, members, invitations, serviceAccounts, serviceTokens}
 	followedViews = []View{runs, runCounts, decisions, outcomes, audit}
+	keyViews      = []View{globalKeys, uniqueKeys} // which the append keeps
 )
 
-// nouns begin the kinds of the events that each view takes in, but the audit
-// log's, which takes in all. The others it passes by without decoding them: most
+// nouns begin the kinds of the events that each view takes in, or are such kinds; but
+// the audit log's takes in all. The others it passes by without decoding them: most
 // of a long log is runs, and most views are not about those.
 var nouns = map[string][]string{
 	"users":            {"user"},
@@ -32,10 +34,22 @@ var nouns = map[string][]string{
 	"run_counts":       {"run"},
 	"decisions":        {"decision"},
 	"outcomes":         {"run", "decision"},
+	"global_keys":      {"user", "workspace", "invitation"},
+	"unique_keys":      {"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled"},
 }
 
-// All returns every view, in the order in which they are rebuilt.
-func All() []View { return append(append([]View{}, inlineViews...), followedViews...) }
+// takes reports whether a view takes in events of a kind, if it can read them.
+func takes(v View, kind string) bool {
+	noun, _, _ := strings.Cut(kind, ".")
+	return slices.Contains(nouns[v.Name()], noun) || slices.Contains(nouns[v.Name()], kind)
+}
+
+// All returns every view, in the order in which they are rebuilt, and the tables of
+// keys, which can be folded as well.
+func All() []View { return slices.Concat(inlineViews, followedViews, keyViews) }
+
+// followed reports whether a view is kept up by a [Follower].
+func followed(v View) bool { return slices.Contains(followedViews, v) }
 
 // Followed returns the views that a [Follower] keeps.
 func Followed() []View { return slices.Clone(followedViews) }

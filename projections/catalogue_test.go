@@ -35,7 +35,11 @@ func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
 				if taken[v.Name()] == nil {
 					taken[v.Name()] = map[string]bool{}
 				}
-				taken[v.Name()][parts[0]] = true
+				if slices.Contains(nouns[v.Name()], kind) {
+					taken[v.Name()][kind] = true
+				} else {
+					taken[v.Name()][parts[0]] = true
+				}
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -215,7 +214,7 @@ func (r *rebuild) parker(b *pgx.Batch) parking {
 	}
 }
 
-func (r *rebuild) followed() bool { return slices.Contains(followedViews, r.view) }
+func (r *rebuild) followed() bool { return followed(r.view) }
 
 // step notes that the rows of a log have come further, which is committed.
 func (r *rebuild) step(workspace events.ID, at int64) {

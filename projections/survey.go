@@ -27,7 +27,7 @@ type Standing struct {
 // these names.
 func Survey(ctx context.Context, db *pgxpool.Pool, others ...string) (list []Standing, err error) {
 	for _, v := range All() {
-		list = append(list, Standing{Name: v.Name(), Followed: (&rebuild{view: v}).followed(), Wanted: v.form(), Form: 1})
+		list = append(list, Standing{Name: v.Name(), Followed: followed(v), Wanted: v.form(), Form: 1})
 	}
 	for _, name := range others {
 		list = append(list, Standing{Name: name, Followed: true})

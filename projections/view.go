@@ -25,12 +25,13 @@ import (
 // The fields of R carry the names of the columns in `db` tags. Where the key is
 // not unique by itself, workspace_id leads it.
 type fold[K comparable, R any] struct {
-	table string
-	key   string                                          // the column of K
-	alone bool                                            // K is unique over all workspaces
-	forms int                                             // how many forms the rows had before this one
-	keys  func(r events.Record) []K                       // the rows that r touches; no position in r yet
-	apply func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; so is after, to delete it
+	table  string
+	key    string                                          // the column of K
+	alone  bool                                            // K is unique over all workspaces
+	unique []string                                        // the primary key, if it is not the key
+	forms  int                                             // how many forms the rows had before this one
+	keys   func(r events.Record) []K                       // the rows that r touches; no position in r yet
+	apply  func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; so is after, to delete it
 }
 
 // A View is a fold whatever its rows are.
@@ -50,6 +51,8 @@ type View interface {
 	// after reads on in logs, as store.AfterOf does. What the view does not take
 	// in need not be decoded.
 	after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
+	// comparison begins to compare a part of the rows of a workspace with its log.
+	comparison(workspace events.ID, p part) comparison
 	// primaryKey names the columns that order the rows.
 	primaryKey() []string
 	// form counts the forms that the rows have had, from 1.
@@ -69,7 +72,10 @@ func (f *fold[K, R]) after(ctx context.Context, db store.Querier, list []store.P
 }
 
 func (f *fold[K, R]) primaryKey() []string {
-	if f.alone {
+	switch {
+	case f.unique != nil:
+		return f.unique
+	case f.alone:
 		return []string{f.key}
 	}
 	return []string{"workspace_id", f.key}
@@ -112,13 +118,21 @@ type rowID[K comparable] struct {
 }
 
 // one folds r into rows. Rows of before are never changed, only replaced.
-func (f *fold[K, R]) one(rows map[rowID[K]]*R, r events.Record) (err error) {
+func (f *fold[K, R]) one(rows map[rowID[K]]*R, r events.Record) error {
+	return f.oneOf(rows, r, func(K) bool { return true })
+}
+
+// oneOf is one of the rows whose keys are wanted.
+func (f *fold[K, R]) oneOf(rows map[rowID[K]]*R, r events.Record, wanted func(K) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: view %s: %s, event %d of %s: %v", errFold, f.table, r.Event.Kind(), r.Seq, r.Workspace, p)
 		}
 	}()
 	for _, k := range f.keys(r) {
+		if !wanted(k) {
+			continue
+		}
 		id := rowID[K]{r.Workspace, k}
 		rows[id] = f.apply(k, rows[id], r)
 	}

@@ -13,10 +13,10 @@ check that its exit status is 0.
 Commands:
   migrate              apply the migrations that are missing (the default)
   info                 show every migration and its state; changes nothing
-  rebuild [view ...]   build views anew from the log: those named, or all, and
-                       with all of them drop the snapshots that decisions
-                       begin with. One that was killed is gone on with by the
-                       next
+  rebuild [view ...]   build views, and the tables of keys, anew from the log:
+                       those named, or all, and with all of them drop the
+                       snapshots that decisions begin with. One that was killed
+                       is gone on with by the next
   views                show how far behind each view is, and how fast
   parked               list the events that views have gone on without
   retry [view ...]     try parked events again, by rebuilding their workspaces
@@ -43,6 +43,9 @@ Flags, before or after the command; they go before the environment:
                        in FILE, mode 0600; no output ever shows them
   -workspace=ID        rebuild, retry, verify: only this one; skip: the event's
   -seq=N               skip: the event's number
+  -views               verify: then compare the rows of every view, and the keys
+                       that commands claim, with what the log says, and name
+                       those that differ
   -verifier-key=KEY    verify: by a key that was kept elsewhere, not by the one
                        that is in the database
   -checkpoint=TEXT     verify, with -workspace: the log has to lead on from this
@@ -68,7 +71,8 @@ Exit status:
   0  done, or nothing to do; also if the database is newer than this image:
      that is a warning, and nothing is applied
   1  not done: the database cannot be reached, its history differs from this
-     image, or a migration failed; verify: a record is not what was signed for
+     image, or a migration failed; verify: a record is not what was signed for,
+     or a row not what the log says
   2  the command line is wrong
 
 Examples:
@@ -78,6 +82,7 @@ Examples:
   svc-db rebuild members runs
   svc-db skip runs -workspace=019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9 -seq=4182
   svc-db verify -workspace=$ID -verifier-key="$(cat key)" -checkpoint="$(cat kept)"
+  svc-db verify -views
   svc-db verify -export=log.ndjson -kept=verified.json
 
 Migrations only move forward. To go back, restore the backup, then run the

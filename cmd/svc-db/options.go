@@ -28,6 +28,7 @@ type options struct {
 	checkpoint  string
 	export      string // a file
 	kept        string // a file
+	rows        bool   // of views are compared with the log
 
 	command string
 	views   []string
@@ -52,6 +53,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.checkpoint, "checkpoint", "", "")
 	flags.StringVar(&o.export, "export", "", "")
 	flags.StringVar(&o.kept, "kept", "", "")
+	flags.BoolVar(&o.rows, "views", false, "")
 
 	var words []string
 	for {
@@ -100,10 +102,14 @@ func (o options) check() error {
 		return errors.New("-workspace goes with rebuild, retry, skip and verify")
 	case o.seq != 0 && o.command != "skip":
 		return errors.New("-seq goes with skip")
+	case o.command == "skip" && (len(o.views) != 1 || o.workspace.IsZero() || o.seq == 0):
+		return errors.New("skip needs one view, -workspace and -seq, as svc-db parked shows them")
 	case o.verifierKey != "" && o.command != "verify":
 		return errors.New("-verifier-key goes with verify")
 	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
 		return errors.New("-checkpoint goes with verify of one -workspace")
+	case o.rows && (o.command != "verify" || o.export != ""):
+		return errors.New("-views goes with verify of a database")
 	case (o.export == "") != (o.kept == "") || o.export != "" && (o.command != "verify" || !o.workspace.IsZero()):
 		return errors.New("-export and -kept go with each other and verify, and not with -workspace")
 	}

@@ -66,9 +66,12 @@ func verify(ctx context.Context, j job) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%w: %d of %d workspaces", errBad, bad, len(list))
+		err = fmt.Errorf("%w: %d of %d workspaces", errBad, bad, len(list))
 	}
-	return nil
+	if j.rows {
+		err = errors.Join(err, j.compareViews(ctx, db, list))
+	}
+	return err
 }
 
 // verifyLog verifies one log and says what came of it.

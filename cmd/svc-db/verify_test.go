@@ -75,6 +75,8 @@ func TestWrongWaysToAskForAVerification(t *testing.T) {
 		"-seq must be a number":                                {"skip", "runs", "-seq=" + marker},
 		"-seq goes with skip":                                  {"retry", "-seq=7"},
 		"views takes no arguments":                             {"views", "runs"},
+		"skip needs one view, -workspace and -seq":             {"skip"},
+		"-views goes with verify of a database":                {"rebuild", "-views"},
 		"-checkpoint goes with verify of one -workspace":       {"verify", "-checkpoint=c"},
 		"-export and -kept go with each other and verify":      {"verify", "-export=e"},
 		" go with each other and verify, and":                  {"verify", "-kept=e"},

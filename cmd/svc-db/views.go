@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"text/tabwriter"
@@ -138,11 +137,8 @@ func retry(ctx context.Context, j job) error {
 // skip forgets a parked event of a view, until a rebuild parks it again.
 func skip(ctx context.Context, j job) error {
 	list, err := named(j.views)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(j.views) != 1 || j.workspace.IsZero() || j.seq == 0:
-		return errors.New("skip needs one view, -workspace and -seq, as svc-db parked shows them")
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
 		there, err := projections.Skip(ctx, db, list[0].Name(), j.workspace, j.seq)

@@ -60,7 +60,7 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "runs has no such event parked: 1 of "+workspace.String())
 	r = here(t, d.environ, "skip", "runs")
-	require.Equal(t, 1, r.status)
+	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "skip needs one view, -workspace and -seq")
 	require.Zero(t, here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=2").status)
 	require.NotContains(t, here(t, d.environ, "parked").stdout, "\nruns")

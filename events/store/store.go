@@ -121,12 +121,12 @@ func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) (
 }
 
 // AfterOf is [After] of several logs, as AnyAfterEach is of AnyAfter, for who
-// takes in the events of some nouns alone. Those of others are not decoded: it
-// has an [events.Unread] in the place of each.
-func AfterOf(ctx context.Context, db Querier, nouns []string, list []Position, limit int) ([]events.Record, error) {
+// takes in the events of some kinds alone, or of all kinds that begin with some nouns.
+// Others are not decoded: it has an [events.Unread] in the place of each.
+func AfterOf(ctx context.Context, db Querier, kinds []string, list []Position, limit int) ([]events.Record, error) {
 	return contiguous(ctx, db, list, scanSome, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end as meta, case when wanted then data end as data
-		from events cross join lateral (select split_part(kind, '.', 1) = any($4) as wanted) n`, limit, nouns)
+		from events cross join lateral (select kind = any($4) or split_part(kind, '.', 1) = any($4) as wanted) n`, limit, kinds)
 }
 
 const all = `select ` + columns + ` from events`

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// errDiffer says that rows are not what the log says; the report names them.
+var errDiffer = errors.New("not every row is what the log says")
+
+// compareViews folds the logs of workspaces and names the rows of views, and the
+// keys, that are not what they say. Of all workspaces, it looks for rows of such
+// without a log too.
+func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.ID) error {
+	if j.workspace.IsZero() {
+		strays, err := projections.Strays(ctx, db)
+		if err != nil {
+			return err
+		}
+		list = slices.Concat(list, strays)
+	}
+	bad := 0
+	for _, workspace := range list {
+		start := time.Now()
+		done, err := projections.Compare(ctx, db, workspace, projections.NoPause)
+		if err != nil {
+			return err
+		}
+		for _, d := range done.Differences {
+			fmt.Fprintf(j.out, "%s: DIFFERENT: %s\n", workspace, d)
+		}
+		if done.More > 0 {
+			fmt.Fprintf(j.out, "%s: DIFFERENT: %d rows more\n", workspace, done.More)
+		}
+		for _, why := range done.Skipped {
+			fmt.Fprintf(j.out, "%s: NOT COMPARED: %s\n", workspace, why)
+		}
+		if len(done.Differences)+len(done.Skipped) > 0 {
+			bad++
+			continue
+		}
+		fmt.Fprintf(j.out, "%s: %d rows are what the log says up to event %d, compared in %s\n",
+			workspace, done.Rows, done.Events, time.Since(start).Round(time.Millisecond))
+	}
+	if bad > 0 {
+		return fmt.Errorf("%w: %d of %d workspaces", errDiffer, bad, len(list))
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	asked "svc/commands"
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/proof"
+	"svc/vault"
+)
+
+// What somebody put into a view by SQL is named, and the evidence is not destroyed.
+func TestVerifyNamesRowsThatAreNotWhatTheLogSays(t *testing.T) {
+	d := newDatabase(t)
+	require.Zero(t, here(t, d.environ, "migrate").status)
+	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	good, bad := d.workspace(t, db, "good"), d.workspace(t, db, "bad")
+
+	r := here(t, d.environ, "verify", "-views")
+	require.Zero(t, r.status, r.stderr)
+	for _, workspace := range []events.ID{good, bad} {
+		require.Regexp(t, workspace.String()+`: \d+ rows are what the log says up to event 3, compared in `, r.stdout)
+	}
+
+	d.exec(t, `update members set role = 'Viewer' where workspace_id = '`+bad.String()+`'`)
+	d.exec(t, `update service_tokens set fingerprint = sha256('mine') where workspace_id = '`+bad.String()+`'`)
+	d.exec(t, `insert into global_keys values ('email/eve@evil.example', gen_random_uuid(), gen_random_uuid())`)
+	r = here(t, d.environ, "verify", "-views")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stdout, good.String()+": ")
+	require.NotContains(t, r.stdout, good.String()+": DIFFERENT")
+	require.Regexp(t, bad.String()+`: DIFFERENT: members [0-9a-f-]{36}: stored is role "Viewer", the log says role "Owner"\n`, r.stdout)
+	require.Regexp(t, bad.String()+`: DIFFERENT: service_tokens [0-9a-f]{16}…: is not in the log, stored is `, r.stdout)
+	require.Regexp(t, bad.String()+`: DIFFERENT: service_tokens [0-9a-f]{16}…: is missing, the log says `, r.stdout)
+	require.Regexp(t, `[0-9a-f-]{36}: DIFFERENT: global_keys "email/eve@evil.example": is not in the log`, r.stdout)
+	require.Equal(t, "ERROR: not every row is what the log says: 2 of 3 workspaces\n", r.stderr)
+
+	require.Zero(t, here(t, d.environ, "verify").status, "the log itself is as it was signed")
+	require.Equal(t, 1, here(t, d.environ, "verify", "-views", "-workspace="+bad.String()).status)
+	require.Zero(t, here(t, d.environ, "verify", "-views", "-workspace="+good.String()).status)
+
+	require.Zero(t, here(t, d.environ, "rebuild").status)
+	r = here(t, d.environ, "verify", "-views")
+	require.Zero(t, r.status, r.stdout)
+}
+
+// workspace makes one with an owner and a token, and signs for it.
+func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events.ID {
+	t.Helper()
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	h, id, owner := asked.New(log, time.Now), events.NewID(time.Now()), events.NewID(time.Now())
+	order := asked.Order{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: owner, Name: "ann@acme.example"}, Origin: events.FromCLI}}
+	_, err := h.CreateWorkspace(t.Context(), asked.CreateWorkspace{Order: order, Member: events.NewID(time.Now()), Email: "ann@acme.example", Name: "Acme", Slug: slug})
+	require.NoError(t, err)
+	_, err = h.CreateServiceAccount(t.Context(), asked.CreateServiceAccount{
+		Order: order, Account: events.NewID(time.Now()), Token: asked.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+	})
+	require.NoError(t, err)
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	proof.New(db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler)).Run(ctx) // signs for what is left
+	return id
+}

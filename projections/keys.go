@@ -1,0 +1,100 @@
+package projections
+
+import "svc/events"
+
+// The keys that were claimed and not released, as the log says. The append keeps
+// their tables by itself, for it has to know at once whether a key is free; that
+// they can be folded lets them be compared with the log, and made anew.
+
+type globalKey struct {
+	Key       string    `db:"key"`
+	Workspace events.ID `db:"workspace_id"`
+	Owner     events.ID `db:"owner"`
+}
+
+// globalKeys are those that may exist once at all.
+var globalKeys = &fold[string, globalKey]{
+	table: "global_keys", key: "key", alone: true,
+	keys: func(r events.Record) []string {
+		switch e := r.Event.(type) {
+		case events.UserRegistered:
+			return emailKeys(e.Emails)
+		case events.UserEmailsVerified:
+			return append(emailKeys(e.From), emailKeys(e.Emails)...)
+		case events.UserAccountLinked:
+			return []string{events.AccountKey(e)}
+		case events.WorkspaceCreated:
+			return []string{events.SlugKey(e.Slug)}
+		case events.WorkspaceRenamed:
+			return []string{events.SlugKey(e.FromSlug), events.SlugKey(e.Slug)}
+		case events.InvitationSent:
+			return []string{events.InvitationKey(e.Invitation)}
+		}
+		return nil
+	},
+	apply: func(key string, k *globalKey, r events.Record) *globalKey {
+		held := func(owner events.ID) *globalKey { return &globalKey{key, r.Workspace, owner} }
+		switch e := r.Event.(type) {
+		case events.UserRegistered:
+			return held(e.User)
+		case events.UserEmailsVerified:
+			for _, address := range e.Emails {
+				if key == events.EmailKey(address) {
+					return held(e.User)
+				}
+			}
+			return nil
+		case events.UserAccountLinked:
+			return held(e.User)
+		case events.WorkspaceCreated:
+			return held(r.Workspace)
+		case events.WorkspaceRenamed:
+			if key != events.SlugKey(e.Slug) {
+				return nil
+			}
+			return held(r.Workspace)
+		case events.InvitationSent:
+			return held(e.Invitation)
+		}
+		return k
+	},
+}
+
+func emailKeys(addresses []string) (keys []string) {
+	for _, address := range addresses {
+		keys = append(keys, events.EmailKey(address))
+	}
+	return keys
+}
+
+type uniqueKey struct {
+	Workspace events.ID `db:"workspace_id"`
+	Key       string    `db:"key"`
+	Owner     events.ID `db:"owner"`
+}
+
+// uniqueKeys are those that may exist once in a workspace. They are known by their
+// owners, of which each has one: the end of a run does not say which issue it was
+// about.
+var uniqueKeys = &fold[events.ID, uniqueKey]{
+	table: "unique_keys", key: "owner", unique: []string{"workspace_id", "key"},
+	keys: func(r events.Record) []events.ID {
+		switch r.Event.(type) {
+		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked:
+			return []events.ID{r.Stream}
+		}
+		if events.EndsRun(r.Event) {
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	apply: func(owner events.ID, _ *uniqueKey, r events.Record) *uniqueKey {
+		switch e := r.Event.(type) {
+		case events.RunQueued:
+			return &uniqueKey{r.Workspace, events.IssueKey(e.Repo.ID, e.IssueNumber), owner}
+		case events.ServiceAccountCreated:
+			return &uniqueKey{r.Workspace, events.ServiceAccountKey(e.Name), owner}
+		}
+		return nil
+	},
+}
