@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -133,6 +134,10 @@ func (a answer) requireSentTo(where string) {
 func (a answer) requireSentBack(where string, reason url.Values) {
 	a.t.Helper()
 	require.Equal(a.t, http.StatusFound, a.StatusCode, a.text)
+	if strings.HasSuffix(where, "/api/auth/error") {
+		reason = maps.Clone(reason)
+		reason.Set("request_id", a.Header.Get("X-Request-Id"))
+	}
 	require.Equal(a.t, where+"?"+reason.Encode(), a.Header.Get("Location"))
 	require.Equal(a.t, "no-store", a.Header.Get("Cache-Control"))
 	require.Len(a.t, a.Cookies(), 1, "no session")

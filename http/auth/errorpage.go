@@ -4,6 +4,7 @@ import (
 	"html/template"
 
 	"svc/http/reply"
+	"svc/input"
 )
 
 // reasons says in plain words why a sign-in came to nothing, and what to do.
@@ -55,12 +56,22 @@ func (s *Server) errorPage(v *visit) (any, error) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	err := errorPage.Execute(v.w, map[string]string{
 		"What": text[0], "Do": text[1], "Code": code,
-		"Description": plain(v.URL.Query().Get("error_description")), "Request": reply.RequestID(v.Context()),
+		"Description": plain(v.URL.Query().Get("error_description")), "Request": failedRequest(v),
 	})
 	if err != nil {
 		s.Log.WarnContext(v.Context(), "write error page", "err", err)
 	}
 	return nil, errAnswered
+}
+
+// failedRequest is the request that led here, whose log lines say why. Whoever came
+// by another way, or with what is no id, is told of this one.
+func failedRequest(v *visit) string {
+	id := v.URL.Query().Get("request_id")
+	if !input.RequestID(id) || input.Redact(id) != id {
+		return reply.RequestID(v.Context())
+	}
+	return id
 }
 
 func (s *Server) errorCSS(v *visit) (any, error) {

@@ -72,6 +72,42 @@ func TestTheErrorPageShowsTextAsText(t *testing.T) {
 	}
 }
 
+// The id on the page is that of the request whose log line has the reason, which is
+// not the page's own.
+func TestTheErrorPageNamesTheRequestThatFailed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	begin := func() url.Values { return h.agree(s.browser().begin("github")) }
+	declined := func() url.Values { return url.Values{"error": {"access_denied"}, "error_description": {"No."}} }
+	for reason, query := range map[string]url.Values{"state_mismatch": begin(), "state_not_found": declined()} {
+		a := s.browser().back("github", query)
+		id := a.Header.Get("X-Request-Id")
+		page := s.do(call{path: strings.TrimPrefix(a.Header.Get("Location"), s.url+"/api/auth")})
+		require.Contains(t, page.text, "Reason "+reason+" · request "+id)
+		require.NotContains(t, page.text, page.Header.Get("X-Request-Id"))
+		require.Equal(t, "WARN", s.log.line(t, id, "sign-in came to nothing")["level"])
+		require.Equal(t, reason, s.log.line(t, id, "sign-in came to nothing")["err"])
+	}
+	b := s.browser()
+	said := declined()
+	said.Set("state", b.begin("github").Query().Get("state"))
+	line := s.log.line(t, b.back("github", said).Header.Get("X-Request-Id"), "sign-in came to nothing")
+	require.Equal(t, "INFO", line["level"], "what people decide is no trouble")
+	require.Equal(t, "access_denied", line["err"])
+}
+
+// What is no id of a request is not shown as one.
+func TestTheErrorPageNamesItsOwnRequestOtherwise(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, id := range []string{"", "call 555-0100", "<b>", strings.Repeat("x", 129), "tok_svc_" + strings.Repeat("0", 38), "a\nb"} {
+		page := s.do(call{path: "/error?" + url.Values{"error": {"access_denied"}, "request_id": {id}}.Encode()})
+		require.Contains(t, page.text, "request "+page.Header.Get("X-Request-Id"), id)
+	}
+	require.Contains(t, s.do(call{path: "/error?error=access_denied&request_id=req-7"}).text, "request req-7")
+}
+
 // What an application asks for must match what is registered for it. GitHub
 // says so at the address that is registered, where our browser has no cookie.
 func TestTheServiceIsNotWhereItIsRegistered(t *testing.T) {

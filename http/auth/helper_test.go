@@ -243,6 +243,22 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
+// line is the only line of a request with a message.
+func (j *journal) line(t *testing.T, request, message string) (found map[string]any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(j.String()))
+	for d.More() {
+		var line map[string]any
+		require.NoError(t, d.Decode(&line))
+		if line["request_id"] == request && line["msg"] == message {
+			require.Nil(t, found, "it is said twice")
+			found = line
+		}
+	}
+	require.NotNil(t, found, "%q of %s in %s", message, request, j)
+	return found
+}
+
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/http/limit"
+	"svc/http/reply"
 	"svc/input"
 	"svc/sessions"
 )
@@ -200,26 +202,30 @@ func plain(s string) string {
 }
 
 // sendBack tells the browser why there is no session. What is not one of the
-// known reasons is logged and called internal.
+// known reasons is called internal. Each is logged, and our own page, if there is no
+// other, names the request under which that was done.
 func (s *Server) sendBack(v *visit, where string, err error, description string) (any, error) {
+	level := slog.LevelWarn
+	if description != "" { // the provider's word, such as that the person declined
+		level = slog.LevelInfo
+	}
+	s.Log.Log(v.Context(), level, "sign-in came to nothing", "err", err)
 	reason := err.Error()
 	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
 		if errors.Is(err, known) {
 			reason = known.Error()
 		}
 	}
-	if reason != err.Error() || description == "" {
-		s.Log.WarnContext(v.Context(), "sign-in came to nothing", "err", err)
-	}
 	if strings.ContainsAny(reason, " :") {
 		reason = "internal_server_error"
-	}
-	if where == "" {
-		where = s.Origin + prefix + "/error"
 	}
 	q := url.Values{"error": {reason}}
 	if description != "" {
 		q.Set("error_description", description)
+	}
+	if where == "" {
+		where = s.Origin + prefix + "/error"
+		q.Set("request_id", reply.RequestID(v.Context()))
 	}
 	where, fragment, _ := strings.Cut(where, "#")
 	separator := "?"

@@ -108,6 +108,7 @@ var parameters = map[string]*regexp.Regexp{
 	"<code host>": regexp.MustCompile(`(http://)(127\.0\.0\.1:\d+)`),
 	"<state>":     regexp.MustCompile(`([?&]state=)([A-Za-z0-9_-]{43})`),
 	"<challenge>": regexp.MustCompile(`([?&]code_challenge=)([^&"]+)`),
+	"<request>":   regexp.MustCompile(`([?&]request_id=)([^&"]+)`),
 	"<code>":      regexp.MustCompile(`([?&]code=)([^&"]+)`),
 }
 
