@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // appendSQL moves the head rows of the batch's workspaces, $1 to $3, and
@@ -63,12 +64,22 @@ const standSQL = `
 const limitsSQL = `
 	select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
 
+// restSQL leaves the next statement what is left of the $1 milliseconds that the
+// transaction has in all: the server's limit is one of each statement, and the
+// client waits for their sum.
+const restSQL = `
+	select set_config('statement_timeout',
+		greatest($1::bigint - extract(epoch from clock_timestamp() - transaction_timestamp()) * 1000, 1)::bigint::text, true)`
+
 // SQLSTATEs.
 const (
 	divisionByZero   = "22012" // a round trip that commits ends before it does
 	lockNotAvailable = "55P03" // somebody held a row for too long
 	queryCanceled    = "57014" // or several did
 )
+
+// errHeld says that somebody held a row for too long, and that nothing was stored.
+var errHeld = fmt.Errorf("%w: %w", fault.ErrBusy, context.DeadlineExceeded)
 
 // errRepeated says that a command had been carried out before.
 var errRepeated = errors.New("command repeated")
@@ -83,6 +94,7 @@ type transaction struct {
 	moved    int                    // streams that were read and stand elsewhere
 	taken    *events.Taken          // a key that somebody else holds
 	repeated int                    // commands that had been carried out
+	limit    time.Duration          // of all that the server does before the commit
 }
 
 // transact stores the whole batch in one transaction. If no view changes and no
@@ -106,13 +118,14 @@ func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Durati
 		}
 	}
 	t.atOnce = len(changes) == 0 && !t.asks()
-	first := t.queue(rows, wait, s.patience*4/5)
-	first.QueuedQueries = append(first.QueuedQueries, reads.QueuedQueries...)
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
+	t.until(ctx)
+	first := t.queue(rows, wait)
+	t.queueLimited(first, reads)
 	if t.atOnce {
 		return t.commit(ctx, conn.Conn(), first)
 	}
@@ -128,7 +141,23 @@ func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Durati
 			return t.fail(ctx, conn.Conn(), err)
 		}
 	}
-	return t.commit(ctx, conn.Conn(), second)
+	last := &pgx.Batch{}
+	t.queueLimited(last, second)
+	return t.commit(ctx, conn.Conn(), last)
+}
+
+// until sets how long the server has: less than the client, which waits until ctx ends.
+func (t *transaction) until(ctx context.Context) {
+	deadline, _ := ctx.Deadline()
+	t.limit = max(time.Until(deadline)*4/5, time.Millisecond)
+}
+
+// queueLimited queues statements, each with the rest of the time as its limit.
+func (t *transaction) queueLimited(b, statements *pgx.Batch) {
+	for _, q := range statements.QueuedQueries {
+		b.Queue(restSQL, t.limit.Milliseconds())
+		b.QueuedQueries = append(b.QueuedQueries, q)
+	}
 }
 
 // commit sends the last round trip.
@@ -154,14 +183,15 @@ func (t *transaction) asks() bool {
 }
 
 // queue queues everything that happens before the views change.
-func (t *transaction) queue(rows *eventRows, lock, statement time.Duration) *pgx.Batch {
-	b := &pgx.Batch{}
+func (t *transaction) queue(rows *eventRows, lock time.Duration) *pgx.Batch {
+	b, checks := &pgx.Batch{}, &pgx.Batch{}
 	b.Queue("begin")
-	b.Queue(limitsSQL, strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(statement.Milliseconds(), 10))
+	b.Queue(limitsSQL, strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(t.limit.Milliseconds(), 10))
 	t.queueAppend(b, rows)
-	t.queueStand(b)
-	t.queueKeys(b)
-	t.queueCommands(b)
+	t.queueStand(checks)
+	t.queueKeys(checks)
+	t.queueCommands(checks)
+	t.queueLimited(b, checks)
 	return b
 }
 
@@ -327,7 +357,7 @@ func (t *transaction) fail(ctx context.Context, conn *pgx.Conn, err error) error
 		conn.Close(ctx) // the server rolls back when the connection ends
 	}
 	if code(err) == lockNotAvailable || code(err) == queryCanceled {
-		return fmt.Errorf("append: %w: %w", context.DeadlineExceeded, err)
+		return fmt.Errorf("append: %w: %w", errHeld, err)
 	}
 	return fmt.Errorf("append: %w", err)
 }

@@ -59,6 +59,7 @@ func (p *pending) size() (n int) {
 // at that moment. It reports
 //   - [events.ErrConflict] if a stream has moved on: decide again,
 //   - [events.ErrTaken], as a [events.Taken], if somebody else holds a key that it claims,
+//   - [fault.ErrBusy] if it is not stored because somebody held a row for too long,
 //   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
 //     the commit may or may not be in the log.
 func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {

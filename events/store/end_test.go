@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
@@ -187,6 +188,29 @@ func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	append1(t, s, commit(w, newID(), 0, "after"))
 	require.Equal(t, []string{"before/0", "after/0"}, marks(log(t, db, w)))
+}
+
+// Several waits, none of which is too long, are so together. The server ends the last
+// of them before the client gives up a commit that may be on its way.
+func TestSeveralWaitsAreGivenUpBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := withCounts(t, connect(t, url))
+	held := &view{writes: func(b *pgx.Batch, _ []events.Record) {
+		for range 4 {
+			b.Queue(`select pg_sleep(1.5)`)
+		}
+	}}
+	s := open(t, db, held)
+	w := newID()
+	_, err := s.Append(t.Context(), commit(w, newID(), 0, "late"))
+	require.ErrorIs(t, err, fault.ErrBusy)
+	require.NotErrorIs(t, err, events.ErrOutcomeUnknown)
+	requireUntouched(t, db, w)
+
+	held.writes = nil
+	append1(t, s, commit(w, newID(), 0, "after"))
+	require.Equal(t, []string{"after/0"}, marks(log(t, db, w)))
 }
 
 // Whoever writes to other logs in the same transaction is held up, and not refused.
