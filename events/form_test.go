@@ -97,7 +97,8 @@ func fill(v reflect.Value, minimal bool) {
 
 // Envelopes are stored beside the events and are read as long.
 func TestEnvelopeForms(t *testing.T) {
-	id := events.NewIDFrom(time.UnixMilli(1763682985123), strings.NewReader("0123456789"))
+	id, err := events.ParseID("019aa3b2-a4a3-3031-3233-343536373839") // of before ids were of version 7
+	require.NoError(t, err)
 	full := events.Envelope{
 		Actor:  events.Actor{Type: events.ByService, ID: id, Name: "service:ci-bot"},
 		Origin: events.FromAPI, IP: "2001:db8::7", UserAgent: "curl/8.5.0", RequestID: "req-7", TokenTail: "x9Qa", Causation: id,

@@ -10,7 +10,10 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// An ID is a ULID, printed as a lower-case UUID: it sorts by the time it was made.
+// An ID is a ULID with the version and the variant of a UUID, printed as one in
+// lower case: it sorts by the time it was made, in milliseconds, and is a UUID of
+// version 7 by RFC 9562. Early ones have random bits in the place of version and
+// variant; they stay as they are, and any 128 bits are read.
 type ID [16]byte
 
 // NewID returns an ID made at t.
@@ -18,7 +21,10 @@ func NewID(t time.Time) ID { return NewIDFrom(t, rand.Reader) }
 
 // NewIDFrom returns an ID made at t, its random part read from entropy.
 func NewIDFrom(t time.Time, entropy io.Reader) ID {
-	return ID(ulid.MustNew(ulid.Timestamp(t), entropy))
+	id := ID(ulid.MustNew(ulid.Timestamp(t), entropy))
+	id[6] = 7<<4 | id[6]&0x0f
+	id[8] = 0b10<<6 | id[8]&0x3f
+	return id
 }
 
 // ParseID reads the printed form, of either case.

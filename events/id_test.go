@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,8 +47,26 @@ func TestIDsOfOneMomentDiffer(t *testing.T) {
 func TestIDIsTheTimeAndThenRandomness(t *testing.T) {
 	at := time.UnixMilli(0x0123456789ab)
 	id := events.NewIDFrom(at, bytes.NewReader([]byte{0xf0, 1, 2, 3, 4, 5, 6, 7, 8, 0x9f}))
-	require.Equal(t, "01234567-89ab-f001-0203-04050607089f", id.String())
-	requireForm(t, `"01234567-89ab-f001-0203-04050607089f"`, id)
+	require.Equal(t, "01234567-89ab-7001-8203-04050607089f", id.String())
+	requireForm(t, `"01234567-89ab-7001-8203-04050607089f"`, id)
+}
+
+// What strict clients hold ids against, such as Zod's z.uuid().
+var rfc9562 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+func TestNewIDsAreUUIDsOfVersion7(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMilli(rapid.Int64Range(0, 1<<48-1).Draw(t, "at"))
+		entropy := rapid.SliceOfN(rapid.Byte(), 10, 10).Draw(t, "entropy")
+		id := events.NewIDFrom(at, bytes.NewReader(entropy))
+		require.Regexp(t, rfc9562, id.String())
+		made := uint64(0)
+		for _, b := range id[:6] {
+			made = made<<8 | uint64(b)
+		}
+		require.EqualValues(t, at.UnixMilli(), made)
+	})
+	require.Regexp(t, rfc9562, events.NewID(time.Now()).String())
 }
 
 func TestZeroIDNamesNothing(t *testing.T) {

@@ -76,7 +76,8 @@ func repeated(body []byte) (name string, ok bool) {
 func describe(o *huma.OpenAPI, origin string) {
 	o.Info.Description = "Members, service accounts, runs and the audit log of a workspace. " +
 		"Scripts send a service account's token; people are signed in by a session cookie and choose a workspace with X-Svc-Tenant. " +
-		"A query parameter that is empty or sent twice is refused with 422 `validation_failed`, as one that is not known."
+		"A query parameter that is empty or sent twice is refused with 422 `validation_failed`, as one that is not known. " +
+		"So is text with a service token in it, wherever it would be kept."
 	o.Info.Contact = &huma.Contact{Name: "The operators of this service", URL: origin}
 	o.Info.License = &huma.License{Name: "Proprietary", URL: origin + "/api/docs"}
 	o.Servers = []*huma.Server{{URL: origin}}

@@ -145,6 +145,7 @@ func (v *service) read(t *testing.T, line string, res *http.Response) answer {
 }
 
 var (
+	uuidForm    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`) // RFC 9562, version 7
 	tokenForm   = regexp.MustCompile(`tok_svc_[0-9A-Za-z]{38}`)
 	showsTokens = regexp.MustCompile(`^POST /api/v1/service-accounts(/[^/]*/rotate)?$`)
 )
@@ -173,6 +174,11 @@ func (v *service) judge(t *testing.T, line string, a answer) {
 			v.site.keepSecret(cookie.Value, "a session's cookie")
 			token, _, _ := strings.Cut(cookie.Value, ".")
 			v.site.keepSecret(token, "a session's token")
+		}
+	}
+	if strings.Contains(line, " /api/v1/") || strings.Contains(line, " /api/auth/") { // not the pages of others
+		for _, id := range append(idForm.FindAllString(a.body, -1), idForm.FindAllString(a.header.Get("X-Request-Id"), -1)...) {
+			require.Regexp(t, uuidForm, id, "%s: an id that strict clients refuse", line)
 		}
 	}
 	if a.status >= 400 && a.body != "" && line != "GET /health/ready" {
