@@ -68,7 +68,7 @@ func (s *Server) errorPage(v *visit) (any, error) {
 // by another way, or with what is no id, is told of this one.
 func failedRequest(v *visit) string {
 	id := v.URL.Query().Get("request_id")
-	if !input.RequestID(id) || input.Redact(id) != id {
+	if !input.RequestID(id) {
 		return reply.RequestID(v.Context())
 	}
 	return id

@@ -94,7 +94,8 @@ func badBodies(leo string) (list []bad) {
 		list = append(list, bad{as: asAdmin, line: "PATCH /api/v1/workspace", body: body, want: want})
 	}
 	for body, want := range map[string]string{
-		"":            "415 UNSUPPORTED_MEDIA_TYPE",
+		"":            "400 VALIDATION_ERROR body",
+		"null":        "400 VALIDATION_ERROR body",
 		" ":           "400 BAD_REQUEST",
 		"[]":          "400 VALIDATION_ERROR body",
 		`{"email":7}`: "400 VALIDATION_ERROR email",
