@@ -44,6 +44,11 @@ func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
 		}
 	}
 	delete(taken, audit.Name())
+	for _, v := range All() {
+		if v != View(audit) {
+			require.NotEmpty(t, nouns[v.Name()], "%s has no nouns: nothing is decoded for it", v.Name())
+		}
+	}
 	want := map[string]map[string]bool{}
 	for view, list := range nouns {
 		want[view] = map[string]bool{}

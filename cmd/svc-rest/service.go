@@ -49,12 +49,21 @@ type service struct {
 
 // newService wires the service and starts what works behind the requests. It
 // does not wait for the database: until that answers, /health/ready says so.
-func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (*service, error) {
+func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (_ *service, err error) {
 	db, err := open("SVC_DATABASE_URL", cfg.DatabaseURL)
 	if err != nil {
 		return nil, err
 	}
 	reads := db
+	defer func() {
+		if err == nil {
+			return
+		}
+		if reads != nil {
+			reads.Close()
+		}
+		db.Close()
+	}()
 	if !cfg.DatabaseReadURL.IsZero() {
 		if reads, err = open("SVC_DATABASE_READ_URL", cfg.DatabaseReadURL); err != nil {
 			return nil, err

@@ -32,8 +32,9 @@ func newBounds() bounds {
 	}
 }
 
-// Bounds returns every bound, for metrics. Call it after Handler.
+// Bounds returns every bound, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore {
+	s.once.Do(s.prepare)
 	b := s.bounds
 	return []*quota.Semaphore{b.streams, b.exports, b.verifications, b.histories, b.positions}
 }

@@ -62,6 +62,7 @@ type Server struct {
 	Log             *slog.Logger
 
 	sameSite *http.CrossOriginProtection
+	once     sync.Once // makes what follows
 	stale    *staleUses
 	bounds   bounds
 	creators creators
@@ -97,17 +98,17 @@ type Keys interface {
 
 var errNotFound = fault.New(fault.NotFound, "not_found", "There is nothing here.")
 
-// Run does what is left to do behind answers, until ctx ends. Call it once,
-// after Handler.
+// Run does what is left to do behind answers, until ctx ends. Call it once.
 func (s *Server) Run(ctx context.Context) {
+	s.once.Do(s.prepare)
 	var group sync.WaitGroup
 	group.Go(func() { s.stale.run(ctx) })
 	group.Go(func() { s.health.run(ctx) })
 	group.Wait()
 }
 
-// Handler returns everything that the REST service serves.
-func (s *Server) Handler() http.Handler {
+// prepare makes what Handler and Run work with.
+func (s *Server) prepare() {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
 	s.bounds, s.creators = newBounds(), newCreators()
@@ -115,7 +116,11 @@ func (s *Server) Handler() http.Handler {
 	if s.Warnings == nil {
 		s.health.warnings = func() map[string]string { return nil }
 	}
+}
 
+// Handler returns everything that the REST service serves.
+func (s *Server) Handler() http.Handler {
+	s.once.Do(s.prepare)
 	mux := httprouter.New()
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS = false, false, false
 	mux.NotFound = s.refuse(errNotFound)
