@@ -88,29 +88,20 @@ var runs = &fold[events.ID, Run]{
 	},
 }
 
-// Page answers q, and how many runs there are on all pages.
+// runsSearched is how many runs of a list are looked through for a text, the
+// first in its order: of those that have stopped, the newest.
+const runsSearched = 10_000
+
+// Page answers q, and how many runs there are on all pages. A search looks through
+// the first 10,000 runs of the list, and counts those that it finds there.
+//
+// Which runs are meant, and of which repository, is said literally: a parameter
+// would hide the partial index from the plan that a connection keeps.
 func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
-	order := `stage, created_at, run_id`
-	if !q.Active {
-		order = `finished_at desc, run_id desc`
-	}
-	const counts = `
-		select coalesce(sum(case when $2 then active else terminal end), 0) from run_counts
-		where workspace_id = $1 and ($3::uuid is null or repo_id = $3)`
-	const where = ` from runs
-		where workspace_id = $1 and active = $2
-		  and ($3::uuid is null or repo_id = $3)
-		  and ($4 = '' or issue_number::text = $4
-			or strpos(lower(issue_title || ' ' || repo_name || ' ' || (detail ->> 'branch')), lower($4)) > 0)`
 	b := &pgx.Batch{}
-	if q.Q == "" { // however many there are
-		b.Queue(counts, q.Workspace, q.Active, q.Repo).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	} else {
-		b.Queue(`select count(*)`+where, q.Workspace, q.Active, q.Repo, q.Q).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	}
-	b.Queue(`select `+runColumns+where+` order by `+order+` limit $5 offset $6`,
-		q.Workspace, q.Active, q.Repo, q.Q, q.Limit, q.Offset,
-	).Query(func(rows pgx.Rows) error {
+	counts, page, args := q.sql()
+	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	b.Queue(page, args...).Query(func(rows pgx.Rows) error {
 		list, err = pgx.CollectRows(rows, scanRun)
 		return err
 	})
@@ -122,6 +113,46 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 	}
 	return list, total, nil
 }
+
+// sql returns what counts the runs of all pages, and what reads one. The last two of
+// args are for the page alone.
+func (q RunQuery) sql() (counts, page string, args []any) {
+	args = []any{q.Workspace}
+	which, order, column := `active`, `stage, created_at, run_id`, `active`
+	if !q.Active {
+		which, order, column = `not active`, `finished_at desc, run_id desc`, `terminal`
+	}
+	where, of := ` from runs where workspace_id = $1 and `+which, ` from run_counts where workspace_id = $1`
+	if q.Repo != nil {
+		args = append(args, *q.Repo)
+		where, of = where+` and repo_id = $2`, of+` and repo_id = $2`
+	}
+	counts = `select coalesce(sum(` + column + `), 0)` + of
+	text := len(args) + 1
+	if q.Q != "" {
+		args = append(args, q.Q)
+	}
+	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
+	args = append(args, q.Limit, q.Offset)
+	switch {
+	case q.Q != "":
+		found := fmt.Sprintf(` from (select *%s order by %s limit %d) r where issue_number::text = $%[4]d
+			or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(detail ->> 'branch'), lower($%[4]d)) > 0`,
+			where, order, runsSearched, text)
+		counts, page = `select count(*)`+found, `select `+runColumns+found+limit
+	case q.Offset >= runsFar:
+		page = fmt.Sprintf(`
+			select %[1]s from (select run_id as id%[2]s%[3]s) p
+			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r order by %[4]s`, runColumns, where, limit, order)
+	default:
+		page = `select ` + runColumns + where + limit
+	}
+	return counts, page, args
+}
+
+// runsFar is how far from the beginning a page finds the ids of its runs first, in
+// the index alone.
+const runsFar = 1000
 
 // A RunQuery asks for a page of a workspace's runs: those that still move, the
 // oldest first within each stage, or those that have stopped, the newest

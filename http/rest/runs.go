@@ -39,7 +39,7 @@ func newRun(r projections.Run) run {
 type runsQuery struct {
 	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that still move. terminal: runs that have stopped."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
-	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue has this in its title, or as its number."`
+	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue has this in its title, or as its number. Of more than 10,000 runs the first 10,000 of the list are looked through and counted; repo narrows it."`
 	Paging
 }
 

@@ -44,6 +44,7 @@ var benches = []bench{
 	{"role_change", "≥ 0.7", least(0.7), roleChange},
 	{"read_runs", "≥ 0.7", least(0.7), readRuns},
 	{"read_growth", "≤ 1.3", most(1.3), readGrowth},
+	{"runs_partial", "≤ 1.3", most(1.3), runsPartial},
 	{"poll", "≥ 0.8", least(0.8), poll},
 	{"rebuild", "≥ 0.3", least(0.3), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
