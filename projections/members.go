@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,22 +101,22 @@ const (
 	MemberByJoined MemberField = "m.joined_at"
 )
 
-// An Operator compares a field, %s, with a value, $4.
+// An Operator compares a field, the first verb, with a value, the second.
 type Operator string
 
 // The operators. In and NotIn take a list; the last three look for a text.
 const (
-	Equal        Operator = "%s = $4"
-	NotEqual     Operator = "%s <> $4"
-	Less         Operator = "%s < $4"
-	LessEqual    Operator = "%s <= $4"
-	Greater      Operator = "%s > $4"
-	GreaterEqual Operator = "%s >= $4"
-	In           Operator = "%s = any($4)"
-	NotIn        Operator = "%s <> all($4)"
-	Contains     Operator = "strpos(%s::text, $4) > 0"
-	StartsWith   Operator = "starts_with(%s::text, $4)"
-	EndsWith     Operator = "right(%s::text, length($4)) = $4"
+	Equal        Operator = "%[1]s = %[2]s"
+	NotEqual     Operator = "%[1]s <> %[2]s"
+	Less         Operator = "%[1]s < %[2]s"
+	LessEqual    Operator = "%[1]s <= %[2]s"
+	Greater      Operator = "%[1]s > %[2]s"
+	GreaterEqual Operator = "%[1]s >= %[2]s"
+	In           Operator = "%[1]s = any(%[2]s)"
+	NotIn        Operator = "%[1]s <> all(%[2]s)"
+	Contains     Operator = "strpos(%[1]s::text, %[2]s) > 0"
+	StartsWith   Operator = "starts_with(%[1]s::text, %[2]s)"
+	EndsWith     Operator = "right(%[1]s::text, length(%[2]s)) = %[2]s"
 )
 
 // A MemberFilter keeps the members whose Field compares so with Value, which is
@@ -134,30 +135,57 @@ const selectMembers = `
 	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id `
 
 // Page answers q, and how many members there are on all pages.
+//
+// It finds the ids of the page first: what else is shown of members is read of
+// those alone, and people only where their names and addresses matter. What q
+// leaves open is no part of the SQL, so that an index may answer the rest.
 func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, err error) {
-	narrowed, args := `
-		where m.workspace_id = $1 and ($2 = '' or m.role = $2)
-		and ($3 = '' or strpos(lower(u.name), lower($3)) > 0 or strpos(lower(u.email), lower($3)) > 0) `, []any{q.Workspace, q.Role, q.Q}
-	if q.Filter.Field != "" {
-		args = append(args, q.Filter.Value)
-		narrowed += `and ` + fmt.Sprintf(string(q.Filter.Operator), q.Filter.Field) + ` `
+	counts, page, args := q.sql()
+	b := &pgx.Batch{}
+	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	b.Queue(page, args...).Query(func(rows pgx.Rows) error {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
+		return err
+	})
+	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
+		return nil, 0, fmt.Errorf("members of %s: %w", q.Workspace, err)
 	}
-	order, direction := cmp.Or(q.OrderBy, MemberByName), "asc"
+	return list, total, nil
+}
+
+// sql returns what counts the members of all pages, and what reads one. The last two
+// of args are for the page alone.
+func (q MemberQuery) sql() (counts, page string, args []any) {
+	given := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	const people = ` join users u on u.user_id = m.user_id`
+	from, where := ` from members m`, ` where m.workspace_id = `+given(q.Workspace)
+	if q.Role != "" {
+		where += ` and m.role = ` + given(q.Role)
+	}
+	if q.Filter.Field != "" {
+		where += ` and ` + fmt.Sprintf(string(q.Filter.Operator), q.Filter.Field, given(q.Filter.Value))
+	}
+	if q.Q != "" {
+		from += people
+		where += fmt.Sprintf(` and (strpos(lower(u.name), lower(%[1]s)) > 0 or strpos(lower(u.email), lower(%[1]s)) > 0)`, given(q.Q))
+	}
+	counts = `select count(*)` + from + where
+	by, direction := cmp.Or(q.OrderBy, MemberByName), "asc"
 	if q.Descending {
 		direction = "desc"
 	}
-	page := fmt.Sprintf(`order by %s %s, m.member_id %[2]s limit %d offset %d`, order, direction, q.Limit, q.Offset)
-	rows, _ := v.DB.Query(ctx, selectMembers+narrowed+page, args...)
-	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
-	if err != nil {
-		return nil, 0, fmt.Errorf("members of %s: %w", q.Workspace, err)
+	if by == MemberByName && q.Q == "" {
+		from += people
 	}
-	err = v.DB.QueryRow(ctx, `
-		select count(*) from members m join users u on u.user_id = m.user_id `+narrowed, args...).Scan(&total)
-	if err != nil {
-		return nil, 0, fmt.Errorf("count members of %s: %w", q.Workspace, err)
-	}
-	return list, total, nil
+	order := fmt.Sprintf(` order by %s %s, m.member_id %[2]s`, by, direction)
+	page = fmt.Sprintf(`select r.* from (select m.member_id%s%s%s limit %s offset %s) p cross join lateral (`,
+		from, where, order, given(q.Limit), given(q.Offset)) +
+		selectMembers + `where m.workspace_id = $1 and m.member_id = p.member_id offset 0) r` +
+		strings.NewReplacer("m.", "r.", "u.", "r.").Replace(order)
+	return counts, page, args
 }
 
 // Of returns one member of a workspace. ok is false if there is none.

@@ -45,6 +45,7 @@ var benches = []bench{
 	{"read_runs", "≥ 0.7", least(0.7), readRuns},
 	{"read_growth", "≤ 1.3", most(1.3), readGrowth},
 	{"runs_partial", "≤ 1.3", most(1.3), runsPartial},
+	{"members_page", "≤ 2", most(2), membersPage},
 	{"poll", "≥ 0.8", least(0.8), poll},
 	{"rebuild", "≥ 0.3", least(0.3), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
