@@ -1,10 +1,44 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Overdue tells how many logs should have been signed for and are not.
 func (m *Metrics) Overdue(logs func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "svc_proof_overdue_logs", Help: "Logs that have not been signed for up to where they were ten seconds ago.",
 	}, func() float64 { return float64(logs()) }))
+}
+
+// Integrity tells what is not as it was signed, or not what the log says. Whoever
+// does not look tells of nothing wrong.
+func (m *Metrics) Integrity(logs func() int, rows func() map[string]int) {
+	m.registry.MustRegister(integrity{logs, rows})
+}
+
+type integrity struct {
+	logs func() int
+	rows func() map[string]int
+}
+
+var (
+	badLogs       = prometheus.NewDesc("svc_proof_bad_logs", "Logs that were found not to be what was signed for, by the process that looks.", nil, nil)
+	differingRows = prometheus.NewDesc("svc_view_differing_rows", "Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
+)
+
+func (i integrity) Describe(to chan<- *prometheus.Desc) {
+	to <- badLogs
+	to <- differingRows
+}
+
+func (i integrity) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(badLogs, prometheus.GaugeValue, float64(i.logs()))
+	rows := i.rows()
+	for _, view := range slices.Sorted(maps.Keys(rows)) {
+		to <- prometheus.MustNewConstMetric(differingRows, prometheus.GaugeValue, float64(rows[view]), view)
+	}
 }

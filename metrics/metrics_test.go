@@ -40,6 +40,7 @@ func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *
 	m.Slots(bound)
 	m.Views(lags, func() map[string]int { return map[string]int{"runs": 2} })
 	m.Overdue(func() int { return 3 })
+	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} })
 	appended := m.Appends()
 	appended(store.Batch{Commits: 2, Events: 5, Waited: time.Millisecond, Took: time.Second, Stored: true})
 	appended(store.Batch{Commits: 1, Events: 1, Took: time.Second})

@@ -98,9 +98,6 @@ func (w *world) verified(t testing.TB, workspace events.ID) Report {
 
 func (w *world) check(t testing.TB, workspace events.ID, c Check) Report {
 	t.Helper()
-	if c.Progress == nil {
-		c.Progress = func(int64, int64) {}
-	}
 	report, err := Verify(t.Context(), w.db, workspace, c)
 	require.NoError(t, err)
 	return report

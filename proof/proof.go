@@ -96,8 +96,9 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 func (p *Prover) Overdue() int { return int(p.overdue.count.Load()) }
 
 // Verify recomputes the Merkle log of a workspace, as the function of that name
-// does. Callers see to it that not too many do so at once.
-func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string) (Report, error) {
+// does. Callers see to it that not too many do so at once. progress, unless it
+// is nil, hears of each page, and may take its time.
+func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, progress func(done, total int64)) (Report, error) {
 	k, err := p.signingKey(ctx)
 	switch {
 	case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered):
@@ -109,7 +110,7 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string) 
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := Verify(ctx, p.db, workspace, Check{VerifierKey: k.public, Since: since, Due: due[workspace], Progress: func(int64, int64) {}})
+	report, err := Verify(ctx, p.db, workspace, Check{VerifierKey: k.public, Since: since, Due: due[workspace], Progress: progress})
 	if err == nil && report.Bad == nil && k.shown != k.public {
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
 	}

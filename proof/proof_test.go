@@ -155,7 +155,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	require.NoError(t, err)
 
 	again := New(w.db, ringOf(t, "b", "a"), "elsewhere.example.com", always, quiet)
-	report, err := again.Verify(t.Context(), workspace, "")
+	report, err := again.Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err)
 	require.Nil(t, report.Bad)
 	require.Equal(t, key, report.VerifierKey, "it is made once")
@@ -163,9 +163,9 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	prove(t, again, workspace)
 	require.Nil(t, w.verified(t, workspace).Bad, "the host of the origin may change")
 
-	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", always, quiet).Verify(t.Context(), workspace, "")
+	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", always, quiet).Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err, "it was sealed anew under the first key of the ring")
-	_, err = w.prover(t).Verify(t.Context(), workspace, "")
+	_, err = w.prover(t).Verify(t.Context(), workspace, "", nil)
 	require.ErrorIs(t, err, vault.ErrKeyChanged)
 
 	_, err = Verify(t.Context(), w.db, workspace, Check{VerifierKey: "svc.example.com+malformed"})
@@ -174,7 +174,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	_, other, err := note.GenerateKey(nil2(), "svc.example.com")
 	require.NoError(t, err)
 	w.exec(t, `update vault_secrets set public = $1`, other)
-	report, err = again.Verify(t.Context(), workspace, "")
+	report, err = again.Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err)
 	require.Equal(t, &Bad{0, "the verifier key that is stored in clear was replaced"}, report.Bad)
 	require.Equal(t, key, report.VerifierKey)

@@ -59,7 +59,7 @@ func TestWhatIsDueIsWaitedForButNotForEver(t *testing.T) {
 		require.Empty(t, due)
 		require.Less(t, time.Since(from), 3*time.Second, "it was signed for meanwhile")
 
-		report, err := p.Verify(t.Context(), late, "")
+		report, err := p.Verify(t.Context(), late, "", nil)
 		require.NoError(t, err)
 		require.Nil(t, report.Bad)
 	})

@@ -42,7 +42,7 @@ type Check struct {
 	VerifierKey string // the public side of the key that signed, "" if there is none yet
 	Since       string // a checkpoint that somebody kept, or "": the log has to lead on from it
 	Due         int64  // events up to this one had time enough to be signed for, see [Due]
-	// Progress hears how many signed events are done, and of how many.
+	// Progress hears how many signed events are done, and of how many. It may be nil.
 	Progress func(done, total int64)
 }
 
@@ -55,6 +55,9 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check)
 	v := &verification{db: db, Check: c, Report: Report{
 		Workspace: workspace, VerifierKey: c.VerifierKey, CheckedAt: time.Now().UTC(),
 	}}
+	if v.Progress == nil {
+		v.Progress = func(int64, int64) {}
+	}
 	if c.VerifierKey != "" {
 		var err error
 		if v.verifier, err = note.NewVerifier(c.VerifierKey); err != nil {

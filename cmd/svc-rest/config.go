@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -62,6 +63,9 @@ type Config struct {
 	DailyWorkspaces  int `env:"SVC_DAILY_WORKSPACES" envDefault:"20" doc:"Workspaces that a person may make in a day. 0 is no bound."`
 	DailyInvitations int `env:"SVC_DAILY_INVITATIONS" envDefault:"200" doc:"Invitations that a person may send, or send again, in a day. 0 is no bound."`
 
+	// It goes through all logs, for a twentieth of the time at most.
+	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
+
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
@@ -76,6 +80,8 @@ func (c Config) check() error {
 		return errors.New("SVC_OAUTH_CLIENT_SECRET is missing: SVC_OAUTH_CLIENT_ID is set")
 	case bus.Check(c.busURLs()) != nil:
 		return fmt.Errorf("SVC_BUS_URL is malformed: %w", bus.Check(c.busURLs()))
+	case c.IntegrityInterval < 0:
+		return errors.New("SVC_INTEGRITY_INTERVAL is malformed: want 0 or more")
 	case c.RateLimit < 0:
 		return errors.New("SVC_RATE_LIMIT is malformed: want 0 or more")
 	case c.DailyWorkspaces < 0:

@@ -188,6 +188,7 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 		{"SVC_BUS_URL", "redis://svc:" + busPassword + "@127.0.0.1", "SVC_BUS_URL is malformed: want nats:// or kafka://"},
 		{"SVC_BUS_URL", "nats://a:1,kafka://svc:" + busPassword + "@b:2", "SVC_BUS_URL is malformed: want addresses of one kind"},
 		{"SVC_RATE_LIMIT", "-1", "SVC_RATE_LIMIT is malformed"},
+		{"SVC_INTEGRITY_INTERVAL", "soon", "SVC_INTEGRITY_INTERVAL is malformed"},
 		{"SVC_DAILY_WORKSPACES", "many", "SVC_DAILY_WORKSPACES is malformed"},
 		{"SVC_DAILY_INVITATIONS", "-1", "SVC_DAILY_INVITATIONS is malformed"},
 		{"SVC_TRUSTED_PROXIES", "10.0.0.0/33", "SVC_TRUSTED_PROXIES is malformed: want networks such as 10.0.0.0/8,192.0.2.7"},

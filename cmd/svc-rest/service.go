@@ -24,6 +24,7 @@ import (
 	"svc/http/limit"
 	"svc/http/reply"
 	"svc/http/rest"
+	"svc/integrity"
 	"svc/lease"
 	"svc/metrics"
 	"svc/projections"
@@ -86,9 +87,10 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	leases := lease.New(db, log, leads()...)
+	leases := lease.New(db, log, append(leads(), integrity.Lease)...)
 	follower := projections.NewFollower(db, leases.Holds, log)
 	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, leases.Holds, log)
+	sweep := integrity.New(db, prover, leases.Holds, cfg.IntegrityInterval, log)
 	relay := bus.NewRelay(db, leases.Holds, log)
 	live := projections.NewLive(db, log)
 	moved := func(workspace events.ID, head int64) {
@@ -113,6 +115,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		return stuck
 	})
 	m.Overdue(prover.Overdue)
+	m.Integrity(sweep.Logs, sweep.Rows)
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -129,7 +132,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Lists: lists(reads, follower), Live: live, Ending: ctx.Done(), Load: func() float64 { return max(load(db), load(reads)) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
-		Warnings:     func() map[string]string { return warnings(prover) },
+		Warnings:     func() map[string]string { return warnings(prover, sweep) },
 		Origin:       cfg.origin(),
 		Auth: (&auth.Server{
 			Commands: handler, Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
@@ -144,7 +147,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	web := reply.Forwarded(cfg.TrustedProxies.Contains, reply.Measured(m.Request, api.Handler()))
 	m.Slots(api.Bounds()...)
 	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop}
-	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, live.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, sweep.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { bus.Run(background, bus.Config{URLs: cfg.busURLs(), DB: db, Log: log}, relay, updates(live)) })

@@ -2,17 +2,27 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	"svc/integrity"
 	"svc/proof"
 )
 
-// warnings says what operators should look at although requests are answered. No
-// caller of the API sees it, and it names no workspace: readiness asks nobody who
-// they are.
-func warnings(prover *proof.Prover) map[string]string {
+// warnings says what operators should look at although requests are answered. It
+// names no workspace: readiness asks nobody who they are.
+func warnings(prover *proof.Prover, sweep *integrity.Sweep) map[string]string {
 	list := map[string]string{}
-	if n := prover.Overdue(); n > 0 {
-		list["proof"] = fmt.Sprintf("%d logs are not signed for. The log of the service names them.", n)
+	if late, bad := prover.Overdue(), sweep.Logs(); late+bad > 0 {
+		list["proof"] = fmt.Sprintf("Logs that are not signed for: %d; that are not what was signed for: %d. The log of the service names them.", late, bad)
+	}
+	if rows := sweep.Rows(); len(rows) > 0 {
+		var counts []string
+		for _, view := range slices.Sorted(maps.Keys(rows)) {
+			counts = append(counts, fmt.Sprintf("%s %d", view, rows[view]))
+		}
+		list["views"] = "Rows that are not what the log says: " + strings.Join(counts, ", ") + ". The log of the service names them."
 	}
 	return list
 }

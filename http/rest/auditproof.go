@@ -39,7 +39,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswe
 	if err := s.take(ctx, s.bounds.verifications); err != nil {
 		return nil, err
 	}
-	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace, in.Since)
+	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace, in.Since, nil)
 	if err != nil {
 		return nil, err
 	}

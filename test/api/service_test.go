@@ -59,7 +59,7 @@ func (s *site) environ(database string) []string {
 		"SVC_ENGINE_URL=http://" + s.engine, "SVC_ENGINE_SHARED_SECRET=" + engineSecret,
 		"AUTH_URL=http://localhost:4000", "AUTH_SECRET=" + authSecret,
 		"SVC_VAULT_MASTER_KEY=" + vaultKey, "SVC_OAUTH_URL=http://" + s.codehost, "SVC_OAUTH_CLIENT_ID=svc", "SVC_OAUTH_CLIENT_SECRET=" + oauthSecret,
-		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0",
+		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0", "SVC_INTEGRITY_INTERVAL=0",
 	}
 }
 

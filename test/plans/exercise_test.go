@@ -292,7 +292,7 @@ func (p *process) askLogs(t *testing.T) {
 	done[[]projections.Standing](t)(projections.Survey(ctx, p.asks))
 	require.NoError(t, p.follower.Await(ctx, "", p.acme, 1))
 
-	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, ""))
+	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, "", nil))
 	require.Nil(t, report.Bad)
 	public := done[string](t)(proof.PublicKey(ctx, p.asks))
 	done[proof.Report](t)(proof.Verify(ctx, p.asks, p.acme, proof.Check{VerifierKey: public, Progress: func(int64, int64) {}}))

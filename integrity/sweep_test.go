@@ -1,0 +1,149 @@
+package integrity_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/integrity"
+	"svc/projections"
+	"svc/proof"
+	"svc/test/pgtest"
+	"svc/vault"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// said is what a sweep logs.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) count(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.text.String(), text)
+}
+
+// A world is a database with two workspaces that are signed for, and a sweep.
+type world struct {
+	db       *pgxpool.Pool
+	one, two events.ID
+	sweep    *integrity.Sweep
+	leads    atomic.Bool
+	said     said
+	asked    atomic.Int64 // how often it asked whether it leads
+}
+
+func newWorld(t *testing.T, every time.Duration) *world {
+	t.Helper()
+	w := &world{db: pgtest.New(t), one: newID(), two: newID()}
+	log := store.New(w.db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	h := commands.New(log, time.Now)
+	for slug, id := range map[string]events.ID{"one": w.one, "two": w.two} {
+		order := commands.Order{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@x"}}}
+		_, err := h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: order, Member: newID(), Email: "ann@x", Name: "Acme", Slug: slug})
+		require.NoError(t, err)
+	}
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
+	prover := proof.New(w.db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	prover.Run(over) // signs for what is there
+	w.leads.Store(true)
+	w.sweep = integrity.New(w.db, prover, func(lease string) bool {
+		w.asked.Add(1)
+		return lease == integrity.Lease && w.leads.Load()
+	}, every, slog.New(slog.NewTextHandler(&w.said, nil)))
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); w.sweep.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return w
+}
+
+func newID() events.ID { return events.NewID(time.Now()) }
+
+func (w *world) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := w.db.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 5*time.Millisecond)
+}
+
+// What somebody does by SQL is found by itself, told once, and forgotten when it
+// is right again.
+func TestWhatIsNotAsItShouldBeIsFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Millisecond)
+	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
+	w.exec(t, `update events set meta = replace(meta::text, 'ann@x', 'eve@x')::json where workspace_id = $1 and seq = 2`, w.two)
+	stray := newID()
+	w.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, stray)
+	eventually(t, func() bool {
+		return w.sweep.Logs() == 1 && w.sweep.Rows()["members"] == 1 && w.sweep.Rows()["unique_keys"] == 1
+	})
+	from := w.asked.Load()
+	eventually(t, func() bool { return w.asked.Load() > from+50 }) // some rounds more
+	require.Equal(t, 3, w.said.count("level=ERROR"), &w.said.text)
+	require.Equal(t, 1, w.said.count(`msg="view differs from the log" view=members workspace=`+w.one.String()+" key="))
+	require.Equal(t, 1, w.said.count(`msg="view differs from the log" view=unique_keys workspace=`+stray.String()+" key="))
+	require.Equal(t, 1, w.said.count(`msg="log is not what was signed for" workspace=`+w.two.String()+` record=2 reason="the record was changed"`))
+
+	w.exec(t, `update members set role = 'Owner' where workspace_id = $1`, w.one)
+	w.exec(t, `update events set meta = replace(meta::text, 'eve@x', 'ann@x')::json where workspace_id = $1 and seq = 2`, w.two)
+	w.exec(t, `delete from unique_keys where workspace_id = $1`, stray)
+	eventually(t, func() bool { return w.sweep.Logs() == 0 && len(w.sweep.Rows()) == 0 })
+	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
+	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
+	require.Equal(t, 2, w.said.count("view=members"), "it is another time")
+}
+
+// Who does not lead neither works nor knows.
+func TestOneOfSeveralLooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Millisecond)
+	w.exec(t, `delete from members where workspace_id = $1`, w.one)
+	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
+	w.leads.Store(false)
+	eventually(t, func() bool { return len(w.sweep.Rows()) == 0 })
+	from := w.asked.Load()
+	eventually(t, func() bool { return w.asked.Load() > from+2 })
+	require.Empty(t, w.sweep.Rows())
+}
+
+// A log that cannot be read does not keep the others from being compared.
+func TestALogThatCannotBeReadIsPassedBy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Millisecond)
+	w.exec(t, `delete from events where workspace_id = $1 and seq = 1`, w.one)
+	w.exec(t, `delete from members where workspace_id = $1`, w.two)
+	eventually(t, func() bool {
+		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.said.count(`msg="log cannot be compared now"`) > 0
+	})
+}
