@@ -49,6 +49,7 @@ var benches = []bench{
 	{"poll", "≥ 0.8", least(0.8), poll},
 	{"rebuild", "≥ 0.3", least(0.3), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
+	{"rebuild_many", "≤ 3", most(3), rebuildMany},
 	{"export", "≥ 0.3", least(0.3), export},
 	{"follow", "≥ 100", least(100), follow},
 	{"wake", "≤ 1 (p99 of 50 ms)", most(1), wake},

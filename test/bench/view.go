@@ -134,6 +134,63 @@ func rebuildGrowth(ctx context.Context, s *site) (result, error) {
 		func() (float64, error) { return rebuildAll(ctx, dbs[1], sizes[1]) })
 }
 
+// rebuildMany compares the time in which a view is made anew from many logs of ten
+// events with that of one log which has the same events.
+func rebuildMany(ctx context.Context, s *site) (result, error) {
+	n := scaled(rebuilt)
+	one, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer one.Close()
+	many, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer many.Close()
+	for _, db := range []*pgxpool.Pool{one, many} {
+		if _, err := fillLogs(ctx, db, 1, n); err != nil {
+			return result{}, err
+		}
+	}
+	if err := splitLogs(ctx, many); err != nil {
+		return result{}, fmt.Errorf("a log for each run: %w", err)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // which svc-db has
+	return compare(ctx,
+		func() (float64, error) { return rebuildOne(ctx, one, "runs", n) },
+		func() (float64, error) { return rebuildOne(ctx, many, "runs", n) })
+}
+
+// splitLogs gives each run a log of its own.
+func splitLogs(ctx context.Context, db *pgxpool.Pool) error {
+	for _, sql := range []string{
+		`truncate logs`,
+		`insert into logs (workspace_id, head, last_at) select stream, count(*), max(at) from events group by 1`,
+		`update events set workspace_id = stream, seq = version`,
+		`vacuum full analyze events`, `vacuum analyze logs`, `checkpoint`,
+	} {
+		if _, err := db.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebuildOne makes a view anew, and returns how many events a second that is.
+func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (float64, error) {
+	from := time.Now()
+	for _, v := range projections.All() {
+		if v.Name() != name {
+			continue
+		}
+		if _, err := projections.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n) / time.Since(from).Seconds(), ctx.Err()
+}
+
 // wake measures how long it takes until what was appended in one process was
 // taken in by another.
 func wake(ctx context.Context, s *site) (result, error) {
