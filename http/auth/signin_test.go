@@ -97,6 +97,8 @@ func TestSignInRefusesWhatItCannotRead(t *testing.T) {
 		"a number for the address":    {"", `{"email":7,"password":"x"}`, 400, "VALIDATION_ERROR"},
 		"a word for true":             {"", `{"email":"` + email + `","password":"x","rememberMe":"yes"}`, 400, "VALIDATION_ERROR"},
 		"nothing in it":               {"", `{}`, 400, "VALIDATION_ERROR"},
+		"null for the address":        {"", `{"email":null,"password":"x"}`, 400, "VALIDATION_ERROR"},
+		"null for where to go":        {"", `{"email":"` + email + `","password":"` + password + `","callbackURL":null}`, 400, "VALIDATION_ERROR"},
 		"no password":                 {"", `{"email":"` + email + `"}`, 400, "VALIDATION_ERROR"},
 		"no address":                  {"", `{"password":"x"}`, 400, "VALIDATION_ERROR"},
 		"a password that is too long": {"", signInBody(email, strings.Repeat("x", 73)), 401, "INVALID_EMAIL_OR_PASSWORD"},

@@ -189,10 +189,31 @@ func read[T any](v *visit) (in T, err error) {
 	if string(bytes.TrimSpace(text)) == "null" {
 		return in, errValidation("", "Invalid input: expected object, received null")
 	}
+	if name, wanted := nullField(reflect.TypeFor[T](), text); name != "" {
+		return in, errValidation(name, "Invalid input: expected "+wanted+", received null")
+	}
 	if !reply.Storable(text) {
 		return in, errValidation("", "must be Unicode text without NUL")
 	}
 	return in, nil
+}
+
+// nullField finds a field of t that is null and must not be: null is a value only for
+// what is a pointer. The decoder takes it for absent, as it does an unknown field.
+func nullField(t reflect.Type, text []byte) (name, wanted string) {
+	var fields map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || json.Unmarshal(text, &fields) != nil {
+		return "", ""
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		_, own := reflect.New(f.Type).Interface().(json.Unmarshaler)
+		name := f.Tag.Get("json")
+		if string(fields[name]) == "null" && f.Type.Kind() != reflect.Pointer && !own {
+			return name, jsonType(f.Type)
+		}
+	}
+	return "", ""
 }
 
 func (v *visit) mediaType() string {

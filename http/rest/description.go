@@ -24,10 +24,7 @@ func unmarshal(data []byte, v any) error {
 	if !reply.Storable(data) || json.Unmarshal(data, v) != nil {
 		return errBody
 	}
-	if name, ok := repeated(data); ok {
-		return errors.New(twice + name)
-	}
-	return nil
+	return checkFields(data)
 }
 
 // encoded is an answer as it is sent.
@@ -52,24 +49,28 @@ func writeEncoded(w io.Writer, answer any) error {
 	return err
 }
 
-// repeated finds a field that a valid body has twice. The decoder would take
-// the last one, and others the first. No body has fields further inside.
-func repeated(body []byte) (name string, ok bool) {
+// checkFields refuses a field that a valid body has twice, of which the decoder
+// would take the last one and others the first, and one that is null: no field may
+// be, and to the decoder it is as good as absent. No body has fields further inside.
+func checkFields(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if start, _ := d.Token(); start != json.Delim('{') {
-		return "", false
+		return nil
 	}
 	seen := map[string]bool{}
 	for d.More() {
 		key, _ := d.Token()
-		name, _ = key.(string)
+		name, _ := key.(string)
 		var value json.RawMessage
-		if seen[name] || d.Decode(&value) != nil {
-			return name, true
+		switch {
+		case seen[name] || d.Decode(&value) != nil:
+			return errors.New(twice + name)
+		case string(value) == "null":
+			return errors.New(nothing + name)
 		}
 		seen[name] = true
 	}
-	return "", false
+	return nil
 }
 
 // describe says what the OpenAPI document says beside its routes.

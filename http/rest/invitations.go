@@ -44,8 +44,8 @@ func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*in
 type newInvitation struct {
 	Once
 	Body struct {
-		Email string    `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. It is kept in lower case, a domain in another script in its xn-- form; beyond that it has to be ASCII." example:"bob@example.com"`
-		Role  givenRole `json:"role,omitempty" default:"Viewer" doc:"In any case."`
+		Email string     `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. It is kept in lower case, a domain in another script in its xn-- form; beyond that it has to be ASCII." example:"bob@example.com"`
+		Role  *givenRole `json:"role,omitempty" default:"Viewer" doc:"In any case."` // a pointer, so that "" is not taken for absent
 	}
 }
 

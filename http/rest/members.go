@@ -82,9 +82,6 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 		}
 		change.Role = &role
 	}
-	if change.Role == nil && change.ApproveLoops == nil { // they are null
-		return nil, invalid("body", "must have a role, canApproveLoops, or both")
-	}
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoMember

@@ -40,6 +40,9 @@ const missing = "\x00missing "
 // twice stands before the name of a field that a body has twice.
 const twice = "\x00twice "
 
+// nothing stands before the name of a field that is null.
+const nothing = "\x00nothing "
+
 func init() { // huma keeps these for the whole process
 	huma.NewError = func(status int, text string, errs ...error) huma.StatusError {
 		return refuse(faultOf(status, text, errs))
@@ -115,6 +118,9 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 	}
 	if name, ok := strings.CutPrefix(d.Message, twice); ok {
 		return name, "must not be there twice"
+	}
+	if name, ok := strings.CutPrefix(d.Message, nothing); ok {
+		return name, "must not be null"
 	}
 	if field == "" {
 		field = place

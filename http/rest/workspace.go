@@ -48,9 +48,6 @@ type renameAnswer struct {
 }
 
 func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*renameAnswer, error) {
-	if in.Body.Name == nil && in.Body.Slug == nil { // they are null
-		return nil, invalid("body", "must have a name, a slug, or both")
-	}
 	done, err := s.Commands.RenameWorkspace(ctx, commands.RenameWorkspace{
 		Order: callerOf(ctx).order(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug),
 	})

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-func badBodies(leo string) (list []bad) {
+func badBodies(leo, repo string) (list []bad) {
 	const invalid = "422 validation_failed"
 	for body, want := range map[string]string{
 		"":       invalid + " body",
@@ -65,8 +65,10 @@ func badBodies(leo string) (list []bad) {
 		bad{as: asAdmin, line: "GET /api/v1/runs?status=active&" + many(9_000, "p%d&"), want: invalid},
 	)
 	for body, want := range map[string]string{
-		`{}`:                                      invalid + " body",
-		`{"role":null}`:                           invalid,
+		`{}`:                                   invalid + " body",
+		`{"role":null}`:                        invalid + " role",
+		`{"role":null,"canApproveLoops":true}`: invalid + " role",
+		`{"role":"Viewer","canApproveLoops":null}`: invalid + " canApproveLoops",
 		`{"role":7}`:                              invalid + " role",
 		`{"role":""}`:                             invalid + " role",
 		`{"role":"member"}`:                       invalid + " role",
@@ -76,22 +78,44 @@ func badBodies(leo string) (list []bad) {
 		`{"role":"Owner","role":"Viewer"}`:        invalid + " role",
 		`{"canApproveLoops":"true"}`:              invalid + " canApproveLoops",
 		`{"canApproveLoops":1}`:                   invalid + " canApproveLoops",
-		`{"canApproveLoops":null}`:                invalid,
+		`{"canApproveLoops":null}`:                invalid + " canApproveLoops",
 		`{"role":"Viewer","email":"x@y.example"}`: invalid + " email",
 	} {
 		list = append(list, bad{as: asAdmin, line: leo, body: body, want: want})
 	}
 	for body, want := range map[string]string{
-		`{"name":null}`: invalid + " body",
-		`{"name":""}`:   invalid + " name",
+		`{"name":null}`:                               invalid + " name",
+		`{"name":null,"slug":"acme-2"}`:               invalid + " name",
+		`{"slug":null,"name":"Acme 2"}`:               invalid + " slug",
+		`{"name":""}`:                                 invalid + " name",
 		`{"name":"` + strings.Repeat("ö", 101) + `"}`: invalid + " name",
-		`{"slug":"Acme"}`:         invalid + " slug",
-		`{"slug":"a"}`:            invalid + " slug",
-		`{"slug":"acme-"}`:        invalid + " slug",
-		`{"slug":"` + noID + `"}`: invalid + " slug",
-		`{"slug":"globex"}`:       "409 slug_taken",
+		`{"slug":"Acme"}`:                             invalid + " slug",
+		`{"slug":"a"}`:                                invalid + " slug",
+		`{"slug":"acme-"}`:                            invalid + " slug",
+		`{"slug":"` + noID + `"}`:                     invalid + " slug",
+		`{"slug":"globex"}`:                           "409 slug_taken",
 	} {
 		list = append(list, bad{as: asAdmin, line: "PATCH /api/v1/workspace", body: body, want: want})
+	}
+	for _, b := range []struct{ line, body, field string }{ // what is sent is not taken for what is left out
+		{"POST /api/v1/invitations", `{"email":"kim@example.com","role":""}`, "role"},
+		{"POST /api/v1/invitations", `{"email":"kim@example.com","role":null}`, "role"},
+		{"POST /api/v1/invitations", `{"email":"kim@example.com","role": null }`, "role"},
+		{"POST /api/v1/invitations", `{"email":null}`, "email"},
+		{"POST /api/v1/invitations", `{"email":""}`, "email"},
+		{"POST /api/v1/backlog/queue", `{"repoId":"` + repo + `","issueNumber":null,"title":"Sort labels"}`, "issueNumber"},
+		{"POST /api/v1/backlog/queue", `{"repoId":"` + repo + `","issueNumber":0,"title":"Sort labels"}`, "issueNumber"},
+		{"POST /api/v1/backlog/queue", `{"repoId":"` + repo + `","title":"Sort labels","body":null}`, "body"},
+		{"POST /api/v1/backlog/queue", `{"repoId":"` + repo + `","issueNumber":9001,"title":null}`, "title"},
+		{"POST /api/v1/backlog/queue", `{"repoId":null,"issueNumber":9001}`, "repoId"},
+		{"POST /api/v1/runs/" + noID + "/cancel", `{"reason":null}`, "reason"},
+		{"POST /api/v1/runs/" + noID + "/cancel", `null`, "body"},
+		{"POST /api/v1/inbox/" + noID + "/answer", `{"action":null}`, "action"},
+		{"POST /api/v1/inbox/" + noID + "/answer", `{"action":""}`, "action"},
+		{"POST /api/v1/inbox/" + noID + "/answer", `{"action":"confirm","note":null}`, "note"},
+		{"POST /api/v1/inbox/" + noID + "/answer", `{"action":"confirm","expectedHead":null}`, "expectedHead"},
+	} {
+		list = append(list, bad{as: asAdmin, line: b.line, body: b.body, want: invalid + " " + b.field})
 	}
 	for body, want := range map[string]string{
 		"":            "400 VALIDATION_ERROR body",

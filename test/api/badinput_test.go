@@ -33,7 +33,7 @@ func testBadInput(t *testing.T, s *site) {
 	for name, list := range map[string][]bad{
 		"paths":    badPaths(),
 		"queries":  badQueries(),
-		"bodies":   badBodies(leo),
+		"bodies":   badBodies(leo, s.id(t, "repo acme/web")),
 		"headers":  badHeaders(),
 		"position": badPositions(),
 	} {
