@@ -71,7 +71,7 @@ var descriptions = map[string]description{
 		text: "The invitations that wait for an answer, the newest first; one whose time is up reads `expired`."},
 	"sendInvitation": {tag: "Members & roles", summary: "Invite somebody", status: http.StatusCreated,
 		refuses: []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused},
-		text:    "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. Only an Owner invites an Owner."},
+		text:    "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. Only an Owner invites an Owner."},
 	"resendInvitation": {tag: "Members & roles", summary: "Resend an invitation",
 		refuses: []*fault.Fault{aggregates.ErrNoInvitation, aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
 		text:    "Lets the 48 hours begin again, also after they are up."},
