@@ -39,8 +39,9 @@ func (h *Handler) LogTo(l *slog.Logger) { h.logger = l }
 
 // A Log holds the streams of all workspaces.
 type Log interface {
-	Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error)
+	events.Streams
 	Append(context.Context, *events.Commit) (events.Committed, error)
+	Exclusively(ctx context.Context, workspace events.ID, decide func(events.Streams) (*events.Commit, error)) (events.Committed, error)
 	Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error)
 	Keep(ctx context.Context, workspace, stream events.ID, s events.Snapshot) error
 	DropSnapshot(ctx context.Context, workspace, stream events.ID) error
@@ -50,7 +51,6 @@ type Log interface {
 
 // Why a command may fail whatever it asks for.
 var (
-	ErrConflict       = fault.New(fault.Conflict, "conflict", "Somebody else changed this at the same moment. Read it again, then retry.")
 	ErrKeyReused      = fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key belongs to another request.")
 	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. The change may or may not have been made.")
 )
@@ -71,9 +71,6 @@ type Result struct {
 	Answer   []byte
 }
 
-// attempts is how often a command decides anew because others were faster.
-const attempts = 8
-
 // carry lets decide work until its decision is stored. What it finds in memory
 // may be old: a decision to do something is then caught by the append, and one
 // to do nothing, or a refusal, is made again on what the log says.
@@ -84,37 +81,31 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 	}
 	share := h.shareOf(o, request)
 	defer func() { share.settle(ctx, result, err) }()
-	for attempt := range attempts {
-		w := &work{ctx: ctx, handler: h, order: o, at: h.now(), fresh: attempt > 0, share: share}
-		done, decided, err := w.try(request, command, decide)
-		taken, _ := errors.AsType[*events.Taken](err)
-		switch {
-		case !decided && !w.fresh:
-			continue
-		case !decided:
-			// It may have been refused because it has just happened.
-			if _, before, lookup := h.repeated(ctx, o, request); before != nil || lookup != nil {
-				return orNone(before), lookup
-			}
-			h.deny(ctx, o, request, err)
-			return Result{Position: w.position}, err
-		case err == nil:
-			return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
-		case errors.Is(err, events.ErrConflict):
-			continue
-		case taken != nil && w.taken[taken.Key] != nil:
-			h.deny(ctx, o, request, w.taken[taken.Key])
-			return Result{}, w.taken[taken.Key]
-		case taken != nil: // decide chooses another key
-			continue
-		case errors.Is(err, events.ErrKeyReused):
-			return Result{}, ErrKeyReused
-		case errors.Is(err, events.ErrOutcomeUnknown):
-			return Result{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	turn, cancel := untilAnswer(ctx)
+	defer cancel()
+	w := &work{ctx: turn, handler: h, order: o, command: command, decide: decide, share: share}
+	done, err := w.run()
+	taken, _ := errors.AsType[*events.Taken](err)
+	switch {
+	case err == nil && w.decided:
+		return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
+	case !w.decided:
+		// It may have been refused because it has just happened.
+		if _, before, lookup := h.repeated(ctx, o, request); before != nil || lookup != nil {
+			return orNone(before), lookup
 		}
-		return Result{}, fmt.Errorf("commit to %s: %w", o.Workspace, err)
+	case taken != nil:
+		err = w.taken[taken.Key]
+	case errors.Is(err, events.ErrKeyReused):
+		return Result{}, ErrKeyReused
+	case errors.Is(err, events.ErrOutcomeUnknown):
+		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
-	return Result{}, ErrConflict
+	h.deny(ctx, o, request, err)
+	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // it is logged
+		err = fmt.Errorf("%T in %s: %w", request, o.Workspace, err)
+	}
+	return Result{Position: w.position}, err
 }
 
 // repeated looks for the answer of a command that has a key, and returns what

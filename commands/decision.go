@@ -18,10 +18,6 @@ type AnswerDecision struct {
 // asked of the workspace at the moment at which the answer is stored.
 func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
 	return h.carry(ctx, c.Order, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
-		if err != nil {
-			return err
-		}
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err
@@ -30,7 +26,7 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 		if err != nil {
 			return err
 		}
-		if err := workspace.Decide(c.Actor.ID, kind); err != nil {
+		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Decide(c.Actor.ID, kind) }); err != nil {
 			return err
 		}
 		list, err := run.Answer(c.Answer)

@@ -1,7 +1,7 @@
 package commands_test
 
 import (
-	"sync"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,10 +95,22 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 	}
 }
 
+// largest is the largest number of an issue of web.
+func (m *team) largest(ctx context.Context) (n int, err error) {
+	err = m.db.QueryRow(ctx, `
+		select coalesce(max((data ->> 'issueNumber')::int), 0) from events
+		where workspace_id = $1 and kind = 'run.queued' and data -> 'repo' ->> 'id' = $2`, m.id, web.ID.String()).Scan(&n)
+	return n, err
+}
+
 func TestQueueIssue(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	queue := commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Next: 7, Title: "Sort labels", Body: "By name."}
+	queue := commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels", Body: "By name."}
+	for _, explicit := range []int{2, 6} { // an issue of the code host
+		_, err := m.QueueIssue(t.Context(), commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, IssueNumber: explicit})
+		require.NoError(t, err)
+	}
 	before := m.head(t, m.id)
 	_, err := m.QueueIssue(t.Context(), queue)
 	require.NoError(t, err)
@@ -110,30 +122,6 @@ func TestQueueIssue(t *testing.T) {
 	queue.Run, queue.Order, queue.IssueNumber = newID(), m.owner.in(m.id), 7
 	_, err = m.QueueIssue(t.Context(), queue)
 	require.ErrorIs(t, err, aggregates.ErrQueued)
-}
-
-// Issues that are written at the same moment get a number each.
-func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
-	t.Parallel()
-	m := newTeam(t)
-	var all sync.WaitGroup
-	for i := range 6 {
-		all.Go(func() {
-			handler := m.replica
-			if i%2 == 0 {
-				handler = m.other
-			}
-			_, err := handler.QueueIssue(t.Context(), commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Next: 1, Title: "Sort labels"})
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	var runs, numbers int
-	require.NoError(t, m.db.QueryRow(t.Context(), `
-		select count(*), count(distinct data ->> 'issueNumber') from events where workspace_id = $1 and kind = 'run.queued'`, m.id).Scan(&runs, &numbers))
-	require.Equal(t, [2]int{6, 6}, [2]int{runs, numbers})
 }
 
 func TestCancelRun(t *testing.T) {

@@ -3,14 +3,16 @@ package commands
 import (
 	"context"
 	"reflect"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"svc/events"
+	"svc/fault"
 )
 
-// remembered is how many streams a process keeps folded.
-const remembered = 20_000
+// foldsMost is how many streams a process keeps folded.
+const foldsMost = 20_000
 
 // folds remembers aggregates between commands. What it remembers may be old,
 // which is safe: the append compares versions.
@@ -26,7 +28,7 @@ type foldKey struct {
 }
 
 func newFolds() *folds {
-	cache, err := lru.New[foldKey, *fold](remembered)
+	cache, err := lru.New[foldKey, *fold](foldsMost)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
@@ -35,7 +37,7 @@ func newFolds() *folds {
 
 // of returns the fold of a stream, an empty one if it is not remembered.
 func (c *folds) of(key foldKey) *fold {
-	f := &fold{stream: key.stream, free: make(chan struct{}, 1)}
+	f := &fold{key: key, free: make(chan struct{}, 1)}
 	f.free <- struct{}{}
 	if known, ok, _ := c.cache.PeekOrAdd(key, f); ok {
 		c.cache.Get(key) // it was used
@@ -48,13 +50,15 @@ func (c *folds) of(key foldKey) *fold {
 // it, from its decision to the end of its append, so that the commands of one
 // process do not overtake each other.
 type fold struct {
-	stream  events.ID
-	free    chan struct{}
-	state   state // nil until it is first loaded
-	version int
-	seq     int64     // of the newest event in it
-	last    events.ID // that event; zero if only a snapshot is known of it
-	due     int       // the version at which a snapshot is worth taking
+	key       foldKey
+	free      chan struct{}
+	waiting   atomic.Int32 // commands that wait for it
+	state     state        // nil until it is first loaded
+	version   int
+	seq       int64     // of the newest event in it
+	last      events.ID // that event; zero if only a snapshot is known of it
+	due       int       // the version at which a snapshot is worth taking
+	contended bool      // other processes write to the stream: it is decided under a lock
 }
 
 // A state is an aggregate, whichever.
@@ -70,13 +74,30 @@ const (
 // kept says how large the newest snapshot is, which is of the fold as it is.
 func (f *fold) kept(size int) { f.due = f.version + max(eventsBetween, size/bytesAnEvent) }
 
-// lock waits for the fold, as long as ctx does.
+// queueMost is how many commands may wait for a fold.
+const queueMost = 4096
+
+// lock waits for the fold, as long as ctx does. Whoever comes first is first.
 func (f *fold) lock(ctx context.Context) error {
+	if f.waiting.Add(1) > queueMost {
+		f.waiting.Add(-1)
+		return fault.ErrBusy
+	}
+	defer f.waiting.Add(-1)
 	select {
 	case <-f.free:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+func (f *fold) tryLock() bool {
+	select {
+	case <-f.free:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -101,7 +122,7 @@ func (f *fold) forget() { f.state, f.version, f.seq, f.last, f.due = nil, 0, 0, 
 // take applies those of the records that are of this stream and follow.
 func (f *fold) take(records []events.Record) {
 	for _, r := range records {
-		if r.Stream == f.stream && r.Version == f.version+1 {
+		if r.Stream == f.key.stream && r.Version == f.version+1 {
 			f.state.Apply(r.Event)
 			f.version, f.seq, f.last = r.Version, r.Seq, r.ID
 		}

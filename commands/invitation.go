@@ -6,8 +6,12 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
+
+// ErrInvitationExists says that an invitation has the id of another one.
+var ErrInvitationExists = fault.New(fault.Conflict, "invitation_exists", "There is an invitation of this id.")
 
 // SendInvitation asks the holder of an e-mail address to join the workspace.
 type SendInvitation struct {
@@ -35,7 +39,7 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 			return err
 		}
 		w.answer = InvitationAnswer{Invitation: c.Invitation}
-		w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrConflict)
+		w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
 		list, err := workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.at)
 		return w.then(c.Workspace, list, err)
 	})

@@ -226,7 +226,7 @@ func TestAnInvitationIdBelongsToOneWorkspace(t *testing.T) {
 	m, other := sys.team(t), sys.team(t)
 	letter := m.invite(t, m.nobody.email, events.Viewer)
 	_, err := sys.SendInvitation(t.Context(), commands.SendInvitation{Order: other.owner.in(other.id), Invitation: letter, Email: m.nobody.email, Role: events.Owner})
-	require.ErrorIs(t, err, commands.ErrConflict)
+	require.ErrorIs(t, err, commands.ErrInvitationExists)
 	_, err = sys.AcceptInvitation(t.Context(), accept(m.nobody, other.id, letter))
 	require.ErrorIs(t, err, aggregates.ErrNoInvitation)
 }

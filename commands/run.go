@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"slices"
 
 	"svc/aggregates"
@@ -54,16 +56,16 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 }
 
 // QueueIssue puts an issue in the queue by a person's word. IssueNumber is that
-// of the code host; 0 stands for an issue that is written here, for which Next
-// is the first number to try.
+// of the code host; 0 stands for an issue that is written here and gets the number
+// after the largest of its repository, which Largest tells.
 type QueueIssue struct {
 	Order       `json:"-"`
-	Run         events.ID   `json:"-"`
-	Repo        events.Repo `json:"repo"`
-	IssueNumber int         `json:"issueNumber"`
-	Next        int         `json:"-"`
-	Title       string      `json:"title"`
-	Body        string      `json:"body"`
+	Run         events.ID                          `json:"-"`
+	Repo        events.Repo                        `json:"repo"`
+	IssueNumber int                                `json:"issueNumber"`
+	Largest     func(context.Context) (int, error) `json:"-"`
+	Title       string                             `json:"title"`
+	Body        string                             `json:"body"`
 }
 
 // A RunAnswer is what is kept of a command that queued a run, for its repetition.
@@ -73,13 +75,8 @@ type RunAnswer struct {
 
 // QueueIssue carries out the command of the same name.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
-	tries := 0
 	return h.carry(ctx, c.Order, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
-		if err != nil {
-			return err
-		}
-		if err := workspace.Queue(c.Actor.ID); err != nil {
+		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Queue(c.Actor.ID) }); err != nil {
 			return err
 		}
 		run, err := load[aggregates.Run](w, c.Run)
@@ -88,15 +85,37 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 		}
 		queued := events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
 		taken := aggregates.ErrQueued
-		if c.IssueNumber == 0 { // a number that another takes first leads to the next one
-			queued.IssueNumber, taken = c.Next+tries, nil
-			tries++
+		if c.IssueNumber == 0 {
+			if queued.IssueNumber, err = w.nextIssue(c.Repo.ID, c.Largest); err != nil {
+				return err
+			}
+			taken = nil // it is decided anew
 		}
 		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
 		w.answer = RunAnswer{Run: c.Run}
 		list, err := run.Queue(queued)
 		return w.then(c.Run, list, err)
 	})
+}
+
+// issues stands for the numbers of a repository's issues.
+type issues struct{}
+
+// nextIssue returns the next number of a repository's issues. Nobody else can
+// give one away meanwhile, so that none is given twice and none left out.
+func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, error)) (int, error) {
+	if err := w.alone(foldKey{w.order.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
+		return 0, err
+	}
+	n, err := largest(w.ctx)
+	if err != nil {
+		return 0, fmt.Errorf("largest issue of %s: %w", repo, err)
+	}
+	n++
+	for slices.Contains(w.gone, events.IssueKey(repo, n)) {
+		n++
+	}
+	return n, nil
 }
 
 // CancelRun stops a run by a person's word.
@@ -109,11 +128,7 @@ type CancelRun struct {
 // CancelRun carries out the command of the same name.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	return h.carry(ctx, c.Order, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
-		if err != nil {
-			return err
-		}
-		if err := workspace.Administer(c.Actor.ID); err != nil {
+		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Administer(c.Actor.ID) }); err != nil {
 			return err
 		}
 		run, err := load[aggregates.Run](w, c.Run)

@@ -161,11 +161,7 @@ func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result,
 // administer the workspace at the moment it is stored.
 func (h *Handler) carryAccount(ctx context.Context, o Order, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error)) (Result, error) {
 	return h.carry(ctx, o, request, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, o.Workspace)
-		if err != nil {
-			return err
-		}
-		if err := workspace.Administer(o.Actor.ID); err != nil {
+		if err := look(w, o.Workspace, func(ws *aggregates.Workspace) error { return ws.Administer(o.Actor.ID) }); err != nil {
 			return err
 		}
 		account, err := load[aggregates.ServiceAccount](w, id)

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -54,6 +55,12 @@ type Committed struct {
 	Records  []Record // what was appended; none if Replayed
 	Replayed bool     // the command had been carried out before
 	Answer   []byte   // what it was answered then, if Replayed
+}
+
+// Streams are what a decision is made by.
+type Streams interface {
+	// Load returns the records of a stream that follow version, oldest first.
+	Load(ctx context.Context, workspace, stream ID, version int) ([]Record, error)
 }
 
 // Why a commit may not be stored.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 // Runs is the view of all runs. It is followed.
@@ -172,20 +173,44 @@ func (v Runs) Of(ctx context.Context, workspace, id events.ID) (run Run, ok bool
 	return optional[Run](rows, "run "+id.String())
 }
 
-// Repo returns a repository that runs of a workspace have worked on, and the
-// largest number of an issue among them. ok is false if there is none.
-func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, largest int, ok bool, err error) {
+// Repo returns a repository that runs of a workspace have worked on. ok is false if
+// there is none.
+func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, ok bool, err error) {
 	repo.ID = id
 	err = v.DB.QueryRow(ctx, `
-		select repo_name, issue_number from runs where workspace_id = $1 and repo_id = $2
-		order by issue_number desc limit 1`, workspace, id).Scan(&repo.Name, &largest)
+		select repo_name from runs where workspace_id = $1 and repo_id = $2
+		order by issue_number desc limit 1`, workspace, id).Scan(&repo.Name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return repo, 0, false, nil
+		return repo, false, nil
 	case err != nil:
-		return repo, 0, false, fmt.Errorf("repository %s of %s: %w", id, workspace, err)
+		return repo, false, fmt.Errorf("repository %s of %s: %w", id, workspace, err)
 	}
-	return repo, largest, true, nil
+	return repo, true, nil
+}
+
+// LargestIssue returns the largest number of an issue that a run of a repository
+// was ever for, 0 if there is none. It looks at what the view has not taken in
+// yet as well, so the answer is that of the log at this moment.
+func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n int, err error) {
+	var seq int64
+	err = v.DB.QueryRow(ctx, `
+		select coalesce((select issue_number from runs where workspace_id = $1 and repo_id = $2 order by issue_number desc limit 1), 0),
+			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0)`, workspace, repo).Scan(&n, &seq)
+	for more := true; more && err == nil; {
+		var list []events.Record
+		list, err = store.AnyAfter(ctx, v.DB, workspace, seq, page)
+		for _, r := range list {
+			if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo {
+				n = max(n, e.IssueNumber)
+			}
+		}
+		seq, more = seq+int64(len(list)), len(list) == page
+	}
+	if err != nil {
+		return 0, fmt.Errorf("issues of repository %s of %s: %w", repo, workspace, err)
+	}
+	return n, nil
 }
 
 const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at`

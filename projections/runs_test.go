@@ -225,6 +225,38 @@ func TestStagesOfARun(t *testing.T) {
 	}
 }
 
+// The largest number of an issue is that of the log, whether or not the view has
+// taken it in.
+func TestLargestIssue(t *testing.T) {
+	t.Parallel()
+	w := newSilentWorld(t)
+	workspace := newID()
+	runs := projections.Runs{DB: w.db}
+	queue := func(in events.ID, r events.Repo, issue int) {
+		_, err := w.log.Append(t.Context(), &events.Commit{Workspace: in, At: epoch, Writes: []events.Write{{
+			Stream: newID(), Events: []events.Event{events.RunQueued{Repo: r, IssueNumber: issue}},
+		}}})
+		require.NoError(t, err)
+	}
+	is := func(want int) {
+		t.Helper()
+		n, err := runs.LargestIssue(t.Context(), workspace, web.ID)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	is(0)
+	queue(workspace, web, 12)
+	queue(workspace, web, 7)
+	queue(workspace, api, 30)
+	queue(newID(), web, 40)
+	is(12)
+	w.follower = follow(t, w.db)
+	w.caughtUp(t)
+	is(12)
+	queue(workspace, web, 13)
+	is(13)
+}
+
 // A stage that a newer build has put a run in is shown behind those that this one
 // knows, and no event of it is parked.
 func TestAStageOfANewerBuild(t *testing.T) {

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,13 +86,16 @@ var errRepeated = errors.New("command repeated")
 type transaction struct {
 	batch    []*pending
 	records  []events.Record
-	follows  map[*events.Write]bool // the events before it are stored already
-	atOnce   bool                   // one round trip does
-	inserted int                    // events that went in
-	moved    int                    // streams that were read and stand elsewhere
-	taken    *events.Taken          // a key that somebody else holds
-	repeated int                    // commands that had been carried out
-	limit    time.Duration          // of all that the server does before the commit
+	rows     *eventRows                 // the columns of records
+	reads    *pgx.Batch                 // of the rows that views change
+	changes  []func(b *pgx.Batch) error // of views, once those are read
+	follows  map[*events.Write]bool     // the events before it are stored already
+	atOnce   bool                       // one round trip does
+	inserted int                        // events that went in
+	moved    int                        // streams that were read and stand elsewhere
+	taken    *events.Taken              // a key that somebody else holds
+	repeated int                        // commands that had been carried out
+	limit    time.Duration              // of all that the server does before the commit
 }
 
 // transact stores the whole batch in one transaction. If no view changes and no
@@ -102,54 +103,73 @@ type transaction struct {
 // reads, one that writes the views and commits. It gives up if it waits as long as
 // wait for somebody who holds a row.
 func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Duration) error {
-	t := &transaction{batch: batch}
-	if err := t.order(); err != nil {
-		return err
-	}
-	rows, err := t.record()
+	t, err := s.prepare(batch)
 	if err != nil {
 		return err
 	}
-	reads := &pgx.Batch{}
-	var changes []func(*pgx.Batch) error
-	for _, v := range s.views {
-		if change := v.Load(reads, t.records); change != nil {
-			changes = append(changes, change)
-		}
-	}
-	t.atOnce = len(changes) == 0 && !t.asks()
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
-	t.until(ctx)
-	first := t.queue(rows, wait)
-	t.queueLimited(first, reads)
+	t.limit = serverLimit(ctx)
+	return t.store(ctx, conn.Conn(), begin(wait, t.limit))
+}
+
+// prepare makes everything of a transaction that needs no database.
+func (s *Store) prepare(batch []*pending) (*transaction, error) {
+	t := &transaction{batch: batch, reads: &pgx.Batch{}}
+	if err := t.order(); err != nil {
+		return nil, err
+	}
+	if err := t.record(); err != nil {
+		return nil, err
+	}
+	for _, v := range s.views {
+		if change := v.Load(t.reads, t.records); change != nil {
+			t.changes = append(t.changes, change)
+		}
+	}
+	t.atOnce = len(t.changes) == 0 && !t.asks()
+	return t, nil
+}
+
+// serverLimit is how long the server has: less than the client, which waits until ctx ends.
+func serverLimit(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return max(time.Until(deadline)*4/5, time.Millisecond)
+}
+
+// begin queues the beginning of a transaction that has a limit in all, and waits
+// for a lock as long as lock.
+func begin(lock, limit time.Duration) *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue("begin")
+	b.Queue(limitsSQL, strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(limit.Milliseconds(), 10))
+	return b
+}
+
+// store carries out the transaction behind what first has, and commits it.
+func (t *transaction) store(ctx context.Context, conn *pgx.Conn, first *pgx.Batch) error {
+	t.queue(first)
 	if t.atOnce {
-		return t.commit(ctx, conn.Conn(), first)
+		return t.commit(ctx, conn, first)
 	}
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
-		return t.fail(ctx, conn.Conn(), err)
+		return rollBack(ctx, conn, err)
 	}
 	if err := t.check(); err != nil {
-		return t.fail(ctx, conn.Conn(), err)
+		return rollBack(ctx, conn, err)
 	}
 	second := &pgx.Batch{}
-	for _, change := range changes {
+	for _, change := range t.changes {
 		if err := change(second); err != nil {
-			return t.fail(ctx, conn.Conn(), err)
+			return rollBack(ctx, conn, err)
 		}
 	}
 	last := &pgx.Batch{}
 	t.queueLimited(last, second)
-	return t.commit(ctx, conn.Conn(), last)
-}
-
-// until sets how long the server has: less than the client, which waits until ctx ends.
-func (t *transaction) until(ctx context.Context) {
-	deadline, _ := ctx.Deadline()
-	t.limit = max(time.Until(deadline)*4/5, time.Millisecond)
+	return t.commit(ctx, conn, last)
 }
 
 // queueLimited queues statements, each with the rest of the time as its limit.
@@ -170,9 +190,9 @@ func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batc
 		t.settle()
 		return nil
 	case ok && pg.Code == divisionByZero && t.atOnce:
-		return t.fail(ctx, conn, events.ErrConflict)
+		return rollBack(ctx, conn, events.ErrConflict)
 	case ok && pg.SeverityUnlocalized == "ERROR":
-		return t.fail(ctx, conn, err)
+		return rollBack(ctx, conn, err)
 	}
 	return fmt.Errorf("append: %w: %w", events.ErrOutcomeUnknown, err)
 }
@@ -183,16 +203,14 @@ func (t *transaction) asks() bool {
 }
 
 // queue queues everything that happens before the views change.
-func (t *transaction) queue(rows *eventRows, lock time.Duration) *pgx.Batch {
-	b, checks := &pgx.Batch{}, &pgx.Batch{}
-	b.Queue("begin")
-	b.Queue(limitsSQL, strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(t.limit.Milliseconds(), 10))
-	t.queueAppend(b, rows)
-	t.queueStand(checks)
-	t.queueKeys(checks)
-	t.queueCommands(checks)
-	t.queueLimited(b, checks)
-	return b
+func (t *transaction) queue(b *pgx.Batch) {
+	t.queueAppend(b)
+	rest := &pgx.Batch{}
+	t.queueStand(rest)
+	t.queueKeys(rest)
+	t.queueCommands(rest)
+	rest.QueuedQueries = append(rest.QueuedQueries, t.reads.QueuedQueries...)
+	t.queueLimited(b, rest)
 }
 
 // order holds each commit against where the ones before it leave the streams,
@@ -224,7 +242,8 @@ func (t *transaction) order() error {
 	return nil
 }
 
-func (t *transaction) queueAppend(b *pgx.Batch, rows *eventRows) {
+func (t *transaction) queueAppend(b *pgx.Batch) {
+	rows := t.rows
 	heads := t.count(rows)
 	b.Queue(appendSQL, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
 		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, t.atOnce,
@@ -243,86 +262,6 @@ func (t *transaction) queueAppend(b *pgx.Batch, rows *eventRows) {
 		}
 		return err
 	})
-}
-
-// eventRows are the columns of the events of a batch.
-type eventRows struct {
-	workspaces, ids, streams []events.ID
-	after                    []int64 // events of the batch that follow in the same log
-	versions, schemas        []int
-	follows                  []bool
-	kinds                    []string
-	metas, datas             [][]byte
-}
-
-// record makes the records of the batch.
-func (t *transaction) record() (*eventRows, error) {
-	rows := &eventRows{}
-	for _, p := range t.batch {
-		if p.size() == 0 {
-			return nil, errors.New("append: a commit has no event")
-		}
-		if err := t.recordOf(p.commit, rows); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
-	meta, err := json.Marshal(c.Envelope)
-	if err != nil {
-		return fmt.Errorf("encode envelope: %w", err)
-	}
-	at := c.At.UTC().Truncate(time.Microsecond)
-	for w := range c.Writes {
-		write := &c.Writes[w]
-		for i, e := range write.Events {
-			data, err := events.Encode(e)
-			if err != nil {
-				return err
-			}
-			r := events.Record{
-				Workspace: c.Workspace, ID: events.NewID(c.At), Stream: write.Stream, Version: write.Version + 1 + i,
-				Schema: events.Schema(e.Kind()), At: at, Envelope: c.Envelope, Event: e, Meta: meta, Data: data,
-			}
-			t.records = append(t.records, r)
-			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)
-			rows.versions, rows.follows = append(rows.versions, r.Version), append(rows.follows, i == 0 && t.follows[write])
-			rows.kinds, rows.schemas = append(rows.kinds, e.Kind()), append(rows.schemas, r.Schema)
-			rows.metas, rows.datas = append(rows.metas, meta), append(rows.datas, data)
-		}
-	}
-	return nil
-}
-
-// headRows are the head rows that a batch moves, in one order for all
-// processes, against deadlocks.
-type headRows struct {
-	workspaces []events.ID
-	counts     []int64
-	times      []time.Time
-}
-
-// count counts the events of each log, and those that follow each event.
-func (t *transaction) count(rows *eventRows) (heads headRows) {
-	counts, last := map[events.ID]int64{}, map[events.ID]time.Time{}
-	rows.after = make([]int64, len(t.records))
-	for i, r := range slices.Backward(t.records) {
-		if counts[r.Workspace] == 0 {
-			heads.workspaces = append(heads.workspaces, r.Workspace)
-		}
-		rows.after[i] = counts[r.Workspace]
-		counts[r.Workspace]++
-		if r.At.After(last[r.Workspace]) {
-			last[r.Workspace] = r.At
-		}
-	}
-	slices.SortFunc(heads.workspaces, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
-	for _, id := range heads.workspaces {
-		heads.counts, heads.times = append(heads.counts, counts[id]), append(heads.times, last[id])
-	}
-	return heads
 }
 
 func (t *transaction) queueStand(b *pgx.Batch) {
@@ -351,8 +290,8 @@ func (t *transaction) check() error {
 	return nil
 }
 
-// fail rolls back and returns err, which proves that nothing was stored.
-func (t *transaction) fail(ctx context.Context, conn *pgx.Conn, err error) error {
+// rollBack rolls back and returns err, which proves that nothing was stored.
+func rollBack(ctx context.Context, conn *pgx.Conn, err error) error {
 	if _, rollback := conn.Exec(ctx, "rollback"); rollback != nil {
 		conn.Close(ctx) // the server rolls back when the connection ends
 	}

@@ -35,7 +35,8 @@ type Store struct {
 	moved     func(workspace events.ID, head int64)
 	observe   func(Batch)
 	lanes     [lanes]chan *pending
-	waiting   atomic.Int64 // commits that somebody waits for
+	waiting   atomic.Int64  // commits that somebody waits for
+	exclusive chan struct{} // a value for each commit that is decided under a lock
 	patience  time.Duration
 	snapshots snapshots
 	stop      context.CancelFunc
@@ -47,7 +48,10 @@ type Store struct {
 // not block. Close it to end its goroutines.
 func New(db *pgxpool.Pool, views []View, moved func(workspace events.ID, head int64)) *Store {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{db: db, views: views, moved: moved, observe: func(Batch) {}, patience: patience, stop: stop, ended: make(chan struct{})}
+	s := &Store{
+		db: db, views: views, moved: moved, observe: func(Batch) {}, exclusive: make(chan struct{}, exclusives),
+		patience: patience, stop: stop, ended: make(chan struct{}),
+	}
 	for i := range s.lanes {
 		s.lanes[i] = make(chan *pending, queued)
 		s.done.Go(func() { s.drive(ctx, s.lanes[i]) })
@@ -64,15 +68,15 @@ func (s *Store) Observe(f func(Batch)) { s.observe = f }
 func (s *Store) Close() {
 	s.stop()
 	s.done.Wait()
+	for range exclusives { // none is under way, and none begins
+		s.exclusive <- struct{}{}
+	}
 	close(s.ended)
 }
 
 // Load returns the records of a stream that follow version, oldest first.
 func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
-	return query(ctx, s.db, Scan, `
-		select `+columns+` from events
-		where workspace_id = $1 and stream = $2 and version > $3
-		order by version`, workspace, stream, version)
+	return streams{s.db}.Load(ctx, workspace, stream, version)
 }
 
 // A Querier is a connection, a pool or a transaction.

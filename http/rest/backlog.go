@@ -41,7 +41,7 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, e
 	if err != nil {
 		return nil, invalid("repoId", "must be an id")
 	}
-	repo, largest, ok, err := s.Runs.Repo(ctx, c.workspace, id)
+	repo, ok, err := s.Runs.Repo(ctx, c.workspace, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -50,7 +50,8 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, e
 	}
 	queue := commands.QueueIssue{
 		Order: c.order(), Run: events.NewID(s.Now()), Repo: repo,
-		IssueNumber: in.Body.IssueNumber, Next: largest + 1, Title: in.Body.Title, Body: in.Body.Body,
+		IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body,
+		Largest: func(ctx context.Context) (int, error) { return s.Runs.LargestIssue(ctx, c.workspace, id) },
 	}
 	queue.Key = in.Key
 	done, err := s.Commands.QueueIssue(ctx, queue)

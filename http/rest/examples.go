@@ -33,7 +33,7 @@ func (r route) faults() []*fault.Fault {
 	if r.method == http.MethodGet {
 		list = append(list, projections.ErrNotCaughtUp)
 	} else {
-		list = append(list, errCrossOrigin, reply.ErrTooLarge, errUnsupportedMedia, commands.ErrConflict, commands.ErrOutcomeUnknown)
+		list = append(list, errCrossOrigin, reply.ErrTooLarge, errUnsupportedMedia, commands.ErrOutcomeUnknown)
 	}
 	return append(list, descriptions[r.id].refuses...)
 }

@@ -45,6 +45,7 @@ var parts = map[string]func(*testing.T, *site){
 	"misplaced":     testMisplaced,
 	"OpenAPI":       testOpenAPI,
 	"order":         testOrder,
+	"parallel":      testParallel,
 	"parameters":    testParameters,
 	"positions":     testPositions,
 	"proof":         testProof,

@@ -141,7 +141,7 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Order) {
 	t.Helper()
 	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
 	run, decision := newID(), newID()
-	ok(h.QueueRun(ctx, commands.QueueRun{Order: owner, Run: run, Repo: p.repo, IssueNumber: 900_000 + round, IssueTitle: "Dark mode"}))
+	ok(h.QueueRun(ctx, commands.QueueRun{Order: owner, Run: run, Repo: p.repo, IssueNumber: 900_000 + 10*round, IssueTitle: "Dark mode"}))
 	ok(h.RecordRun(ctx, commands.RecordRun{Order: owner, Run: run, Facts: []events.Event{
 		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunCostRecorded{Cents: 7, Source: "compute", Quantity: 1},
@@ -149,7 +149,9 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Order) {
 	}}))
 	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Order: owner, Run: run, Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
 	ok(h.CancelRun(ctx, commands.CancelRun{Order: owner, Run: run}))
-	ok(h.QueueIssue(ctx, commands.QueueIssue{Order: owner, Run: newID(), Repo: p.repo, Next: 950_000 + round, Title: "Light mode"}))
+	ok(h.QueueIssue(ctx, commands.QueueIssue{Order: owner, Run: newID(), Repo: p.repo, Title: "Light mode", Largest: func(ctx context.Context) (int, error) {
+		return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID)
+	}}))
 	ok(h.ExportAudit(ctx, commands.ExportAudit{Order: owner, Format: "csv"}))
 
 	// As many events as fill a block of the audit log and a tile of the proof.
@@ -235,7 +237,7 @@ func (p *process) askRuns(t *testing.T) {
 	}
 	_, ok, err := v.Of(ctx, p.acme, p.run)
 	require.True(t, ok, err)
-	_, _, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
+	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
 	require.True(t, ok, err)
 
 	decisions := projections.Decisions{DB: p.asks}

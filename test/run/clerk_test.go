@@ -126,8 +126,6 @@ func (c *clerk) do(ctx context.Context, w *writers, d *deed, carryOut func(comma
 	case err == nil:
 		d.outcome, d.position, d.token = acknowledged, done.Position, token.Reveal()
 		c.acks.Add(1)
-	case errors.Is(err, commands.ErrConflict):
-		d.outcome = refused
 	default: // the database is away
 		select {
 		case <-ctx.Done():

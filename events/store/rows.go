@@ -1,0 +1,92 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"svc/events"
+)
+
+// eventRows are the columns of the events of a batch.
+type eventRows struct {
+	workspaces, ids, streams []events.ID
+	after                    []int64 // events of the batch that follow in the same log
+	versions, schemas        []int
+	follows                  []bool
+	kinds                    []string
+	metas, datas             [][]byte
+}
+
+// record makes the records of the batch.
+func (t *transaction) record() error {
+	t.rows = &eventRows{}
+	for _, p := range t.batch {
+		if p.size() == 0 {
+			return errors.New("append: a commit has no event")
+		}
+		if err := t.recordOf(p.commit, t.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
+	meta, err := json.Marshal(c.Envelope)
+	if err != nil {
+		return fmt.Errorf("encode envelope: %w", err)
+	}
+	at := c.At.UTC().Truncate(time.Microsecond)
+	for w := range c.Writes {
+		write := &c.Writes[w]
+		for i, e := range write.Events {
+			data, err := events.Encode(e)
+			if err != nil {
+				return err
+			}
+			r := events.Record{
+				Workspace: c.Workspace, ID: events.NewID(c.At), Stream: write.Stream, Version: write.Version + 1 + i,
+				Schema: events.Schema(e.Kind()), At: at, Envelope: c.Envelope, Event: e, Meta: meta, Data: data,
+			}
+			t.records = append(t.records, r)
+			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)
+			rows.versions, rows.follows = append(rows.versions, r.Version), append(rows.follows, i == 0 && t.follows[write])
+			rows.kinds, rows.schemas = append(rows.kinds, e.Kind()), append(rows.schemas, r.Schema)
+			rows.metas, rows.datas = append(rows.metas, meta), append(rows.datas, data)
+		}
+	}
+	return nil
+}
+
+// headRows are the head rows that a batch moves, in one order for all
+// processes, against deadlocks.
+type headRows struct {
+	workspaces []events.ID
+	counts     []int64
+	times      []time.Time
+}
+
+// count counts the events of each log, and those that follow each event.
+func (t *transaction) count(rows *eventRows) (heads headRows) {
+	counts, last := map[events.ID]int64{}, map[events.ID]time.Time{}
+	rows.after = make([]int64, len(t.records))
+	for i, r := range slices.Backward(t.records) {
+		if counts[r.Workspace] == 0 {
+			heads.workspaces = append(heads.workspaces, r.Workspace)
+		}
+		rows.after[i] = counts[r.Workspace]
+		counts[r.Workspace]++
+		if r.At.After(last[r.Workspace]) {
+			last[r.Workspace] = r.At
+		}
+	}
+	slices.SortFunc(heads.workspaces, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	for _, id := range heads.workspaces {
+		heads.counts, heads.times = append(heads.counts, counts[id]), append(heads.times, last[id])
+	}
+	return heads
+}
