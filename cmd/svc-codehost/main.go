@@ -64,6 +64,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	log := logger(out, cfg.LogLevel)
 	config.Print(log, cfg)
+	config.LimitMemory(ctx, log, 0)
 	handler, err := newHandler(cfg, log)
 	if err != nil {
 		return err

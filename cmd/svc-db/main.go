@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -17,7 +18,8 @@ import (
 )
 
 // Memory is collected when it has grown by so many percent: a rebuild makes a lot
-// of garbage and keeps little. Beyond memoryLimit it is collected as often as it takes.
+// of garbage and keeps little. Beyond memoryLimit, or the container's if that is less,
+// it is collected as often as it takes.
 const (
 	collect     = 400
 	memoryLimit = 1 << 30 // bytes
@@ -27,10 +29,8 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collect)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	config.LimitMemory(ctx, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), memoryLimit)
 	status := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)

@@ -57,6 +57,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	log := logger(out, cfg.LogLevel)
 	config.Print(log, cfg)
+	config.LimitMemory(ctx, log, 0)
 	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", cfg.Addr)
 	if err != nil {
 		return err

@@ -66,6 +66,7 @@ func start(ctx context.Context, hurry <-chan struct{}, out *output) error {
 		return err
 	}
 	s := stack{settings: cfg, programs: filepath.Dir(self), hurry: hurry, out: out, log: out.logger("svc")}
+	config.LimitMemory(ctx, s.log, 0)
 	return s.run(ctx)
 }
 
