@@ -135,7 +135,7 @@ func TestAnInvitationEndsToTheSecond(t *testing.T) {
 			now := m.clock.now()
 			require.Equal(t, test.at, now.Sub(start))
 			require.Equal(t, test.refusal != nil, m.letter(t, letter).Expired(now))
-			forThem, err := projections.Invitations{DB: m.db}.For(t.Context(), []string{m.nobody.email}, now)
+			forThem, err := projections.Invitations{DB: m.db}.For(t.Context(), []string{m.nobody.email}, now, 10)
 			require.NoError(t, err)
 			require.Equal(t, test.refusal == nil, listed(forThem, letter), "whom it is for sees it while it can be accepted")
 			_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))

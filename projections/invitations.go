@@ -99,8 +99,7 @@ const selectInvitations = `
 // Page returns the invitations of a workspace that wait for an answer, the
 // newest first, and how many there are on all pages.
 func (v Invitations) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []Invitation, total int, err error) {
-	list, err = v.list(ctx, `where i.workspace_id = $1 and i.status = 'pending' order by i.sent_at desc, i.invitation_id desc limit $2 offset $3`,
-		workspace, limit, offset)
+	list, err = v.Pending(ctx, workspace, limit, offset)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -111,15 +110,17 @@ func (v Invitations) Page(ctx context.Context, workspace events.ID, limit, offse
 	return list, total, nil
 }
 
-// All returns every invitation that a workspace ever sent, the oldest first.
-func (v Invitations) All(ctx context.Context, workspace events.ID) ([]Invitation, error) {
-	return v.list(ctx, `where i.workspace_id = $1 order by i.sent_at, i.invitation_id`, workspace)
+// Pending is [Invitations.Page] without their number.
+func (v Invitations) Pending(ctx context.Context, workspace events.ID, limit, offset int) ([]Invitation, error) {
+	return v.list(ctx, `where i.workspace_id = $1 and i.status = 'pending' order by i.sent_at desc, i.invitation_id desc limit $2 offset $3`,
+		workspace, limit, offset)
 }
 
-// For returns the invitations to any of the addresses that can be accepted at
-// a time, the oldest first.
-func (v Invitations) For(ctx context.Context, addresses []string, at time.Time) ([]Invitation, error) {
-	return v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id`, addresses, at)
+// For returns invitations to any of the addresses that can be accepted at a
+// time, the oldest first.
+func (v Invitations) For(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
+	return v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id limit $3`,
+		addresses, at, limit)
 }
 
 // To returns the invitation of a workspace to an address that waits for an

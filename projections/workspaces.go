@@ -50,13 +50,13 @@ func (v Workspaces) Of(ctx context.Context, id events.ID) (w Workspace, ok bool,
 	return optional[Workspace](rows, "workspace "+id.String())
 }
 
-// ThatHave returns the workspaces in which a person is a member, in the order
-// in which they joined.
-func (v Workspaces) ThatHave(ctx context.Context, user events.ID) ([]Workspace, error) {
+// ThatHave returns workspaces in which a person is a member, in the order in
+// which they joined.
+func (v Workspaces) ThatHave(ctx context.Context, user events.ID, limit int) ([]Workspace, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select w.workspace_id, w.name, w.slug, w.created_at
 		from members m join workspaces w on w.workspace_id = m.workspace_id
-		where m.user_id = $1 order by m.joined_at, m.member_id`, user)
+		where m.user_id = $1 order by m.joined_at, m.member_id limit $2`, user, limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Workspace])
 	if err != nil {
 		return nil, fmt.Errorf("workspaces of %s: %w", user, err)

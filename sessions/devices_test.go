@@ -37,7 +37,7 @@ func (s *signedIn) active(t *testing.T, session Session) *events.ID {
 
 func (s *signedIn) of(t *testing.T, user events.ID) (ids []events.ID) {
 	t.Helper()
-	list, err := s.Of(testContext(t), user)
+	list, err := s.Of(testContext(t), user, 10)
 	require.NoError(t, err)
 	for _, session := range list {
 		ids = append(ids, session.ID)
@@ -70,7 +70,7 @@ func TestOfListsTheNewestFirst(t *testing.T) {
 	require.Equal(t, []events.ID{theirs.ID}, s.of(t, theirs.User))
 	require.Empty(t, s.of(t, events.NewID(noon)))
 
-	list, err := s.Of(testContext(t), s.user)
+	list, err := s.Of(testContext(t), s.user, 10)
 	require.NoError(t, err)
 	require.Equal(t, [2]string{"192.0.2.8", "Chrome"}, [2]string{list[0].IP, list[0].UserAgent})
 	require.Equal(t, "zoe@acme.example", list[0].Email)

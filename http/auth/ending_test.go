@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (s *site) exec(sql string) {
+func (s *site) exec(sql string, args ...any) {
 	s.t.Helper()
-	_, err := s.server.Sessions.DB.Exec(s.t.Context(), sql)
+	_, err := s.server.Sessions.DB.Exec(s.t.Context(), sql, args...)
 	require.NoError(s.t, err)
 }
 

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"slices"
+
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
@@ -225,18 +227,24 @@ func (s *Server) listInvitations(v *visit) (any, error) {
 	case !m.Role.Administers():
 		return nil, errListDenied
 	}
-	found, err := s.Invitations.All(v.Context(), m.Workspace)
-	return invitationList(found, func(projections.Invitation) bool { return true }), err
+	return s.pending(v, m.Workspace, func(projections.Invitation) bool { return true })
 }
 
-func invitationList(found []projections.Invitation, shown func(projections.Invitation) bool) []invitation {
+// maxInvitations is how many of a workspace's are answered, as by Better Auth,
+// which has no paging here either.
+const maxInvitations = 100
+
+// pending returns those that wait for an answer or have expired: the newest, in
+// the order in which they were sent.
+func (s *Server) pending(v *visit, workspace events.ID, shown func(projections.Invitation) bool) ([]invitation, error) {
+	found, err := s.Invitations.Pending(v.Context(), workspace, maxInvitations, 0)
 	list := []invitation{}
-	for _, i := range found {
+	for _, i := range slices.Backward(found) {
 		if shown(i) {
 			list = append(list, newInvitation(i))
 		}
 	}
-	return list
+	return list, err
 }
 
 type userInvitation struct {
@@ -244,12 +252,15 @@ type userInvitation struct {
 	OrganizationName string `json:"organizationName"`
 }
 
+// maxOfPerson is how many workspaces, or invitations, of a person are answered.
+const maxOfPerson = 1000
+
 // listUserInvitations lists what the person can accept, by any verified address.
 func (s *Server) listUserInvitations(v *visit) (any, error) {
 	if v.URL.Query().Has("email") {
 		return nil, errEmailFromBrowser
 	}
-	found, err := s.Invitations.For(v.Context(), v.session.Emails, s.Now())
+	found, err := s.Invitations.For(v.Context(), v.session.Emails, s.Now(), maxOfPerson)
 	list := []userInvitation{}
 	for _, i := range found {
 		list = append(list, userInvitation{newInvitation(i), i.WorkspaceName})
@@ -274,13 +285,12 @@ func (s *Server) getFullOrganization(v *visit) (any, error) {
 	}
 	invitations := []invitation{}
 	if m.Role.Administers() {
-		found, err := s.Invitations.All(v.Context(), m.Workspace)
+		invitations, err = s.pending(v, m.Workspace, func(i projections.Invitation) bool {
+			return i.Role != events.Owner || m.Role == events.Owner
+		})
 		if err != nil {
 			return nil, err
 		}
-		invitations = invitationList(found, func(i projections.Invitation) bool {
-			return i.Role != events.Owner || m.Role == events.Owner
-		})
 	}
 	return struct {
 		organization

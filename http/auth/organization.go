@@ -191,7 +191,7 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 }
 
 func (s *Server) listOrganizations(v *visit) (any, error) {
-	found, err := s.Workspaces.ThatHave(v.Context(), v.session.User)
+	found, err := s.Workspaces.ThatHave(v.Context(), v.session.User, maxOfPerson)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"time"
 
@@ -203,7 +204,7 @@ func (s *Server) end(v *visit, ids ...events.ID) error {
 
 // endThose ends those of the person's sessions that are meant.
 func (s *Server) endThose(v *visit, meant func(id events.ID) bool) (any, error) {
-	found, err := s.Sessions.Of(v.Context(), v.session.User)
+	found, err := s.Sessions.Of(v.Context(), v.session.User, math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -234,11 +235,14 @@ func (s *Server) getSession(v *visit) (any, error) {
 
 func (s *Server) deferSession(*visit) (any, error) { return nil, errDefer }
 
+// maxSessions is how many of a person's are listed.
+const maxSessions = 100
+
 func (s *Server) listSessions(v *visit) (any, error) {
 	if s.Now().Sub(v.session.CreatedAt) >= fresh {
 		return nil, errNotFresh
 	}
-	found, err := s.Sessions.Of(v.Context(), v.session.User)
+	found, err := s.Sessions.Of(v.Context(), v.session.User, maxSessions)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,65 @@
+package auth_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A list has an end however much there is of what it lists, and of invitations
+// those that somebody can still do something about.
+func TestListsHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	s.exec(`
+		insert into invitations
+		select $1, gen_random_uuid(), status || n || '@acme.example', 'Viewer', status, $2, 'zoe', now() + n * interval '1 second', now() + case n % 2 when 0 then interval '-1 hour' else '1 hour' end
+		from generate_series(1, 150) n, unnest(array['pending', 'accepted', 'rejected', 'revoked']) status`, s.home, s.person)
+	want := make([]string, 100) // the newest, the oldest first, expired ones too
+	for i := range want {
+		want[i] = fmt.Sprintf("pending%d@acme.example", 51+i)
+	}
+	type invitations []struct{ Email, Status string }
+	emails := func(list invitations) (of []string) {
+		for _, i := range list {
+			require.Equal(t, "pending", i.Status)
+			of = append(of, i.Email)
+		}
+		return of
+	}
+	var listed invitations
+	s.get(cookie, "/organization/list-invitations?organizationId="+s.home.String(), &listed)
+	require.Equal(t, want, emails(listed))
+	var full struct{ Invitations invitations }
+	s.get(cookie, "/organization/get-full-organization?organizationId="+s.home.String(), &full)
+	require.Equal(t, want, emails(full.Invitations))
+
+	s.exec(`
+		with made as (insert into workspaces select gen_random_uuid(), 'Acme', 'acme' || n, now() from generate_series(1, 1100) n returning workspace_id),
+			joined as (insert into members select workspace_id, gen_random_uuid(), $1, 'zoe', 'Owner', null, now() from made)
+		insert into invitations select workspace_id, gen_random_uuid(), $2, 'Viewer', 'pending', $1, 'zoe', now(), now() + interval '1 day' from made`, s.person, email)
+	for path, most := range map[string]int{"/organization/list": 1000, "/organization/list-user-invitations": 1000} {
+		var list []json.RawMessage
+		s.get(cookie, path, &list)
+		require.Len(t, list, most, path)
+	}
+
+	s.exec(`
+		insert into sessions (token_hash, session_id, user_id, created_at, updated_at, expires_at, ip, user_agent)
+		select sha256(n::text::bytea), gen_random_uuid(), $1, now(), now(), now() + interval '1 day', '', '' from generate_series(1, 150) n`, s.person)
+	var sessions []json.RawMessage
+	s.get(cookie, "/list-sessions", &sessions)
+	require.Len(t, sessions, 100)
+}
+
+// get asks for JSON.
+func (s *site) get(cookie *http.Cookie, path string, into any) {
+	s.t.Helper()
+	a := s.do(call{path: path, cookie: cookie})
+	require.Equal(s.t, http.StatusOK, a.StatusCode, a.text)
+	require.NoError(s.t, json.Unmarshal([]byte(a.text), into), a.text)
+}
