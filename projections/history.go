@@ -51,16 +51,21 @@ func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, h
 	return low, nil
 }
 
+// historyPage is how many events of a log are looked through by a statement, whatever
+// it finds: with a limit in its place the planner, who expects to find few, would
+// look through the whole rest of the log each time.
+const historyPage = 4 * page
+
 // At returns a workspace as it was after its event seq. Events that have no
-// part in that are not read, so it costs as much as has happened to members,
-// invitations and service accounts.
+// part in that are passed over. It reports [ErrStateTooLarge] if there are too
+// many members, invitations and service accounts.
 func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State, error) {
 	s := &State{}
-	for after := int64(0); ; {
+	for after := int64(0); after < seq; after += historyPage {
 		rows, _ := h.DB.Query(ctx, `
 			select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
-			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $3)
-			order by seq limit $5`, workspace, after, seq, stateNouns, page)
+			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $5)
+			order by seq`, workspace, after, min(after+historyPage, seq), stateNouns, seq)
 		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 		if err != nil {
 			return nil, fmt.Errorf("read log %s after %d: %w", workspace, after, err)
@@ -70,10 +75,9 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 				return nil, err
 			}
 		}
-		if len(list) < page {
-			break
+		if s.rows() > maxStateRows {
+			return nil, ErrStateTooLarge
 		}
-		after = list[len(list)-1].Seq
 	}
 	if s.Seq != seq {
 		return nil, errors.Join(ErrUnreadable.With("seq", seq), fmt.Errorf("event %d of %s is missing", seq, workspace))

@@ -14,6 +14,14 @@ import (
 // an event that this build cannot take in.
 var ErrUnreadable = fault.New(fault.Conflict, "event_unreadable", "An event before this point cannot be read by this version of the service.")
 
+// maxStateRows is how many members, invitations and service accounts a state
+// has at most: whoever asks for one has them all in memory.
+const maxStateRows = 100_000
+
+// ErrStateTooLarge says that the state of a workspace has too many rows to be told.
+var ErrStateTooLarge = fault.New(fault.Conflict, "state_too_large",
+	"The workspace has had more than %d members, invitations and service accounts by then. Export the audit log instead.", maxStateRows)
+
 // A State is a workspace after its event Seq: the folds of the views, in memory.
 // Its lists are in the order of their ids. The zero State is before all events.
 type State struct {
@@ -75,6 +83,11 @@ func (s *State) Take(r events.Record) ([]StateChange, error) {
 		list = append(list, changes...)
 	}
 	return list, nil
+}
+
+// rows is how many rows the lists have.
+func (s *State) rows() int {
+	return len(s.members.keys) + len(s.invitations.keys) + len(s.serviceAccounts.keys)
 }
 
 // Workspace returns the workspace. ok is false before it was made.

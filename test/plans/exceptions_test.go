@@ -13,7 +13,7 @@ var exceptions = []exception{
 	{part: "where l.head > coalesce(c.seq, 0)", reason: "finds the logs that have grown, once a second in the process that leads"},
 	{part: "count(*) filter (where l.head > coalesce(c.seq, 0))", reason: "says how far views have come in all logs, to metrics and operators"},
 	{part: "select workspace_id from logs union select workspace_id from proof_checkpoints", reason: "all workspaces, for svc-db verify"},
-	{part: "where i.workspace_id = $1 order by i.sent_at, i.invitation_id", reason: "all invitations of a workspace, as asked"},
+	{part: "split_part(kind, '.', 1) = any($4) or seq = $5", reason: "a stretch of a log at a time, of which a state wants what is about people and accounts"},
 	{part: "from parked order by view", reason: "all that are parked, for operators"},
 
 	{part: "where l.head <> c.size", reason: "finds the logs that are not signed for, for a fiftieth of the time at most, and for svc-db verify"},

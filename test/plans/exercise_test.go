@@ -283,7 +283,7 @@ func (p *process) askLogs(t *testing.T) {
 	head, at, err := history.Head(ctx, p.long)
 	require.NoError(t, err)
 	done[int64](t)(history.SeqAt(ctx, p.long, at.Add(-time.Hour), head))
-	done[*projections.State](t)(history.At(ctx, p.acme, 3))
+	done[*projections.State](t)(history.At(ctx, p.long, 20_000))
 	done[[]projections.AuditRecord](t)(history.Steps(ctx, p.long, 100, 200))
 	watch := p.live.Watch(p.acme, []string{"member"})
 	defer watch.Close()
