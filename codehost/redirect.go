@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"svc/input"
 )
 
 var errRedirect = errors.New("want an absolute http or https URL without user, fragment and dots in its path")
@@ -26,7 +28,7 @@ func parseRedirect(text string) (*url.URL, error) {
 // same path or one below it. On loopback the port is free, because a program
 // there may not know its own beforehand.
 func matches(callback, u *url.URL) bool {
-	own, other := strings.ToLower(callback.Hostname()), strings.ToLower(u.Hostname())
+	own, other := input.Lower(callback.Hostname()), input.Lower(u.Hostname())
 	sameHost := own == other && (loopback(own) || callback.Port() == u.Port())
 	below := strings.HasSuffix(other, "."+own) && callback.Port() == u.Port()
 	root := strings.TrimSuffix(callback.Path, "/")

@@ -11,7 +11,8 @@
 // The same struct drives [Parse], the start-up line of [Print] and the manual
 // of [Reference]. Structs may be nested or embedded; they group, nothing else.
 //
-// The tag min is the least number of bytes of a [Secret] that is set. The tag
+// The tag min is the least number of bytes of a [Secret] that is set, the tag
+// schemes lists those that a [URL] may have, with commas between. The tag
 // required takes a variable that is set to nothing, so it goes with notEmpty.
 package config
 
@@ -20,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
@@ -78,6 +80,9 @@ func (f field) parse(opts env.Options) string {
 		if s != "" && len(s) < f.min {
 			return fmt.Sprintf("is malformed: want at least %d bytes", f.min)
 		}
+	}
+	if u, ok := f.value.Interface().(URL); ok && !u.IsZero() && f.schemes != nil && !slices.Contains(f.schemes, u.URL().Scheme) {
+		return "is malformed: want " + strings.Join(f.schemes, ":// or ") + "://"
 	}
 	return ""
 }

@@ -108,6 +108,18 @@ func TestParseNamesAMalformedVariableAndNeverItsValue(t *testing.T) {
 	}
 }
 
+func TestParseRefusesAddressesOfOtherSchemes(t *testing.T) {
+	type web struct {
+		Site URL `env:"T_URL" schemes:"http,https" doc:"Site."`
+	}
+	for address, ok := range map[string]bool{"": true, "http://a.example": true, "HTTPS://a.example": true} {
+		_, err := Parse[web]([]string{"T_URL=" + address})
+		require.Equal(t, ok, err == nil, address)
+	}
+	_, err := Parse[web]([]string{"T_URL=ftp://hunter2@a.example"})
+	require.EqualError(t, err, "T_URL is malformed: want http:// or https://")
+}
+
 func TestParseRefusesAddressesWithoutAPort(t *testing.T) {
 	for _, text := range []string{"4000", "host", "host:", "host:http", "host:65536", "host:-1", "::1:4000", "fd://", "fd://2", "fd://-3", "fd://x"} {
 		require.Error(t, new(Addr).UnmarshalText([]byte(text)), text)
@@ -157,6 +169,11 @@ func TestForgetfulStructs(t *testing.T) {
 		"unexported field": func() {
 			_, _ = Parse[struct {
 				a Secret `env:"T_A" doc:"A."`
+			}](nil)
+		},
+		"schemes tag": func() {
+			_, _ = Parse[struct {
+				A string `env:"T_A" schemes:"http" doc:"A."`
 			}](nil)
 		},
 		"min tag": func() {

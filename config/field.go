@@ -17,7 +17,8 @@ type field struct {
 	variable string
 	fallback string // the default
 	required bool
-	min      int // of a secret: its least number of bytes
+	min      int      // of a secret: its least number of bytes
+	schemes  []string // of a URL: those that it may have; nil if any
 	doc      string
 	tags     reflect.StructField
 	value    reflect.Value
@@ -67,6 +68,9 @@ func newField(sf reflect.StructField, key string, v reflect.Value) field {
 		}
 		f.min = n
 	}
+	if text, ok := sf.Tag.Lookup("schemes"); ok {
+		f.schemes = strings.Split(text, ",")
+	}
 	f.check(options)
 	return f
 }
@@ -92,6 +96,8 @@ func (f field) check(options []string) {
 		panic("config: " + f.variable + " is held by no config.URL")
 	case f.min > 0 && !f.secret():
 		panic("config: " + f.variable + " has a min tag and is no config.Secret")
+	case f.schemes != nil && f.tags.Type != reflect.TypeFor[URL]():
+		panic("config: " + f.variable + " has a schemes tag and is no config.URL")
 	}
 }
 

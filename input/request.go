@@ -3,6 +3,7 @@ package input
 import (
 	"net/url"
 	"regexp"
+	"strings"
 )
 
 const maxPicture = 2000 // bytes
@@ -27,6 +28,16 @@ func Picture(address string) string {
 func AddressHasToken(u *url.URL) bool {
 	whole, _ := url.QueryUnescape(u.RawQuery) // one with another escape is looked at as it is written
 	return HasToken(u.String()) || HasToken(u.Path) || HasToken(u.Fragment) || HasToken(whole)
+}
+
+// Origin returns scheme, host and port of an address as browsers write them: A–Z
+// lowered, without the port that the scheme has anyway.
+func Origin(u *url.URL) string {
+	host := strings.TrimSuffix(Lower(u.Host), ":")
+	if port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]; port != "" {
+		host = strings.TrimSuffix(host, port)
+	}
+	return u.Scheme + "://" + host
 }
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)

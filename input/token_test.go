@@ -78,6 +78,26 @@ func TestAddressHasToken(t *testing.T) {
 	}
 }
 
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://svc.example.com/path?q#f": "https://svc.example.com",
+		"HTTPS://Svc.Example.COM":          "https://svc.example.com",
+		"https://svc.example.com:443":      "https://svc.example.com",
+		"https://svc.example.com:":         "https://svc.example.com",
+		"http://svc.example.com:80/":       "http://svc.example.com",
+		"http://svc.example.com:443":       "http://svc.example.com:443",
+		"https://svc.example.com:8443":     "https://svc.example.com:8443",
+		"http://[2001:DB8::80]":            "http://[2001:db8::80]",
+		"http://[::1]:80":                  "http://[::1]",
+		"https://\u212Araken.example":      "https://\u212Araken.example",
+	} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		require.Equal(t, want, input.Origin(u), address)
+	}
+}
+
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

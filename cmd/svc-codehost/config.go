@@ -17,7 +17,7 @@ type Config struct {
 
 	ClientID     string        `env:"SVC_CODEHOST_CLIENT_ID,required,notEmpty" doc:"The application that people sign in to, as it names itself."`
 	ClientSecret config.Secret `env:"SVC_CODEHOST_CLIENT_SECRET,required,notEmpty" min:"16" doc:"What the application proves itself with."`
-	Callback     config.URL    `env:"SVC_CODEHOST_CALLBACK,required,notEmpty" doc:"Where people go back to, such as http://127.0.0.1:4000/api/auth/callback/github."`
+	Callback     config.URL    `env:"SVC_CODEHOST_CALLBACK,required,notEmpty" schemes:"http,https" doc:"Where people go back to, such as http://127.0.0.1:4000/api/auth/callback/github."`
 
 	People string `env:"SVC_CODEHOST_PEOPLE" doc:"JSON file with a list of people, each {id, login, name, emails[{email, primary, verified, public}]}. Not set: the demonstration people."`
 

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
 	"svc/config"
 	"svc/events/bus"
+	"svc/input"
 	"svc/sessions"
 )
 
@@ -26,19 +29,19 @@ type Config struct {
 	// Whoever is in it can claim any address: name the proxies, not the network that people are in.
 	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed: its last address that is not one of theirs is the caller's, for limits, audit log and log. Unset, the caller is whoever connects."`
 
-	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
+	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" schemes:"postgres,postgresql" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
 
 	// PgBouncer in transaction mode cannot listen for what other processes did.
-	DatabaseDirectURL config.URL `env:"SVC_DATABASE_DIRECT_URL" doc:"PostgreSQL itself, where SVC_DATABASE_URL leads to a pooler."`
+	DatabaseDirectURL config.URL `env:"SVC_DATABASE_DIRECT_URL" schemes:"postgres,postgresql" doc:"PostgreSQL itself, where SVC_DATABASE_URL leads to a pooler."`
 
 	// Tokens, sessions and rights are always read from SVC_DATABASE_URL.
-	DatabaseReadURL config.URL `env:"SVC_DATABASE_READ_URL" doc:"A replica of the database to read lists from: runs, inbox, insights, dashboard, audit log."`
+	DatabaseReadURL config.URL `env:"SVC_DATABASE_READ_URL" schemes:"postgres,postgresql" doc:"A replica of the database to read lists from: runs, inbox, insights, dashboard, audit log."`
 
-	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" doc:"Where the engine is reached."`
+	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" schemes:"http,https" doc:"Where the engine is reached."`
 	EngineSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 
 	// Browsers reach the service there: it decides whether cookies are secure.
-	AuthURL    config.URL    `env:"AUTH_URL,required,notEmpty" doc:"Public base address of sign-in. Must match the identity provider's registered callback."`
+	AuthURL    config.URL    `env:"AUTH_URL,required,notEmpty" schemes:"http,https" doc:"Public base address of sign-in. Must match the identity provider's registered callback."`
 	AuthSecret config.Secret `env:"AUTH_SECRET,required,notEmpty" min:"32" doc:"Signs session cookies. If it changes everyone is signed out."`
 
 	// Never in production: the demonstration people's passwords are public.
@@ -46,8 +49,8 @@ type Config struct {
 
 	// The code host by which people sign in. Without a client id nobody can.
 	OAuthKind         string        `env:"SVC_OAUTH_KIND" envDefault:"github" doc:"Code host that people sign in by: github (also Enterprise), gitea or forgejo."`
-	OAuthURL          config.URL    `env:"SVC_OAUTH_URL" envDefault:"https://github.com" doc:"Its address for browsers."`
-	OAuthAPIURL       config.URL    `env:"SVC_OAUTH_API_URL" doc:"Address of its interface. Unset, the one that belongs to the kind and address."`
+	OAuthURL          config.URL    `env:"SVC_OAUTH_URL" envDefault:"https://github.com" schemes:"http,https" doc:"Its address for browsers."`
+	OAuthAPIURL       config.URL    `env:"SVC_OAUTH_API_URL" schemes:"http,https" doc:"Address of its interface. Unset, the one that belongs to the kind and address."`
 	OAuthClientID     string        `env:"SVC_OAUTH_CLIENT_ID" doc:"Client id of the application registered there. Unset, nobody can sign in by it."`
 	OAuthClientSecret config.Secret `env:"SVC_OAUTH_CLIENT_SECRET" doc:"Client secret of that application."`
 
@@ -72,6 +75,8 @@ type Config struct {
 // check refuses what is well-formed but not wise.
 func (c Config) check() error {
 	switch {
+	case strings.ContainsFunc(c.AuthURL.URL().Host, func(r rune) bool { return r > unicode.MaxASCII }):
+		return errors.New("AUTH_URL is malformed: want its host in ASCII, as browsers do: a name in another script in its xn-- form")
 	case c.DevSignIn && c.AuthURL.URL().Scheme == "https":
 		return errors.New("SVC_DEV_SIGN_IN must not be on where AUTH_URL is https: it lets people in whose passwords are public")
 	case !slices.Contains([]string{"github", "gitea", "forgejo"}, c.OAuthKind):
@@ -110,8 +115,7 @@ func (c Config) busURLs() (list []string) {
 
 // origin is where browsers reach the service: AUTH_URL without its path.
 func (c Config) origin() string {
-	u := c.AuthURL.URL()
-	return u.Scheme + "://" + u.Host
+	return input.Origin(c.AuthURL.URL())
 }
 
 // apiURL is the address of the code host's interface.
@@ -123,7 +127,7 @@ func (c Config) apiURL() string {
 	switch {
 	case c.OAuthKind != "github":
 		return host.JoinPath("/api/v1").String()
-	case host.Host == "github.com":
+	case input.Origin(host) == "https://github.com":
 		return "https://api.github.com"
 	}
 	return host.JoinPath("/api/v3").String() // GitHub Enterprise

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,12 +32,13 @@ func TestReadmeTellsEveryVariable(t *testing.T) {
 	}
 }
 
+var good = []string{
+	"SVC_DATABASE_URL=postgres://svc:word@127.0.0.1/svc", "SVC_ENGINE_URL=http://127.0.0.1:4001",
+	"SVC_ENGINE_SHARED_SECRET=" + strings.Repeat("e", 16), "AUTH_URL=https://svc.example.com",
+	"AUTH_SECRET=" + strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY=" + strings.Repeat("v", 32),
+}
+
 func TestCheckRefuses(t *testing.T) {
-	good := []string{
-		"SVC_DATABASE_URL=postgres://svc:word@127.0.0.1/svc", "SVC_ENGINE_URL=http://127.0.0.1:4001",
-		"SVC_ENGINE_SHARED_SECRET=" + strings.Repeat("e", 16), "AUTH_URL=https://svc.example.com",
-		"AUTH_SECRET=" + strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY=" + strings.Repeat("v", 32),
-	}
 	for name, c := range map[string]struct {
 		more []string
 		want string // in the error; "" for none
@@ -45,6 +47,8 @@ func TestCheckRefuses(t *testing.T) {
 		"no limit":                       {[]string{"SVC_RATE_LIMIT=0"}, ""},
 		"demonstration people in public": {[]string{"SVC_DEV_SIGN_IN=true"}, "SVC_DEV_SIGN_IN"},
 		"demonstration people at home":   {[]string{"SVC_DEV_SIGN_IN=true", "AUTH_URL=http://127.0.0.1:4000"}, ""},
+		"a host in another script":       {[]string{"AUTH_URL=https://bücher.example"}, "AUTH_URL is malformed: want its host in ASCII"},
+		"a host that stands for one":     {[]string{"AUTH_URL=https://xn--bcher-kva.example"}, ""},
 		"a code host of a kind unknown":  {[]string{"SVC_OAUTH_KIND=gitlab"}, "SVC_OAUTH_KIND"},
 		"a client without a secret":      {[]string{"SVC_OAUTH_CLIENT_ID=svc"}, "SVC_OAUTH_CLIENT_SECRET"},
 		"a round before the last":        {[]string{"SVC_INTEGRITY_INTERVAL=-1s"}, "SVC_INTEGRITY_INTERVAL"},
@@ -53,7 +57,7 @@ func TestCheckRefuses(t *testing.T) {
 		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := config.Parse[Config](append(good, c.more...))
+			cfg, err := config.Parse[Config](slices.Concat(good, c.more))
 			require.NoError(t, err)
 			if err = cfg.check(); c.want == "" {
 				require.NoError(t, err)
@@ -61,5 +65,23 @@ func TestCheckRefuses(t *testing.T) {
 				require.ErrorContains(t, err, c.want)
 			}
 		})
+	}
+}
+
+// A browser writes addresses in its own way, whatever an operator writes.
+func TestAddressesAsBrowsersWriteThem(t *testing.T) {
+	for _, c := range []struct{ auth, oauth, origin, api string }{
+		{"https://svc.example.com", "https://github.com", "https://svc.example.com", "https://api.github.com"},
+		{"HTTPS://Svc.Example.COM/some/path", "https://GitHub.com/", "https://svc.example.com", "https://api.github.com"},
+		{"https://svc.example.com:443", "https://github.com:443", "https://svc.example.com", "https://api.github.com"},
+		{"http://LOCALHOST:80", "http://github.com", "http://localhost", "http://github.com/api/v3"},
+		{"http://svc.example.com:443", "https://git.example.com:8443", "http://svc.example.com:443", "https://git.example.com:8443/api/v3"},
+		{"http://[::1]:4000", "https://github.com", "http://[::1]:4000", "https://api.github.com"},
+	} {
+		cfg, err := config.Parse[Config](append(slices.Clone(good), "AUTH_URL="+c.auth, "SVC_OAUTH_URL="+c.oauth))
+		require.NoError(t, err)
+		require.NoError(t, cfg.check())
+		require.Equal(t, c.origin, cfg.origin())
+		require.Equal(t, c.api, cfg.apiURL())
 	}
 }

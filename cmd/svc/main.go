@@ -30,7 +30,7 @@ type settings struct {
 	DataDir string `env:"SVC_DATA_DIR" envDefault:".svc" doc:"Folder for the database, secrets and addresses of a local service."`
 
 	// Without it, PostgreSQL is run in the data folder.
-	DatabaseURL config.URL `env:"SVC_DATABASE_URL" doc:"An existing PostgreSQL database to use instead of a private one."`
+	DatabaseURL config.URL `env:"SVC_DATABASE_URL" schemes:"postgres,postgresql" doc:"An existing PostgreSQL database to use instead of a private one."`
 
 	// Unlike in a deployment, nothing is reachable from other machines.
 	EngineAddr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:"127.0.0.1:4001" doc:"Address of the engine."`

@@ -34,7 +34,7 @@ type Server struct {
 	Passwords   sessions.Passwords
 	Tokens      Tokens
 	Providers   map[string]*Provider // by the name that is in callback/:provider
-	Origin      string               // where browsers reach the service, such as https://svc.example.com
+	Origin      string               // where browsers reach the service, as input.Origin has it, such as https://svc.example.com
 	Limit       *limit.Limit         // of requests by each caller, the one of /api/v1; nil is none
 	SignInLimit *limit.Limit         // of sign-ins by each address; nil is none
 	DevSignIn   bool                 // the demonstration people may sign in with a password

@@ -111,7 +111,7 @@ func (s *Server) trusted(address string) bool {
 	if u.Scheme == "" && u.Host == "" {
 		return strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
 	}
-	return u.Scheme+"://"+u.Host == s.Origin
+	return input.Origin(u) == s.Origin
 }
 
 // callback ends a sign-in. Whatever happens, the browser is sent somewhere.

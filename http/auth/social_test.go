@@ -203,6 +203,25 @@ func TestSignInDoesNotBegin(t *testing.T) {
 	require.Zero(t, s.count("oauth_states"))
 }
 
+// Whoever writes our address in capitals or with the port that goes without saying
+// means us.
+func TestOurAddressWrittenOtherwise(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h), func(s *auth.Server) { s.Origin = "https://svc.example.com" })
+	for address, status := range map[string]int{
+		"https://svc.example.com/inbox":      200,
+		"HTTPS://Svc.Example.com:443/inbox":  200,
+		"https://svc.example.com:444/inbox":  403,
+		"http://svc.example.com/inbox":       403,
+		"https://svc.example.com.evil/inbox": 403,
+		"https://\u017fvc.example.com/inbox": 403,
+	} {
+		a := s.do(call{path: "/sign-in/social", body: `{"provider":"github","callbackURL":"` + address + `"}`})
+		require.Equal(t, status, a.StatusCode, address)
+	}
+}
+
 func TestBeginningIsLimited(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
