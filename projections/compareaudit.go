@@ -56,9 +56,9 @@ func (c *auditComparison) queue(b *pgx.Batch, f *findings) {
 			delete(c.rows, string(entry))
 			switch {
 			case !known:
-				f.add(Difference{"audit", auditKey(entry), size(data), ""})
+				f.add("audit", auditKey(entry), size(data), "")
 			case !bytes.Equal(data, logged):
-				f.add(Difference{"audit", auditKey(entry), size(data) + " that differ", size(logged)})
+				f.add("audit", auditKey(entry), size(data)+" that differ", size(logged))
 			}
 			return nil
 		})
@@ -67,7 +67,7 @@ func (c *auditComparison) queue(b *pgx.Batch, f *findings) {
 		}
 		for entry, logged := range c.rows {
 			f.into.Rows++
-			f.add(Difference{"audit", auditKey([]byte(entry)), "", size(logged)})
+			f.add("audit", auditKey([]byte(entry)), "", size(logged))
 		}
 		return nil
 	})

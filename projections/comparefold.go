@@ -48,7 +48,7 @@ func (c *foldComparison[K, R]) compare(rows pgx.Rows, f *findings) error {
 		stored := rows.RawValues()
 		var key K
 		if err := values.scan(keyAt, stored[keyAt], &key); err != nil {
-			f.add(Difference{c.table, values.text(keyAt, stored[keyAt]), values.all(stored), ""})
+			f.add(c.table, values.text(keyAt, stored[keyAt]), values.all(stored), "")
 			continue
 		}
 		if !inPart(c.part, key) {
@@ -59,7 +59,7 @@ func (c *foldComparison[K, R]) compare(rows pgx.Rows, f *findings) error {
 		row := c.rows[id]
 		delete(c.rows, id)
 		if row == nil {
-			f.add(Difference{c.table, values.text(keyAt, stored[keyAt]), values.all(stored), ""})
+			f.add(c.table, values.text(keyAt, stored[keyAt]), values.all(stored), "")
 			continue
 		}
 		logged, err := values.encode(fields(row))
@@ -67,7 +67,7 @@ func (c *foldComparison[K, R]) compare(rows pgx.Rows, f *findings) error {
 			return fmt.Errorf("view %s: %w", c.table, err)
 		}
 		if s, l := values.differing(stored, logged); s != "" {
-			f.add(Difference{c.table, values.text(keyAt, stored[keyAt]), s, l})
+			f.add(c.table, values.text(keyAt, stored[keyAt]), s, l)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -82,7 +82,7 @@ func (c *foldComparison[K, R]) compare(rows pgx.Rows, f *findings) error {
 		if err != nil {
 			return fmt.Errorf("view %s: %w", c.table, err)
 		}
-		f.add(Difference{c.table, values.text(keyAt, logged[keyAt]), "", values.all(logged)})
+		f.add(c.table, values.text(keyAt, logged[keyAt]), "", values.all(logged))
 	}
 	return nil
 }

@@ -74,9 +74,15 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	}
 	if differ && stands == r.at[workspace] { // or it has only not come as far
 		r.Differing = []events.ID{workspace}
+		if err := r.nameRows(ctx, tx, workspace); err != nil {
+			return err
+		}
 	}
 	b := &pgx.Batch{}
 	b.Queue(`delete from `+live+` where workspace_id = $1`, workspace)
+	if keys := r.view.primaryKey(); len(keys) == 1 { // of another workspace's rows, those that take the place of these
+		b.Queue(fmt.Sprintf(`delete from %s where %s in (select %[2]s from %[3]s)`, live, keys[0], r.next))
+	}
 	b.Queue(fmt.Sprintf(`insert into %s select * from %s`, live, r.next))
 	b.Queue(`delete from parked where workspace_id = $1 and view = $2`, workspace, live)
 	b.Queue(`update parked set view = $2 where workspace_id = $1 and view = $3`, workspace, live, r.next)

@@ -84,6 +84,9 @@ func (j job) tell(view string, done projections.Rebuilt) {
 	for _, workspace := range done.Differing {
 		fmt.Fprintf(j.out, "%s of %s: the rows before were others\n", view, workspace)
 	}
+	for _, d := range done.Rows {
+		fmt.Fprintf(j.out, "%s: DIFFERENT: %s\n", d.Workspace, d)
+	}
 	if done.Parked > 0 {
 		fmt.Fprintf(j.out, "%s: %d events are parked; svc-db parked shows them\n", view, done.Parked)
 	}

@@ -1,0 +1,125 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// A comparedView is a view on its way through a log.
+type comparedView struct {
+	view    View
+	fold    comparison
+	at, to  int64 // it has taken in the events up to at, and is to take in those up to to
+	beyond  int64 // the position of the view, if the log is shorter
+	parked  map[int64]bool
+	damaged []int64 // events that it has taken in, and that cannot be read now
+	skipped string  // why it is not compared
+}
+
+// errMoved says that a view has been set back while it was compared.
+var errMoved = errors.New("it was rebuilt, or the log was set back, at the same time")
+
+// locate finds out how far each view has come.
+func (c *comparing) locate(ctx context.Context, db batcher) error {
+	var head int64
+	positions, forms := map[string]int64{}, map[string]int{}
+	parked := map[string]map[int64]bool{}
+	b := &pgx.Batch{}
+	b.Queue(`select coalesce((select head from logs where workspace_id = $1), 0)`, c.workspace).QueryRow(func(row pgx.Row) error { return row.Scan(&head) })
+	var name string
+	var n int64
+	b.Queue(`select view, seq from checkpoints where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { positions[name] = n; return nil })
+		return err
+	})
+	b.Queue(`select view, seq from parked where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+			if parked[name] == nil {
+				parked[name] = map[int64]bool{}
+			}
+			parked[name][n] = true
+			return nil
+		})
+		return err
+	})
+	b.Queue(`select name, form from views`).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { forms[name] = int(n); return nil })
+		return err
+	})
+	if err := db.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("read positions: %w", err)
+	}
+	c.Events = head
+	for _, v := range c.views {
+		to, form := head, 1
+		if followed(v.view) {
+			to = positions[v.view.Name()]
+		}
+		if known := forms[v.view.Name()]; known > 0 {
+			form = known
+		}
+		if form != v.view.form() {
+			v.skipped = fmt.Sprintf("its rows have form %d, this build makes form %d: rebuild it", form, v.view.form())
+		}
+		if to < v.at && v.skipped == "" {
+			return fmt.Errorf("view %s: %w", v.view.Name(), errMoved)
+		}
+		v.to, v.beyond, v.parked = min(to, head), 0, parked[v.view.Name()]
+		if to > head {
+			v.beyond = to
+		}
+	}
+	return nil
+}
+
+// tellEvents tells of what is wrong with the events that the view has taken in.
+func (v *comparedView) tellEvents(head int64, f *findings) {
+	if v.beyond > 0 {
+		f.add(v.view.Name(), "position", fmt.Sprint(v.beyond), fmt.Sprint(head))
+	}
+	for _, seq := range v.damaged {
+		f.add(v.view.Name(), fmt.Sprintf("event %d", seq), "", "what cannot be read any more")
+	}
+}
+
+// take folds those of a page of records that follow. What a followed view has gone
+// on without is left out, as it is there; of what is damaged in the log of one that
+// goes on without nothing, it is told.
+func (v *comparedView) take(list []events.Record) error {
+	for _, r := range list {
+		if v.skipped != "" || r.Seq != v.at+1 || r.Seq > v.to {
+			continue
+		}
+		v.at = r.Seq
+		if v.parked[r.Seq] {
+			continue
+		}
+		err := v.one(r)
+		switch {
+		case err == nil:
+		case !poisonous(err):
+			v.skipped = fmt.Sprintf("event %d: %v", r.Seq, err)
+		case !followed(v.view):
+			v.damaged = append(v.damaged, r.Seq)
+		}
+	}
+	return nil
+}
+
+// one folds an event, unless it is nothing to the view.
+func (v *comparedView) one(r events.Record) error {
+	if unread, ok := r.Event.(events.Unread); ok && v.view != View(audit) {
+		if !takes(v.view, unread.Name) {
+			return nil
+		}
+		if _, err := events.Decode(unread.Name, r.Schema, r.Data); err != nil {
+			return err
+		}
+	}
+	return v.fold.take(r)
+}
