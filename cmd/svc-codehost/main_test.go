@@ -113,7 +113,7 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CLIENT_ID="), "SVC_CODEHOST_CLIENT_ID is missing")
 	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CLIENT_SECRET=short"), "SVC_CODEHOST_CLIENT_SECRET is malformed")
 	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CALLBACK=nowhere"), "SVC_CODEHOST_CALLBACK is malformed")
-	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CALLBACK=ftp://here/path"), "callback")
+	require.Contains(t, fails(t, nil, "SVC_CODEHOST_CALLBACK=ftp://here/path"), "SVC_CODEHOST_CALLBACK is malformed: want http:// or https://")
 	require.Contains(t, fails(t, nil, "SVC_CODEHOST_PEOPLE="+filepath.Join(t.TempDir(), "none")), "SVC_CODEHOST_PEOPLE")
 }
 
