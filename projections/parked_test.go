@@ -185,7 +185,8 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		}, limit, time.Millisecond)
 		r, err := projections.Rebuild(t.Context(), w.db, v, quiet)
 		require.NoError(t, err, v.Name())
-		require.Positive(t, r.Resumed, v.Name())
+		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // they fit together at one moment of all logs alone
+		require.Equal(t, !keys, r.Resumed > 0, v.Name())
 		require.Positive(t, r.Events, v.Name())
 		require.Equal(t, want, dump(t, w.db, v.Name()), v.Name())
 		left, err := w.db.Query(t.Context(), `select view from rebuilds`)

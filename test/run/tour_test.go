@@ -89,7 +89,7 @@ func unsignedSite(t *testing.T) *site {
 	c, err := pgx.Connect(t.Context(), server.URL("svc"))
 	require.NoError(t, err)
 	defer c.Close(context.WithoutCancel(t.Context()))
-	_, err = c.Exec(t.Context(), `truncate proof_hashes, proof_checkpoints; delete from checkpoints where view = 'proof'`)
+	_, err = c.Exec(t.Context(), `truncate proof_hashes, proof_tiles, proof_checkpoints; delete from checkpoints where view = 'proof'`)
 	require.NoError(t, err)
 	return s
 }
