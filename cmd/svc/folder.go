@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -29,7 +31,8 @@ type folder struct {
 }
 
 // openFolder makes the folder if need be and takes its lock, which ends with
-// the process at the latest. It does not wait for a lock.
+// the process at the latest. It does not wait for a lock. A folder that holds
+// something else it leaves as it is: others may be at work there.
 func openFolder(path string) (*folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -37,6 +40,9 @@ func openFolder(path string) (*folder, error) {
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("SVC_DATA_DIR: %w", err)
+	}
+	if ours, err := isOurs(path); err != nil || !ours {
+		return nil, cmp.Or(err, fmt.Errorf("SVC_DATA_DIR: %s is neither empty nor a data folder of svc; name another", path))
 	}
 	if err := os.Chmod(path, 0o700); err != nil {
 		return nil, fmt.Errorf("SVC_DATA_DIR: %w", err)
@@ -46,6 +52,29 @@ func openFolder(path string) (*folder, error) {
 		return nil, err
 	}
 	return &folder{path, lock}, nil
+}
+
+// own is what svc keeps in its folder, also of a write that was cut off.
+var own = regexp.MustCompile(`^(lock|postgres|(secrets|demo|dev)[.]json([.].*)?)$`)
+
+// isOurs reports whether nothing is in a folder but what svc keeps there or, where
+// somebody put more, the secrets of svc are, which none but their owner can read.
+func isOurs(path string) (bool, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return false, fmt.Errorf("SVC_DATA_DIR: %w", err)
+	}
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !own.MatchString(e.Name()) }) {
+		return true, nil
+	}
+	secrets, err := os.Lstat(filepath.Join(path, "secrets.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("SVC_DATA_DIR: %w", err)
+	}
+	return secrets.Mode().IsRegular() && secrets.Mode().Perm()&0o077 == 0, nil
 }
 
 func lockFile(path string) (*os.File, error) {

@@ -59,6 +59,54 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), mode(t, f.file("secrets.json")))
 }
 
+func TestFolderOfOthersIsLeftAlone(t *testing.T) {
+	others := func(path string, err error) error { return errors.Join(err, os.Mkdir(filepath.Join(path, "x"), 0o755)) }
+	for name, fill := range map[string]func(path string) error{
+		"a file":   func(path string) error { return os.WriteFile(filepath.Join(path, "notes.txt"), []byte("mine"), 0o644) },
+		"a folder": func(path string) error { return os.Mkdir(filepath.Join(path, "postgresql"), 0o755) },
+		"a lock and more": func(path string) error {
+			return errors.Join(os.WriteFile(filepath.Join(path, "lock"), nil, 0o644), os.Mkdir(filepath.Join(path, "x"), 0o755))
+		},
+		"secrets for all": func(path string) error {
+			return others(path, os.WriteFile(filepath.Join(path, "secrets.json"), []byte("{}"), 0o644))
+		},
+		"secrets that lie": func(path string) error { return others(path, os.Mkdir(filepath.Join(path, "secrets.json"), 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "shared")
+			require.NoError(t, os.Mkdir(path, 0o755))
+			require.NoError(t, fill(path))
+			before, err := os.ReadDir(path)
+			require.NoError(t, err)
+			_, err = openFolder(path)
+			require.EqualError(t, err, "SVC_DATA_DIR: "+path+" is neither empty nor a data folder of svc; name another")
+			require.Equal(t, os.FileMode(0o755), mode(t, path))
+			after, err := os.ReadDir(path)
+			require.NoError(t, err)
+			require.Equal(t, len(before), len(after))
+		})
+	}
+}
+
+func TestFolderIsTakenUpAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	f, err := openFolder(path)
+	require.NoError(t, err)
+	f.close()
+	require.NoError(t, os.WriteFile(f.file("secrets.json.1"), nil, 0o600))
+	f, err = openFolder(path) // of a svc that was stopped while it made secrets
+	require.NoError(t, err)
+	_, err = f.secrets()
+	require.NoError(t, err)
+	f.close()
+	require.NoError(t, os.WriteFile(f.file("notes.txt"), []byte("mine"), 0o644))
+	require.NoError(t, os.Chmod(path, 0o755))
+	f, err = openFolder(path)
+	require.NoError(t, err)
+	defer f.close()
+	require.Equal(t, os.FileMode(0o700), mode(t, path))
+}
+
 func mode(t *testing.T, path string) os.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)
