@@ -45,6 +45,12 @@ func Current(ctx context.Context, conn *pgx.Conn) error {
 	return Set{Files: embedded}.Current(ctx, conn)
 }
 
+// Compare says what the database of conn is to this build's migrations. See
+// [Set.State].
+func Compare(ctx context.Context, conn *pgx.Conn) (State, error) {
+	return Set{Files: embedded}.State(ctx, conn)
+}
+
 // Info writes a table of this build's migrations and the database's to out.
 // See [Set.Info].
 func Info(ctx context.Context, conn *pgx.Conn, out io.Writer) error {

@@ -23,29 +23,57 @@ const advice = "The database was migrated by another build than this one. " +
 // history agrees with the files, and neither side has a version that the other
 // lacks. It changes nothing.
 func (s Set) Current(ctx context.Context, conn *pgx.Conn) error {
+	state, err := s.State(ctx, conn)
+	if err == nil && state.Is != Same {
+		err = refusal(state.Text)
+	}
+	return err
+}
+
+// A Standing is what the schema of a database can be to a build.
+type Standing int
+
+// The standings.
+const (
+	Same      Standing = iota
+	Older              // migrations are missing, or all of them are
+	Newer              // another build has applied migrations that this one does not know
+	Different          // the history is not that of the files
+)
+
+// A State is what the schema of a database is, and unless it is the same what that
+// means and what to do.
+type State struct {
+	Is   Standing
+	Text string
+}
+
+// State compares the database of conn with s. It changes nothing.
+func (s Set) State(ctx context.Context, conn *pgx.Conn) (state State, err error) {
 	files, err := s.load()
 	if err != nil {
-		return err
+		return state, err
 	}
 	h, err := openHistory(ctx, conn)
 	if err != nil {
-		return err
+		return state, err
 	}
 	rows, err := h.rows(ctx)
 	if err != nil {
-		return err
+		return state, err
 	}
 	p := compare(files, rows)
+	waiting := p.pending()
 	if err := p.validate(h); err != nil {
-		return err
+		return State{Different, err.Error()}, nil
 	}
-	switch waiting := p.pending(); {
+	switch {
 	case p.newer():
-		return refusal(p.newerThanFiles(h))
+		return State{Newer, p.newerThanFiles(h)}, nil
 	case len(waiting) > 0:
-		return refusal(fmt.Sprintf("Schema %q lacks %s, from version %d on. Run svc-db migrate first.", h.schema, count(len(waiting)), waiting[0].version))
+		return State{Older, fmt.Sprintf("Schema %q lacks %s, from version %d on. Run svc-db migrate first.", h.schema, count(len(waiting)), waiting[0].version)}, nil
 	}
-	return nil
+	return State{}, nil
 }
 
 // newer reports whether the database has a version that no file has yet.

@@ -120,6 +120,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
 	lastSeen := sessions.NewLastSeen(db, log)
+	form := &schema{db: db, log: log}
 	engineClient := engine.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
 	handler := commands.New(events, time.Now)
 	handler.LogTo(log)
@@ -131,8 +132,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Proof: prover,
 		Lists: lists(reads, follower), Live: live, Ending: ctx.Done(), Load: func() float64 { return max(load(db), load(reads)) },
 		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
-		Dependencies: map[string]rest.Check{"database": db.Ping, "engine": engineClient.Health},
-		Warnings:     func() map[string]string { return warnings(prover, sweep) },
+		Dependencies: map[string]rest.Check{"database": form.check, "engine": engineClient.Health},
+		Warnings:     func() map[string]string { return warnings(prover, sweep, form) },
 		Origin:       cfg.origin(),
 		Auth: (&auth.Server{
 			Commands: handler, Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},

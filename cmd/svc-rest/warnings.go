@@ -12,10 +12,13 @@ import (
 
 // warnings says what operators should look at although requests are answered. It
 // names no workspace: readiness asks nobody who they are.
-func warnings(prover *proof.Prover, sweep *integrity.Sweep) map[string]string {
+func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schema) map[string]string {
 	list := map[string]string{}
 	if late, bad := prover.Overdue(), sweep.Logs(); late+bad > 0 {
 		list["proof"] = fmt.Sprintf("Logs that are not signed for: %d; that are not what was signed for: %d. The log of the service names them.", late, bad)
+	}
+	if text := form.warning(); text != "" {
+		list["schema"] = text
 	}
 	if rows := sweep.Rows(); len(rows) > 0 {
 		var counts []string

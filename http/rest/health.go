@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -24,6 +25,11 @@ const checkAgain = 5 * time.Second
 // A Check asks a dependency whether it answers. Its error is shown to
 // operators: it names no address and no secret.
 type Check func(context.Context) error
+
+// A Down is the error of a check that is shown as it is.
+type Down string
+
+func (d Down) Error() string { return string(d) }
 
 type dependency struct {
 	Status  string `json:"status"` // up, warning, down
@@ -97,7 +103,11 @@ func (h *health) ask(ctx context.Context, quiet func(name string) bool) *picture
 				out.Info[name] = dependency{Status: "up"}
 				return
 			}
-			out.Status, out.Error[name] = "error", dependency{"down", "The " + name + " does not answer."}
+			message := "The " + name + " does not answer."
+			if down, ok := errors.AsType[Down](err); ok {
+				message = string(down)
+			}
+			out.Status, out.Error[name] = "error", dependency{"down", message}
 			if ctx.Err() == nil && !quiet(name) {
 				h.log.WarnContext(ctx, "dependency is down", "dependency", name, "err", err)
 			}

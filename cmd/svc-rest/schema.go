@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/http/rest"
+	"svc/migrations"
+)
+
+// A schema knows what the database's is to this build, as of the last check. What
+// has changed since the one before it says in the log.
+type schema struct {
+	db  *pgxpool.Pool
+	log *slog.Logger
+
+	mu   sync.Mutex
+	last migrations.State
+}
+
+// check reports whether the database answers and has what this build asks of it.
+func (s *schema) check(ctx context.Context) error {
+	conn, err := s.db.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	now, err := migrations.Compare(ctx, conn.Conn())
+	if err != nil {
+		return err
+	}
+	s.note(ctx, now)
+	if now.Is == migrations.Older {
+		return rest.Down("The database is not what this version expects. " + now.Text)
+	}
+	return nil
+}
+
+func (s *schema) note(ctx context.Context, now migrations.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.last
+	s.last = now
+	switch {
+	case now == before:
+	case now.Is == migrations.Older:
+		s.log.ErrorContext(ctx, "the schema is older than this version", "schema", now.Text)
+	case now.Is == migrations.Same:
+		s.log.InfoContext(ctx, "the schema is that of this version now")
+	default:
+		s.log.WarnContext(ctx, "the schema is not that of this version", "schema", now.Text)
+	}
+}
+
+// warning is what is wrong with a schema that can be worked with, "" if nothing.
+func (s *schema) warning() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.Is == migrations.Newer || s.last.Is == migrations.Different {
+		return s.last.Text
+	}
+	return ""
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/migrations"
+	"svc/test/pgtest"
+)
+
+// ready is what readiness says of a name, among what is up and what is down.
+func (r *running) ready(where, name string) (status, message string) {
+	r.t.Helper()
+	res, err := http.Get(r.url + "/health/ready")
+	require.NoError(r.t, err)
+	defer res.Body.Close()
+	require.Equal(r.t, http.StatusServiceUnavailable, res.StatusCode, "there is no engine")
+	var body map[string]json.RawMessage
+	require.NoError(r.t, json.NewDecoder(res.Body).Decode(&body))
+	var list map[string]struct{ Status, Message string }
+	require.NoError(r.t, json.Unmarshal(body[where], &list))
+	return list[name].Status, list[name].Message
+}
+
+// An empty or older schema is no database to work with; a newer one is, with a
+// warning.
+func TestReadinessLooksAtTheSchema(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	r := start(t, "SVC_DATABASE_URL="+url)
+	eventually := func(where, name, wanted, text string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			status, message := r.ready(where, name)
+			if text != "" && status == wanted {
+				require.Contains(t, message, text)
+			}
+			return status == wanted
+		}, patience, 10*time.Millisecond)
+	}
+	eventually("error", "database", "down", "lacks")
+	require.Contains(t, r.until("the schema is older than this version"), "level=ERROR")
+
+	require.NoError(t, migrations.Migrate(t.Context(), conn, io.Discard))
+	eventually("info", "database", "up", "")
+	status, _ := r.ready("info", "schema")
+	require.Empty(t, status, "nothing is to be said of it")
+
+	_, err = conn.Exec(t.Context(), `insert into schema_history values (9999, 'later', 0, now(), 0, true)`)
+	require.NoError(t, err)
+	eventually("info", "schema", "warning", "9999")
+	eventually("info", "database", "up", "")
+
+	_, err = conn.Exec(t.Context(), `delete from schema_history where version in (9999, (select max(version) from schema_history where version < 9999))`)
+	require.NoError(t, err)
+	eventually("error", "database", "down", "lacks 1 migration")
+}
