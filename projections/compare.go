@@ -196,8 +196,8 @@ func (c *comparing) left() (n int64) {
 func (c *comparing) foldOn(ctx context.Context, db store.Querier, pause Pause) error {
 	for c.left() > 0 {
 		began := time.Now()
-		from := c.begin()
-		list, err := store.AnyAfter(ctx, db, c.workspace, from, page)
+		from, to := c.span()
+		list, err := store.AnyAfter(ctx, db, c.workspace, from, int(min(page, to-from))) // what is beyond the head is nobody's
 		if err != nil {
 			return err
 		}
@@ -221,15 +221,18 @@ func (c *comparing) foldOn(ctx context.Context, db store.Querier, pause Pause) e
 	return nil
 }
 
-// begin is behind which event to read on.
-func (c *comparing) begin() int64 {
-	from := int64(-1)
+// span is behind which event to read on, and up to which.
+func (c *comparing) span() (from, to int64) {
+	from = -1
 	for _, v := range c.views {
-		if v.skipped == "" && v.at < v.to && (from < 0 || v.at < from) {
-			from = v.at
+		if v.skipped == "" && v.at < v.to {
+			to = max(to, v.to)
+			if from < 0 || v.at < from {
+				from = v.at
+			}
 		}
 	}
-	return from
+	return from, to
 }
 
 // compare reads the rows of every view.

@@ -1,0 +1,208 @@
+package integrity_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/proof"
+	"svc/sessions"
+	"svc/test/pgtest"
+	"svc/vault"
+)
+
+// A site is a database that somebody can write to who has no key: a workspace with
+// two members, a token and 260 events that are signed for, and ten that are not.
+type site struct {
+	db             *pgxpool.Pool
+	id, owner, eve events.ID
+	prover         *proof.Prover
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{db: pgtest.New(t), id: newID(), owner: newID(), eve: newID()}
+	log := store.New(s.db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	h, member := commands.New(log, time.Now), newID()
+	order := commands.Order{Workspace: s.id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.owner, Name: "ann@x"}}}
+	_, err := h.RegisterUser(t.Context(), commands.RegisterUser{
+		Order: order, User: s.owner, Member: newID(), Name: "Ann", Emails: []string{"ann@x"}, WorkspaceName: "Acme", WorkspaceSlug: "acme",
+		Account: events.UserAccountLinked{User: s.owner, Provider: "github", Account: "1", Login: "ann"},
+	})
+	require.NoError(t, err)
+	eves := commands.Order{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.eve, Name: "eve@x"}}}
+	_, err = h.RegisterUser(t.Context(), commands.RegisterUser{
+		Order: eves, User: s.eve, Member: newID(), Name: "Eve", Emails: []string{"eve@x"}, WorkspaceName: "Eve", WorkspaceSlug: "eve",
+	})
+	require.NoError(t, err)
+	_, err = h.AddMember(t.Context(), commands.AddMember{Order: order, Member: member, User: s.eve, Email: "eve@x", Role: events.Viewer})
+	require.NoError(t, err)
+	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
+		Order: order, Account: newID(), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+	})
+	require.NoError(t, err)
+	toggle := func(n int) {
+		for i := range n {
+			role := []events.Role{events.Maintainer, events.Viewer}[i%2]
+			_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: order, Member: member, Role: &role})
+			require.NoError(t, err)
+		}
+	}
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
+	s.prover = proof.New(s.db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	toggle(254)
+	s.signOnly(t)
+	s.fold(t)
+	toggle(10)
+	return s
+}
+
+// fold lets the followed views come up with the log.
+func (s *site) fold(t *testing.T) {
+	t.Helper()
+	for _, v := range projections.Followed() {
+		_, err := projections.Rebuild(t.Context(), s.db, v, func(int64, int64) {})
+		require.NoError(t, err)
+	}
+}
+
+// forgedEvent appends what makes Eve an owner, as a commit does.
+const forgedEvent = `
+	with h as (update logs set head = head + 1 where workspace_id = $1 returning head)
+	insert into events select e.workspace_id, h.head, gen_random_uuid(), e.stream, e.version + 1, e.kind, e.schema, e.at, e.meta,
+		replace(e.data::text, '"to":"Viewer"', '"to":"Owner"')::json
+	from events e, h where e.workspace_id = $1 and e.kind = 'member.role_changed' order by e.seq desc limit 1`
+
+const (
+	signedEvent   = `update events set data = replace(data::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1 and kind = 'member.role_changed' and seq = 100`
+	unsignedEvent = `update events set data = replace(data::text, '"to":"Viewer"', '"to":"Owner"')::json where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`
+	ownerRow      = `update members set role = 'Owner' where workspace_id = $1 and email = 'eve@x'`
+)
+
+// What somebody with SQL but without the vault's key can do, and what notices: the
+// table in ARCHITECTURE. Where nothing does, the test says so too.
+func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sql          []string
+		verify, rows bool // notice it
+	}{
+		"change a signed event":           {sql: []string{signedEvent}, verify: true},
+		"delete a signed event":           {sql: []string{`delete from events where workspace_id = $1 and seq = 100`}, verify: true},
+		"insert an event beyond the head": {sql: []string{`insert into events select workspace_id, 1000, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data from events where workspace_id = $1 and seq = 5`}, verify: true},
+		"change an unsigned event":        {sql: []string{unsignedEvent}, rows: true},
+		"append an event":                 {sql: []string{forgedEvent}, rows: true},
+		"set the head on":                 {sql: []string{`update logs set head = head + 10 where workspace_id = $1`}, verify: true},
+		"set the head back":               {sql: []string{`update logs set head = head - 1 where workspace_id = $1`}, verify: true, rows: true},
+		"set the prover's position on":    {sql: []string{`update checkpoints set seq = seq + 10 where workspace_id = $1 and view = 'proof'`}, verify: true},
+		"set a view's position back":      {sql: []string{`update checkpoints set seq = 130 where workspace_id = $1 and view = 'audit'`}, rows: true},
+		"change a role":                   {sql: []string{ownerRow}, rows: true},
+		"put in a token":                  {sql: []string{`update service_tokens set fingerprint = sha256('mine') where workspace_id = $1`}, rows: true},
+		"link an account":                 {sql: []string{`insert into accounts select 'github/2', workspace_id, user_id, 'github', '2', 'eve', now() from users where workspace_id = $1`}, rows: true},
+		"remove an audit row":             {sql: []string{`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`}, rows: true},
+		"move a global key":               {sql: []string{`update global_keys set owner = gen_random_uuid() where workspace_id = $1 and key = 'email/ann@x'`}, rows: true},
+		"replace the verifier key":        {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`}, verify: true},
+
+		// Nothing notices these.
+		"change an unsigned event and its row": {sql: []string{unsignedEvent, ownerRow}},
+		"append an event and its row":          {sql: []string{forgedEvent, ownerRow}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			for _, sql := range c.sql {
+				args := []any{s.id}
+				if !strings.Contains(sql, "$1") {
+					args = nil
+				}
+				tag, err := s.db.Exec(t.Context(), sql, args...)
+				require.NoError(t, err)
+				require.Positive(t, tag.RowsAffected(), sql)
+			}
+			s.signOnly(t)
+			report, err := s.prover.Verify(t.Context(), s.id, "", nil)
+			require.NoError(t, err)
+			require.Equal(t, c.verify, report.Bad != nil, "%+v", report.Bad)
+			if name == "delete a signed event" {
+				return // the log cannot be folded
+			}
+			found, err := projections.Compare(t.Context(), s.db, s.id, projections.NoPause)
+			if name == "set the head on" {
+				require.ErrorContains(t, err, "is missing")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.rows, len(found.Differences) > 0, "%v", found.Differences)
+		})
+	}
+}
+
+// signOnly lets the prover sign for what it finds, genuine or not.
+func (s *site) signOnly(t *testing.T) {
+	t.Helper()
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	s.prover.Run(over)
+}
+
+// Whoever sets everything back is found out by a checkpoint that was kept, and by
+// nothing else.
+func TestADatabaseThatIsSetBackTakesAKeptCheckpoint(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.signOnly(t)
+	kept, err := s.prover.Verify(t.Context(), s.id, "", nil)
+	require.NoError(t, err)
+	require.Nil(t, kept.Bad)
+	for _, sql := range []string{
+		`delete from events where workspace_id = $1 and seq > 200`, `update logs set head = 200 where workspace_id = $1`,
+		`delete from proof_checkpoints where workspace_id = $1`, `delete from proof_hashes where workspace_id = $1`, `delete from proof_tiles where workspace_id = $1`,
+		`delete from checkpoints where workspace_id = $1 and view = 'proof'`,
+	} {
+		_, err := s.db.Exec(t.Context(), sql, s.id)
+		require.NoError(t, err)
+	}
+	s.signOnly(t)
+	plain, err := s.prover.Verify(t.Context(), s.id, "", nil)
+	require.NoError(t, err)
+	require.Nil(t, plain.Bad, "it is signed anew, by the genuine key")
+	held, err := s.prover.Verify(t.Context(), s.id, kept.Checkpoint, nil)
+	require.NoError(t, err)
+	require.NotNil(t, held.Bad)
+}
+
+// Sessions are no events: a row that is changed is believed. One that is put in
+// opens nothing by itself, for the cookie is signed with a key that is not there.
+func TestASessionRowIsBelieved(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	list := &sessions.Store{DB: s.db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now}
+	mine, err := list.Start(t.Context(), s.eve, s.id, "", "")
+	require.NoError(t, err)
+	cookie := list.Cookie(mine)
+	_, err = s.db.Exec(t.Context(), `update sessions set user_id = $2 where user_id = $1`, s.eve, s.owner)
+	require.NoError(t, err)
+	found, _, ok, err := list.Find(t.Context(), cookie.Value)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, s.owner, found.User, "nothing notices it")
+
+	other := &sessions.Store{DB: s.db, Secret: []byte("another secret of an attacker's own"), Now: time.Now}
+	forged, err := other.Start(t.Context(), s.owner, s.id, "", "")
+	require.NoError(t, err)
+	_, _, ok, err = list.Find(t.Context(), other.Cookie(forged).Value)
+	require.NoError(t, err)
+	require.False(t, ok, "its cookie is not signed")
+}
