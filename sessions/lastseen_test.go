@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"svc/events"
+	"svc/test/leak"
 	"svc/test/pgtest"
 )
 
@@ -149,7 +150,7 @@ func TestLastSeenDrainsWhenItStops(t *testing.T) {
 	var n int
 	require.NoError(t, db.QueryRow(testContext(t), `select count(*) from member_activity`).Scan(&n))
 	require.Equal(t, 20, n)
-	goleak.VerifyNone(t, before)
+	leak.None(t, before)
 }
 
 func TestLastSeenThatCannotBeWrittenIsLogged(t *testing.T) {

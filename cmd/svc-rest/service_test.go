@@ -10,6 +10,7 @@ import (
 
 	"svc/config"
 	"svc/metrics"
+	"svc/test/leak"
 )
 
 // A service that cannot be made leaves no pool open.
@@ -29,5 +30,5 @@ func TestAServiceThatCannotBeMadeLeavesNothing(t *testing.T) {
 		_, err = newService(t.Context(), cfg, metrics.New("svc-rest", "test"), slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, "is malformed", name)
 	}
-	goleak.VerifyNone(t, current)
+	leak.None(t, current)
 }

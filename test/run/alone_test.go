@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"svc/test/leak"
 )
 
 const (
@@ -40,7 +42,7 @@ func alone(t *testing.T) bool {
 		before := goleak.IgnoreCurrent()
 		t.Cleanup(func() {
 			browser.CloseIdleConnections()
-			goleak.VerifyNone(t, before, wiresLeft, wiresRead)
+			leak.None(t, before, wiresLeft, wiresRead)
 		})
 		return true
 	}
