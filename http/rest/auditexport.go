@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,7 +26,6 @@ const (
 	exportPage  = 500              // records that are read together; four such pages are in memory
 	exportLimit = 24 * time.Hour   // for one export, however slowly it is read
 	readLimit   = 30 * time.Second // in which its reader has to take something
-	portion     = 16 << 10         // bytes that are written under one such limit
 )
 
 type exportQuery struct {
@@ -42,6 +42,7 @@ type export struct {
 	upTo   int64
 	next   func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // records after one
 	first  []projections.AuditRow
+	still  func(context.Context) error // why the reader may not go on, nil if they may
 }
 
 // exportAudit records that a copy is taken, reads its first page, so that what
@@ -80,6 +81,9 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		watch := s.Live.Watch(c.workspace, nil)
+		defer watch.Close()
+		e.still = s.newRights(c, watch.Moved).still
 		r, w, _ := humahttprouter.Unwrap(hc)
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
 		s.send(w, r, e, readLimit)
@@ -107,19 +111,23 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patienc
 	h := w.Header()
 	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])
 	h.Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
-	if err := e.stream(ctx, &slowly{w, http.NewResponseController(w), patience}); err != nil {
-		if ctx.Err() == nil {
-			s.Log.ErrorContext(ctx, "export broke off", "err", err)
-		} else {
-			s.Log.InfoContext(ctx, "the reader of an export went away")
-		}
-		panic(http.ErrAbortHandler)
+	err := e.stream(ctx, &deadlineWriter{w, http.NewResponseController(w), patience, func() error { return e.still(ctx) }})
+	switch {
+	case err == nil:
+		return
+	case ctx.Err() != nil:
+		s.Log.InfoContext(ctx, "the reader of an export went away")
+	case errors.Is(err, errNoLonger):
+		s.Log.InfoContext(ctx, "export ended: the reader's rights have changed")
+	default:
+		s.Log.ErrorContext(ctx, "export broke off", "err", err)
 	}
+	panic(http.ErrAbortHandler)
 }
 
 // stream writes one page while the next one is decoded and the one after that is
 // read.
-func (e *export) stream(ctx context.Context, w *slowly) error {
+func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, pages := make(chan []projections.AuditRow), make(chan []projections.AuditRecord)
@@ -168,7 +176,7 @@ func decode(ctx context.Context, rows <-chan []projections.AuditRow, pages chan<
 	return nil
 }
 
-func (e *export) write(w *slowly, pages <-chan []projections.AuditRecord) error {
+func (e *export) write(w *deadlineWriter, pages <-chan []projections.AuditRecord) error {
 	var page bytes.Buffer
 	write := e.lines(&page)
 	for list := range pages {
@@ -215,33 +223,6 @@ func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error 
 		return encoder.Encode(line)
 	}
 }
-
-// slowly writes for a reader who may be slow but not asleep: each portion has
-// to be taken within the patience.
-type slowly struct {
-	w          http.ResponseWriter
-	controller *http.ResponseController
-	patience   time.Duration
-}
-
-func (s *slowly) write(text []byte) error {
-	for len(text) > 0 {
-		n := min(portion, len(text))
-		if err := s.extend(); err != nil {
-			return err
-		}
-		if _, err := s.w.Write(text[:n]); err != nil {
-			return err
-		}
-		text = text[n:]
-	}
-	if err := s.extend(); err != nil {
-		return err
-	}
-	return s.controller.Flush()
-}
-
-func (s *slowly) extend() error { return s.controller.SetWriteDeadline(time.Now().Add(s.patience)) }
 
 // exporting makes the operation of an export: its answer is described here,
 // because it is no JSON of ours.

@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
-	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
 )
@@ -21,8 +20,7 @@ import (
 const (
 	streamLimit    = time.Hour        // then the client comes again
 	streamBeat     = 15 * time.Second // between signs of life
-	streamCheck    = time.Second      // between looks at whether the caller still may
-	streamPatience = 10 * time.Second // in which a reader has to take something, and the database to answer
+	streamPatience = 10 * time.Second // in which a reader has to take something
 	streamRetry    = 2000             // milliseconds until a client comes again
 )
 
@@ -90,7 +88,7 @@ type stream struct {
 	seq     int64     // of the last event that was told, or left out
 	checked time.Time // when the caller was last looked at
 	beat    time.Duration
-	out     *slowly
+	out     *deadlineWriter
 }
 
 func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.StreamResponse, err error) {
@@ -118,7 +116,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 		defer done()
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy would wait for more
-		st.out = &slowly{w, http.NewResponseController(w), streamPatience}
+		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), patience: streamPatience}
 		if err := s.tell(ctx, st); err != nil && ctx.Err() == nil {
 			s.Log.InfoContext(ctx, "stream broke off", "err", err)
 		}
@@ -133,7 +131,7 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 	if err := st.out.write(first.text()); err != nil {
 		return err
 	}
-	check, beat := time.NewTicker(streamCheck), time.NewTicker(st.beat)
+	check, beat := time.NewTicker(recheckEvery), time.NewTicker(st.beat)
 	defer check.Stop()
 	defer beat.Stop()
 	for {
@@ -186,7 +184,7 @@ func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error
 		return false, err
 	}
 	var page bytes.Buffer
-	rights := time.Since(st.checked) > streamCheck // it is long since, for there is much to tell
+	rights := time.Since(st.checked) > recheckEvery // it is long since, for there is much to tell
 	for _, n := range list {
 		noun := nounOf(n.Kind)
 		rights = rights || noun == "member" || noun == "service_account"
@@ -206,30 +204,8 @@ func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error
 	return true, st.out.write(page.Bytes())
 }
 
-// errNoLonger ends a stream whose caller may no longer read it, or no longer
-// as much, or more: they come again and are asked who they are.
-var errNoLonger = fault.New(fault.Denied, "no_longer", "The caller's rights have changed.")
-
 // check looks whether the caller is who they were when they were let in.
 func (s *Server) check(ctx context.Context, st *stream) error {
-	ctx, cancel := context.WithTimeout(ctx, streamPatience)
-	defer cancel()
-	c := st.caller
 	st.checked = time.Now()
-	if c.token != nil {
-		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.ServiceAccounts.Tokens)
-		if err == nil && (!ok || t.Status != projections.TokenCurrent || !slices.Equal(t.Scopes, c.token.Scopes)) {
-			err = errNoLonger
-		}
-		return err
-	}
-	ok, err := s.Sessions.Lasts(ctx, c.cookie)
-	if err != nil {
-		return err
-	}
-	m, member, err := s.memberships.Find(ctx, projections.Place{Workspace: c.workspace, ID: c.person.user}, s.Members.Memberships)
-	if err == nil && (!ok || !member || m.Role != c.person.role) {
-		err = errNoLonger
-	}
-	return err
+	return s.recheck(ctx, st.caller)
 }

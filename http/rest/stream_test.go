@@ -52,7 +52,7 @@ func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience
 		st := &stream{
 			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
 			watch:  live.Watch(workspace, everybody.nouns()), checked: time.Now(), beat: beat,
-			out: &slowly{w, http.NewResponseController(w), patience},
+			out: &deadlineWriter{w: w, controller: http.NewResponseController(w), patience: patience},
 		}
 		defer st.watch.Close()
 		_, err := st.watch.Head(ctx)
