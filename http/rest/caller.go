@@ -66,7 +66,7 @@ func (c *caller) order() commands.Order {
 
 // authenticate says who makes the request. An Authorization header is judged
 // alone, whatever cookies come with it.
-func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*caller, error) {
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
 	if values, ok := r.Header["Authorization"]; ok {
 		return s.authenticateToken(r, values)
 	}
@@ -80,7 +80,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*caller, 
 		return nil, err
 	case !ok:
 		return nil, fault.ErrUnauthenticated
-	case s.sameSite.Check(r) != nil:
+	case s.crossSite(r, row):
 		return nil, errCrossOrigin
 	}
 	if renewed {
@@ -89,6 +89,16 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*caller, 
 	c := &caller{person: &person{user: session.User, active: session.Active}, envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	return c, nil
+}
+
+// crossSite reports whether a browser says that another site asks for what it
+// may not: whatever causes an event, by whichever method.
+func (s *Server) crossSite(r *http.Request, row route) bool {
+	judged := *r
+	if row.event != nil {
+		judged.Method = http.MethodPost
+	}
+	return s.sameSite.Check(&judged) != nil
 }
 
 func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, error) {

@@ -97,7 +97,7 @@ var descriptions = map[string]description{
 		refuses: []*fault.Fault{errNoRecord},
 		text:    "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},
 	"exportAudit": {tag: "Audit", summary: "Export the audit log",
-		text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV what a spreadsheet would run has an apostrophe before it. A reader may be slow, but has to read something every 30 seconds. A person or a workspace may have two under way: 429 `rate_limited`."},
+		text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV every cell is quoted, and what a spreadsheet would run has an apostrophe before it, also within a cell that it may split. A browser has to ask from the service's own site: 403 `cross_origin_refused`. A reader may be slow, but has to read something every 30 seconds. A person or a workspace may have two under way: 429 `rate_limited`."},
 	"getAuditState": {tag: "Audit", summary: "The workspace as it was",
 		refuses: []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
 		text:    "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than 100,000 members, invitations and service accounts."},

@@ -32,6 +32,9 @@ func (r route) faults() []*fault.Fault {
 	}
 	if r.method == http.MethodGet {
 		list = append(list, projections.ErrNotCaughtUp)
+		if r.event != nil {
+			list = append(list, errCrossOrigin)
+		}
 	} else {
 		list = append(list, errCrossOrigin, reply.ErrTooLarge, errUnsupportedMedia, commands.ErrOutcomeUnknown)
 	}

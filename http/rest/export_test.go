@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -112,7 +113,7 @@ func TestAnExportHasEveryRecordOnceInOrder(t *testing.T) {
 		if format == "csv" {
 			rows, err := csv.NewReader(res.Body).ReadAll()
 			require.NoError(t, err)
-			require.Equal(t, csvHeader, strings.Join(rows[0], ","))
+			require.Equal(t, csvHeader, rows[0])
 			for _, row := range rows[1:] {
 				got = append(got, row[0])
 			}
@@ -135,10 +136,21 @@ func TestAnExportHasEveryRecordOnceInOrder(t *testing.T) {
 func TestCellsThatASpreadsheetWouldRunAreInert(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "bob@acme.example": "bob@acme.example", "a=b": "a=b", "7": "7", " plain": " plain",
-		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
-		" =1": "' =1", "＝1+1": "'＝1+1", "'=1": "'=1",
+		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t'=1", "\r=1": "'\r'=1", "\n=1": "'\n'=1",
+		"\tplain": "'\tplain", " =1": "' =1", "\"=1": "'\"=1", "＝1+1": "'＝1+1", "'=1": "'=1",
+		"a;=1": "a;'=1", "a,+1": "a,'+1", "a\t-1": "a\t'-1", "a|@b": "a|'@b", "a\n=1": "a\n'=1", "a; =1;=2": "a; '=1;'=2", `a;"=1"`: `a;"'=1"`,
+		"a;\u00a0＝1": "a;\u00a0'＝1", "a; b=c": "a; b=c", "2026-11-20": "2026-11-20",
 	} {
 		require.Equal(t, want, inert(cell), "%q", cell)
+	}
+	// Whatever the line is split at, no part begins like a formula.
+	var line bytes.Buffer
+	writeCells(&line, []string{"1", `evil";=cmd`, "a;\"=cmd", "x\t=cmd", "=cmd"})
+	require.Equal(t, `"1","evil"";'=cmd","a;""'=cmd","x`+"\t"+`'=cmd","'=cmd"`+"\r\n", line.String())
+	for _, separator := range []string{",", ";", "\t", "|"} {
+		for part := range strings.SplitSeq(line.String(), separator) {
+			require.NotRegexp(t, `^[\s"]*[=+@-]`, part)
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, tar
 	if err := checkForm(r); err != nil {
 		return nil, err
 	}
-	c, err := s.identify(w, r)
+	c, err := s.identify(w, r, row)
 	switch {
 	case err != nil:
 		return nil, err
@@ -142,8 +142,8 @@ func (s *Server) await(r *http.Request, views []string, c *caller) error {
 // they are, and by their address if they cannot show that: whoever tries out
 // credentials gets no fresh limit by making up others. Those who can are never
 // held up by others of the same address, which may be a proxy's.
-func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*caller, error) {
-	c, err := s.authenticate(w, r)
+func (s *Server) identify(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
+	c, err := s.authenticate(w, r, row)
 	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
 		if limited := s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
 			return nil, limited

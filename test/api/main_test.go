@@ -36,6 +36,7 @@ var parts = map[string]func(*testing.T, *site){
 	"daily bounds":  testDailyBounds,
 	"description":   testDescription,
 	"forwarded":     testForwarded,
+	"exports":       testExports,
 	"health":        testHealth,
 	"hostile":       testHostile,
 	"kept text":     testKeptText,
