@@ -59,9 +59,9 @@ func (d *denials) note(key denial, now time.Time) bool {
 	return true
 }
 
-// A deniable command is one whose refusal is recorded. wants names the kind of
-// the event that it asks for, and what that would happen to.
-type deniable interface {
+// A Deniable command is one whose refusal is recorded. wants names the kind of the
+// event that it asks for, and what that would happen to.
+type Deniable interface {
 	wants() events.CommandDenied
 }
 
@@ -69,7 +69,7 @@ type deniable interface {
 // recorded and this is one: a right that is lacking, or a rule in the way.
 // The refusal stands whether or not that succeeds.
 func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error) {
-	d, ok := request.(deniable)
+	d, ok := request.(Deniable)
 	f := fault.As(refusal)
 	switch {
 	case !ok || f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict:
@@ -77,15 +77,19 @@ func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error)
 	case f.Code == aggregates.ErrSlugTaken.Code: // another workspace's name is no matter of rights
 		return
 	}
-	e := d.wants()
-	e.Code = f.Code
-	_ = h.RecordDenial(ctx, o, e) // best effort: the caller hears of the refusal, not of this
+	_ = h.Deny(ctx, o, d, f) // best effort: the caller hears of the refusal, not of this
 }
 
-// RecordDenial records that somebody asked for what they may not have. The
-// same denial of the same person is recorded once a minute, and 30 a minute of
+// Deny records that somebody was refused a command: here, or by who let them in.
+// The same denial of the same person is recorded once a minute, and 30 a minute of
 // all that they are denied.
-func (h *Handler) RecordDenial(ctx context.Context, o Order, e events.CommandDenied) error {
+func (h *Handler) Deny(ctx context.Context, o Order, command Deniable, refusal error) error {
+	f := fault.As(refusal)
+	if f == nil {
+		return nil
+	}
+	e := command.wants()
+	e.Code = f.Code
 	now := h.now()
 	if !h.denied.note(denial{denied{o.Workspace, o.Actor.ID}, e}, now) {
 		return nil
@@ -111,7 +115,7 @@ func of(e events.Event, target events.ID) events.CommandDenied {
 }
 
 func (c UpdateMember) wants() events.CommandDenied {
-	if c.Role == nil {
+	if c.Role == nil && c.ApproveLoops != nil {
 		return of(events.MemberApproveLoopsSet{}, c.Member)
 	}
 	return of(events.MemberRoleChanged{}, c.Member)

@@ -66,7 +66,9 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	if err = s.Lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
 		return nil, err
 	}
-	done, err := s.Commands.ExportAudit(ctx, commands.ExportAudit{Order: c.order(), Format: in.Format, Filter: in.words(), UpTo: head})
+	take := in.command(c, events.ID{})
+	take.UpTo = head
+	done, err := s.Commands.ExportAudit(ctx, take)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +90,10 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
 		s.send(w, r, e, readLimit)
 	}}, nil
+}
+
+func (in *exportQuery) command(c *caller, _ events.ID) commands.ExportAudit {
+	return commands.ExportAudit{Order: c.order(), Format: in.Format, Filter: in.words()}
 }
 
 // words returns the filter as it is recorded.

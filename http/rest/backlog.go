@@ -29,6 +29,10 @@ type queuedAnswer struct {
 	Body run
 }
 
+func (in *newIssue) command(c *caller, _ events.ID) commands.QueueIssue {
+	return commands.QueueIssue{Order: c.orderOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
+}
+
 func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, error) {
 	c := callerOf(ctx)
 	switch {
@@ -48,12 +52,9 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, e
 	case !ok:
 		return nil, errNoRepo
 	}
-	queue := commands.QueueIssue{
-		Order: c.order(), Run: events.NewID(s.Now()), Repo: repo,
-		IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body,
-		Largest: func(ctx context.Context) (int, error) { return s.Runs.LargestIssue(ctx, c.workspace, id) },
-	}
-	queue.Key = in.Key
+	queue := in.command(c, events.ID{})
+	queue.Run, queue.Repo = events.NewID(s.Now()), repo
+	queue.Largest = func(ctx context.Context) (int, error) { return s.Runs.LargestIssue(ctx, c.workspace, id) }
 	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {
 		return nil, err
@@ -75,16 +76,20 @@ type cancellation struct {
 	}
 }
 
+func (in *cancellation) command(c *caller, id events.ID) commands.CancelRun {
+	cancel := commands.CancelRun{Order: c.order(), Run: id}
+	if in.Body != nil {
+		cancel.Reason = in.Body.Reason
+	}
+	return cancel
+}
+
 func (s *Server) cancelRun(ctx context.Context, in *cancellation) (*queuedAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoRun
 	}
-	cancel := commands.CancelRun{Order: callerOf(ctx).order(), Run: id}
-	if in.Body != nil {
-		cancel.Reason = in.Body.Reason
-	}
-	done, err := s.Commands.CancelRun(ctx, cancel)
+	done, err := s.Commands.CancelRun(ctx, in.command(callerOf(ctx), id))
 	if err != nil {
 		return nil, err
 	}

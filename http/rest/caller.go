@@ -64,6 +64,13 @@ func (c *caller) order() commands.Order {
 	return commands.Order{Envelope: c.envelope, Workspace: c.workspace}
 }
 
+// orderOnce begins one that happens once if the request has a key.
+func (c *caller) orderOnce(once Once) commands.Order {
+	o := c.order()
+	o.Key = once.Key
+	return o
+}
+
 // authenticate says who makes the request. An Authorization header is judged
 // alone, whatever cookies come with it.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
@@ -95,7 +102,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 // may not: whatever causes an event, by whichever method.
 func (s *Server) crossSite(r *http.Request, row route) bool {
 	judged := *r
-	if row.event != nil {
+	if row.intent != nil {
 		judged.Method = http.MethodPost
 	}
 	return s.sameSite.Check(&judged) != nil

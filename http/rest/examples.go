@@ -32,7 +32,7 @@ func (r route) faults() []*fault.Fault {
 	}
 	if r.method == http.MethodGet {
 		list = append(list, projections.ErrNotCaughtUp)
-		if r.event != nil {
+		if r.intent != nil {
 			list = append(list, errCrossOrigin)
 		}
 	} else {

@@ -2,13 +2,17 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
+	"svc/commands"
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
@@ -78,18 +82,34 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, tar
 	return c, s.await(r, row.views, c)
 }
 
-// recordDenial writes down that the caller asked for an event that they may not
-// cause. The refusal stands whether or not that succeeds.
+// An intent makes the command of a request that the guard refuses, as far as it can
+// be made out: only the command knows what its refusal is recorded under.
+type intent func(c *caller, target events.ID, body []byte) commands.Deniable
+
+// intends makes an intent of the function by which the handler makes the command
+// of its input.
+func intends[I any, C commands.Deniable](command func(in *I, c *caller, target events.ID) C) intent {
+	return func(c *caller, target events.ID, text []byte) commands.Deniable {
+		in := new(I)
+		if body := reflect.ValueOf(in).Elem().FieldByName("Body"); body.IsValid() {
+			_ = json.Unmarshal(text, body.Addr().Interface()) // what cannot be read says nothing
+		}
+		return command(in, c, target)
+	}
+}
+
+// deniedBody is how much of a body is looked at for what was asked for.
+const deniedBody = 64 << 10
+
+// recordDenial writes down that the caller asked for what they may not have. The
+// refusal stands whether or not that succeeds.
 func (s *Server) recordDenial(r *http.Request, row route, target string, c *caller, refusal error) {
-	f := fault.As(refusal)
-	if row.event == nil || f == nil {
+	if row.intent == nil {
 		return
 	}
-	e := events.CommandDenied{Action: row.event.Kind(), Code: f.Code}
-	if id, err := events.ParseID(target); err == nil {
-		e.Target = id
-	}
-	if err := s.Commands.RecordDenial(r.Context(), c.order(), e); err != nil {
+	id, _ := events.ParseID(target)                           // what is no id is nothing's
+	body, _ := io.ReadAll(io.LimitReader(r.Body, deniedBody)) // of one that breaks off what came
+	if err := s.Commands.Deny(r.Context(), c.order(), row.intent(c, id, body), refusal); err != nil {
 		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
 }

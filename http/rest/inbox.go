@@ -155,6 +155,12 @@ type decidedBody struct {
 	Action string              `json:"action" example:"approve_and_merge"`
 }
 
+func (in *newAnswer) command(c *caller, id events.ID) commands.AnswerDecision {
+	return commands.AnswerDecision{Order: c.orderOnce(in.Once), Answer: aggregates.Answer{
+		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
+	}}
+}
+
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer) (*decisionAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
@@ -168,10 +174,8 @@ func (s *Server) answerDecision(ctx context.Context, in *newAnswer) (*decisionAn
 	case !ok:
 		return nil, aggregates.ErrNoDecision
 	}
-	answer := commands.AnswerDecision{Order: c.order(), Run: d.Run, Answer: aggregates.Answer{
-		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
-	}}
-	answer.Key = in.Key
+	answer := in.command(c, id)
+	answer.Run = d.Run
 	done, err := s.Commands.AnswerDecision(ctx, answer)
 	if err != nil {
 		return nil, err

@@ -54,13 +54,19 @@ type invitationAnswer struct {
 	Body invitation
 }
 
+func (in *newInvitation) command(c *caller, id events.ID) commands.SendInvitation {
+	send := commands.SendInvitation{Order: c.orderOnce(in.Once), Invitation: id, Email: in.Body.Email}
+	if in.Body.Role != nil {
+		send.Role, _ = in.Body.Role.parse() // which is checked before it counts
+	}
+	return send
+}
+
 func (s *Server) sendInvitation(ctx context.Context, in *newInvitation) (*invitationAnswer, error) {
-	role, err := in.Body.Role.parse()
-	if err != nil {
+	if _, err := in.Body.Role.parse(); err != nil {
 		return nil, err
 	}
-	send := commands.SendInvitation{Order: callerOf(ctx).order(), Invitation: events.NewID(s.Now()), Email: in.Body.Email, Role: role}
-	send.Key = in.Key
+	send := in.command(callerOf(ctx), events.NewID(s.Now()))
 	done, err := s.Commands.SendInvitation(ctx, send)
 	if err != nil {
 		return nil, err
@@ -81,12 +87,20 @@ type InvitationPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The invitation's id."`
 }
 
+func (in *InvitationPath) resend(c *caller, id events.ID) commands.ResendInvitation {
+	return commands.ResendInvitation{Order: c.order(), Invitation: id}
+}
+
+func (in *InvitationPath) revoke(c *caller, id events.ID) commands.RevokeInvitation {
+	return commands.RevokeInvitation{Order: c.order(), Invitation: id}
+}
+
 func (s *Server) resendInvitation(ctx context.Context, in *InvitationPath) (*invitationAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoInvitation
 	}
-	done, err := s.Commands.ResendInvitation(ctx, commands.ResendInvitation{Order: callerOf(ctx).order(), Invitation: id})
+	done, err := s.Commands.ResendInvitation(ctx, in.resend(callerOf(ctx), id))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +123,7 @@ func (s *Server) revokeInvitation(ctx context.Context, in *InvitationPath) (*rem
 	if err != nil {
 		return nil, aggregates.ErrNoInvitation
 	}
-	done, err := s.Commands.RevokeInvitation(ctx, commands.RevokeInvitation{Order: callerOf(ctx).order(), Invitation: id})
+	done, err := s.Commands.RevokeInvitation(ctx, in.revoke(callerOf(ctx), id))
 	if err != nil {
 		return nil, err
 	}

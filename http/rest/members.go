@@ -72,22 +72,27 @@ type memberAnswer struct {
 	Body member
 }
 
+func (in *memberChange) command(c *caller, id events.ID) commands.UpdateMember {
+	change := commands.UpdateMember{Order: c.order(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
+	if in.Body.Role != nil {
+		role, _ := in.Body.Role.parse() // which is checked before it counts
+		change.Role = &role
+	}
+	return change
+}
+
 func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAnswer, error) {
 	c := callerOf(ctx)
-	change := commands.UpdateMember{Order: c.order(), ApproveLoops: in.Body.CanApproveLoops}
 	if in.Body.Role != nil {
-		role, err := in.Body.Role.parse()
-		if err != nil {
+		if _, err := in.Body.Role.parse(); err != nil {
 			return nil, err
 		}
-		change.Role = &role
 	}
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoMember
 	}
-	change.Member = id
-	done, err := s.Commands.UpdateMember(ctx, change)
+	done, err := s.Commands.UpdateMember(ctx, in.command(c, id))
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +108,16 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 
 type removeAnswer struct{ Position }
 
+func (in *MemberPath) remove(c *caller, id events.ID) commands.RemoveMember {
+	return commands.RemoveMember{Order: c.order(), Member: id}
+}
+
 func (s *Server) removeMember(ctx context.Context, in *MemberPath) (*removeAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoMember
 	}
-	done, err := s.Commands.RemoveMember(ctx, commands.RemoveMember{Order: callerOf(ctx).order(), Member: id})
+	done, err := s.Commands.RemoveMember(ctx, in.remove(callerOf(ctx), id))
 	if err != nil {
 		return nil, err
 	}

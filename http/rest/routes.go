@@ -10,21 +10,19 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
-	"svc/events"
 	"svc/fault"
 	"svc/http/reply"
 	"svc/proof"
 )
 
 // A route is a row of the API: what is asked for, who may ask, which followed
-// views are read (nil if only inline ones are), which event it asks for (nil if it
-// only reads; refusals are recorded under its kind), and who answers. id is the key
-// of its description.
+// views are read (nil if only inline ones are), which command it asks for (nil if it
+// only reads), and who answers. id is the key of its description.
 type route struct {
 	method, path string // the path is under /api/v1
 	guard        guard
 	views        []string
-	event        events.Event
+	intent       intent
 	id           string
 	serve        operation
 }
@@ -45,11 +43,11 @@ func (s *Server) routes() []route {
 		{"GET", "/runs", readers, listed, nil, "listRuns", op(s.listRuns)},
 		{"GET", "/runs/{id}", readers, listed, nil, "getRun", op(s.getRun)},
 
-		{"POST", "/runs/{id}/cancel", administrators, nil, events.RunCancelled{}, "cancelRun", op(s.cancelRun)},
-		{"POST", "/backlog/queue", queuers, nil, events.RunQueued{}, "queueIssue", op(s.queueIssue)},
+		{"POST", "/runs/{id}/cancel", administrators, nil, intends((*cancellation).command), "cancelRun", op(s.cancelRun)},
+		{"POST", "/backlog/queue", queuers, nil, intends((*newIssue).command), "queueIssue", op(s.queueIssue)},
 
 		{"GET", "/inbox", readers, asked, nil, "listInbox", op(s.listInbox)},
-		{"POST", "/inbox/{id}/answer", people, nil, events.DecisionAnswered{}, "answerDecision", op(s.answerDecision)}, // each kind has its own rule
+		{"POST", "/inbox/{id}/answer", people, nil, intends((*newAnswer).command), "answerDecision", op(s.answerDecision)}, // each kind has its own rule
 
 		{"GET", "/insights", readers, counted, nil, "getInsights", op(s.getInsights)},
 		{"GET", "/dashboard", readers, seen, nil, "getDashboard", op(s.getDashboard)},
@@ -57,25 +55,25 @@ func (s *Server) routes() []route {
 		{"GET", "/events/stream", readers, nil, nil, "streamEvents", streaming()},
 
 		{"GET", "/workspace", people, nil, nil, "getWorkspace", op(s.getWorkspace)},
-		{"PATCH", "/workspace", owners, nil, events.WorkspaceRenamed{}, "renameWorkspace", op(s.renameWorkspace)},
+		{"PATCH", "/workspace", owners, nil, intends((*workspaceChange).command), "renameWorkspace", op(s.renameWorkspace)},
 
 		{"GET", "/members", people, nil, nil, "listMembers", op(s.listMembers)},
-		{"PATCH", "/members/{id}", administrators, nil, events.MemberRoleChanged{}, "updateMember", op(s.updateMember)},
-		{"DELETE", "/members/{id}", people, nil, events.MemberRemoved{}, "removeMember", op(s.removeMember)}, // everybody may leave
+		{"PATCH", "/members/{id}", administrators, nil, intends((*memberChange).command), "updateMember", op(s.updateMember)},
+		{"DELETE", "/members/{id}", people, nil, intends((*MemberPath).remove), "removeMember", op(s.removeMember)}, // everybody may leave
 
 		{"GET", "/invitations", people, nil, nil, "listInvitations", op(s.listInvitations)},
-		{"POST", "/invitations", administrators, nil, events.InvitationSent{}, "sendInvitation", op(s.sendInvitation)},
-		{"POST", "/invitations/{id}/resend", administrators, nil, events.InvitationResent{}, "resendInvitation", op(s.resendInvitation)},
-		{"DELETE", "/invitations/{id}", administrators, nil, events.InvitationRevoked{}, "revokeInvitation", op(s.revokeInvitation)},
+		{"POST", "/invitations", administrators, nil, intends((*newInvitation).command), "sendInvitation", op(s.sendInvitation)},
+		{"POST", "/invitations/{id}/resend", administrators, nil, intends((*InvitationPath).resend), "resendInvitation", op(s.resendInvitation)},
+		{"DELETE", "/invitations/{id}", administrators, nil, intends((*InvitationPath).revoke), "revokeInvitation", op(s.revokeInvitation)},
 
 		{"GET", "/service-accounts", administrators, nil, nil, "listServiceAccounts", op(s.listServiceAccounts)},
-		{"POST", "/service-accounts", administrators, nil, events.ServiceAccountCreated{}, "createServiceAccount", op(s.createServiceAccount)},
-		{"POST", "/service-accounts/{id}/rotate", administrators, nil, events.ServiceAccountRotated{}, "rotateServiceAccount", op(s.rotateServiceAccount)},
-		{"POST", "/service-accounts/{id}/revoke", administrators, nil, events.ServiceAccountRevoked{}, "revokeServiceAccount", op(s.revokeServiceAccount)},
+		{"POST", "/service-accounts", administrators, nil, intends((*newAccount).command), "createServiceAccount", op(s.createServiceAccount)},
+		{"POST", "/service-accounts/{id}/rotate", administrators, nil, intends((*rotation).command), "rotateServiceAccount", op(s.rotateServiceAccount)},
+		{"POST", "/service-accounts/{id}/revoke", administrators, nil, intends((*AccountPath).revoke), "revokeServiceAccount", op(s.revokeServiceAccount)},
 
 		{"GET", "/audit", administrators, searched, nil, "listAudit", op(s.listAudit)},
 		{"GET", "/audit/{id}", administrators, searched, nil, "getAuditRecord", op(s.getAuditRecord)},
-		{"GET", "/audit/export", owners, searched, events.AuditExported{}, "exportAudit", exporting()},
+		{"GET", "/audit/export", owners, searched, intends((*exportQuery).command), "exportAudit", exporting()},
 		{"GET", "/audit/state", owners, nil, nil, "getAuditState", op(s.getAuditState)},
 		{"GET", "/audit/replay", owners, nil, nil, "replayAudit", op(s.replayAudit)},
 		{"GET", "/audit/verify", owners, proved, nil, "verifyAudit", long(verifyLimit, op(s.verifyAudit))},

@@ -65,13 +65,13 @@ type tokenAnswer struct {
 	}
 }
 
+func (in *newAccount) command(c *caller, _ events.ID) commands.CreateServiceAccount {
+	return commands.CreateServiceAccount{Order: c.orderOnce(in.Once), Name: string(in.Body.Name), Scopes: in.Body.Scopes}
+}
+
 func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tokenAnswer, error) {
-	c := callerOf(ctx)
-	create := commands.CreateServiceAccount{
-		Order: c.order(), Account: events.NewID(s.Now()), Token: commands.NewServiceToken(),
-		Name: string(in.Body.Name), Scopes: in.Body.Scopes,
-	}
-	create.Key = in.Key
+	create := in.command(callerOf(ctx), events.ID{})
+	create.Account, create.Token = events.NewID(s.Now()), commands.NewServiceToken()
 	done, err := s.Commands.CreateServiceAccount(ctx, create)
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }
@@ -86,13 +86,17 @@ type rotation struct {
 	Once
 }
 
+func (in *rotation) command(c *caller, id events.ID) commands.RotateServiceAccount {
+	return commands.RotateServiceAccount{Order: c.orderOnce(in.Once), Account: id}
+}
+
 func (s *Server) rotateServiceAccount(ctx context.Context, in *rotation) (*tokenAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoServiceAccount
 	}
-	rotate := commands.RotateServiceAccount{Order: callerOf(ctx).order(), Account: id, Token: commands.NewServiceToken()}
-	rotate.Key = in.Key
+	rotate := in.command(callerOf(ctx), id)
+	rotate.Token = commands.NewServiceToken()
 	done, err := s.Commands.RotateServiceAccount(ctx, rotate)
 	return s.showToken(ctx, done, err, id, rotate.Token)
 }
@@ -119,12 +123,16 @@ type accountAnswer struct {
 	Body serviceAccount
 }
 
+func (in *AccountPath) revoke(c *caller, id events.ID) commands.RevokeServiceAccount {
+	return commands.RevokeServiceAccount{Order: c.order(), Account: id}
+}
+
 func (s *Server) revokeServiceAccount(ctx context.Context, in *AccountPath) (*accountAnswer, error) {
 	id, err := events.ParseID(in.ID)
 	if err != nil {
 		return nil, aggregates.ErrNoServiceAccount
 	}
-	done, err := s.Commands.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Order: callerOf(ctx).order(), Account: id})
+	done, err := s.Commands.RevokeServiceAccount(ctx, in.revoke(callerOf(ctx), id))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/commands"
+	"svc/events"
 	"svc/fault"
 )
 
@@ -47,10 +48,12 @@ type renameAnswer struct {
 	Body workspace
 }
 
+func (in *workspaceChange) command(c *caller, _ events.ID) commands.RenameWorkspace {
+	return commands.RenameWorkspace{Order: c.order(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}
+}
+
 func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*renameAnswer, error) {
-	done, err := s.Commands.RenameWorkspace(ctx, commands.RenameWorkspace{
-		Order: callerOf(ctx).order(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug),
-	})
+	done, err := s.Commands.RenameWorkspace(ctx, in.command(callerOf(ctx), events.ID{}))
 	if err != nil {
 		return nil, err
 	}

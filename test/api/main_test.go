@@ -34,6 +34,7 @@ var parts = map[string]func(*testing.T, *site){
 	"conversations": testConversations,
 	"credentials":   testCredentials,
 	"daily bounds":  testDailyBounds,
+	"denials":       testDenials,
 	"description":   testDescription,
 	"forwarded":     testForwarded,
 	"exports":       testExports,

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testDenials has each route that asks for something refused: by who lets callers
+// in, to a token and to a Viewer, and by the command where there is a way. However
+// it is refused, it is recorded as the same.
+func testDenials(t *testing.T, s *site) {
+	v := s.serve(t, s.clone(t))
+	d := v.loadSpec(t)
+	names := newPlaceholders(s)
+	names.put(noID, "<no id>")
+	covered := map[string]bool{}
+	for _, c := range []struct {
+		line, body string
+		as         []string // refused by who lets them in; after "then" by the command
+		want       string   // action, target and its name
+	}{
+		{"PATCH /api/v1/members/<member leo@acme>", `{"role":"Owner"}`, []string{"reader", "vera@acme", "then", "mia@acme"}, "member.role_changed <member leo@acme>"},
+		{"PATCH /api/v1/members/<member ada@acme>", `{"canApproveLoops":false}`, []string{"reader", "vera@acme", "then", "mia@acme"}, "member.approve_loops_set <member ada@acme>"},
+		{"PATCH /api/v1/members/<member ben@acme>", `{"role":"Viewer","canApproveLoops":false}`, []string{"reader", "vera@acme", "then", "mia@acme"}, "member.role_changed <member ben@acme>"},
+		{"PATCH /api/v1/members/<member max@acme>", `{"role":`, []string{"reader", "vera@acme"}, "member.role_changed <member max@acme>"},
+		{"DELETE /api/v1/members/<member ada@acme>", "", []string{"reader", "then", "vera@acme", "mia@acme"}, "member.removed <member ada@acme>"},
+		{"POST /api/v1/invitations", `{"email":"Nora@mail.example","role":"Owner"}`, []string{"reader", "vera@acme", "then", "mia@acme"}, "invitation.sent  nora@mail.example"},
+		{"POST /api/v1/invitations", `{"email":"no address"}`, []string{"reader", "vera@acme"}, "invitation.sent "},
+		{"POST /api/v1/invitations/<no id>/resend", "", []string{"reader", "vera@acme"}, "invitation.resent <no id>"},
+		{"DELETE /api/v1/invitations/<no id>", "", []string{"reader", "vera@acme"}, "invitation.revoked <no id>"},
+		{"POST /api/v1/service-accounts", `{"name":"ci-bot","scopes":["api.read"]}`, []string{"reader", "vera@acme", "then", "ada@acme"}, "service_account.created  service:ci-bot"},
+		{"POST /api/v1/service-accounts/<no id>/rotate", "", []string{"reader", "vera@acme"}, "service_account.rotated <no id>"},
+		{"POST /api/v1/service-accounts/<no id>/revoke", "", []string{"reader", "vera@acme"}, "service_account.revoked <no id>"},
+		{"PATCH /api/v1/workspace", `{"name":"Ours"}`, []string{"reader", "mia@acme"}, "workspace.renamed <workspace acme>"},
+		{"GET /api/v1/audit/export?format=csv", "", []string{"reader", "mia@acme"}, "audit.exported <workspace acme>"},
+		{"POST /api/v1/backlog/queue", `{"repoId":"<repo acme/web>","title":"Mine"}`, []string{"reader", "vera@acme"}, "run.queued "},
+		{"POST /api/v1/runs/<no id>/cancel", "", []string{"reader", "vera@acme"}, "run.cancelled <no id>"},
+		{"POST /api/v1/inbox/<no id>/answer", `{"action":"confirm"}`, []string{"reader"}, "decision.answered <no id>"},
+	} {
+		method, _, _ := strings.Cut(c.line, " ")
+		covered[method+" "+d.template(c.line)] = true
+		for _, as := range c.as {
+			if as == "then" {
+				continue
+			}
+			before := v.denials(t)
+			a := v.ask(t, as, names.fill(c.line), names.fill(c.body))
+			require.Contains(t, []int{403, 409}, a.status, "%s %s: %s", as, c.line, a.verdict())
+			require.Equal(t, append(before, names.fill(c.want)), v.denials(t), "%s %s", as, c.line)
+		}
+	}
+	for _, route := range d.routes() {
+		method, path, _ := strings.Cut(route, " ")
+		asks := method != "GET" || strings.HasSuffix(path, "/export")
+		require.Equal(t, asks && strings.HasPrefix(path, "/api/v1/"), covered[route], "%s is above if it asks for something", route)
+	}
+}
+
+// denials returns what was recorded as denied in acme.
+func (v *service) denials(t *testing.T) []string {
+	t.Helper()
+	return rows[string](t, v, `
+		select concat(data ->> 'action', ' ', data ->> 'targetId', ' ' || (data ->> 'targetName'))
+		from events where workspace_id = $1 and kind = 'command.denied' order by seq`, v.site.id(t, "workspace acme"))
+}
