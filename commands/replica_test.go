@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
@@ -241,4 +242,31 @@ func TestRotationsInTwoReplicasFollowEachOther(t *testing.T) {
 		}
 		require.Equal(t, want, m.status(t, token))
 	}
+}
+
+// Commands of two replicas on the same streams, some of which only look at a
+// stream that others write to, end well without reading what others write.
+func TestReplicasWorkOnTheSameStreams(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	account, _ := m.account(t, "ci-bot")
+	var group sync.WaitGroup
+	for i, h := range []*commands.Handler{m.Handler, m.other.Handler} {
+		for range 4 {
+			group.Go(func() {
+				for range 10 {
+					_, err := h.RotateServiceAccount(t.Context(), rotate(m.owner, m.id, account))
+					assert.NoError(t, err)
+				}
+			})
+		}
+		group.Go(func() {
+			for n := range 20 {
+				role := []events.Role{events.Viewer, events.Maintainer}[(n+i)%2]
+				_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(role)})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	group.Wait()
 }

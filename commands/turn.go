@@ -96,7 +96,9 @@ func (w *work) lost(err error) bool {
 		return false
 	case w.footing == current:
 		for _, h := range w.holds {
-			h.fold.contended = h.fold.contended || h.held && len(h.events) > 0
+			if h.held && len(h.events) > 0 { // another command may hold the others by now
+				h.fold.contended = true
+			}
 		}
 	}
 	w.footing = min(w.footing+1, exclusive)

@@ -1,0 +1,35 @@
+package commands
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whoever sets a deadline has time left to answer when the command gives up.
+func TestUntilAnswer(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[time.Duration]time.Duration{
+		0:                     waitMost, // no deadline
+		time.Minute:           waitMost,
+		20 * time.Second:      19 * time.Second,
+		5 * time.Second:       4500 * time.Millisecond,
+		50 * time.Millisecond: 45 * time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if given > 0 {
+				ctx, cancel = context.WithTimeout(ctx, given)
+			}
+			defer cancel()
+			began := time.Now()
+			turn, end := untilAnswer(ctx)
+			defer end()
+			<-turn.Done()
+			require.Equal(t, want, time.Since(began))
+		})
+	}
+}
