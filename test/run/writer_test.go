@@ -110,7 +110,7 @@ func (w *writers) do(ctx context.Context, turn, writer int, d *deed, method, pat
 		if d.outcome == acknowledged {
 			w.acks[at].Add(1)
 		}
-		if d.outcome != unknown || !insist {
+		if d.outcome != unknown || !insist || ctx.Err() != nil {
 			break
 		}
 	}
