@@ -115,6 +115,7 @@ var kinds = index(
 
 	of[CommandDenied](),
 	of[AuditExported](),
+	of[SigningKeyReplaced](),
 
 	of[RunQueued](),
 	of[RunStageEntered](),

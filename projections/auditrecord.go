@@ -129,6 +129,8 @@ func changesOf(r events.Record) []Change {
 		return []Change{{"tokenTail", e.FromTail, e.Tail}}
 	case events.ServiceAccountRevoked:
 		return []Change{{"status", "active", "revoked"}}
+	case events.SigningKeyReplaced:
+		return []Change{{"verifierKey", e.From, e.To}, {"signedUpTo", nil, e.UpTo}}
 	case events.ServiceAccountStaleTokenUsed:
 		return []Change{} // whose token it was, and when, is said already
 	}

@@ -129,10 +129,7 @@ func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error)
 
 // signingKey returns the key, which is made when it is first needed.
 func (p *Prover) signingKey(ctx context.Context) (*key, error) {
-	secret, shown, err := p.secrets.GetOrMake(ctx, secretName, func() ([]byte, string, error) {
-		private, public, err := note.GenerateKey(rand.Reader, p.host)
-		return []byte(private), public, err
-	})
+	secret, shown, err := p.secrets.GetOrMake(ctx, secretName, p.newKey)
 	if err != nil {
 		return nil, fmt.Errorf("key of checkpoints: %w", err)
 	}
@@ -145,6 +142,11 @@ func (p *Prover) signingKey(ctx context.Context) (*key, error) {
 	}
 	k.verifier, err = note.NewVerifier(k.public)
 	return k, err
+}
+
+func (p *Prover) newKey() (private []byte, public string, err error) {
+	secret, public, err := note.GenerateKey(rand.Reader, p.host)
+	return []byte(secret), public, err
 }
 
 // publicOf derives the verifier key of a signer's: its last part is a byte for

@@ -17,13 +17,14 @@ import (
 // A Report is what became of a verification.
 type Report struct {
 	Workspace     events.ID
-	Size          int64     // events that the newest checkpoint speaks for; 0 if there is none yet
-	Head          int64     // events that the log has
-	Unsigned      int64     // those beyond Size, whose numbers alone are verified
-	UnsignedSince time.Time // when the first of those was recorded, as it says itself
-	Root          tlog.Hash // of the first Size events, as they were found to be
-	Checkpoint    string    // the newest one, as it was signed
-	VerifierKey   string    // by which it was verified
+	Size          int64       // events that the newest checkpoint speaks for; 0 if there is none yet
+	Head          int64       // events that the log has
+	Unsigned      int64       // those beyond Size, whose numbers alone are verified
+	UnsignedSince time.Time   // when the first of those was recorded, as it says itself
+	Root          tlog.Hash   // of the first Size events, as they were found to be
+	Checkpoint    string      // the newest one, as it was signed
+	VerifierKey   string      // by which it was verified
+	Former        []FormerKey // that it took the place of, the newest first
 	CheckedAt     time.Time
 	Bad           *Bad // nil if all is as it was signed
 }
@@ -63,9 +64,6 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check)
 		if v.verifier, err = note.NewVerifier(c.VerifierKey); err != nil {
 			return v.Report, errKey
 		}
-	}
-	if c.Since != "" {
-		v.since = v.open(0, c.Since)
 	}
 	if err := v.run(ctx); err != nil {
 		return v.Report, fmt.Errorf("verify %s: %w", workspace, err)
@@ -110,11 +108,16 @@ func (v *verification) run(ctx context.Context) error {
 	if err := v.survey(ctx); err != nil {
 		return err
 	}
+	if err := v.knowFormer(ctx); err != nil {
+		return err
+	}
+	if v.Check.Since != "" {
+		v.since = v.openKept(v.Check.Since)
+	}
 	switch {
 	case v.since == nil:
-	case v.since.bad != "":
-		v.blame(0, "the checkpoint that was kept is not signed for this log by the key")
-		return nil
+	case v.since.bad != "": // a bad record may be why: the one that says whose signature it has
+		v.forked = &Bad{0, "the checkpoint that was kept is not signed for this log by the key"}
 	case v.since.size > v.Size:
 		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size, v.Size)}
 	}

@@ -15,7 +15,8 @@ const (
 )
 
 // changed says by name what happened, what to do, and under which key.
-const changed = "SVC_VAULT_MASTER_KEY has changed: restore the previous value, or list it after the new one (new,previous): "
+const changed = "SVC_VAULT_MASTER_KEY has changed: restore the previous value, or list it after the new one (new,previous); " +
+	"if it is lost for good see svc-db replace-key: "
 
 // Check tells whether the ring is the one that the stored credentials were
 // sealed with. The first start writes a row to compare with; a later one whose
@@ -27,8 +28,7 @@ const changed = "SVC_VAULT_MASTER_KEY has changed: restore the previous value, o
 // tokens are under keys that the ring does not hold: a key that was taken from
 // the list before [Rotate] was done with it.
 //
-// Where the previous key is lost for good so are the credentials: delete the
-// row of vault_checks and those of provider_tokens, and people connect anew.
+// Where the previous key is lost for good so are the credentials: see [Ring.Forget].
 func (r Ring) Check(ctx context.Context, db *pgxpool.Pool) error {
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.checkRow(ctx, tx) })
 	if errors.Is(err, ErrKeyChanged) {

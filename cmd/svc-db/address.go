@@ -16,6 +16,8 @@ type environment struct {
 	Name     string        `env:"SVC_DB_NAME" envDefault:"svc" doc:"Database name."`
 	User     string        `env:"SVC_DB_USER" doc:"Database user."`
 	Password config.Secret `env:"SVC_DB_PASSWORD" doc:"Password of the database user."`
+
+	VaultKeys []config.Secret `env:"SVC_VAULT_MASTER_KEY" doc:"replace-key: the key that the services have from now on."`
 }
 
 // errUnreadable says nothing of what it could not read: in a malformed

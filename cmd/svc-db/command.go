@@ -10,8 +10,9 @@ import (
 // A job is what a command has to go by.
 type job struct {
 	options
-	url config.Secret // of the database, complete
-	out io.Writer     // takes the report
+	url       config.Secret // of the database, complete
+	vaultKeys []config.Secret
+	out       io.Writer // takes the report
 }
 
 // A command is what svc-db can be asked to do.
@@ -29,4 +30,6 @@ var commands = map[string]command{
 	"retry":   {run: retry, views: true},
 	"skip":    {run: skip, views: true},
 	"verify":  {run: verify},
+
+	"replace-key": {run: replaceKey},
 }

@@ -26,6 +26,12 @@ Commands:
   verify               recompute the proof of each workspace's log and name the
                        first record that was changed, or that nobody signed
                        for within ten seconds; changes nothing
+  replace-key          only where the vault's key is lost for good: verify each
+                       log by -verifier-key, begin a new signing key under
+                       SVC_VAULT_MASTER_KEY, say so in every log and sign on.
+                       A log that is not as it was signed is named and left as
+                       it is. Tokens of people at their code host are dropped.
+                       May be repeated, also after it was cut off
 
 Flags, before or after the command; they go before the environment:
   -url=URL             postgres://user:password@host:port/database
@@ -47,7 +53,9 @@ Flags, before or after the command; they go before the environment:
                        that commands claim, with what the log says, and name
                        those that differ
   -verifier-key=KEY    verify: by a key that was kept elsewhere, not by the one
-                       that is in the database
+                       that is in the database; replace-key: the public side of
+                       the key that was lost, from where it was kept. Whoever
+                       can write to the database can alter what it says there
   -checkpoint=TEXT     verify, with -workspace: the log has to lead on from this
                        checkpoint, which was kept elsewhere
   -export=FILE         verify: an export of a workspace's log, made with
@@ -64,6 +72,7 @@ Environment:
   SVC_DB_NAME          database name (default svc)
   SVC_DB_USER          database user
   SVC_DB_PASSWORD      its password
+  SVC_VAULT_MASTER_KEY replace-key: the key that the services have from now on
 Without -url, host, user and password are all required. The address must lead
 straight to PostgreSQL, not through a pooler in transaction mode.
 
@@ -83,6 +92,7 @@ Examples:
   svc-db skip runs -workspace=019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9 -seq=4182
   svc-db verify -workspace=$ID -verifier-key="$(cat key)" -checkpoint="$(cat kept)"
   svc-db verify -views
+  SVC_VAULT_MASTER_KEY=... svc-db replace-key -verifier-key="$(cat key)"
   svc-db verify -export=log.ndjson -kept=verified.json
 
 Migrations only move forward. To go back, restore the backup, then run the

@@ -70,5 +70,9 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	return commands[o.command].run(ctx, job{options: o, url: url, out: out})
+	keys, err := env.keys(o.command)
+	if err != nil {
+		return err
+	}
+	return commands[o.command].run(ctx, job{options: o, url: url, vaultKeys: keys, out: out})
 }

@@ -104,8 +104,10 @@ func (o options) check() error {
 		return errors.New("-seq goes with skip")
 	case o.command == "skip" && (len(o.views) != 1 || o.workspace.IsZero() || o.seq == 0):
 		return errors.New("skip needs one view, -workspace and -seq, as svc-db parked shows them")
-	case o.verifierKey != "" && o.command != "verify":
-		return errors.New("-verifier-key goes with verify")
+	case o.verifierKey != "" && o.command != "verify" && o.command != "replace-key":
+		return errors.New("-verifier-key goes with verify and replace-key")
+	case o.verifierKey == "" && o.command == "replace-key":
+		return errors.New("replace-key needs -verifier-key, the public side of the key that was lost, as it was kept elsewhere; svc-db verify shows what the database says it is")
 	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
 		return errors.New("-checkpoint goes with verify of one -workspace")
 	case o.rows && (o.command != "verify" || o.export != ""):

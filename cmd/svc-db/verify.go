@@ -93,6 +93,9 @@ func (j job) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.I
 		fmt.Fprintf(j.out, "; %d of the head %d are not signed for yet, the first of %s",
 			report.Unsigned, report.Head, report.UnsignedSince.Format(time.RFC3339))
 	}
+	for _, f := range report.Former {
+		fmt.Fprintf(j.out, "; up to record %d signed by %s, which was lost and replaced in record %d", f.UpTo, f.VerifierKey, f.ReplacedIn)
+	}
 	fmt.Fprintln(j.out)
 	return true, nil
 }

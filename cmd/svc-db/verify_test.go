@@ -70,7 +70,7 @@ func TestWrongWaysToAskForAVerification(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-workspace must be the id of one":                     {"verify", "-workspace=" + marker},
 		"-workspace goes with rebuild, retry, skip and verify": {"info", "-workspace=" + events.NewID(time.Now()).String()},
-		"-verifier-key goes with verify":                       {"-verifier-key=k"},
+		"-verifier-key goes with verify and replace-key":       {"-verifier-key=k"},
 		"verify takes no arguments":                            {"verify", "acme"},
 		"-seq must be a number":                                {"skip", "runs", "-seq=" + marker},
 		"-seq goes with skip":                                  {"retry", "-seq=7"},

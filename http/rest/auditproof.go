@@ -12,17 +12,24 @@ const verifyLimit = 15 * time.Minute
 
 type verifyAnswer struct {
 	Body struct {
-		OK          bool       `json:"ok" doc:"Whether every record is what was signed for, and nothing is left unsigned for longer than seconds."`
-		Size        int64      `json:"size" doc:"How many records the newest checkpoint speaks for."`
-		Head        int64      `json:"head" doc:"How many records the log has. None of those after size is missing, but nobody has signed for what they say."`
-		Unsigned    int64      `json:"unsigned" doc:"How many records there are after size: they are signed for in a moment."`
-		Since       *timestamp `json:"unsignedSince" nullable:"true" doc:"When the first of those was recorded; null if there is none."`
-		Root        string     `json:"root" doc:"The root of the Merkle log as the records make it, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
-		Checkpoint  string     `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if none was signed yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
-		VerifierKey string     `json:"verifierKey" doc:"The public key that the checkpoint was verified by. Compare it with a copy of your own." example:"svc.example.com+5f2a9c01+AbCd"`
-		CheckedAt   timestamp  `json:"checkedAt"`
-		FirstBad    *badRecord `json:"firstBad" doc:"null if ok."`
+		OK          bool        `json:"ok" doc:"Whether every record is what was signed for, and nothing is left unsigned for longer than seconds."`
+		Size        int64       `json:"size" doc:"How many records the newest checkpoint speaks for."`
+		Head        int64       `json:"head" doc:"How many records the log has. None of those after size is missing, but nobody has signed for what they say."`
+		Unsigned    int64       `json:"unsigned" doc:"How many records there are after size: they are signed for in a moment."`
+		Since       *timestamp  `json:"unsignedSince" nullable:"true" doc:"When the first of those was recorded; null if there is none."`
+		Root        string      `json:"root" doc:"The root of the Merkle log as the records make it, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
+		Checkpoint  string      `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if none was signed yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
+		VerifierKey string      `json:"verifierKey" doc:"The public key that the checkpoint was verified by. Compare it with a copy of your own." example:"svc.example.com+5f2a9c01+AbCd"`
+		FormerKeys  []formerKey `json:"formerKeys" doc:"Keys that signed before and were lost, the newest first, as the log says. What each signed still leads to the checkpoint; who holds an older checkpoint of theirs names it in since."`
+		CheckedAt   timestamp   `json:"checkedAt"`
+		FirstBad    *badRecord  `json:"firstBad" doc:"null if ok."`
 	}
+}
+
+type formerKey struct {
+	VerifierKey string `json:"verifierKey" doc:"The public side of the key that was lost. Compare it with a copy of your own." example:"svc.example.com+33c1d7ae+AQk9"`
+	UpTo        int64  `json:"upTo" doc:"It signed no record after this one."`
+	ReplacedIn  int64  `json:"replacedIn" doc:"The record that says so. What lies between was signed by nobody until then."`
 }
 
 type badRecord struct {
@@ -50,6 +57,10 @@ func newVerifyAnswer(r proof.Report) *verifyAnswer {
 	out := &verifyAnswer{}
 	b := &out.Body
 	b.OK, b.Size, b.Root, b.Checkpoint, b.VerifierKey, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), r.Checkpoint, r.VerifierKey, at(r.CheckedAt)
+	b.FormerKeys = make([]formerKey, 0, len(r.Former))
+	for _, f := range r.Former {
+		b.FormerKeys = append(b.FormerKeys, formerKey{f.VerifierKey, f.UpTo, f.ReplacedIn})
+	}
 	b.Head, b.Unsigned = r.Head, r.Unsigned
 	if !r.UnsignedSince.IsZero() {
 		b.Since = optional(&r.UnsignedSince)

@@ -106,7 +106,7 @@ var descriptions = map[string]description{
 		text:    "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`."},
 	"verifyAudit": {tag: "Audit", summary: "Verify the audit log",
 		refuses: []*fault.Fault{proof.ErrSigningKey},
-		text:    "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while; what has just been recorded it gives ten seconds to be signed for. 503 `signing_key_unavailable` if the key of the checkpoints cannot be opened. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to it."},
+		text:    "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while; what has just been recorded it gives ten seconds to be signed for. 503 `signing_key_unavailable` if the key of the checkpoints cannot be opened, until its operator restores or replaces it; a replacement is a record, `signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to it."},
 }
 
 // responses lists those that are neither the usual one nor an error.

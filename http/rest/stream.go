@@ -53,7 +53,7 @@ const (
 var audiences = map[string]audience{
 	"run": everybody, "decision": everybody,
 	"workspace": members, "member": members, "invitation": members,
-	"service_account": administration, "user": administration, "audit": administration, "command": administration,
+	"service_account": administration, "user": administration, "audit": administration, "signing_key": administration, "command": administration,
 }
 
 func (c *caller) audience() audience {

@@ -42,6 +42,7 @@ var parts = map[string]func(*testing.T, *site){
 	"hostile":       testHostile,
 	"kept text":     testKeptText,
 	"look-alikes":   testLookAlikes,
+	"lost key":      testLostKey,
 	"metrics":       testMetrics,
 	"methods":       testMethods,
 	"misplaced":     testMisplaced,

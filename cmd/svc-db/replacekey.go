@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	asked "svc/commands"
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/proof"
+	"svc/vault"
+)
+
+// replaceKey begins a new signing key where the vault's key was lost for good, says
+// so in every log, and lets go of all else that only the lost key opened.
+func replaceKey(ctx context.Context, j job) error {
+	ring, err := vault.NewRing(j.vaultKeys)
+	if err != nil {
+		return err
+	}
+	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+		r, err := proof.Replace(ctx, db, ring, j.verifierKey)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(j.out, "the verifier key of the key that was lost: %s\nthe verifier key from now on, keep it elsewhere: %s\n", r.From, r.To)
+		tokens, err := ring.Forget(ctx, db)
+		if err != nil {
+			return err
+		}
+		if err := store.ForgetSnapshots(ctx, db, events.ID{}); err != nil {
+			return err
+		}
+		fmt.Fprintf(j.out, "%d tokens of people at their code host are gone; who signs in again has a new one\n", tokens)
+		return j.goOn(ctx, db, r)
+	})
+}
+
+// goOn lets each log go on with the new key.
+func (j job) goOn(ctx context.Context, db *pgxpool.Pool, r *proof.Replacement) error {
+	list, err := proof.All(ctx, db)
+	if err != nil {
+		return err
+	}
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	handler, bad := asked.New(log, time.Now), 0
+	for _, workspace := range list {
+		p := newProgress(j.out, workspace.String())
+		report, done, err := r.Log(ctx, workspace, func(upTo int64) error {
+			return handler.RecordSigningKey(ctx, asked.RecordSigningKey{
+				Workspace: workspace, Replaced: events.SigningKeyReplaced{From: r.From, To: r.To, UpTo: upTo},
+			})
+		}, p.step)
+		p.end()
+		switch {
+		case err != nil:
+			return err
+		case report.Bad != nil:
+			bad++
+			fmt.Fprintf(j.out, "%s: BAD, not signed with the new key: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
+		case !done:
+			fmt.Fprintf(j.out, "%s: goes on with the new key already\n", workspace)
+		default:
+			fmt.Fprintf(j.out, "%s: goes on with the new key; %d records are as the lost key signed them, %d after them nobody had signed for\n",
+				workspace, report.Size, report.Unsigned)
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%w: %d of %d workspaces; restore them from a backup and run replace-key again", errBad, bad, len(list))
+	}
+	return nil
+}
+
+var errVaultKey = errors.New("replace-key needs SVC_VAULT_MASTER_KEY, the key that the services have from now on")
+
+// keys returns those of the vault, which only one command asks for.
+func (env environment) keys(command string) ([]config.Secret, error) {
+	if command == "replace-key" && len(env.VaultKeys) == 0 {
+		return nil, errVaultKey
+	}
+	return env.VaultKeys, nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
+
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/proof"
+	"svc/vault"
+)
+
+func ringOf(t *testing.T, key string) vault.Ring {
+	t.Helper()
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat(key, 32))})
+	require.NoError(t, err)
+	return ring
+}
+
+// proverOf is what a service with that vault key has. It signs for what is left.
+func proverOf(t *testing.T, db *pgxpool.Pool, key string) *proof.Prover {
+	t.Helper()
+	p := proof.New(db, ringOf(t, key), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	p.Run(ctx)
+	return p
+}
+
+// A replaced is a database whose vault key k… is to be lost.
+type replaced struct {
+	*database
+	db        *pgxpool.Pool
+	good, bad events.ID
+	old       string // verifier key
+}
+
+func newReplaced(t *testing.T) *replaced {
+	t.Helper()
+	d := newDatabase(t)
+	require.Zero(t, here(t, d.environ, "migrate").status)
+	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	r := &replaced{database: d, db: db, good: d.workspace(t, db, "good"), bad: d.workspace(t, db, "bad")}
+	r.old, err = proof.PublicKey(t.Context(), db)
+	require.NoError(t, err)
+	return r
+}
+
+func (r *replaced) replaceKey(t *testing.T, key, verifierKey string) result {
+	t.Helper()
+	return here(t, append(r.environ, "SVC_VAULT_MASTER_KEY="+strings.Repeat(key, 32)), "replace-key", "-verifier-key="+verifierKey)
+}
+
+func (r *replaced) count(t *testing.T, sql string) (n int) {
+	t.Helper()
+	require.NoError(t, r.db.QueryRow(t.Context(), sql).Scan(&n))
+	return n
+}
+
+// tamper has somebody else be the one who did the second record.
+func (r *replaced) tamper(t *testing.T, workspace events.ID, from, to string) {
+	t.Helper()
+	_, err := r.db.Exec(t.Context(), `update events set meta = replace(meta::text, $2, $3)::json where workspace_id = $1 and seq = 2`, workspace, from, to)
+	require.NoError(t, err)
+}
+
+func formerOf(r proof.Report) (list []string) {
+	for _, f := range r.Former {
+		list = append(list, f.VerifierKey)
+	}
+	return list
+}
+
+func TestReplaceKeyRefuses(t *testing.T) {
+	r := newReplaced(t)
+	asked := here(t, r.environ, "replace-key")
+	require.Equal(t, 2, asked.status)
+	require.Contains(t, asked.stderr, "replace-key needs -verifier-key")
+	asked = here(t, r.environ, "replace-key", "-verifier-key="+r.old)
+	require.Equal(t, 1, asked.status)
+	require.Contains(t, asked.stderr, "replace-key needs SVC_VAULT_MASTER_KEY")
+
+	_, foreign, err := note.GenerateKey(rand.Reader, "svc.example.com")
+	require.NoError(t, err)
+	for verifierKey, why := range map[string]string{
+		r.old:      "the signing key can be opened with SVC_VAULT_MASTER_KEY: nothing has to be replaced",
+		"nonsense": "the verifier key is malformed",
+		foreign:    "no newest checkpoint is signed by -verifier-key",
+	} {
+		key := "k"
+		if verifierKey == foreign {
+			key = "n" // the key is lost, but this is not its public side
+		}
+		asked = r.replaceKey(t, key, verifierKey)
+		require.Equal(t, 1, asked.status)
+		require.Contains(t, asked.stderr, why)
+	}
+	require.Zero(t, r.count(t, `select count(*) from events where kind = 'signing_key.replaced'`))
+	require.Equal(t, 1, r.count(t, `select count(*) from vault_secrets`))
+	report, err := proverOf(t, r.db, "k").Verify(t.Context(), r.good, "", nil)
+	require.NoError(t, err)
+	require.Nil(t, report.Bad, "nothing has changed")
+}
+
+// A vault key that is lost for good is no end of verification: what it signed is
+// still verified, the log says itself that it was replaced, and goes on.
+func TestALostVaultKeyIsReplaced(t *testing.T) {
+	r := newReplaced(t)
+	kept, err := proverOf(t, r.db, "k").Verify(t.Context(), r.good, "", nil)
+	require.NoError(t, err)
+	_, err = proverOf(t, r.db, "n").Verify(t.Context(), r.good, "", nil)
+	require.ErrorIs(t, err, proof.ErrSigningKey)
+
+	r.tamper(t, r.bad, "ann@", "eve@")
+	asked := r.replaceKey(t, "n", r.old)
+	require.Equal(t, 1, asked.status)
+	require.Contains(t, asked.stdout, "key that was lost: "+r.old+"\n")
+	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key; 3 records are as the lost key signed them, 0 after them nobody had signed for\n")
+	require.Contains(t, asked.stdout, r.bad.String()+": BAD, not signed with the new key: record 2: the record was changed\n")
+	require.Contains(t, asked.stderr, "1 of 2 workspaces; restore them from a backup and run replace-key again")
+
+	p := proverOf(t, r.db, "n")
+	for _, since := range []string{"", kept.Checkpoint} {
+		report, err := p.Verify(t.Context(), r.good, since, nil)
+		require.NoError(t, err)
+		require.Nil(t, report.Bad, "what was kept leads on")
+		require.EqualValues(t, 4, report.Size, "the event that says so is signed too")
+		require.Equal(t, []string{r.old}, formerOf(report))
+	}
+	report, err := p.Verify(t.Context(), r.bad, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, &proof.Bad{Seq: 2, Reason: "the record or its stored hash was changed"}, report.Bad)
+	require.Empty(t, report.Former, "it was not replaced there")
+
+	// What was mended goes on; what is done is not done again.
+	r.tamper(t, r.bad, "eve@", "ann@")
+	asked = r.replaceKey(t, "n", r.old)
+	require.Zero(t, asked.status, asked.stdout+asked.stderr)
+	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key already\n")
+	require.Contains(t, asked.stdout, r.bad.String()+": goes on with the new key; 3 records")
+	asked = here(t, r.environ, "verify")
+	require.Zero(t, asked.status, asked.stdout)
+	require.Equal(t, 2, strings.Count(asked.stdout, "; up to record 3 signed by "+r.old+", which was lost and replaced in record 4\n"))
+	require.Equal(t, 2, r.count(t, `select count(*) from events where kind = 'signing_key.replaced'`))
+	asked = r.replaceKey(t, "n", r.old)
+	require.Equal(t, 1, asked.status)
+	require.Contains(t, asked.stderr, "all logs go on with another one already")
+
+	asked = here(t, r.environ, "verify", "-workspace="+r.good.String(), "-verifier-key="+r.old)
+	require.Equal(t, 1, asked.status)
+	require.Contains(t, asked.stdout, "the newest checkpoint is not signed by this key: record 4 says that it was lost and ")
+
+	// Then the next one is lost as well.
+	second, err := proof.PublicKey(t.Context(), r.db)
+	require.NoError(t, err)
+	asked = r.replaceKey(t, "o", second)
+	require.Zero(t, asked.status, asked.stdout+asked.stderr)
+	report, err = proverOf(t, r.db, "o").Verify(t.Context(), r.good, kept.Checkpoint, nil)
+	require.NoError(t, err)
+	require.Nil(t, report.Bad)
+	require.Equal(t, []string{second, r.old}, formerOf(report))
+}
+
+// What else was sealed under the lost key is let go of, and nothing else.
+func TestWhatElseWasSealedIsForgotten(t *testing.T) {
+	r := newReplaced(t)
+	old, ring, ann := ringOf(t, "k"), ringOf(t, "n"), events.NewID(time.Now())
+	require.NoError(t, old.Check(t.Context(), r.db))
+	require.NoError(t, vault.Tokens{DB: r.db, Ring: old}.Put(t.Context(), ann, "github", "a token"))
+	log := store.New(r.db, nil, func(events.ID, int64) {})
+	defer log.Close()
+	log.KeepSnapshots(old, slog.New(slog.DiscardHandler))
+	require.NoError(t, log.Keep(t.Context(), r.good, r.good, events.Snapshot{Form: 1, Version: 1, Seq: 1, State: []byte(`{}`)}))
+	require.ErrorIs(t, ring.Check(t.Context(), r.db), vault.ErrKeyChanged)
+	accounts := r.count(t, `select count(*) from service_tokens`)
+
+	asked := r.replaceKey(t, "n", r.old)
+	require.Zero(t, asked.status, asked.stdout+asked.stderr)
+	require.Contains(t, asked.stdout, "1 tokens of people at their code host are gone")
+	require.NoError(t, ring.Check(t.Context(), r.db), "a service that starts finds nothing wrong")
+	_, ok, err := vault.Tokens{DB: r.db, Ring: ring}.Get(t.Context(), ann, "github")
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Zero(t, r.count(t, `select count(*) from snapshots`), "made anew from the log")
+	require.Equal(t, accounts, r.count(t, `select count(*) from service_tokens`), "fingerprints need no key")
+}

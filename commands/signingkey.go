@@ -1,0 +1,28 @@
+package commands
+
+import (
+	"context"
+
+	"svc/events"
+)
+
+// RecordSigningKey writes down that the key which signs the log was replaced. An
+// operator does that, by a command line.
+type RecordSigningKey struct {
+	Workspace events.ID
+	Replaced  events.SigningKeyReplaced
+}
+
+// RecordSigningKey appends the event to the log, which must have been there before:
+// a workspace begins with other events.
+func (h *Handler) RecordSigningKey(ctx context.Context, c RecordSigningKey) error {
+	before, err := h.log.Load(ctx, c.Workspace, events.SigningKeyStream, 0)
+	if err != nil {
+		return err
+	}
+	_, err = h.log.Append(ctx, &events.Commit{
+		Workspace: c.Workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "svc-db replace-key"}, Origin: events.FromCLI}, At: h.now(),
+		Writes: []events.Write{{Stream: events.SigningKeyStream, Version: len(before), Events: []events.Event{c.Replaced}}},
+	})
+	return err
+}

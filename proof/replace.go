@@ -1,0 +1,179 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/note"
+
+	"svc/events"
+	"svc/vault"
+)
+
+// formerSecret is where a signing key that was replaced is kept, as it was sealed.
+const formerSecret = secretName + "/former"
+
+// Why a signing key is not replaced.
+var (
+	ErrNoKey      = errors.New("there is no signing key yet")
+	ErrKeyOpens   = errors.New("the signing key can be opened with SVC_VAULT_MASTER_KEY: nothing has to be replaced")
+	ErrForeignKey = errors.New("no newest checkpoint is signed by -verifier-key: it is not the key that was lost, or all logs go on with another one already")
+)
+
+// A Replacement is a signing key that takes the place of one that is lost.
+type Replacement struct {
+	From, To string // their public sides
+	lost     note.Verifier
+	key      *key
+	prover   *Prover
+}
+
+// Replace makes a signing key in the place of one that no key of the ring opens.
+// lost is the public side of that, by which what it signed is still verified: as it
+// was kept elsewhere, for whoever may write to the database could have put another
+// one there together with all that is signed. A replacement that was cut off is
+// gone on with.
+func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string) (*Replacement, error) {
+	r := &Replacement{From: lost}
+	var err error
+	if r.lost, err = note.NewVerifier(lost); err != nil {
+		return nil, errKey
+	}
+	public, err := PublicKey(ctx, db)
+	switch {
+	case err != nil:
+		return nil, err
+	case public == "":
+		return nil, ErrNoKey
+	}
+	r.prover = New(db, ring, r.lost.Name(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	if err := r.hasSigned(ctx, public); err != nil {
+		return nil, err
+	}
+	err = r.prover.secrets.Replace(ctx, secretName, formerSecret, r.prover.newKey)
+	if err != nil && !errors.Is(err, vault.ErrOpens) {
+		return nil, err
+	}
+	opened := err != nil
+	if r.key, err = r.prover.signingKey(ctx); err != nil {
+		return nil, err
+	}
+	if r.To = r.key.public; opened {
+		err = r.began(ctx)
+	}
+	return r, err
+}
+
+// hasSigned returns an error if it is not the lost key that signed the logs.
+func (r *Replacement) hasSigned(ctx context.Context, public string) error {
+	rows, _ := r.prover.db.Query(ctx, `select distinct on (workspace_id) workspace_id, note from proof_checkpoints order by workspace_id, size desc`)
+	var workspace events.ID
+	var text string
+	some, signed := false, false
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &text}, func() error {
+		if some = true; !signed {
+			_, err := openCheckpoint(text, r.lost, workspace)
+			signed = err == nil
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("read checkpoints: %w", err)
+	case !signed && (some || public != r.From):
+		return ErrForeignKey
+	}
+	return nil
+}
+
+// began returns an error unless the key that opens is the one of a replacement that
+// had begun.
+func (r *Replacement) began(ctx context.Context) error {
+	var former bool
+	err := r.prover.db.QueryRow(ctx, `select exists (select from vault_secrets where name = $1)`, formerSecret).Scan(&former)
+	if err == nil && (!former || r.From == r.To) {
+		err = ErrKeyOpens
+	}
+	return err
+}
+
+// Log verifies a log by the lost key, lets record say in it that the key was
+// replaced, and up to which record the lost one signed, and signs on with the new
+// one. Nothing that the new key signs is without that record, wherever this is cut
+// off; then it can be gone on with. A log that is not what was signed is left as it
+// is: the report has why. done is false where there was nothing to do.
+func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(upTo int64) error, progress func(done, total int64)) (report Report, done bool, err error) {
+	db := r.prover.db
+	if already, err := r.goesOn(ctx, workspace); already || err != nil {
+		return report, false, err
+	}
+	report, err = Verify(ctx, db, workspace, Check{VerifierKey: r.From, Progress: progress})
+	if err != nil || report.Bad != nil {
+		return report, false, err
+	}
+	list, err := formerKeys(ctx, db, workspace, report.Head)
+	if err != nil {
+		return report, false, err
+	}
+	if !slices.ContainsFunc(list, func(f FormerKey) bool { return f.VerifierKey == r.From && f.by == r.To }) {
+		if err := record(report.Size); err != nil {
+			return report, false, fmt.Errorf("record in %s that the key was replaced: %w", workspace, err)
+		}
+	}
+	if err := r.countersign(ctx, workspace); err != nil {
+		return report, false, fmt.Errorf("sign the checkpoints of %s: %w", workspace, err)
+	}
+	for more := []events.ID{workspace}; len(more) > 0; {
+		if more, err = r.prover.takePage(ctx, more); err != nil {
+			return report, false, err
+		}
+	}
+	return report, true, nil
+}
+
+// goesOn reports whether the new key has signed for a log already.
+func (r *Replacement) goesOn(ctx context.Context, workspace events.ID) (bool, error) {
+	var text string
+	err := r.prover.db.QueryRow(ctx, `select note from proof_checkpoints where workspace_id = $1 order by size desc limit 1`, workspace).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the newest checkpoint of %s: %w", workspace, err)
+	}
+	_, err = openCheckpoint(text, r.key.verifier, workspace)
+	return err == nil, nil
+}
+
+// countersign adds the new key's signature to every checkpoint of a log that the
+// lost key signed, so that they count without it. Each has just been verified.
+func (r *Replacement) countersign(ctx context.Context, workspace events.ID) error {
+	return pgx.BeginFunc(ctx, r.prover.db, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, `select size, note from proof_checkpoints where workspace_id = $1 order by size for update`, workspace)
+		var sizes []int64
+		var notes []string
+		var size int64
+		var text string
+		_, err := pgx.ForEachRow(rows, []any{&size, &text}, func() error {
+			n, err := note.Open([]byte(text), note.VerifierList(r.lost))
+			if err != nil {
+				return fmt.Errorf("size %d: %w", size, err)
+			}
+			both, err := note.Sign(n, r.key.signer)
+			sizes, notes = append(sizes, size), append(notes, string(both))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			update proof_checkpoints c set note = s.note from unnest($2::bigint[], $3::text[]) as s (size, note)
+			where c.workspace_id = $1 and c.size = s.size`, workspace, sizes, notes)
+		return err
+	})
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testLostKey loses the vault's key for good. An operator has a new one sign, which
+// the log says, and whatever was changed on either side of that is still named.
+func testLostKey(t *testing.T, s *site) {
+	const verify, as = "GET /api/v1/audit/verify", "ada@acme"
+	database := s.clone(t)
+	v := s.serve(t, database)
+	rename := func(name string) string {
+		return v.ask(t, as, "PATCH /api/v1/workspace", `{"name":"`+name+`"}`).is(t, "200").header.Get("X-Svc-Position")
+	}
+	kept := v.ask(t, as, verify, "", "X-Svc-Min-Position: "+rename("Acme, before")).is(t, "200")
+	lost := kept.text(t, "verifierKey")
+	v.stop(t)
+
+	// A service with another key works, but can neither sign nor verify, and says so.
+	environ := "SVC_VAULT_MASTER_KEY=" + strings.Repeat("another-key-", 4)
+	v = s.serve(t, database, environ)
+	v.troubled = true
+	position := rename("Acme, unsigned")
+	v.ask(t, as, verify, "").is(t, "503 signing_key_unavailable")
+	v.until(t, func(text string) bool {
+		return strings.Contains(text, "stored credentials cannot be opened") && strings.Contains(text, "svc-db replace-key")
+	})
+
+	// The operator replaces the key while it runs.
+	replaceKey := func(environ, key string) (int, string) {
+		return s.start(t, "svc-db", []string{environ}, "replace-key", "-verifier-key="+key, "-url="+database).wait(t)
+	}
+	status, text := replaceKey("SVC_VAULT_MASTER_KEY="+vaultKey, lost)
+	require.Equal(t, 1, status, text)
+	require.Contains(t, text, "nothing has to be replaced")
+	status, text = replaceKey(environ, lost)
+	require.Zero(t, status, text)
+	require.Contains(t, text, s.id(t, "workspace acme")+": goes on with the new key; ")
+	require.Contains(t, text, "1 after them nobody had signed for\n")
+	verified := func(headers ...string) answer { return v.ask(t, as, verify, "", headers...).is(t, "200") }
+	after := rename("Acme, after")
+	answer := verified("X-Svc-Min-Position: " + after)
+	require.Equal(t, true, answer.at(t, "ok"), answer.body)
+	require.NotEqual(t, lost, answer.text(t, "verifierKey"))
+	require.Equal(t, lost, answer.text(t, "formerKeys.0.verifierKey"))
+	record := v.ask(t, as, "GET /api/v1/audit?action=signing_key.replaced", "").is(t, "200")
+	require.Contains(t, record.body, `"field":"verifierKey","from":"`+lost+`"`)
+	require.Contains(t, record.body, `"origin":"cli"`)
+	status, text = s.start(t, "svc-db", nil, "verify", "-url="+database).wait(t)
+	require.Zero(t, status, text)
+	require.Contains(t, text, "signed by "+lost+", which was lost and replaced in record ")
+	v.stop(t)
+
+	// A service that starts anew finds nothing wrong, and what is changed later is named.
+	v = s.serve(t, database, environ)
+	v.ask(t, as, verify, "").is(t, "200")
+	for _, seq := range []string{after, position} {
+		_, err := pool(t, database).Exec(t.Context(), `update events set data = (data::text || ' ')::json where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"), seq)
+		require.NoError(t, err)
+		bad := verified()
+		require.Equal(t, false, bad.at(t, "ok"))
+		require.Contains(t, bad.body, `"firstBad":{"seq":`+seq+`,"reason":"the record was changed"}`)
+	}
+}

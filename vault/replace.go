@@ -1,0 +1,80 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrOpens says that a secret is not lost.
+var ErrOpens = errors.New("the secret can be opened: it is not lost")
+
+// Replace makes another secret in the place of one that no key of the ring opens,
+// and keeps that one, sealed as it is, under the name former. Of a secret that can
+// be opened the error is [ErrOpens], and nothing changes; so of two callers at the
+// same moment one replaces it.
+func (s Secrets) Replace(ctx context.Context, name, former string, create func() (secret []byte, public string, err error)) error {
+	secret, public, err := create()
+	if err != nil {
+		return fmt.Errorf("make secret %s: %w", name, err)
+	}
+	sealed, err := s.Ring.Seal(secretPlace(name), secret)
+	if err != nil {
+		return err
+	}
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		var lost []byte
+		if err := tx.QueryRow(ctx, `select sealed from vault_secrets where name = $1 for update`, name).Scan(&lost); err != nil {
+			return err
+		}
+		switch _, err := s.Ring.Open(secretPlace(name), lost); {
+		case err == nil:
+			return ErrOpens
+		case !errors.Is(err, ErrKeyChanged) && !errors.Is(err, ErrTampered):
+			return err
+		}
+		b := &pgx.Batch{}
+		b.Queue(`
+			insert into vault_secrets (name, sealed, key_id, public, updated_at)
+			select $2, sealed, key_id, public, now() from vault_secrets where name = $1
+			on conflict (name) do update
+			set sealed = excluded.sealed, key_id = excluded.key_id, public = excluded.public, updated_at = excluded.updated_at`, name, former)
+		b.Queue(`update vault_secrets set sealed = $2, key_id = $3, public = $4, updated_at = now() where name = $1`,
+			name, sealed, s.Ring.ids()[0], public)
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return fmt.Errorf("replace secret %s: %w", name, err)
+	}
+	return nil
+}
+
+// Forget lets go of the credentials that no key of the ring opens, where the key
+// that sealed them is lost for good: people connect anew when they sign in.
+// Afterwards [Ring.Check] finds this ring the right one. It returns how many
+// credentials there were.
+func (r Ring) Forget(ctx context.Context, db *pgxpool.Pool) (tokens int64, err error) {
+	sealed, err := r.Seal(checkPlace, nil)
+	if err != nil {
+		return 0, err
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `delete from provider_tokens where key_id <> all($1)`, r.ids())
+		if err != nil {
+			return err
+		}
+		tokens = tag.RowsAffected()
+		_, err = tx.Exec(ctx, `
+			insert into vault_checks (name, sealed, key_id, updated_at) values ($1, $2, $3, now())
+			on conflict (name) do update set sealed = excluded.sealed, key_id = excluded.key_id, updated_at = excluded.updated_at`,
+			checkName, sealed, r.ids()[0])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("forget what cannot be opened: %w", err)
+	}
+	return tokens, nil
+}
