@@ -83,7 +83,7 @@ var (
 		{regexp.MustCompile(`("(?:from|to)": ")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)`), `<time>`, false}, // as an event keeps it
 		{regexp.MustCompile(`("(?:sha|headSha)": ")([0-9a-f]{40})`), `<sha>`, true},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
-		{regexp.MustCompile(`("seq": |(?m:^)|"path": "/seq",\s+"value": |"(?:size|head)": )(\d+)`), `<seq>`, false}, // in CSV it comes first
+		{regexp.MustCompile(`("seq": |(?m:^"?)|"path": "/seq",\s+"value": |"(?:size|head)": )(\d+)`), `<seq>`, false}, // in CSV it comes first
 		{regexp.MustCompile(`("field": "upTo",\s+"from": null,\s+"to": )(\d+)`), `"<seq>"`, false},
 		{regexp.MustCompile(`(,)` + timeForm), `<time>`, false},
 		{regexp.MustCompile(`("(?:root|checkpoint|verifierKey)": )("[^"]+")`), `"<proof>"`, false},

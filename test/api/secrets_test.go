@@ -90,8 +90,8 @@ func (s *site) search(t *testing.T, database, since string, words ...string) map
 	found := map[string]string{}
 	for _, table := range tables {
 		rows, err := db.Query(t.Context(), fmt.Sprintf(`
-			select left(t::text, 1000) from %s t, unnest($1::text[]) word
-			where t.xmin::text::bigint >= $2::bigint and strpos(t::text, word) > 0 limit 1`, pgx.Identifier{table}.Sanitize()), words, since)
+			select left(line, 1000) from (select t::text line from %s t where xmin::text::bigint >= $2::bigint offset 0) lines
+			where exists (select from unnest($1::text[]) word where strpos(line, word) > 0) limit 1`, pgx.Identifier{table}.Sanitize()), words, since)
 		require.NoError(t, err)
 		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err, table)
