@@ -93,7 +93,7 @@ func (u *unindexed) queueStart(b *pgx.Batch) {
 		return
 	}
 	b.Queue(`
-		select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+		select `+store.EventColumns+` from events
 		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, u.workspace, u.begin, first,
 	).Query(func(rows pgx.Rows) error {
 		start, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })

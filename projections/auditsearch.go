@@ -296,7 +296,7 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 		sql, args = `seq >= $2 and seq <= $3`, []any{s.workspace, first, last}
 	}
 	b.Queue(`
-		select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+		select `+store.EventColumns+` from events
 		where workspace_id = $1 and `+sql+` order by seq`, args...,
 	).Query(func(rows pgx.Rows) (err error) {
 		list, err = pgx.AppendRows(make([]AuditRow, 0, len(seqs)), rows, func(row pgx.CollectableRow) (r AuditRow, err error) {
@@ -322,7 +322,7 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 // the view is far behind.
 func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRow, err error) {
 	rows, _ := s.DB.Query(ctx, `
-		select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+		select `+store.EventColumns+` from events
 		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, s.workspace, max(s.indexed, high-1-tailMost), high)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Row, error) { return store.ScanRow(row) })
 	if err != nil {

@@ -63,7 +63,7 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 	s := &State{}
 	for after := int64(0); after < seq; after += historyPage {
 		rows, _ := h.DB.Query(ctx, `
-			select workspace_id, seq, id, stream, version, kind, schema, at, meta, data from events
+			select `+store.EventColumns+` from events
 			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $5)
 			order by seq`, workspace, after, min(after+historyPage, seq), stateNouns, seq)
 		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })

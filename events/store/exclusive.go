@@ -85,7 +85,7 @@ type streams struct{ db Querier }
 // Load is [Store.Load].
 func (s streams) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
 	return query(ctx, s.db, Scan, `
-		select `+columns+` from events
+		select `+EventColumns+` from events
 		where workspace_id = $1 and stream = $2 and version > $3
 		order by version`, workspace, stream, version)
 }

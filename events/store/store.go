@@ -133,7 +133,7 @@ func AfterOf(ctx context.Context, db Querier, kinds []string, list []Position, l
 		from events cross join lateral (select kind = any($4) or split_part(kind, '.', 1) = any($4) as wanted) n`, limit, kinds)
 }
 
-const all = `select ` + columns + ` from events`
+const all = `select ` + EventColumns + ` from events`
 
 // contiguous reads what follows positions, and sees that nothing is missing.
 func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int, more ...any) ([]events.Record, error) {
@@ -180,8 +180,8 @@ func (s *Store) Holder(ctx context.Context, key string) (workspace, owner events
 	return workspace, owner, nil
 }
 
-// columns are those that scan reads, in its order.
-const columns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
+// EventColumns are those of events that Scan, ScanAny and ScanRow read, in their order.
+const EventColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
 
 type scanner func(row pgx.CollectableRow, more ...any) (events.Record, error)
 
@@ -190,8 +190,7 @@ func query(ctx context.Context, db Querier, scan scanner, sql string, args ...an
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return scan(row) })
 }
 
-// Scan reads a row of events: workspace_id, seq, id, stream, version, kind,
-// schema, at, meta, data, and after them whatever else was selected.
+// Scan reads a row of [EventColumns], and after them whatever else was selected.
 func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 	kind, err := scan(row, &r, more)
 	if err != nil {
