@@ -29,8 +29,6 @@ func testParallel(t *testing.T, s *site) {
 	}
 }
 
-const atOnce = 1000
-
 // together sends n requests at the same moment, by turns through the services, and
 // requires that each is answered want. Whoever is told that the service is busy
 // comes again under the same key, as clients do.

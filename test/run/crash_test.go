@@ -1,18 +1,15 @@
-//go:build linux
+//go:build linux && !race
 
 package run
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/test/address"
@@ -76,31 +73,6 @@ func (s *site) asOrdinaryUser() uint32 {
 	require.NoError(s.t, os.Chown(s.home, nobody, nobody))
 	s.environ = append(s.environ, "HOME="+s.home, "XDG_CACHE_HOME=", "TMPDIR="+s.home)
 	return nobody
-}
-
-// connect connects to a database of the site's private PostgreSQL, which the
-// files in its folder lead to.
-func (s *site) connect(database string) *pgx.Conn {
-	s.t.Helper()
-	read := func(name string) string {
-		text, err := os.ReadFile(s.file("postgres/" + name))
-		require.NoError(s.t, err)
-		return strings.TrimSpace(string(text))
-	}
-	c, err := pgx.Connect(s.t.Context(), "postgres://svc:"+read("password")+"@"+read("address")+"/"+database+"?sslmode=disable")
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { c.Close(context.Background()) })
-	return c
-}
-
-// rows returns all that a query finds.
-func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
-	t.Helper()
-	found, err := c.Query(t.Context(), sql, args...)
-	require.NoError(t, err)
-	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
-	require.NoError(t, err)
-	return list
 }
 
 // TestKillingSvcLosesNothing ends svc as the kernel does when memory is short:

@@ -247,3 +247,13 @@ func dump(t *testing.T, s *stage) map[string]bool {
 	}
 	return all
 }
+
+// rows returns all that a query finds.
+func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
+	t.Helper()
+	found, err := c.Query(t.Context(), sql, args...)
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
+	require.NoError(t, err)
+	return list
+}

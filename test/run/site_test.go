@@ -4,6 +4,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 )
@@ -187,4 +189,19 @@ func (d dev) owner(t *testing.T) person {
 	}
 	require.FailNow(t, "nobody owns acme")
 	return person{}
+}
+
+// connect connects to a database of the site's private PostgreSQL, which the
+// files in its folder lead to.
+func (s *site) connect(database string) *pgx.Conn {
+	s.t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(s.file("postgres/" + name))
+		require.NoError(s.t, err)
+		return strings.TrimSpace(string(text))
+	}
+	c, err := pgx.Connect(s.t.Context(), "postgres://svc:"+read("password")+"@"+read("address")+"/"+database+"?sslmode=disable")
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { c.Close(context.Background()) })
+	return c
 }
