@@ -1,3 +1,5 @@
+//go:build !race
+
 package seed_test
 
 import (
