@@ -19,13 +19,15 @@ const (
 	denialAgain       = time.Minute // before the same denial is recorded again
 	denialsAtOnce     = 30          // of one actor in a workspace, and then
 	denialPause       = 2 * time.Second
+	workspaceDenials  = 10 // times as many of all actors in a workspace together
 )
 
-// denials remembers what was recorded a moment ago.
+// denials remembers what was recorded a moment ago, and counts what was not.
 type denials struct {
-	mu     sync.Mutex // from the look at a denial to its note
-	noted  *lru.Cache[denial, time.Time]
-	budget *lru.Cache[denied, *rate.Limiter] // the log is for ever: nobody fills it by asking for what they may not have
+	mu      sync.Mutex // from the look at a denial to its note
+	noted   *lru.Cache[denial, time.Time]
+	budget  *lru.Cache[denied, *rate.Limiter] // the log is for ever: nobody fills it by asking for what they may not have
+	omitted omitted
 }
 
 func newDenials() *denials {
@@ -37,26 +39,32 @@ func newDenials() *denials {
 	if err != nil {
 		panic(err)
 	}
-	return &denials{noted: noted, budget: budget}
+	return &denials{noted: noted, budget: budget, omitted: omitted{}}
 }
 
-// note reports whether a denial is to be recorded, and notes that it is.
-func (d *denials) note(key denial, now time.Time) bool {
+// note reports whether a denial is to be recorded, and notes that it is or counts
+// it as left out.
+func (d *denials) note(key denial, actor events.Actor, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last, ok := d.noted.Get(key); ok && now.Sub(last) < denialAgain {
-		return false
-	}
-	budget, ok := d.budget.Get(key.by)
-	if !ok {
-		budget = rate.NewLimiter(rate.Every(denialPause), denialsAtOnce)
-		d.budget.Add(key.by, budget)
-	}
-	if !budget.AllowN(now, 1) {
+	last, known := d.noted.Get(key)
+	if known && now.Sub(last) < denialAgain || !d.allow(key.by, now, 1) || !d.allow(denied{workspace: key.by.workspace}, now, workspaceDenials) {
+		d.omitted.add(key.by, omission{actor: actor, count: 1, since: now, until: now})
 		return false
 	}
 	d.noted.Add(key, now)
 	return true
+}
+
+// allow takes one from what may be recorded of somebody, or of all in a workspace
+// if that is nobody, which is so many times as much.
+func (d *denials) allow(by denied, now time.Time, times int) bool {
+	budget, ok := d.budget.Get(by)
+	if !ok {
+		budget = rate.NewLimiter(rate.Every(denialPause/time.Duration(times)), denialsAtOnce*times)
+		d.budget.Add(by, budget)
+	}
+	return budget.AllowN(now, 1)
 }
 
 // A Deniable command is one whose refusal is recorded. wants names the kind of the
@@ -81,8 +89,9 @@ func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error)
 }
 
 // Deny records that somebody was refused a command: here, or by who let them in.
-// The same denial of the same person is recorded once a minute, and 30 a minute of
-// all that they are denied.
+// The same denial of the same person is recorded once a minute, 30 a minute of
+// all that they are denied, and 300 a minute of all in a workspace; how many more
+// there were [Handler.Run] records.
 func (h *Handler) Deny(ctx context.Context, o Order, command Deniable, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
@@ -91,7 +100,7 @@ func (h *Handler) Deny(ctx context.Context, o Order, command Deniable, refusal e
 	e := command.wants()
 	e.Code = f.Code
 	now := h.now()
-	if !h.denied.note(denial{denied{o.Workspace, o.Actor.ID}, e}, now) {
+	if !h.denied.note(denial{denied{o.Workspace, o.Actor.ID}, e}, o.Actor, now) {
 		return nil
 	}
 	_, err := h.log.Append(ctx, &events.Commit{

@@ -1,5 +1,7 @@
 package events
 
+import "time"
+
 // CommandDenied says that somebody asked for what they may not have. Each
 // denial is a stream of its own, so that asking again and again holds nobody up.
 type CommandDenied struct {
@@ -10,3 +12,14 @@ type CommandDenied struct {
 }
 
 func (CommandDenied) Kind() string { return "command.denied" }
+
+// CommandDenialsOmitted says that somebody was denied more, from Since to Until,
+// than was recorded: so many denials have no CommandDenied of their own. The actor
+// is who asked; where too many did at once it is the system, for all the others.
+type CommandDenialsOmitted struct {
+	Count int64     `json:"count"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+func (CommandDenialsOmitted) Kind() string { return "command.denials_omitted" }

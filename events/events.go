@@ -114,6 +114,7 @@ var kinds = index(
 	of[ServiceAccountStaleTokenUsed](),
 
 	of[CommandDenied](),
+	of[CommandDenialsOmitted](),
 	of[AuditExported](),
 	of[SigningKeyReplaced](),
 

@@ -230,6 +230,9 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 		if noun, ok := nouns[r.Target.ID]; ok {
 			id = "the " + noun + "'s stream"
 		}
+		if r.Target.ID == workspace {
+			id = "the workspace"
+		}
 		fmt.Fprintf(&got, "%s\n  of: %s %q, %s\n", r.Event.Kind(), r.Target.Type, r.Target.Name, id)
 		if r.Denied != "" {
 			fmt.Fprintf(&got, "  denied: %s, %s\n", r.Action, r.Denied)

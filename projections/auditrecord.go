@@ -25,8 +25,11 @@ type Change struct {
 
 // actionOf names what happened or, of a denial, what did not.
 func actionOf(r events.Record) (action, code string) {
-	if e, ok := r.Event.(events.CommandDenied); ok {
+	switch e := r.Event.(type) {
+	case events.CommandDenied:
 		return e.Action, e.Code
+	case events.CommandDenialsOmitted:
+		return e.Kind(), "denials_omitted" // each had a code of its own
 	}
 	return r.Event.Kind(), ""
 }
@@ -41,6 +44,8 @@ func targetOf(r events.Record) Target {
 	case events.CommandDenied:
 		t.Type, _, _ = strings.Cut(e.Action, ".")
 		t.ID, t.Name = e.Target, e.Name
+	case events.CommandDenialsOmitted:
+		t.Type, t.ID = "workspace", r.Workspace
 	case events.UserRegistered:
 		t.Name = first(e.Emails)
 	case events.UserEmailsVerified:

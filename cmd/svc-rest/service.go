@@ -46,6 +46,9 @@ type service struct {
 	log     *store.Store
 	stop    context.CancelFunc
 	group   sync.WaitGroup
+
+	stopCommands context.CancelFunc
+	commands     sync.WaitGroup // what they do by themselves; it ends before the log is closed
 }
 
 // newService wires the service and starts what works behind the requests. It
@@ -147,7 +150,9 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	web := reply.Forwarded(cfg.TrustedProxies.Contains, reply.Measured(m.Request, api.Handler()))
 	m.Slots(api.Bounds()...)
-	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop}
+	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
+	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop, stopCommands: stopCommands}
+	s.commands.Go(func() { handler.Run(recording) })
 	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, sweep.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
@@ -160,6 +165,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 // close ends everything, in the order in which things depend on each other,
 // and returns when nothing of the service runs any more.
 func (s *service) close() {
+	s.stopCommands()
+	s.commands.Wait()
 	s.log.Close()
 	s.stop()
 	s.group.Wait()

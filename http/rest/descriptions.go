@@ -92,7 +92,7 @@ var descriptions = map[string]description{
 		text:    "Disables the account and its token, at once and for good."},
 
 	"listAudit": {tag: "Audit", summary: "Search the audit log",
-		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by."},
+		text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by."},
 	"getAuditRecord": {tag: "Audit", summary: "Get a record",
 		refuses: []*fault.Fault{errNoRecord},
 		text:    "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id."},

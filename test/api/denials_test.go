@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,6 +57,28 @@ func testDenials(t *testing.T, s *site) {
 		asks := method != "GET" || strings.HasSuffix(path, "/export")
 		require.Equal(t, asks && strings.HasPrefix(path, "/api/v1/"), covered[route], "%s is above if it asks for something", route)
 	}
+}
+
+// testOmittedDenials hammers on a door. What the log has no record of it has a count
+// of when the service has stopped, which an Owner reads as any other record.
+func testOmittedDenials(t *testing.T, s *site) {
+	database := s.clone(t)
+	v := s.serve(t, database)
+	leo := "DELETE /api/v1/members/" + s.id(t, "member leo@acme")
+	for range 8 {
+		v.ask(t, "vera@acme", leo, "").is(t, "403 role_required")
+	}
+	require.Len(t, v.denials(t), 1)
+	v.stop(t)
+
+	v = s.serve(t, database)
+	head := rows[int64](t, v, `select head from logs where workspace_id = $1`, s.id(t, "workspace acme"))[0]
+	a := v.ask(t, "ada@acme", "GET /api/v1/audit?action=command.denials_omitted", "", fmt.Sprint("X-Svc-Min-Position: ", head)).is(t, "200")
+	require.Equal(t, "denied", a.text(t, "items.0.outcome"))
+	require.Equal(t, s.people["vera"], a.text(t, "items.0.actor.name"))
+	require.Equal(t, s.id(t, "workspace acme"), a.text(t, "items.0.target.id"))
+	require.Contains(t, a.body, `"changes":[{"field":"count","from":null,"to":7},`)
+	require.Len(t, a.at(t, "items"), 1)
 }
 
 // denials returns what was recorded as denied in acme.

@@ -29,6 +29,7 @@ var sequential = map[string]func(*testing.T, *site){
 	"look-alikes":   testLookAlikes,
 	"methods":       testMethods,
 	"misplaced":     testMisplaced,
+	"omitted":       testOmittedDenials,
 	"order":         testOrder,
 	"parameters":    testParameters,
 	"strangers":     testStrangers,

@@ -1,0 +1,40 @@
+package commands
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// However many are denied, what is counted of them stays small, and nothing is lost.
+func TestOmissionsOfManyAreBounded(t *testing.T) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	id := func(n int) events.ID { return events.ID{13: 1, 14: byte(n >> 8), 15: byte(n)} }
+	list := omitted{}
+	const workspaces, actors = 3000, 4
+	for w := range workspaces {
+		for a := range actors {
+			list.add(denied{id(w), id(a)}, omission{actor: events.Actor{ID: id(a)}, count: 1, since: at, until: at.Add(time.Duration(w))})
+		}
+	}
+	require.Len(t, list, 2*omittedMost+1)
+	total := int64(0)
+	for by, o := range list {
+		total += o.count
+		switch {
+		case by == denied{}:
+			require.Equal(t, at.Add(workspaces-1), o.until)
+		case by.actor.IsZero():
+			require.Equal(t, "others", o.actor.Name)
+			require.EqualValues(t, actors, o.count)
+		default:
+			require.Equal(t, by.actor, o.actor.ID)
+		}
+	}
+	require.EqualValues(t, workspaces*actors, total)
+	list.add(denied{id(0), id(0)}, omission{count: 1, since: at, until: at})
+	require.EqualValues(t, 2, list[denied{id(0), id(0)}].count, "who is counted goes on to be")
+}
