@@ -8,10 +8,11 @@ package aggregates
 
 import "svc/events"
 
-// An Aggregate is a *T that takes in events. The zero T is a stream without any.
+// An Aggregate is a *T that takes in events and who caused each. The zero T is a
+// stream without any.
 type Aggregate[T any] interface {
 	*T
-	Apply(events.Event)
+	Apply(e events.Event, by events.ID)
 }
 
 func one(e events.Event) ([]events.Event, error) { return []events.Event{e}, nil }

@@ -38,9 +38,24 @@ func check[T any, A Aggregate[T]](t *testing.T, specs []spec[T]) {
 func folded[T any, A Aggregate[T]](list []events.Event) *T {
 	a := new(T)
 	for _, e := range list {
-		A(a).Apply(e)
+		apply(A(a), e)
 	}
 	return a
+}
+
+// apply lets an aggregate take in an event that ann caused, unless it is caused.
+func apply(a interface{ Apply(events.Event, events.ID) }, e events.Event) {
+	by := ann
+	if c, ok := e.(caused); ok {
+		e, by = c.Event, c.by
+	}
+	a.Apply(e, by)
+}
+
+// caused is an event that somebody else than ann caused.
+type caused struct {
+	events.Event
+	by events.ID
 }
 
 // id is an id that ends in n.

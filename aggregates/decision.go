@@ -208,7 +208,7 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	}
 	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
 	next := r.copied()
-	next.Apply(list[0])
+	next.Apply(list[0], events.ID{})
 	more, err := next.Record(next.following(d.kind, a)...)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 // Why a workspace may refuse what is asked about an invitation.
 var (
 	ErrNoInvitation         = fault.New(fault.NotFound, "invitation_not_found", "There is no such invitation.")
-	ErrInvitationNotPending = fault.New(fault.Conflict, "invitation_not_pending", "This invitation can no longer be answered. It has expired, or it was answered or revoked.")
+	ErrInvitationNotPending = fault.New(fault.Conflict, "invitation_not_pending", "This invitation can no longer be answered. It has expired, it was answered or revoked, or whoever sent it may no longer invite.")
 	ErrAlreadyInvited       = fault.New(fault.Conflict, "already_invited", "This address is invited already.")
 	ErrNotInvitee           = fault.New(fault.Denied, "invitation_not_yours", "This invitation is for another address.")
 )
@@ -23,12 +23,18 @@ type invitation struct {
 	email   string
 	role    events.Role
 	expires time.Time
+	sender  events.ID // who sent it last
 }
+
+// maxWithdrawn is how many invitations are withdrawn together with their sender's
+// right to send them: an append has five seconds. Of any beyond, none can be
+// accepted as long as the sender has no right to send it.
+const maxWithdrawn = 1000
 
 func (i invitation) expired(at time.Time) bool { return !at.Before(i.expires) }
 
-// expiry is when an invitation of a time expires, as precisely as tables keep it.
-func expiry(at time.Time) time.Time {
+// expiryOf is when an invitation of a time expires, as precisely as tables keep it.
+func expiryOf(at time.Time) time.Time {
 	return at.UTC().Truncate(time.Microsecond).Add(events.InvitationLifetime)
 }
 
@@ -38,15 +44,15 @@ type Invitee struct {
 	Emails []string // verified, as input.Email has them, the primary one first
 }
 
-func (w *Workspace) applyInvitation(e events.Event) {
+func (w *Workspace) applyInvitation(e events.Event, by events.ID) {
 	switch e := e.(type) {
 	case events.InvitationSent:
-		w.invitations[e.Invitation] = invitation{email: e.Email, role: e.Role, expires: e.ExpiresAt}
-		w.invited[e.Email] = e.Invitation
+		w.open(e.Invitation, invitation{email: e.Email, role: e.Role, expires: e.ExpiresAt, sender: by})
 	case events.InvitationResent:
 		i := w.invitations[e.Invitation]
-		i.expires = e.ExpiresAt
-		w.invitations[e.Invitation] = i
+		w.unsend(e.Invitation, i)
+		i.expires, i.sender = e.ExpiresAt, by
+		w.open(e.Invitation, i)
 	case events.InvitationRevoked:
 		w.close(e.Invitation)
 	case events.InvitationAccepted:
@@ -56,15 +62,51 @@ func (w *Workspace) applyInvitation(e events.Event) {
 	}
 }
 
+func (w *Workspace) open(id events.ID, i invitation) {
+	w.invitations[id], w.invited[i.email] = i, id
+	w.sent[i.sender] = w.sent[i.sender].with(expiry{i.expires, id})
+}
+
 func (w *Workspace) close(id events.ID) {
-	delete(w.invited, w.invitations[id].email)
+	i := w.invitations[id]
+	w.unsend(id, i)
+	delete(w.invited, i.email)
 	delete(w.invitations, id)
 	w.closed[id] = true
 }
 
+func (w *Workspace) unsend(id events.ID, i invitation) {
+	if list := w.sent[i.sender].without(expiry{i.expires, id}); len(list) > 0 {
+		w.sent[i.sender] = list
+	} else {
+		delete(w.sent, i.sender)
+	}
+}
+
+// acceptable reports whether the invitee may accept an invitation at a time: who
+// sent it last could still send it.
+func (w *Workspace) acceptable(i invitation, at time.Time) bool {
+	return !i.expired(at) && w.Role(i.sender).MayInvite(i.role)
+}
+
+// withdraw takes back what a sender whose role becomes another, or none, could then
+// no longer send. Of what has expired already nothing has to be taken back.
+func (w *Workspace) withdraw(sender events.ID, role events.Role, at time.Time) (list []events.Event) {
+	for _, e := range slices.Backward(w.sent[sender]) {
+		i := w.invitations[e.invitation]
+		if i.expired(at) || len(list) == maxWithdrawn {
+			break
+		}
+		if !role.MayInvite(i.role) {
+			list = append(list, events.InvitationRevoked{Invitation: e.invitation, Email: i.email, Reason: events.InviterLeft})
+		}
+	}
+	return list
+}
+
 // Invite asks the holder of an address to join. known is the person who has
 // verified the address, zero if nobody has. An invitation to the same address
-// whose time is up gives way to the new one.
+// that can no longer be accepted gives way to the new one.
 func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, known events.ID, at time.Time) ([]events.Event, error) {
 	address, ok := input.Email(address)
 	if !ok {
@@ -79,10 +121,10 @@ func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, k
 	case member:
 		return nil, ErrAlreadyMember
 	}
-	sent := events.InvitationSent{Invitation: id, Email: address, Role: role, ExpiresAt: expiry(at)}
+	sent := events.InvitationSent{Invitation: id, Email: address, Role: role, ExpiresAt: expiryOf(at)}
 	before, waits := w.invited[address]
 	switch {
-	case waits && !w.invitations[before].expired(at):
+	case waits && w.acceptable(w.invitations[before], at):
 		return nil, ErrAlreadyInvited
 	case waits:
 		return []events.Event{events.InvitationRevoked{Invitation: before, Email: address}, sent}, nil
@@ -99,7 +141,7 @@ func (w *Workspace) Resend(by, id events.ID, at time.Time) ([]events.Event, erro
 	if err := w.mayInvite(by, i.role); err != nil {
 		return nil, err
 	}
-	return one(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: expiry(at)})
+	return one(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: expiryOf(at)})
 }
 
 // Revoke takes an invitation back.
@@ -117,7 +159,7 @@ func (w *Workspace) Accept(by Invitee, id, member events.ID, at time.Time) ([]ev
 	switch _, joined := w.byUser[by.User]; {
 	case err != nil:
 		return nil, err
-	case i.expired(at):
+	case !w.acceptable(i, at):
 		return nil, ErrInvitationNotPending
 	case joined:
 		return nil, ErrAlreadyMember
@@ -142,7 +184,7 @@ func (w *Workspace) mayInvite(by events.ID, role events.Role) error {
 	if err := w.Administer(by); err != nil {
 		return err
 	}
-	if role == events.Owner && w.Role(by) != events.Owner {
+	if !w.Role(by).MayInvite(role) {
 		return ErrOwnerRequired
 	}
 	return nil

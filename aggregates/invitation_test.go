@@ -80,6 +80,11 @@ func TestInvite(t *testing.T) {
 			name: "after 48 hours the new one takes the place of the old one", given: pending, when: invite(ann, events.Maintainer, deadline),
 			then: []events.Event{withdrawn(letter), sent(another, events.Maintainer, deadline)},
 		},
+		{
+			name:  "at once if whoever sent the old one has left, whom an earlier build let go alone",
+			given: after(team, caused{sent(letter, events.Viewer, noon), mel}, removed(mel, events.Maintainer)), when: invite(ann, events.Viewer, noon),
+			then: []events.Event{withdrawn(letter), sent(another, events.Viewer, noon)},
+		},
 		{name: "again when the first was revoked", given: after(pending, withdrawn(letter)), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
 		{name: "again when the first was rejected", given: after(pending, declined), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
 		{
@@ -173,7 +178,11 @@ func TestAccept(t *testing.T) {
 	check(t, []spec[Workspace]{
 		{name: "the invitee joins with their primary address", given: pending, when: accept(invited, noon), then: accepted(events.Viewer)},
 		{name: "in the role of the invitation", given: after(team, sent(letter, events.Owner, noon)), when: accept(invited, noon), then: accepted(events.Owner)},
-		{name: "even when who invited them has left", given: after(pending, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), then: accepted(events.Viewer)},
+		{name: "not when who invited them has left, whom an earlier build let go alone", given: after(pending, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not as an Owner when who invited them is a Maintainer now", given: after(team, sent(letter, events.Owner, noon), joined(bob, events.Owner), changed(ann, events.Owner, events.Maintainer)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "as a Viewer though", given: after(pending, joined(bob, events.Owner), changed(ann, events.Owner, events.Maintainer)), when: accept(invited, noon), then: accepted(events.Viewer)},
+		{name: "when somebody sent it again who is still there", given: after(pending, caused{resent(noon), mel}, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), then: accepted(events.Viewer)},
+		{name: "not when who sent it again has left", given: after(pending, caused{resent(noon), mel}, removed(mel, events.Maintainer)), when: accept(invited, noon), err: ErrInvitationNotPending},
 
 		{name: "a second before the end", given: pending, when: accept(invited, deadline.Add(-time.Second)), then: accepted(events.Viewer)},
 		{name: "not at the end", given: pending, when: accept(invited, deadline), err: ErrInvitationNotPending},

@@ -17,7 +17,8 @@ type posted struct {
 	email   string
 	role    events.Role
 	expires time.Time
-	end     string // how it ended; empty while it waits
+	end     string    // how it ended; empty while it waits
+	sender  events.ID // who sent it last
 }
 
 // addressesOf are the verified ones of a user. Nobody has those of user 7 and
@@ -70,10 +71,10 @@ func (m *machine) invite(t *rapid.T) {
 	may := actor.Administers() && role != events.Legacy && (role != events.Owner || actor == events.Owner) &&
 		m.roleOf(known) == "" && (before == nil || !m.at.Before(before.expires))
 	number := id(byte(150 + len(m.letters)))
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Invite(by, number, email, role, known, m.at) })
+	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Invite(by, number, email, role, known, m.at) })
 	require.Equal(t, may, len(list) > 0, "%q invites %s", actor, email)
 	if may {
-		require.Equal(t, &posted{id: number, email: email, role: role, expires: m.at.Add(48 * time.Hour)}, m.to(email))
+		require.Equal(t, &posted{id: number, email: email, role: role, expires: m.at.Add(48 * time.Hour), sender: by}, m.to(email))
 	}
 }
 
@@ -81,7 +82,7 @@ func (m *machine) resend(t *rapid.T) {
 	by, l := users.Draw(t, "by"), m.letter(t)
 	actor := m.roleOf(by)
 	may := actor.Administers() && l.end == "" && (l.role != events.Owner || actor == events.Owner)
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Resend(by, l.id, m.at) })
+	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Resend(by, l.id, m.at) })
 	require.Equal(t, may, len(list) > 0)
 	if may {
 		require.Equal(t, m.at.Add(48*time.Hour), l.expires)
@@ -91,18 +92,19 @@ func (m *machine) resend(t *rapid.T) {
 func (m *machine) revoke(t *rapid.T) {
 	by, l := users.Draw(t, "by"), m.letter(t)
 	may := m.roleOf(by).Administers() && l.end == ""
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, l.id) })
+	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, l.id) })
 	require.Equal(t, may, len(list) > 0)
 }
 
 func (m *machine) accept(t *rapid.T) {
 	by, l := rapid.ByteRange(1, 6).Draw(t, "by"), m.letter(t)
 	may := l.end == "" && m.at.Before(l.expires) && slices.Contains(addressesOf(by), l.email) && m.roleOf(id(by)) == ""
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) {
+	list := m.ask(t, id(by), func(w *Workspace) ([]events.Event, error) {
 		return w.Accept(Invitee{User: id(by), Emails: addressesOf(by)}, l.id, m.member(), m.at)
 	})
 	require.Equal(t, may, len(list) > 0, "%d accepts the letter to %s, which %s", by, l.email, l.end)
 	if may {
+		require.True(t, m.maySend(l), "whoever sent it can no longer send it")
 		require.Equal(t, l.role, m.roleOf(id(by)))
 		require.Equal(t, "accepted", l.end)
 	}
@@ -111,24 +113,24 @@ func (m *machine) accept(t *rapid.T) {
 func (m *machine) reject(t *rapid.T) {
 	by, l := rapid.ByteRange(1, 6).Draw(t, "by"), m.letter(t)
 	may := l.end == "" && slices.Contains(addressesOf(by), l.email)
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) {
+	list := m.ask(t, id(by), func(w *Workspace) ([]events.Event, error) {
 		return w.Reject(Invitee{User: id(by), Emails: addressesOf(by)}, l.id)
 	})
 	require.Equal(t, may, len(list) > 0)
 }
 
 // post lets what happened to an invitation happen to what the machine knows.
-func (m *machine) post(e events.Event) {
+func (m *machine) post(by events.ID, e events.Event) {
 	var of events.ID
 	end := ""
 	switch e := e.(type) {
 	case events.InvitationSent:
-		m.letters = append(m.letters, &posted{id: e.Invitation, email: e.Email, role: e.Role, expires: e.ExpiresAt})
+		m.letters = append(m.letters, &posted{id: e.Invitation, email: e.Email, role: e.Role, expires: e.ExpiresAt, sender: by})
 		return
 	case events.InvitationResent:
 		for _, l := range m.letters {
 			if l.id == e.Invitation {
-				l.expires = e.ExpiresAt
+				l.expires, l.sender = e.ExpiresAt, by
 			}
 		}
 		return
@@ -146,6 +148,12 @@ func (m *machine) post(e events.Event) {
 	}
 }
 
+// maySend reports whether who sent a letter last may send it now.
+func (m *machine) maySend(l *posted) bool {
+	role := m.roleOf(l.sender)
+	return role == events.Owner || role == events.Maintainer && l.role != events.Owner
+}
+
 // lettersHold is what is true of invitations after everything that anybody does.
 func (m *machine) lettersHold(t *rapid.T) {
 	open := map[events.ID]invitation{}
@@ -154,7 +162,8 @@ func (m *machine) lettersHold(t *rapid.T) {
 		require.Contains(t, []string{"", "revoked", "accepted", "rejected"}, l.end, "it ends once")
 		if l.end == "" {
 			require.NotContains(t, addressed, l.email, "two wait for one address")
-			open[l.id], addressed[l.email] = invitation{email: l.email, role: l.role, expires: l.expires}, l.id
+			open[l.id], addressed[l.email] = invitation{email: l.email, role: l.role, expires: l.expires, sender: l.sender}, l.id
+			require.True(t, !m.at.Before(l.expires) || m.maySend(l), "one can still be accepted though %v could not send it", l.sender)
 		}
 	}
 	require.Equal(t, open, m.state.invitations)

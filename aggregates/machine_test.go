@@ -36,7 +36,7 @@ func newMachine() *machine {
 	if err != nil {
 		panic(err)
 	}
-	m.take(list)
+	m.take(id(1), list)
 	return m
 }
 
@@ -83,7 +83,7 @@ func (m *machine) join(t *rapid.T) {
 		Role: rapid.SampledFrom([]events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy}).Draw(t, "role"),
 	}
 	was := m.roleOf(e.User)
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Join(e) })
+	list := m.ask(t, e.User, func(w *Workspace) ([]events.Event, error) { return w.Join(e) })
 	require.Equal(t, was == "", len(list) == 1, "who is no member joins, who is one does not")
 }
 
@@ -92,7 +92,7 @@ func (m *machine) update(t *rapid.T) {
 	role := rapid.Ptr(rapid.SampledFrom([]events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy}), true).Draw(t, "role")
 	tick := rapid.Ptr(rapid.Bool(), true).Draw(t, "tick")
 	actor, was := m.roleOf(by), m.people[target]
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Update(by, target, role, tick) })
+	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Update(by, target, role, tick, m.at) })
 	if len(list) == 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (m *machine) update(t *rapid.T) {
 func (m *machine) remove(t *rapid.T) {
 	by, target := users.Draw(t, "by"), m.anyMember(t)
 	actor, was := m.roleOf(by), m.people[target]
-	list := m.ask(t, func(w *Workspace) ([]events.Event, error) { return w.Remove(by, target) })
+	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Remove(by, target, m.at) })
 	if len(list) == 0 || was.user == by {
 		return
 	}
@@ -123,22 +123,22 @@ func (m *machine) remove(t *rapid.T) {
 	require.False(t, actor != events.Owner && was.role == events.Owner, "%q removed an Owner", actor)
 }
 
-// ask lets the workspace decide, and the events that follow happen.
-func (m *machine) ask(t *rapid.T, decide func(*Workspace) ([]events.Event, error)) []events.Event {
+// ask lets the workspace decide what somebody wants, and the events that follow happen.
+func (m *machine) ask(t *rapid.T, by events.ID, decide func(*Workspace) ([]events.Event, error)) []events.Event {
 	list, err := decide(m.state)
 	if err != nil {
 		require.Empty(t, list, "a refusal changes nothing")
 	}
 	require.Equal(t, folded[Workspace](m.stream), m.state, "to decide must change nothing")
-	m.take(list)
+	m.take(by, list)
 	return list
 }
 
 // take lets events happen, to the workspace and to what the machine knows.
-func (m *machine) take(list []events.Event) {
+func (m *machine) take(by events.ID, list []events.Event) {
 	for _, e := range list {
-		m.stream = append(m.stream, e)
-		m.state.Apply(e)
+		m.stream = append(m.stream, caused{e, by})
+		m.state.Apply(e, by)
 		switch e := e.(type) {
 		case events.MemberJoined:
 			m.people[e.Member] = person{user: e.User, role: e.Role}
@@ -155,7 +155,7 @@ func (m *machine) take(list []events.Event) {
 		case events.MemberRemoved:
 			delete(m.people, e.Member)
 		default:
-			m.post(e)
+			m.post(by, e)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package aggregates
 
 import (
+	"time"
+
 	"svc/events"
 	"svc/fault"
 )
@@ -70,8 +72,9 @@ func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
 
 // Update gives a member another role, ticks or unticks approve-loops, or both;
 // nil leaves either as it is. A tick counts from then on, also through changes
-// of the role.
-func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bool) (list []events.Event, err error) {
+// of the role. Invitations that the member could not send in the new role are
+// withdrawn.
+func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bool, at time.Time) (list []events.Event, err error) {
 	if err := w.Administer(by); err != nil {
 		return nil, err
 	}
@@ -84,6 +87,7 @@ func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bo
 			return nil, err
 		}
 		list = append(list, events.MemberRoleChanged{Member: id, User: m.user, Email: m.email, From: m.role, To: *role})
+		list = append(list, w.withdraw(m.user, *role, at)...)
 		m.role = *role
 	}
 	if approveLoops != nil && (m.approveLoops == nil || *m.approveLoops != *approveLoops) {
@@ -113,8 +117,9 @@ func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	return nil
 }
 
-// Remove takes a member out. Members who remove themselves leave.
-func (w *Workspace) Remove(by, id events.ID) ([]events.Event, error) {
+// Remove takes a member out. Members who remove themselves leave. Invitations that
+// the member sent are withdrawn.
+func (w *Workspace) Remove(by, id events.ID, at time.Time) ([]events.Event, error) {
 	m, ok := w.members[id]
 	leaves := ok && m.user == by
 	if !leaves {
@@ -125,13 +130,14 @@ func (w *Workspace) Remove(by, id events.ID) ([]events.Event, error) {
 			return nil, err
 		}
 	}
+	var gone events.Event = events.MemberRemoved{Member: id, User: m.user, Email: m.email, Role: m.role}
 	switch {
 	case m.role == events.Owner && w.owners == 1:
 		return nil, ErrLastOwner
 	case leaves:
-		return one(events.MemberLeft{Member: id, User: m.user, Email: m.email, Role: m.role})
+		gone = events.MemberLeft{Member: id, User: m.user, Email: m.email, Role: m.role}
 	}
-	return one(events.MemberRemoved{Member: id, User: m.user, Email: m.email, Role: m.role})
+	return append([]events.Event{gone}, w.withdraw(m.user, "", at)...), nil
 }
 
 // changeable returns a member whom by, who administers, may change: only an

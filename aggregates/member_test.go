@@ -58,14 +58,14 @@ func removed(user events.ID, role events.Role) events.MemberRemoved {
 func update(by, user events.ID, role events.Role, approveLoops *bool) func(*Workspace) ([]events.Event, error) {
 	return func(w *Workspace) ([]events.Event, error) {
 		if role == "" {
-			return w.Update(by, memberOf(user), nil, approveLoops)
+			return w.Update(by, memberOf(user), nil, approveLoops, noon)
 		}
-		return w.Update(by, memberOf(user), &role, approveLoops)
+		return w.Update(by, memberOf(user), &role, approveLoops, noon)
 	}
 }
 
 func remove(by, user events.ID) func(*Workspace) ([]events.Event, error) {
-	return func(w *Workspace) ([]events.Event, error) { return w.Remove(by, memberOf(user)) }
+	return func(w *Workspace) ([]events.Event, error) { return w.Remove(by, memberOf(user), noon) }
 }
 
 func TestJoin(t *testing.T) {

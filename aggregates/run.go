@@ -39,7 +39,7 @@ type Run struct {
 
 // Apply takes in one event. None counts before the run is queued: the stream of
 // something else may be asked for as a run.
-func (r *Run) Apply(e events.Event) {
+func (r *Run) Apply(e events.Event, _ events.ID) {
 	if _, begins := e.(events.RunQueued); r.status == "" && !begins {
 		return
 	}
@@ -121,7 +121,7 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 			return nil, err
 		}
 		for _, e := range next.with(next.own(f)) {
-			next.Apply(e)
+			next.Apply(e, events.ID{})
 			list = append(list, e)
 		}
 	}

@@ -38,7 +38,7 @@ type Token struct {
 }
 
 // Apply takes in one event.
-func (a *ServiceAccount) Apply(e events.Event) {
+func (a *ServiceAccount) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.ServiceAccountCreated:
 		a.id, a.name, a.scopes, a.fingerprint, a.tail = e.Account, e.Name, e.Scopes, e.Fingerprint, e.Tail

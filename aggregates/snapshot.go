@@ -40,10 +40,11 @@ type invitationSnapshot struct {
 	Email   string      `json:"email"`
 	Role    events.Role `json:"role"`
 	Expires time.Time   `json:"expires"`
+	Sender  events.ID   `json:"sender"`
 }
 
-// Form is 1.
-func (w *Workspace) Form() int { return 1 }
+// Form is 2: in the first one an invitation had no sender.
+func (w *Workspace) Form() int { return 2 }
 
 // Snapshot returns the state, which is that of no workspace on another's stream.
 func (w *Workspace) Snapshot() ([]byte, error) {
@@ -55,7 +56,7 @@ func (w *Workspace) Snapshot() ([]byte, error) {
 		s.Members[id] = memberSnapshot{m.user, m.email, m.role, m.approveLoops}
 	}
 	for id, i := range w.invitations {
-		s.Invitations[id] = invitationSnapshot{i.email, i.role, i.expires}
+		s.Invitations[id] = invitationSnapshot{i.email, i.role, i.expires, i.sender}
 	}
 	return json.Marshal(s)
 }
@@ -69,12 +70,12 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	if !s.Created {
 		return nil
 	}
-	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug})
+	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.ID{})
 	for id, m := range s.Members {
 		w.put(id, member{m.User, m.Email, m.Role, m.ApproveLoops})
 	}
 	for id, i := range s.Invitations {
-		w.invitations[id] = invitation{i.Email, i.Role, i.Expires}
+		w.open(id, invitation{i.Email, i.Role, i.Expires, i.Sender})
 	}
 	for address, id := range s.Invited {
 		w.invited[address] = id

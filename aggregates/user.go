@@ -20,7 +20,7 @@ type User struct {
 
 // Apply takes in one event. None counts before the person is registered: the
 // stream of something else may be asked for as a person.
-func (u *User) Apply(e events.Event) {
+func (u *User) Apply(e events.Event, _ events.ID) {
 	if _, begins := e.(events.UserRegistered); !u.registered && !begins {
 		return
 	}

@@ -23,12 +23,13 @@ type Workspace struct {
 
 	invitations map[events.ID]invitation // that wait for an answer
 	invited     map[string]events.ID     // the invitation that an address has
+	sent        map[events.ID]expiries   // by who sent them last
 	closed      map[events.ID]bool       // those that were answered or revoked
 }
 
-// Apply takes in one event. None counts before the workspace is created: the
-// stream of something else may be asked for as a workspace.
-func (w *Workspace) Apply(e events.Event) {
+// Apply takes in one event and who caused it. None counts before the workspace is
+// created: the stream of something else may be asked for as a workspace.
+func (w *Workspace) Apply(e events.Event, by events.ID) {
 	if _, begins := e.(events.WorkspaceCreated); !w.created && !begins {
 		return
 	}
@@ -37,6 +38,7 @@ func (w *Workspace) Apply(e events.Event) {
 		w.created, w.name, w.slug = true, e.Name, e.Slug
 		w.members, w.byUser = map[events.ID]member{}, map[events.ID]events.ID{}
 		w.invitations, w.invited, w.closed = map[events.ID]invitation{}, map[string]events.ID{}, map[events.ID]bool{}
+		w.sent = map[events.ID]expiries{}
 	case events.WorkspaceRenamed:
 		w.name, w.slug = e.Name, e.Slug
 	case events.MemberJoined:
@@ -54,7 +56,7 @@ func (w *Workspace) Apply(e events.Event) {
 	case events.MemberRemoved:
 		w.drop(e.Member)
 	default:
-		w.applyInvitation(e)
+		w.applyInvitation(e, by)
 	}
 }
 

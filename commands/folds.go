@@ -62,7 +62,9 @@ type fold struct {
 }
 
 // A state is an aggregate, whichever.
-type state interface{ Apply(events.Event) }
+type state interface {
+	Apply(e events.Event, by events.ID)
+}
 
 // Between two snapshots of a stream there are as many events, or as many as take
 // about as long to fold as a large snapshot takes to write.
@@ -123,7 +125,7 @@ func (f *fold) forget() { f.state, f.version, f.seq, f.last, f.due = nil, 0, 0, 
 func (f *fold) take(records []events.Record) {
 	for _, r := range records {
 		if r.Stream == f.key.stream && r.Version == f.version+1 {
-			f.state.Apply(r.Event)
+			f.state.Apply(r.Event, r.Actor.ID)
 			f.version, f.seq, f.last = r.Version, r.Seq, r.ID
 		}
 	}

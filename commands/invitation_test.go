@@ -69,7 +69,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 
 	i := m.letter(t, send.Invitation)
 	require.Equal(t, projections.InvitationAccepted, i.Status)
-	require.Equal(t, [2]any{m.maintainer.user, m.maintainer.email}, [2]any{i.Inviter, i.InviterName}, "not who sent it again")
+	require.Equal(t, [2]any{m.owner.user, m.owner.email}, [2]any{i.Inviter, i.InviterName}, "who sent it again")
 	require.WithinDuration(t, epoch, i.SentAt, 0)
 	require.WithinDuration(t, epoch.Add(time.Hour+lifetime), i.ExpiresAt, 0)
 }
@@ -134,7 +134,7 @@ func TestAnInvitationEndsToTheSecond(t *testing.T) {
 			m.clock.move(test.at - test.resent)
 			now := m.clock.now()
 			require.Equal(t, test.at, now.Sub(start))
-			require.Equal(t, test.refusal != nil, m.letter(t, letter).Expired(now))
+			require.Equal(t, test.refusal != nil, !m.letter(t, letter).Acceptable(now))
 			forThem, err := projections.Invitations{DB: m.db}.For(t.Context(), []string{m.nobody.email}, now, 10)
 			require.NoError(t, err)
 			require.Equal(t, test.refusal == nil, listed(forThem, letter), "whom it is for sees it while it can be accepted")

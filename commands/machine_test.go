@@ -42,6 +42,7 @@ type post struct {
 	Role    events.Role
 	Status  string
 	Expires time.Time
+	Sender  events.ID
 }
 
 // TestMembershipMachine looks for a way to leave a workspace without an Owner,
@@ -215,6 +216,9 @@ func (c *crowd) check(t *testing.T) {
 			require.True(t, c.owned(), "event %d, %s, left no Owner", r.Seq, r.Event.Kind())
 		}
 	}
+	for id, p := range c.posts {
+		require.True(t, p.Status != "pending" || !c.clock.now().Before(p.Expires) || c.maySend(p), "%s waits though its sender could no longer send it", id)
+	}
 	require.Equal(t, c.places, c.placesInView(t))
 	require.Equal(t, c.posts, c.postsInView(t))
 }
@@ -250,11 +254,11 @@ func (c *crowd) take(t *testing.T, r events.Record) {
 	case events.MemberRemoved:
 		delete(c.places, e.Member)
 	case events.InvitationSent:
-		c.posts[e.Invitation] = post{Email: e.Email, Role: e.Role, Status: "pending", Expires: e.ExpiresAt}
+		c.posts[e.Invitation] = post{Email: e.Email, Role: e.Role, Status: "pending", Expires: e.ExpiresAt, Sender: r.Actor.ID}
 	case events.InvitationResent:
 		p := c.posts[e.Invitation]
 		require.Equal(t, "pending", p.Status)
-		p.Expires = e.ExpiresAt
+		p.Expires, p.Sender = e.ExpiresAt, r.Actor.ID
 		c.posts[e.Invitation] = p
 	case events.InvitationRevoked:
 		c.end(t, e.Invitation, "revoked")
@@ -264,8 +268,19 @@ func (c *crowd) take(t *testing.T, r events.Record) {
 	case events.InvitationAccepted:
 		require.Equal(t, c.told[e.Email], e.User, "accepted by somebody else")
 		require.True(t, r.At.Before(c.posts[e.Invitation].Expires), "accepted too late")
+		require.True(t, c.maySend(c.posts[e.Invitation]), "accepted though its sender could no longer send it")
 		c.end(t, e.Invitation, "accepted")
 	}
+}
+
+// maySend reports whether who sent an invitation may send it now.
+func (c *crowd) maySend(p post) bool {
+	for _, place := range c.places {
+		if place.User == p.Sender {
+			return place.Role == events.Owner || place.Role == events.Maintainer && p.Role != events.Owner
+		}
+	}
+	return false
 }
 
 func (c *crowd) end(t *testing.T, id events.ID, how string) {
@@ -287,11 +302,11 @@ func (c *crowd) placesInView(t *testing.T) map[events.ID]place {
 }
 
 func (c *crowd) postsInView(t *testing.T) map[events.ID]post {
-	rows, _ := c.db.Query(t.Context(), `select invitation_id, email, role, status, expires_at from invitations where workspace_id = $1`, c.id)
+	rows, _ := c.db.Query(t.Context(), `select invitation_id, email, role, status, expires_at, inviter_id from invitations where workspace_id = $1`, c.id)
 	list := map[events.ID]post{}
 	var id events.ID
 	var p post
-	_, err := pgx.ForEachRow(rows, []any{&id, &p.Email, &p.Role, &p.Status, &p.Expires}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &p.Email, &p.Role, &p.Status, &p.Expires, &p.Sender}, func() error {
 		p.Expires = p.Expires.UTC()
 		list[id] = p
 		return nil

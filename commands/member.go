@@ -35,8 +35,8 @@ type UpdateMember struct {
 
 // UpdateMember carries out the command of the same name.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) (list []events.Event, err error) {
-		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops)
+	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) (list []events.Event, err error) {
+		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, at.at)
 	})
 }
 
@@ -48,7 +48,7 @@ type RemoveMember struct {
 
 // RemoveMember carries out the command of the same name.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Remove(c.Actor.ID, c.Member)
+	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Remove(c.Actor.ID, c.Member, at.at)
 	})
 }

@@ -20,7 +20,7 @@ import (
 // legacy one.
 type brittle struct{ members int }
 
-func (b *brittle) Apply(e events.Event) {
+func (b *brittle) Apply(e events.Event, _ events.ID) {
 	if e, ok := e.(events.MemberJoined); ok {
 		b.members++
 		if e.Role == events.Legacy {

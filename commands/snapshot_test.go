@@ -43,17 +43,26 @@ func (m *team) toggle(t *testing.T, h *commands.Handler, times int) {
 // grow appends as many changes, an even number, at one stroke.
 func (m *team) grow(t *testing.T, times int) {
 	t.Helper()
-	var version int
-	require.NoError(t, m.db.QueryRow(t.Context(), `select max(version) from events where workspace_id = $1 and stream = $1`, m.id).Scan(&version))
-	w := events.Write{Stream: m.id, Version: version}
+	var list []events.Event
 	for i := range times {
 		e := events.MemberRoleChanged{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, From: events.Viewer, To: events.Maintainer}
 		if i%2 == 1 {
 			e.From, e.To = e.To, e.From
 		}
-		w.Events = append(w.Events, e)
+		list = append(list, e)
 	}
-	_, err := m.log.Append(t.Context(), &events.Commit{Workspace: m.id, Envelope: m.owner.in(m.id).Envelope, At: m.clock.now(), Writes: []events.Write{w}})
+	m.append(t, m.owner, list...)
+}
+
+// append stores what no command decided.
+func (m *team) append(t *testing.T, by person, list ...events.Event) {
+	t.Helper()
+	var version int
+	require.NoError(t, m.db.QueryRow(t.Context(), `select max(version) from events where workspace_id = $1 and stream = $1`, m.id).Scan(&version))
+	_, err := m.log.Append(t.Context(), &events.Commit{
+		Workspace: m.id, Envelope: by.in(m.id).Envelope, At: m.clock.now(),
+		Writes: []events.Write{{Stream: m.id, Version: version, Events: list}},
+	})
 	require.NoError(t, err)
 }
 

@@ -21,11 +21,20 @@ type InvitationResent struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 }
 
-// InvitationRevoked says that the workspace took an invitation back.
+// InvitationRevoked says that the workspace took an invitation back: somebody
+// did or, where there is a reason, what happened to the workspace did.
 type InvitationRevoked struct {
-	Invitation ID     `json:"invitationId"`
-	Email      string `json:"email"`
+	Invitation ID           `json:"invitationId"`
+	Email      string       `json:"email"`
+	Reason     RevokeReason `json:"reason,omitempty"`
 }
+
+// A RevokeReason says why an invitation was revoked without anybody asking for it.
+type RevokeReason string
+
+// InviterLeft says that whoever sent the invitation last could no longer send it:
+// they are no member any more, or have a role that does not allow it.
+const InviterLeft RevokeReason = "inviter_left"
 
 // InvitationAccepted says that the invitee accepted. They joined in the same commit.
 type InvitationAccepted struct {

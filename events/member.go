@@ -26,6 +26,9 @@ func ParseRole(s string) (Role, bool) {
 // Administers reports whether r may change members and service accounts.
 func (r Role) Administers() bool { return r == Owner || r == Maintainer }
 
+// MayInvite reports whether r may invite somebody as another role.
+func (r Role) MayInvite(as Role) bool { return r == Owner || r.Administers() && as != Owner }
+
 // Displayed returns the name of r that people see.
 func (r Role) Displayed() string {
 	if r == Legacy {

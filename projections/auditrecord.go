@@ -123,7 +123,11 @@ func changesOf(r events.Record) []Change {
 	case events.InvitationResent:
 		return []Change{{"expiresAt", nil, e.ExpiresAt}}
 	case events.InvitationRevoked:
-		return []Change{{"status", InvitationPending, InvitationRevoked}}
+		list := []Change{{"status", InvitationPending, InvitationRevoked}}
+		if e.Reason != "" {
+			list = append(list, Change{"reason", nil, e.Reason})
+		}
+		return list
 	case events.InvitationAccepted:
 		return []Change{{"status", InvitationPending, InvitationAccepted}}
 	case events.InvitationRejected:

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,7 @@ type invitationRow struct {
 	Email       string      `db:"email"`
 	Role        events.Role `db:"role"`
 	Status      string      `db:"status"`
-	Inviter     events.ID   `db:"inviter_id"`
+	Inviter     events.ID   `db:"inviter_id"` // who sent it last
 	InviterName string      `db:"inviter_name"`
 	SentAt      time.Time   `db:"sent_at"` // for the first time
 	ExpiresAt   time.Time   `db:"expires_at"`
@@ -62,7 +63,7 @@ var invitations = &fold[events.ID, invitationRow]{
 		after := *i
 		switch e := r.Event.(type) {
 		case events.InvitationResent:
-			after.ExpiresAt = e.ExpiresAt
+			after.ExpiresAt, after.Inviter, after.InviterName = e.ExpiresAt, r.Actor.ID, r.Actor.Name
 		case events.InvitationRevoked:
 			after.Status = InvitationRevoked
 		case events.InvitationAccepted:
@@ -85,16 +86,22 @@ type Invitation struct {
 	Status        string
 	Inviter       events.ID
 	InviterName   string
+	InviterRole   events.Role // today; empty if they are no member any more
 	SentAt        time.Time
 	ExpiresAt     time.Time
 }
 
-// Expired reports whether the invitation's time is up at a time.
-func (i Invitation) Expired(at time.Time) bool { return !at.Before(i.ExpiresAt) }
+// Acceptable reports whether the invitee may accept it at a time, as the command
+// decides: it waits, its time is not up, and whoever sent it may still do so.
+func (i Invitation) Acceptable(at time.Time) bool {
+	return i.Status == InvitationPending && at.Before(i.ExpiresAt) && i.InviterRole.MayInvite(i.Role)
+}
 
 const selectInvitations = `
-	select i.invitation_id, i.workspace_id, w.name, w.slug, i.email, i.role, i.status, i.inviter_id, i.inviter_name, i.sent_at, i.expires_at
-	from invitations i join workspaces w on w.workspace_id = i.workspace_id `
+	select i.invitation_id, i.workspace_id, w.name, w.slug, i.email, i.role, i.status,
+		i.inviter_id, i.inviter_name, coalesce(m.role, ''), i.sent_at, i.expires_at
+	from invitations i join workspaces w on w.workspace_id = i.workspace_id
+	left join members m on m.workspace_id = i.workspace_id and m.user_id = i.inviter_id `
 
 // Page returns the invitations of a workspace that wait for an answer, the
 // newest first, and how many there are on all pages.
@@ -117,10 +124,12 @@ func (v Invitations) Pending(ctx context.Context, workspace events.ID, limit, of
 }
 
 // For returns invitations to any of the addresses that can be accepted at a
-// time, the oldest first.
+// time, the oldest first: as many as limit that wait and have not expired, without
+// those whose sender could no longer send them.
 func (v Invitations) For(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
-	return v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id limit $3`,
+	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id limit $3`,
 		addresses, at, limit)
+	return slices.DeleteFunc(list, func(i Invitation) bool { return !i.Acceptable(at) }), err
 }
 
 // To returns the invitation of a workspace to an address that waits for an

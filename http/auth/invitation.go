@@ -198,24 +198,17 @@ func (s *Server) getInvitation(v *visit) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case i.Status != projections.InvitationPending || i.Expired(s.Now()):
+	case !i.Acceptable(s.Now()):
 		return nil, errNoInvitation
 	case !v.session.Has(i.Email):
 		return nil, errNotRecipient
-	}
-	inviter, ok, err := s.Members.Membership(v.Context(), i.Workspace, i.Inviter)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, errInviterGone
 	}
 	return struct {
 		invitation
 		OrganizationName string `json:"organizationName"`
 		OrganizationSlug string `json:"organizationSlug"`
 		InviterEmail     string `json:"inviterEmail"`
-	}{newInvitation(i), inviter.Name, inviter.Slug, i.InviterName}, nil
+	}{newInvitation(i), i.WorkspaceName, i.WorkspaceSlug, i.InviterName}, nil
 }
 
 func (s *Server) listInvitations(v *visit) (any, error) {

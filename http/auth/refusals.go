@@ -85,7 +85,6 @@ var (
 	errNoInvitation     = fault.New(fault.Malformed, "INVITATION_NOT_FOUND", "Invitation not found")
 	errCancelDenied     = fault.New(fault.Denied, "YOU_ARE_NOT_ALLOWED_TO_CANCEL_THIS_INVITATION", "You are not allowed to cancel this invitation")
 	errNotRecipient     = fault.New(fault.Denied, "YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION", "You are not the recipient of the invitation")
-	errInviterGone      = fault.New(fault.Malformed, "INVITER_IS_NO_LONGER_A_MEMBER_OF_THE_ORGANIZATION", "Inviter is no longer a member of the organization")
 	errOrganizationID   = fault.New(fault.Malformed, "ORGANIZATION_ID_REQUIRED", "Organization ID is required")
 	errListDenied       = fault.New(fault.Denied, "YOU_ARE_NOT_ALLOWED_TO_LIST_INVITATIONS", "You are not allowed to list invitations")
 	errEmailFromBrowser = fault.New(fault.Malformed, "BAD_REQUEST", "User email cannot be passed for client side API calls.")

@@ -15,15 +15,15 @@ type invitation struct {
 	ID        string    `json:"id" format:"uuid"`
 	Email     string    `json:"email" example:"bob@example.com"`
 	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
-	Status    string    `json:"status" enum:"pending,expired,accepted,rejected,revoked" doc:"Lists have those that are pending or expired. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation."`
-	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it." example:"ada@acme.example"`
+	Status    string    `json:"status" enum:"pending,expired,accepted,rejected,revoked" doc:"Lists have those that are pending or expired: the 48 hours are over, or whoever sent it may no longer send it. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation."`
+	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it, or sent it again." example:"ada@acme.example"`
 	CreatedAt timestamp `json:"createdAt"`
 	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
 }
 
 func (s *Server) newInvitation(i projections.Invitation) invitation {
 	status := i.Status
-	if i.Expired(s.Now()) {
+	if i.Status == projections.InvitationPending && !i.Acceptable(s.Now()) {
 		status = "expired"
 	}
 	return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, at(i.SentAt), at(i.ExpiresAt)}

@@ -53,7 +53,7 @@ var (
 	}
 	toldInvitation = projections.Invitation{
 		ID: toldID(6), Email: "bob@example.com", Role: events.Viewer, Status: projections.InvitationPending,
-		InviterName: toldAda.Name, SentAt: toldAt(60), ExpiresAt: toldAt(60).Add(events.InvitationLifetime),
+		InviterName: toldAda.Name, InviterRole: events.Owner, SentAt: toldAt(60), ExpiresAt: toldAt(60).Add(events.InvitationLifetime),
 	}
 	toldAccount = projections.ServiceAccount{
 		ID: toldID(7), Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}, Tail: "x9Qa", Status: "active",

@@ -1,0 +1,39 @@
+package aggregates
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"svc/events"
+)
+
+// expiries are the invitations of one sender that wait for an answer, in the order
+// in which they expire: those that can still be accepted are at the end, however
+// many have expired before.
+type expiries []expiry
+
+type expiry struct {
+	at         time.Time
+	invitation events.ID
+}
+
+func (l expiries) find(e expiry) (int, bool) {
+	return slices.BinarySearchFunc(l, e, func(a, b expiry) int {
+		return cmp.Or(a.at.Compare(b.at), bytes.Compare(a.invitation[:], b.invitation[:]))
+	})
+}
+
+func (l expiries) with(e expiry) expiries {
+	i, _ := l.find(e)
+	return slices.Insert(l, i, e)
+}
+
+func (l expiries) without(e expiry) expiries {
+	i, ok := l.find(e)
+	if !ok {
+		return l
+	}
+	return slices.Delete(l, i, i+1)
+}

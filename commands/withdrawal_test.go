@@ -1,0 +1,120 @@
+package commands_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+// send invites an address as somebody.
+func (m *team) send(t *testing.T, by person, email string, role events.Role) events.ID {
+	t.Helper()
+	id := newID()
+	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Order: by.in(m.id), Invitation: id, Email: email, Role: role})
+	require.NoError(t, err)
+	return id
+}
+
+// requireShut requires that nobody joins by an invitation, whichever process they
+// ask, and that it is not shown to them.
+func (m *team) requireShut(t *testing.T, letter events.ID) {
+	t.Helper()
+	require.False(t, m.letter(t, letter).Acceptable(m.clock.now()))
+	shown, err := projections.Invitations{DB: m.db}.For(t.Context(), []string{m.nobody.email}, m.clock.now(), 10)
+	require.NoError(t, err)
+	require.False(t, listed(shown, letter))
+	cold, _ := m.begin()
+	for _, process := range []*commands.Handler{m.Handler, m.other.Handler, cold} {
+		_, err := process.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))
+		require.ErrorIs(t, err, aggregates.ErrInvitationNotPending)
+	}
+	require.NotContains(t, m.roles(t, m.id), m.nobody.user)
+}
+
+// Who loses the right to send an invitation takes those along that they have sent,
+// in the same append.
+func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
+	t.Parallel()
+	sys := newSystem(t)
+	for name, c := range map[string]struct {
+		role events.Role // of the invitation
+		lose func(m *team, second person) (commands.Result, error)
+	}{
+		"removed": {events.Owner, func(m *team, second person) (commands.Result, error) {
+			return m.other.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: second.member})
+		}},
+		"left": {events.Viewer, func(m *team, second person) (commands.Result, error) {
+			return m.RemoveMember(t.Context(), commands.RemoveMember{Order: second.in(m.id), Member: second.member})
+		}},
+		"made a Maintainer": {events.Owner, func(m *team, second person) (commands.Result, error) {
+			return m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: second.member, Role: ptr(events.Maintainer)})
+		}},
+		"made a Viewer": {events.Maintainer, func(m *team, second person) (commands.Result, error) {
+			return m.other.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: second.member, Role: ptr(events.Viewer)})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sys.team(t)
+			second := newPerson("bob")
+			m.add(t, second, events.Owner)
+			letter, others := m.send(t, second, m.nobody.email, c.role), m.send(t, m.owner, "x@acme.example", events.Owner)
+			before := m.head(t, m.id)
+			done, err := c.lose(m, second)
+			require.NoError(t, err)
+			require.Equal(t, before+2, done.Position, "in one append")
+			added := m.history(t, m.id, before+2)
+			require.Equal(t, []events.Event{events.InvitationRevoked{Invitation: letter, Email: m.nobody.email, Reason: events.InviterLeft}}, added)
+			require.Equal(t, projections.InvitationRevoked, m.letter(t, letter).Status)
+			require.True(t, m.letter(t, others).Acceptable(m.clock.now()))
+			m.requireShut(t, letter)
+		})
+	}
+}
+
+// Builds that withdrew nothing have left invitations that wait in the log.
+func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	second := newPerson("bob")
+	m.add(t, second, events.Owner)
+	letter := m.send(t, second, m.nobody.email, events.Owner)
+	m.append(t, m.owner, events.MemberRemoved{Member: second.member, User: second.user, Email: second.email, Role: events.Owner})
+	require.Equal(t, projections.InvitationPending, m.letter(t, letter).Status)
+	m.requireShut(t, letter)
+
+	_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: letter})
+	require.NoError(t, err)
+	_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))
+	require.NoError(t, err)
+	require.Equal(t, events.Owner, m.roles(t, m.id)[m.nobody.user], "who sent it again may invite an Owner")
+}
+
+// However many invitations somebody has sent, their removal is one append, in time.
+func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	var sent []events.Event
+	for i := range 3000 {
+		sent = append(sent, events.InvitationSent{
+			Invitation: newID(), Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer, ExpiresAt: m.clock.now().Add(lifetime + time.Duration(i)*time.Second),
+		})
+	}
+	letter := newID() // the first to expire, and so among those that wait on
+	sent = append(sent, events.InvitationSent{Invitation: letter, Email: m.nobody.email, Role: events.Viewer, ExpiresAt: m.clock.now().Add(time.Hour)})
+	m.append(t, m.maintainer, sent...)
+	before := m.head(t, m.id)
+	start := time.Now()
+	done, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+	t.Log("removed in", time.Since(start))
+	require.NoError(t, err)
+	require.Equal(t, before+1001, done.Position)
+	require.Equal(t, projections.InvitationPending, m.letter(t, letter).Status)
+	m.requireShut(t, letter)
+}
