@@ -41,6 +41,7 @@ func expiryOf(at time.Time) time.Time {
 // An Invitee is a person who answers an invitation.
 type Invitee struct {
 	User   events.ID
+	Name   string
 	Emails []string // verified, as input.Email has them, the primary one first
 }
 
@@ -166,7 +167,7 @@ func (w *Workspace) Accept(by Invitee, id, member events.ID, at time.Time) ([]ev
 	}
 	return []events.Event{
 		events.InvitationAccepted{Invitation: id, Email: i.email, User: by.User},
-		events.MemberJoined{Member: member, User: by.User, Email: by.Emails[0], Role: i.role},
+		events.MemberJoined{Member: member, User: by.User, Email: by.Emails[0], Name: by.Name, Role: i.role},
 	}, nil
 }
 

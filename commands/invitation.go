@@ -71,19 +71,20 @@ func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Res
 	})
 }
 
-// AcceptInvitation makes the invitee a member. Emails are their verified
-// addresses, the primary one first. The order's workspace is the inviting one.
+// AcceptInvitation makes the invitee, whose name is given, a member. Emails are their
+// verified addresses, the primary one first. The order's workspace is the inviting one.
 type AcceptInvitation struct {
 	Order      `json:"-"`
 	Invitation events.ID `json:"invitationId"`
 	Member     events.ID `json:"-"`
+	Name       string    `json:"-"`
 	Emails     []string  `json:"-"`
 }
 
 // AcceptInvitation carries out the command of the same name.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
 	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation, c.Member, at.at)
+		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, at.at)
 	})
 }
 

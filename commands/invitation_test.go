@@ -25,7 +25,7 @@ func (m *team) invite(t *testing.T, email string, role events.Role) events.ID {
 }
 
 func accept(by person, workspace, invitation events.ID) commands.AcceptInvitation {
-	return commands.AcceptInvitation{Order: by.in(workspace), Invitation: invitation, Member: by.member, Emails: []string{by.email}}
+	return commands.AcceptInvitation{Order: by.in(workspace), Invitation: invitation, Member: by.member, Name: "Nemo", Emails: []string{by.email}}
 }
 
 func reject(by person, workspace, invitation events.ID) commands.RejectInvitation {
@@ -64,7 +64,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 		events.InvitationSent{Invitation: send.Invitation, Email: "nemo@acme.example", Role: events.Maintainer, ExpiresAt: epoch.Add(lifetime)},
 		events.InvitationResent{Invitation: send.Invitation, Email: "nemo@acme.example", ExpiresAt: epoch.Add(time.Hour + lifetime)},
 		events.InvitationAccepted{Invitation: send.Invitation, Email: "nemo@acme.example", User: m.nobody.user},
-		events.MemberJoined{Member: m.nobody.member, User: m.nobody.user, Email: "nemo@acme.example", Role: events.Maintainer})
+		events.MemberJoined{Member: m.nobody.member, User: m.nobody.user, Email: "nemo@acme.example", Name: "Nemo", Role: events.Maintainer})
 	require.Equal(t, events.Maintainer, m.roles(t, m.id)[m.nobody.user])
 
 	i := m.letter(t, send.Invitation)

@@ -14,13 +14,14 @@ type AddMember struct {
 	Member events.ID   `json:"memberId"`
 	User   events.ID   `json:"userId"`
 	Email  string      `json:"email"`
+	Name   string      `json:"name,omitempty"`
 	Role   events.Role `json:"role"`
 }
 
 // AddMember carries out the command of the same name.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
 	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Role: c.Role})
+		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
 	})
 }
 

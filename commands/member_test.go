@@ -16,13 +16,13 @@ func TestAddMember(t *testing.T) {
 	m := newTeam(t)
 	bob := newPerson("bob")
 	add := func(p person, workspace events.ID) (commands.Result, error) {
-		return m.AddMember(t.Context(), commands.AddMember{Order: systems(workspace), Member: p.member, User: p.user, Email: p.email, Role: events.Viewer})
+		return m.AddMember(t.Context(), commands.AddMember{Order: systems(workspace), Member: p.member, User: p.user, Email: p.email, Name: "Bob", Role: events.Viewer})
 	}
 	before := m.head(t, m.id)
 	done, err := add(bob, m.id)
 	require.NoError(t, err)
 	require.Equal(t, commands.Result{Position: before + 1}, done)
-	m.requireAdded(t, m.id, before, events.MemberJoined{Member: bob.member, User: bob.user, Email: bob.email, Role: events.Viewer})
+	m.requireAdded(t, m.id, before, events.MemberJoined{Member: bob.member, User: bob.user, Email: bob.email, Name: "Bob", Role: events.Viewer})
 
 	_, err = add(person{bob.user, newID(), "another@acme.example"}, m.id)
 	require.ErrorIs(t, err, aggregates.ErrAlreadyMember)

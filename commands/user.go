@@ -57,7 +57,7 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 		if err := w.then(c.User, list, err); err != nil {
 			return err
 		}
-		list, err = workspace.Create(c.WorkspaceName, c.WorkspaceSlug, events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0]})
+		list, err = workspace.Create(c.WorkspaceName, c.WorkspaceSlug, events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name})
 		return w.then(c.Workspace, list, err)
 	})
 }

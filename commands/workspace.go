@@ -13,6 +13,7 @@ type CreateWorkspace struct {
 	Order  `json:"-"`
 	Member events.ID `json:"memberId"` // the Owner's place in it
 	Email  string    `json:"email"`    // the Owner's address
+	Person string    `json:"-"`        // the Owner's name
 	Name   string    `json:"name"`
 	Slug   string    `json:"slug"`
 }
@@ -25,7 +26,7 @@ func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Resul
 			return err
 		}
 		w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
-		list, err := workspace.Create(c.Name, c.Slug, events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email})
+		list, err := workspace.Create(c.Name, c.Slug, events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
 		return w.then(c.Workspace, list, err)
 	})
 }

@@ -15,12 +15,12 @@ func TestCreateWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ann, w := newPerson("ann"), newID()
-	create := commands.CreateWorkspace{Order: ann.in(w), Member: ann.member, Email: ann.email, Name: "Acme", Slug: "acme"}
+	create := commands.CreateWorkspace{Order: ann.in(w), Member: ann.member, Email: ann.email, Person: "Ann Lee", Name: "Acme", Slug: "acme"}
 	done, err := s.CreateWorkspace(t.Context(), create)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, done.Position)
 	s.requireAdded(t, w, 0, events.WorkspaceCreated{Name: "Acme", Slug: "acme"},
-		events.MemberJoined{Member: ann.member, User: ann.user, Email: ann.email, Role: events.Owner})
+		events.MemberJoined{Member: ann.member, User: ann.user, Email: ann.email, Name: "Ann Lee", Role: events.Owner})
 	holder, _, err := s.log.Holder(t.Context(), events.SlugKey("acme"))
 	require.NoError(t, err)
 	require.Equal(t, w, holder)
@@ -64,7 +64,7 @@ func TestRegisterUser(t *testing.T) {
 	require.ElementsMatch(t, []events.Event{
 		events.UserRegistered{User: ann.User, Name: "ann", Emails: ann.Emails},
 		events.WorkspaceCreated{Name: "ann's", Slug: "ann"},
-		events.MemberJoined{Member: ann.Member, User: ann.User, Email: "ann@acme.example", Role: events.Owner},
+		events.MemberJoined{Member: ann.Member, User: ann.User, Email: "ann@acme.example", Name: "ann", Role: events.Owner},
 	}, s.history(t, ann.Workspace, 1))
 	for _, address := range ann.Emails {
 		workspace, owner, err := s.log.Holder(t.Context(), events.EmailKey(address))

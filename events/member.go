@@ -13,9 +13,12 @@ const (
 	Legacy     Role = "member"
 )
 
+// Roles returns the roles in the order of their names in lower case.
+func Roles() []Role { return []Role{Maintainer, Legacy, Owner, Viewer} }
+
 // ParseRole reads the name of a role, in any case.
 func ParseRole(s string) (Role, bool) {
-	for _, r := range []Role{Owner, Maintainer, Viewer, Legacy} {
+	for _, r := range Roles() {
 		if strings.EqualFold(s, string(r)) {
 			return r, true
 		}
@@ -42,6 +45,7 @@ type MemberJoined struct {
 	Member ID     `json:"memberId"`
 	User   ID     `json:"userId"`
 	Email  string `json:"email"`
+	Name   string `json:"name,omitempty"` // earlier builds did not say it
 	Role   Role   `json:"role"`
 }
 

@@ -14,7 +14,7 @@ import (
 // The views. Those that a decision about rights or uniqueness reads are inline;
 // the others are followed.
 var (
-	inlineViews   = []View{users, accounts, workspaces, members, invitations, serviceAccounts, serviceTokens}
+	inlineViews   = []View{users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens}
 	followedViews = []View{runs, runCounts, decisions, outcomes, audit}
 	keyViews      = []View{globalKeys, uniqueKeys} // which the append keeps
 )
@@ -27,6 +27,8 @@ var nouns = map[string][]string{
 	"accounts":         {"user"},
 	"workspaces":       {"workspace"},
 	"members":          {"member"},
+	"member_counts":    {"member"},
+	"member_words":     {"member"},
 	"invitations":      {"invitation"},
 	"service_accounts": {"service_account"},
 	"service_tokens":   {"service_account"},

@@ -95,8 +95,10 @@ func TestARowThatIsNotWhatTheLogSaysIsNamed(t *testing.T) {
 		"a role": {
 			`update members set role = 'Owner' where workspace_id = $1 and role = 'Viewer' and member_id = (select min(member_id::text)::uuid from members where workspace_id = $1 and role = 'Viewer')`,
 			`stored is role "Owner", the log says role "Viewer"`},
-		"a member more":           {`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now() from logs where workspace_id = $1`, `is not in the log, stored is workspace_id`},
+		"a member more":           {`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x' from logs where workspace_id = $1`, `is not in the log, stored is workspace_id`},
 		"a member less":           {`delete from members where workspace_id = $1`, `is missing, the log says`},
+		"a number of members":     {`update member_counts set members = members + 1 where workspace_id = $1`, "member_counts"},
+		"a text of a member less": {`delete from member_words where workspace_id = $1`, `is missing, the log says`},
 		"a fingerprint":           {`update service_tokens set fingerprint = sha256('mine') where fingerprint = (select fingerprint from service_tokens where workspace_id = $1 and status = 'current' limit 1)`, "service_tokens"},
 		"a token more":            {`insert into service_tokens select sha256('mine'), workspace_id, account_id, name, scopes, tail, 'current' from service_accounts where workspace_id = $1 limit 1`, "service_tokens"},
 		"a token made current":    {`update service_tokens set status = 'current' where workspace_id = $1 and status = 'rotated'`, `stored is status "current", the log says status "rotated"`},
@@ -150,7 +152,7 @@ func TestRowsWithoutALogAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list)
 	nowhere := newID()
-	_, err = w.db.Exec(t.Context(), `insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now() from members where workspace_id = $1`, p.workspace, nowhere)
+	_, err = w.db.Exec(t.Context(), `insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now(), name, name_key from members where workspace_id = $1`, p.workspace, nowhere)
 	require.NoError(t, err)
 	list, err = projections.Strays(t.Context(), w.db)
 	require.NoError(t, err)

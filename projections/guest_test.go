@@ -50,7 +50,7 @@ func (p *player) guest(ctx context.Context) (err error) {
 	case luck < 55:
 		_, err = p.commands.RevokeInvitation(ctx, commands.RevokeInvitation{Order: admin, Invitation: l.id})
 	case luck < 70:
-		_, err = p.commands.AcceptInvitation(ctx, commands.AcceptInvitation{Order: visitor, Invitation: l.id, Member: newID(), Emails: who.Emails})
+		_, err = p.commands.AcceptInvitation(ctx, commands.AcceptInvitation{Order: visitor, Invitation: l.id, Member: newID(), Name: "Guest " + p.text(), Emails: who.Emails})
 	case luck < 76:
 		_, err = p.commands.RejectInvitation(ctx, commands.RejectInvitation{Order: visitor, Invitation: l.id, Emails: who.Emails})
 	case luck < 84:

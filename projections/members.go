@@ -1,10 +1,8 @@
 package projections
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,9 +20,11 @@ type memberRow struct {
 	ID           events.ID   `db:"member_id"`
 	User         events.ID   `db:"user_id"`
 	Email        string      `db:"email"`
+	Name         string      `db:"name"` // empty where the log does not say
 	Role         events.Role `db:"role"`
 	ApproveLoops *bool       `db:"approve_loops"` // nil: the role decides
 	JoinedAt     time.Time   `db:"joined_at"`
+	NameKey      string      `db:"name_key"` // what members are ordered by
 }
 
 var members = &fold[events.ID, memberRow]{
@@ -47,7 +47,10 @@ var members = &fold[events.ID, memberRow]{
 	apply: func(id events.ID, m *memberRow, r events.Record) *memberRow {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
-			return &memberRow{Workspace: r.Workspace, ID: id, User: e.User, Email: e.Email, Role: e.Role, JoinedAt: r.At}
+			return &memberRow{
+				Workspace: r.Workspace, ID: id, User: e.User, Email: e.Email, Name: e.Name, Role: e.Role, JoinedAt: r.At,
+				NameKey: memberKey(e.Name, e.Email),
+			}
 		case events.MemberRoleChanged:
 			after := *m
 			after.Role = e.To
@@ -75,118 +78,11 @@ type Member struct {
 	LastActiveAt *time.Time
 }
 
-// A MemberQuery asks for a page of a workspace's members, by name unless
-// OrderBy says otherwise. Role, Q and Filter narrow it unless empty; Q is
-// looked for in names and addresses.
-type MemberQuery struct {
-	Workspace     events.ID
-	Role          events.Role
-	Q             string
-	Filter        MemberFilter
-	OrderBy       MemberField
-	Descending    bool
-	Limit, Offset int
-}
-
-// A MemberField is what members can be ordered by and compared in. Its value is
-// the column.
-type MemberField string
-
-// The fields.
-const (
-	MemberByName   MemberField = "lower(u.name)"
-	MemberByID     MemberField = "m.member_id"
-	MemberByUser   MemberField = "m.user_id"
-	MemberByRole   MemberField = "lower(m.role)"
-	MemberByJoined MemberField = "m.joined_at"
-)
-
-// An Operator compares a field, the first verb, with a value, the second.
-type Operator string
-
-// The operators. In and NotIn take a list; the last three look for a text.
-const (
-	Equal        Operator = "%[1]s = %[2]s"
-	NotEqual     Operator = "%[1]s <> %[2]s"
-	Less         Operator = "%[1]s < %[2]s"
-	LessEqual    Operator = "%[1]s <= %[2]s"
-	Greater      Operator = "%[1]s > %[2]s"
-	GreaterEqual Operator = "%[1]s >= %[2]s"
-	In           Operator = "%[1]s = any(%[2]s)"
-	NotIn        Operator = "%[1]s <> all(%[2]s)"
-	Contains     Operator = "strpos(%[1]s::text, %[2]s) > 0"
-	StartsWith   Operator = "starts_with(%[1]s::text, %[2]s)"
-	EndsWith     Operator = "right(%[1]s::text, length(%[2]s)) = %[2]s"
-)
-
-// A MemberFilter keeps the members whose Field compares so with Value, which is
-// an id, a time or a text as the field wants it, or a list of them. The zero filter
-// keeps all.
-type MemberFilter struct {
-	Field    MemberField
-	Operator Operator
-	Value    any
-}
-
 const selectMembers = `
 	select m.workspace_id, m.member_id, m.user_id, u.name, u.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
 	from members m
 	join users u on u.user_id = m.user_id
 	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id `
-
-// Page answers q, and how many members there are on all pages.
-//
-// It finds the ids of the page first: what else is shown of members is read of
-// those alone, and people only where their names and addresses matter. What q
-// leaves open is no part of the SQL, so that an index may answer the rest.
-func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, err error) {
-	counts, page, args := q.sql()
-	b := &pgx.Batch{}
-	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	b.Queue(page, args...).Query(func(rows pgx.Rows) error {
-		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
-		return err
-	})
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, fmt.Errorf("members of %s: %w", q.Workspace, err)
-	}
-	return list, total, nil
-}
-
-// sql returns what counts the members of all pages, and what reads one. The last two
-// of args are for the page alone.
-func (q MemberQuery) sql() (counts, page string, args []any) {
-	given := func(value any) string {
-		args = append(args, value)
-		return fmt.Sprintf("$%d", len(args))
-	}
-	const people = ` join users u on u.user_id = m.user_id`
-	from, where := ` from members m`, ` where m.workspace_id = `+given(q.Workspace)
-	if q.Role != "" {
-		where += ` and m.role = ` + given(q.Role)
-	}
-	if q.Filter.Field != "" {
-		where += ` and ` + fmt.Sprintf(string(q.Filter.Operator), q.Filter.Field, given(q.Filter.Value))
-	}
-	if q.Q != "" {
-		from += people
-		where += fmt.Sprintf(` and (strpos(lower(u.name), lower(%[1]s)) > 0 or strpos(lower(u.email), lower(%[1]s)) > 0)`, given(q.Q))
-	}
-	counts = `select count(*)` + from + where
-	by, direction := cmp.Or(q.OrderBy, MemberByName), "asc"
-	if q.Descending {
-		direction = "desc"
-	}
-	if by == MemberByName && q.Q == "" {
-		from += people
-	}
-	order := fmt.Sprintf(` order by %s %s, m.member_id %[2]s`, by, direction)
-	page = fmt.Sprintf(`select r.* from (select m.member_id%s%s%s limit %s offset %s) p cross join lateral (`,
-		from, where, order, given(q.Limit), given(q.Offset)) +
-		selectMembers + `where m.workspace_id = $1 and m.member_id = p.member_id offset 0) r` +
-		strings.NewReplacer("m.", "r.", "u.", "r.").Replace(order)
-	return counts, page, args
-}
 
 // Of returns one member of a workspace. ok is false if there is none.
 func (v Members) Of(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {

@@ -89,7 +89,7 @@ func (p *player) one(ctx context.Context) (err error) {
 	o := order(p.workspace, p.owner)
 	switch luck := p.random.IntN(100); {
 	case luck < 8:
-		add := commands.AddMember{Order: order(p.workspace, system), Member: newID(), User: newID(), Email: p.text() + "@x", Role: events.Viewer}
+		add := commands.AddMember{Order: order(p.workspace, system), Member: newID(), User: newID(), Email: p.text() + "@x", Name: p.text(), Role: events.Viewer}
 		p.members = append(p.members, add.Member)
 		_, err = p.commands.AddMember(ctx, add)
 	case luck < 20:

@@ -140,7 +140,7 @@ func reads(db *pgxpool.Pool, p *player) map[string]func(context.Context) error {
 	}
 	return map[string]func(context.Context) error{
 		"people": func(ctx context.Context) error {
-			list, _, err := projections.Members{DB: db}.Page(ctx, projections.MemberQuery{Workspace: p.workspace, Limit: 10})
+			list, _, _, err := projections.Members{DB: db}.Page(ctx, projections.MemberQuery{Workspace: p.workspace, Limit: 10})
 			return some(len(list), err)
 		},
 		"invitations": func(ctx context.Context) error {
@@ -299,7 +299,9 @@ func TestARebuildPutsRightWhatIsWrong(t *testing.T) {
 	for name, damage := range map[string][]string{
 		"users":            {`insert into users select '` + id.String() + `', workspace_id, name, email, emails, avatar_url, registered_at from users limit 1`, `update users set name = 'x'`},
 		"workspaces":       {`insert into workspaces values ('` + id.String() + `', 'x', 'x', now())`, `update workspaces set slug = 'x'`},
-		"members":          {`insert into members select workspace_id, '` + id.String() + `', user_id, email, 'Owner', null, now() from members limit 1`, `update members set role = 'Owner'`},
+		"members":          {`insert into members select workspace_id, '` + id.String() + `', user_id, email, 'Owner', null, now(), name, name_key from members limit 1`, `update members set role = 'Owner'`},
+		"member_counts":    {`insert into member_counts select workspace_id, 'King', 7 from member_counts limit 1`, `update member_counts set members = members + 1`},
+		"member_words":     {`insert into member_words select workspace_id, 'x', member_id, name_key, 'x' from member_words limit 1`, `update member_words set word = 'x'`},
 		"accounts":         {`insert into accounts select 'x/1', workspace_id, user_id, provider, account_id, login, linked_at from accounts limit 1`, `update accounts set login = 'x'`},
 		"invitations":      {`insert into invitations select workspace_id, '` + id.String() + `', email, role, status, inviter_id, inviter_name, sent_at, expires_at from invitations limit 1`, `update invitations set status = 'pending', expires_at = now()`},
 		"service_accounts": {`insert into service_accounts select workspace_id, '` + id.String() + `', 'x', scopes, tail, status, created_by, now() from service_accounts limit 1`, `update service_accounts set status = 'active'`},

@@ -61,7 +61,7 @@ func TestARebuildNamesTheRowsThatItReplaces(t *testing.T) {
 	}
 	require.Empty(t, compared(t, w.db, p.workspace).Differences)
 
-	_, err = w.db.Exec(t.Context(), `insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now() from logs, generate_series(1, 500) where workspace_id = $1`, p.workspace)
+	_, err = w.db.Exec(t.Context(), `insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x' from logs, generate_series(1, 500) where workspace_id = $1`, p.workspace)
 	require.NoError(t, err)
 	done, err := projections.Rebuild(t.Context(), w.db, view(t, "members"), quiet)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestARebuildNamesRowsOfNoLog(t *testing.T) {
 	_, err := w.settle(t.Context(), 1)
 	require.NoError(t, err)
 	nowhere := newID()
-	_, err = w.db.Exec(t.Context(), `insert into members values ($1, $1, $1, 'eve@x', 'Owner', null, now())`, nowhere)
+	_, err = w.db.Exec(t.Context(), `insert into members values ($1, $1, $1, 'eve@x', 'Owner', null, now(), '', 'eve@x')`, nowhere)
 	require.NoError(t, err)
 	done, err := projections.Rebuild(t.Context(), w.db, view(t, "members"), quiet)
 	require.NoError(t, err)

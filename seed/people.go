@@ -123,7 +123,7 @@ func (s *seed) workspaces(team cast) (acme, globex place, err error) {
 func (s *seed) workspace(name, slug string, owner character, repos ...string) (place, error) {
 	p := place{id: s.id(), slug: slug, owner: owner}
 	_, err := s.commands.CreateWorkspace(s.ctx, commands.CreateWorkspace{
-		Order: p.by(owner), Member: s.id(), Email: owner.email, Name: name, Slug: slug,
+		Order: p.by(owner), Member: s.id(), Email: owner.email, Person: owner.name, Name: name, Slug: slug,
 	})
 	if err != nil {
 		return p, fmt.Errorf("create workspace %s: %w", slug, err)
@@ -143,7 +143,7 @@ func (s *seed) join(p place, c character, r events.Role) error {
 	var err error
 	if r == events.Legacy {
 		_, err = s.commands.AddMember(s.ctx, commands.AddMember{
-			Order: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Role: r,
+			Order: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Name: c.name, Role: r,
 		})
 	} else {
 		invitation := s.id()
@@ -151,7 +151,7 @@ func (s *seed) join(p place, c character, r events.Role) error {
 			return err
 		}
 		_, err = s.commands.AcceptInvitation(s.ctx, commands.AcceptInvitation{
-			Order: p.by(c), Invitation: invitation, Member: member, Emails: []string{c.email},
+			Order: p.by(c), Invitation: invitation, Member: member, Name: c.name, Emails: []string{c.email},
 		})
 	}
 	if err != nil {

@@ -159,7 +159,7 @@ func (s *Server) acceptInvitation(v *visit) (any, error) {
 	}
 	id := events.NewID(s.Now())
 	err = v.did(s.Commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
-		Order: v.order(i.Workspace), Invitation: i.ID, Member: id, Emails: v.session.Emails,
+		Order: v.order(i.Workspace), Invitation: i.ID, Member: id, Name: v.session.Name, Emails: v.session.Emails,
 	}))
 	if err != nil {
 		return nil, translated(err, answerWords)
@@ -272,7 +272,7 @@ func (s *Server) getFullOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("membersLimit", 100, maxMembers)})
+	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("membersLimit", 100, projections.MembersPage)})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func TestListsHaveAnEnd(t *testing.T) {
 
 	s.exec(`
 		with made as (insert into workspaces select gen_random_uuid(), 'Acme', 'acme' || n, now() from generate_series(1, 1100) n returning workspace_id),
-			joined as (insert into members select workspace_id, gen_random_uuid(), $1, 'zoe', 'Owner', null, now() from made)
+			joined as (insert into members select workspace_id, gen_random_uuid(), $1, 'zoe', 'Owner', null, now(), 'Zoe', 'zoe' from made)
 		insert into invitations select workspace_id, gen_random_uuid(), $2, 'Viewer', 'pending', $1, 'zoe', now(), now() + interval '1 day' from made`, s.person, email)
 	for path, most := range map[string]int{"/organization/list": 1000, "/organization/list-user-invitations": 1000} {
 		var list []json.RawMessage

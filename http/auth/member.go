@@ -2,6 +2,8 @@ package auth
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,11 +71,9 @@ func (l roleList) role() (events.Role, error) {
 	return role, nil
 }
 
-const maxMembers = 1000 // on one page
-
 // memberPage returns members, and how many there are on all pages.
 func (s *Server) memberPage(v *visit, q projections.MemberQuery) ([]member, int, error) {
-	found, total, err := s.Members.Page(v.Context(), q)
+	found, total, _, err := s.Members.Page(v.Context(), q)
 	list := []member{}
 	for _, m := range found {
 		list = append(list, newMember(q.Workspace, m))
@@ -90,12 +90,20 @@ func (v *visit) number(name string, otherwise, most int) int {
 	return min(n, most)
 }
 
+// errMembersOffset tells how to go on. Who is behind a time or an id is found in an
+// index.
+var errMembersOffset = errQuery("offset", fmt.Sprintf("Too big: at most %d; to go on, sort by createdAt or id and filter by what is greater than the last one",
+	projections.MembersOffset))
+
 func (s *Server) listMembers(v *visit) (any, error) {
 	m, err := s.membership(v, whichOf(v), errNoActive, errYouAreNoMember)
 	if err != nil {
 		return nil, err
 	}
-	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, maxMembers), Offset: v.number("offset", 0, 100_000)}
+	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, projections.MembersPage), Offset: v.number("offset", 0, math.MaxInt32)}
+	if q.Offset > projections.MembersOffset {
+		return nil, errMembersOffset
+	}
 	if err := v.arrange(&q); err != nil {
 		return nil, err
 	}

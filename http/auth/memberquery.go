@@ -2,6 +2,8 @@ package auth
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"svc/events"
@@ -44,19 +46,26 @@ func (v *visit) arrange(q *projections.MemberQuery) (err error) {
 	default:
 		return errQuery("sortDirection", "Invalid option")
 	}
-	if in.Get("filterField") != "" {
-		q.Filter, err = memberFilter(in)
+	switch field := memberFields[in.Get("filterField")]; {
+	case in.Get("filterField") == "":
+		return nil
+	case field == "":
+		return errQuery("filterField", "Invalid option")
+	case field == projections.MemberByRole:
+		q.Roles, err = rolesKept(in)
+		return err
+	}
+	q.Filter, err = memberFilter(in)
+	if q.OrderBy == "" && q.Filter.Ranges() { // which is found in that order
+		q.OrderBy = q.Filter.Field
 	}
 	return err
 }
 
 func memberFilter(in url.Values) (f projections.MemberFilter, err error) {
-	field, ok := memberFields[in.Get("filterField")]
-	if !ok {
-		return f, errQuery("filterField", "Invalid option")
-	}
+	name, values, ok := in.Get("filterOperator"), in["filterValue"], false
+	field := memberFields[in.Get("filterField")]
 	f.Field = field
-	name, values := in.Get("filterOperator"), in["filterValue"]
 	if f.Operator, ok = listing[name]; ok {
 		f.Value, err = memberValues(field, values)
 		return f, err
@@ -78,10 +87,7 @@ func memberFilter(in url.Values) (f projections.MemberFilter, err error) {
 
 // memberValues reads what a field is one of.
 func memberValues(field projections.MemberField, texts []string) (any, error) {
-	switch field {
-	case projections.MemberByRole:
-		return each(texts, roleValue)
-	case projections.MemberByJoined:
+	if field == projections.MemberByJoined {
 		return each(texts, timeValue)
 	}
 	return each(texts, events.ParseID)
@@ -101,12 +107,9 @@ func each[T any](texts []string, read func(string) (T, error)) (list []T, err er
 
 // memberValue reads what a field is compared with.
 func memberValue(field projections.MemberField, text string) (value any, err error) {
-	switch field {
-	case projections.MemberByRole:
-		value, err = roleValue(text)
-	case projections.MemberByJoined:
+	if field == projections.MemberByJoined {
 		value, err = timeValue(text)
-	default:
+	} else {
 		value, err = events.ParseID(text)
 	}
 	if err != nil {
@@ -117,5 +120,48 @@ func memberValue(field projections.MemberField, text string) (value any, err err
 
 var errFilterValue = errQuery("filterValue", "Invalid input")
 
-func roleValue(text string) (string, error)    { return input.Lower(text), nil }
 func timeValue(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
+
+// rolesOf are the operators on roles, of which there are so few that it is known
+// which of them are meant before anybody is looked for.
+var rolesOf = map[string]func(role string, values []string) bool{
+	"":            func(role string, values []string) bool { return role == values[0] },
+	"eq":          func(role string, values []string) bool { return role == values[0] },
+	"ne":          func(role string, values []string) bool { return role != values[0] },
+	"lt":          func(role string, values []string) bool { return role < values[0] },
+	"lte":         func(role string, values []string) bool { return role <= values[0] },
+	"gt":          func(role string, values []string) bool { return role > values[0] },
+	"gte":         func(role string, values []string) bool { return role >= values[0] },
+	"contains":    func(role string, values []string) bool { return strings.Contains(role, values[0]) },
+	"starts_with": func(role string, values []string) bool { return strings.HasPrefix(role, values[0]) },
+	"ends_with":   func(role string, values []string) bool { return strings.HasSuffix(role, values[0]) },
+	"in":          func(role string, values []string) bool { return slices.Contains(values, role) },
+	"not_in":      func(role string, values []string) bool { return !slices.Contains(values, role) },
+}
+
+// rolesKept are the roles that a filter keeps. It is not nil.
+func rolesKept(in url.Values) ([]events.Role, error) {
+	name, values := in.Get("filterOperator"), []string{}
+	for _, value := range in["filterValue"] {
+		values = append(values, input.Lower(value))
+	}
+	keeps, ok := rolesOf[name]
+	if _, list := listing[name]; !list {
+		if len(values) > 1 {
+			return nil, errQuery("filterValue", "Invalid input: expected string, received array")
+		}
+		if len(values) == 0 {
+			values = []string{""}
+		}
+	}
+	if !ok {
+		return nil, errQuery("filterOperator", "Invalid option")
+	}
+	roles := []events.Role{}
+	for _, role := range events.Roles() {
+		if keeps(roleName(role), values) {
+			roles = append(roles, role)
+		}
+	}
+	return roles, nil
+}

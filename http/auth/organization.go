@@ -123,7 +123,7 @@ func (s *Server) createOrganization(v *visit) (any, error) {
 	}
 	id, owner := events.NewID(s.Now()), events.NewID(s.Now())
 	err = v.did(s.Commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
-		Order: v.order(id), Member: owner, Email: v.session.Email, Name: in.Name, Slug: in.Slug,
+		Order: v.order(id), Member: owner, Email: v.session.Email, Person: v.session.Name, Name: in.Name, Slug: in.Slug,
 	}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))

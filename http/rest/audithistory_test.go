@@ -47,7 +47,7 @@ func (l *tale) next() (events.ID, events.Event) {
 		i := l.random.IntN(len(l.members))
 		m := l.members[i]
 		l.members = append(l.members[:i], l.members[i+1:]...)
-		return l.workspace, events.MemberRemoved(m)
+		return l.workspace, events.MemberRemoved{Member: m.Member, User: m.User, Email: m.Email, Role: m.Role}
 	case luck == 4:
 		e := events.InvitationSent{Invitation: l.id(), Email: "ann~/é@x", Role: events.Owner, ExpiresAt: l.at.Add(time.Hour)}
 		l.invited = append(l.invited, e.Invitation)

@@ -59,7 +59,7 @@ var descriptions = map[string]description{
 		text:    "Gives the workspace another name, another slug, or both. The old slug is free for others at once."},
 
 	"listMembers": {tag: "Members & roles", summary: "List members",
-		text: "The members of the workspace, by name."},
+		text: "The members of the workspace, by name: in the order of letters without case and accents, those whose name is not known by address. The order and a search take the name that a member joined with. `total` counts all pages, of a search what it finds, which is up to 250 members. `nextCursor` leads to the page that follows, wherever that is; `offset` to the first 1,000."},
 	"updateMember": {tag: "Members & roles", summary: "Change a member",
 		refuses: []*fault.Fault{aggregates.ErrNoMember, aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
 		text:    "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn."},

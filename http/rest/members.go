@@ -34,23 +34,47 @@ func newMember(m projections.Member, you events.ID) member {
 }
 
 type membersQuery struct {
-	Q    string `query:"q" maxLength:"200" doc:"Only members who have this in their name or address."`
-	Role string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members of this role."`
-	Paging
+	Q      string `query:"q" maxLength:"200" doc:"Only members whose name, a word in it, address or its domain begins with this, in any case and with or without accents. A search finds up to 250 members."`
+	Role   string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members of this role."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"How many items the page has at most."`
+	Offset int    `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"How many items come before the page. A cursor leads further."`
+	Cursor string `query:"cursor" maxLength:"1000" doc:"nextCursor of the page before, of the same search; goes without offset."`
 }
 
-type membersAnswer struct{ Body List[member] }
+type membersAnswer struct{ Body memberList }
+
+type memberList struct {
+	List[member]
+	NextCursor string `json:"nextCursor,omitempty" doc:"Leads to the members who follow; absent if there are none." example:"AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ"`
+}
 
 func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAnswer, error) {
 	c := callerOf(ctx)
-	found, total, err := s.Members.Page(ctx, projections.MemberQuery{
-		Workspace: c.workspace, Q: in.Q, Role: events.Role(in.Role), Limit: in.Limit, Offset: in.Offset,
-	})
+	q := projections.MemberQuery{Workspace: c.workspace, Q: in.Q, Limit: in.Limit, Offset: in.Offset}
+	if in.Role != "" {
+		q.Roles = []events.Role{events.Role(in.Role)}
+	}
+	if in.Cursor != "" {
+		after, ok := projections.ParseMemberCursor(in.Cursor)
+		switch {
+		case !ok:
+			return nil, invalid("cursor", "must be the nextCursor of an answer")
+		case in.Offset > 0:
+			return nil, invalid("offset", "goes without cursor")
+		}
+		q.After = &after
+	}
+	found, total, next, err := s.Members.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	out := &membersAnswer{}
 	show := func(m projections.Member) member { return newMember(m, c.person.user) }
-	return &membersAnswer{newList(found, total, in.Paging, show)}, nil
+	out.Body.List = newList(found, total, Paging{in.Limit, in.Offset}, show)
+	if next != nil {
+		out.Body.NextCursor = next.String()
+	}
+	return out, nil
 }
 
 // A MemberPath names a member.

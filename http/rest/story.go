@@ -109,7 +109,7 @@ func toldRecords() (list []projections.AuditRecord) {
 	tell(projections.Target{Type: "workspace", ID: toldAcme.ID, Name: toldAcme.Slug}, []projections.Change{},
 		events.WorkspaceCreated{Name: toldAcme.Name, Slug: toldAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
 	tell(zoe, []projections.Change{{Field: "role", To: events.Viewer}},
-		events.MemberJoined{Member: toldZoe.ID, User: toldZoe.User, Email: toldZoe.Email, Role: events.Viewer},
+		events.MemberJoined{Member: toldZoe.ID, User: toldZoe.User, Email: toldZoe.Email, Name: toldZoe.Name, Role: events.Viewer},
 		`{"memberId":"`+toldZoe.ID.String()+`","userId":"`+toldZoe.User.String()+`","email":"zoe@acme.example","role":"Viewer"}`)
 	tell(zoe, []projections.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
 		events.MemberRoleChanged{Member: toldZoe.ID, User: toldZoe.User, Email: toldZoe.Email, From: events.Viewer, To: events.Maintainer},
@@ -184,7 +184,7 @@ func examples() map[string]illustration {
 		"getWorkspace":    {answered: acme},
 		"renameWorkspace": {object{"name": acme.Name, "slug": acme.Slug}, acme},
 
-		"listMembers":      {answered: newList([]projections.Member{toldZoe}, 1, page, func(m projections.Member) member { return newMember(m, toldAda.ID) })},
+		"listMembers":      {answered: memberList{List: newList([]projections.Member{toldZoe}, 1, page, func(m projections.Member) member { return newMember(m, toldAda.ID) })}},
 		"updateMember":     {object{"role": zoe.Role, "canApproveLoops": ticked}, newMember(zoe, toldAda.ID)},
 		"listInvitations":  {answered: newList([]projections.Invitation{toldInvitation}, 1, page, s.newInvitation)},
 		"sendInvitation":   {object{"email": toldInvitation.Email, "role": toldInvitation.Role}, s.newInvitation(toldInvitation)},

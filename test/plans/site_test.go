@@ -114,11 +114,18 @@ func (s *site) fill(t *testing.T) {
 			insert into users (user_id, workspace_id, name, email, emails, avatar_url, registered_at)
 			select id('u', n), id('w', n), 'Person ' || n, 'p' || n || '@acme.example', array['p' || n || '@acme.example'], '', '2026-01-01'::timestamptz from generate_series(1, $members) n`},
 		{"members", `
-			insert into members (workspace_id, member_id, user_id, email, role, joined_at)
-			select $acme, id('m', n), id('u', n), 'p' || n || '@acme.example', case when n % 50 = 0 then 'Maintainer' else 'Viewer' end, '2026-01-01'::timestamptz + n * interval '1 second'
-			from generate_series(1, $members) n
-			union all select id('w', n), id('n', n), id('u', n), 'p' || n || '@acme.example', 'Owner', '2026-01-01'::timestamptz from generate_series(1, $others) n
-			union all select id('w', n), id('k', n), id('u', 500), 'p500@acme.example', 'Viewer', '2026-01-01'::timestamptz from generate_series(501, $others) n`},
+			insert into members (workspace_id, member_id, user_id, email, role, joined_at, name, name_key)
+			select *, 'Person ' || substr(split_part(email, '@', 1), 2), 'person ' || substr(split_part(email, '@', 1), 2) from (
+				select $acme, id('m', n), id('u', n), 'p' || n || '@acme.example' as email, case when n % 50 = 0 then 'Maintainer' else 'Viewer' end, '2026-01-01'::timestamptz + n * interval '1 second'
+				from generate_series(1, $members) n
+				union all select id('w', n), id('n', n), id('u', n), 'p' || n || '@acme.example', 'Owner', '2026-01-01'::timestamptz from generate_series(1, $others) n
+				union all select id('w', n), id('k', n), id('u', 500), 'p500@acme.example', 'Viewer', '2026-01-01'::timestamptz from generate_series(501, $others) n) m`},
+		{"member_words", `
+			insert into member_words (workspace_id, word_id, member_id, name_key, word)
+			select workspace_id, member_id || '/' || n, member_id, name_key, word
+			from members, unnest(array[name_key, substr(name_key, 8), email, split_part(email, '@', 2)]) with ordinality as t (word, n) where name like 'Person %';
+			insert into member_counts (workspace_id, role, members) select workspace_id, role, count(*) from members group by 1, 2
+			on conflict (workspace_id, role) do update set members = excluded.members`},
 		{"member_activity", `
 			insert into member_activity (workspace_id, user_id, last_active_at) select $acme, id('u', n), '2026-01-01' from generate_series(1, $members) n`},
 		{"runs", `

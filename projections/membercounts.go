@@ -1,0 +1,52 @@
+package projections
+
+import "svc/events"
+
+// A memberCount is how many members have a role. It is kept by a view of its own, so
+// that the length of a list costs the same however long it is.
+type memberCount struct {
+	Workspace events.ID   `db:"workspace_id"`
+	Role      events.Role `db:"role"`
+	Members   int         `db:"members"` // at least one
+}
+
+var memberCounts = &fold[events.Role, memberCount]{
+	table: "member_counts", key: "role",
+	keys: func(r events.Record) []events.Role {
+		switch e := r.Event.(type) {
+		case events.MemberJoined:
+			return []events.Role{e.Role}
+		case events.MemberRoleChanged:
+			if e.From != e.To {
+				return []events.Role{e.From, e.To}
+			}
+		case events.MemberLeft:
+			return []events.Role{e.Role}
+		case events.MemberRemoved:
+			return []events.Role{e.Role}
+		}
+		return nil
+	},
+	apply: func(role events.Role, row *memberCount, r events.Record) *memberCount {
+		after := memberCount{Workspace: r.Workspace, Role: role}
+		if row != nil {
+			after = *row
+		}
+		switch e := r.Event.(type) {
+		case events.MemberJoined:
+			after.Members++
+		case events.MemberRoleChanged:
+			if role == e.To {
+				after.Members++
+			} else {
+				after.Members--
+			}
+		default:
+			after.Members--
+		}
+		if after.Members == 0 {
+			return nil
+		}
+		return &after
+	},
+}

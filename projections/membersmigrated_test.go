@@ -1,0 +1,73 @@
+package projections_test
+
+import (
+	"io"
+	"os"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/migrations"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// before are the migrations that came before one.
+func before(t *testing.T, first string) migrations.Set {
+	t.Helper()
+	files := fstest.MapFS{}
+	list, err := os.ReadDir("../migrations")
+	require.NoError(t, err)
+	for _, f := range list {
+		if f.Name() < first {
+			text, err := os.ReadFile("../migrations/" + f.Name())
+			require.NoError(t, err)
+			files[f.Name()] = &fstest.MapFile{Data: text}
+		}
+	}
+	return migrations.Set{Files: files}
+}
+
+// Rows that a build before had made become those that the log says.
+func TestMembersOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	require.NoError(t, before(t, "0035").Migrate(t.Context(), conn, io.Discard))
+
+	db := connect(t, url)
+	workspace := newID()
+	commit := &events.Commit{Workspace: workspace, Envelope: events.Envelope{Actor: system}, At: epoch, Writes: []events.Write{{Stream: workspace}}}
+	for i, email := range []string{"ann@acme.example", "Ünal@x", "no-address", "a@b@C.example", "@", "", "x@"} {
+		joined := events.MemberJoined{Member: newID(), User: newID(), Email: email, Role: events.Roles()[i%4]}
+		commit.Writes[0].Events = append(commit.Writes[0].Events, joined)
+		_, err := db.Exec(t.Context(), `
+			insert into members (workspace_id, member_id, user_id, email, role, joined_at) values ($1, $2, $3, $4, $5, $6)`,
+			workspace, joined.Member, joined.User, joined.Email, joined.Role, epoch)
+		require.NoError(t, err)
+	}
+	others := slices.DeleteFunc(projections.Inline(), func(v store.View) bool {
+		return slices.Contains([]string{"members", "member_counts", "member_words"}, v.(projections.View).Name())
+	})
+	log := store.New(db, others, func(events.ID, int64) {})
+	defer log.Close()
+	_, err = log.Append(t.Context(), commit)
+	require.NoError(t, err)
+
+	require.NoError(t, migrations.Migrate(t.Context(), conn, io.Discard))
+	db.Reset()
+	require.Empty(t, compared(t, db, workspace).Differences)
+	for _, name := range []string{"members", "member_counts", "member_words"} {
+		rows := dump(t, db, name)
+		require.NotEmpty(t, rows)
+		rebuild(t, db, view(t, name))
+		require.Equal(t, rows, dump(t, db, name), name)
+	}
+}
