@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,112 +20,6 @@ import (
 )
 
 const streamLine = "GET /api/v1/events/stream"
-
-// A stream is a connection that server-sent events come in by.
-type stream struct {
-	t      *testing.T
-	cancel context.CancelFunc
-	frames chan frame // closed when the service has ended the stream
-	ready  frame
-	start  int64 // what ready said
-}
-
-type frame struct{ id, event, data, retry string }
-
-// stream opens one, which may be refused: then it is nil.
-func (v *service) stream(t *testing.T, as string, headers ...string) (*stream, answer) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	method, path, _ := strings.Cut(streamLine, " ")
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+v.host+path, nil)
-	require.NoError(t, err)
-	r.Header = v.site.credentials(t, as)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	res, err := (&http.Client{Transport: v.client.Transport}).Do(r) // without the limit of other requests
-	require.NoError(t, err)
-	if res.StatusCode != http.StatusOK {
-		defer cancel()
-		return nil, v.read(t, streamLine, res)
-	}
-	s := &stream{t: t, cancel: cancel, frames: make(chan frame, 100_000)}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		defer res.Body.Close()
-		defer close(s.frames)
-		readFrames(res.Body, s.frames)
-	})
-	t.Cleanup(func() { cancel(); reading.Wait() })
-	s.ready = s.next()
-	require.Equal(t, "ready", s.ready.event)
-	require.NoError(t, json.Unmarshal([]byte(s.ready.data), &struct{ Seq *int64 }{&s.start}))
-	require.Equal(t, fmt.Sprint(s.start), s.ready.id)
-	return s, answer{}
-}
-
-// follow opens a stream that is not refused.
-func (v *service) follow(t *testing.T, as string, headers ...string) *stream {
-	t.Helper()
-	s, a := v.stream(t, as, headers...)
-	require.NotNil(t, s, "%s", a.verdict())
-	return s
-}
-
-// readFrames reads as browsers do.
-func readFrames(from io.Reader, to chan<- frame) {
-	var f frame
-	for lines := bufio.NewScanner(from); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), ": ")
-		switch {
-		case lines.Text() == "" && f.data != "":
-			to <- f
-			f = frame{}
-		case name == "id":
-			f.id = value
-		case name == "event":
-			f.event = value
-		case name == "retry":
-			f.retry = value
-		case name == "data":
-			f.data += value
-		}
-	}
-}
-
-// next returns the next frame; the zero one if the stream has ended.
-func (s *stream) next() frame {
-	s.t.Helper()
-	select {
-	case f := <-s.frames:
-		return f
-	case <-time.After(limit):
-		require.FailNow(s.t, "nothing came")
-	}
-	return frame{}
-}
-
-// ends waits for the end of the stream, and returns what came until then.
-func (s *stream) ends() (kinds []string) {
-	s.t.Helper()
-	for f := s.next(); f != (frame{}); f = s.next() {
-		kinds = append(kinds, f.event)
-	}
-	return kinds
-}
-
-// until returns the kinds of what comes, up to one of the kind last.
-func (s *stream) until(last string) (kinds []string) {
-	s.t.Helper()
-	for {
-		f := s.next()
-		require.NotZero(s.t, f, "the stream has ended after %v", kinds)
-		if kinds = append(kinds, f.event); f.event == last {
-			return kinds
-		}
-	}
-}
 
 // testStreams shows what live updates promise.
 func testStreams(t *testing.T, s *site) {
