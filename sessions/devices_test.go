@@ -77,6 +77,27 @@ func TestOfListsTheNewestFirst(t *testing.T) {
 	require.Empty(t, list[0].token, "a list signs nobody in")
 }
 
+// Whoever signs in again and again fills no table: the oldest sessions end.
+func TestAPersonHasSoManySessions(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	theirs := s.somebodyElse(t)
+	var last Session
+	for i := range sessionsMost - 1 {
+		s.at = noon.Add(time.Duration(i+1) * time.Second)
+		last = s.another(t, "Safari")
+	}
+	s.requireFound(t, s.cookie)
+	s.at = noon.Add(time.Hour)
+	newest := s.another(t, "Chrome")
+	s.requireNone(t, s.cookie)
+	list, err := s.Of(testContext(t), s.user, 1000)
+	require.NoError(t, err)
+	require.Len(t, list, sessionsMost)
+	require.Equal(t, [2]events.ID{newest.ID, last.ID}, [2]events.ID{list[0].ID, list[1].ID})
+	require.Equal(t, []events.ID{theirs.ID}, s.of(t, theirs.User), "those of others stay")
+}
+
 func TestOfLeavesOutASessionToTheSecond(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)

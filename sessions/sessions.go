@@ -60,18 +60,24 @@ type Session struct {
 // Has reports whether the person has verified an address.
 func (s Session) Has(address string) bool { return slices.Contains(s.Emails, address) }
 
+// sessionsMost is how many sessions one person has at once.
+const sessionsMost = 100
+
 // Start signs a person in. active is the workspace they arrive in. It also
-// clears away sessions of theirs that have ended.
+// clears away sessions of theirs that have ended, and ends the oldest ones that
+// would be too many.
 func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent string) (Session, error) {
 	raw := make([]byte, tokenBytes)
 	rand.Read(raw)
 	token := base64.RawURLEncoding.EncodeToString(raw)
 	now := s.Now()
 	_, err := s.DB.Exec(ctx, `
-		with ended as (delete from sessions where user_id = $3 and expires_at <= $5)
+		with ended as (
+			delete from sessions where user_id = $3 and (expires_at <= $5 or session_id in (
+				select session_id from sessions where user_id = $3 and expires_at > $5 order by created_at desc, session_id desc offset $9)))
 		insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent)
 		values ($1, $2, $3, $4, $5, $5, $6, $7, $8)`,
-		digest(token), events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent)
+		digest(token), events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent, sessionsMost-1)
 	if err != nil {
 		return Session{}, fmt.Errorf("start session of %s: %w", user, err)
 	}
