@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 
@@ -77,8 +78,22 @@ func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) er
 // they come.
 func Caller(id events.ID) string { return id.String() }
 
-// Address is how a limit knows a caller who has not said, or shown, who they are.
-func Address(r *http.Request) string { return "address " + reply.Address(r) }
+// network is how many bits of an IPv6 address are given to one customer at least.
+// The rest is theirs to choose.
+const network = 64
+
+// Address is how a limit knows a caller who has not said, or shown, who they are:
+// by an IPv4 address, or the network of an IPv6 one.
+func Address(r *http.Request) string {
+	text := reply.Address(r)
+	if ip, err := netip.ParseAddr(text); err == nil {
+		text = ip.Unmap().String()
+		if ip.Unmap().Is6() {
+			text = netip.PrefixFrom(ip.WithZone(""), network).Masked().String()
+		}
+	}
+	return "address " + text
+}
 
 // Refused returns how many requests had to wait so far.
 func (l *Limit) Refused() int64 {

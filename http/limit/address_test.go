@@ -1,0 +1,29 @@
+package limit_test
+
+import (
+	"net"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/http/limit"
+)
+
+// Whoever has an IPv6 network has one limit, whichever of its addresses they use.
+func TestAddressesOfOneNetworkAreOneCaller(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.7":                "address 192.0.2.7",
+		"192.0.2.8":                "address 192.0.2.8",
+		"::ffff:192.0.2.7":         "address 192.0.2.7",
+		"2001:db8:1:2::7":          "address 2001:db8:1:2::/64",
+		"2001:db8:1:2:ffff:1:2:3":  "address 2001:db8:1:2::/64",
+		"2001:db8:1:3::7":          "address 2001:db8:1:3::/64",
+		"fe80::1%eth0":             "address fe80::/64",
+		"not an address, as given": "address not an address, as given",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.RemoteAddr = net.JoinHostPort(address, "443")
+		require.Equal(t, want, limit.Address(r))
+	}
+}
