@@ -117,6 +117,16 @@ func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	return nil
 }
 
+// Present says what a member is called, and which address they have. The workspace
+// knows no names, so whoever asks has seen that it is news.
+func (w *Workspace) Present(user events.ID, name, email string) ([]events.Event, error) {
+	id, ok := w.byUser[user]
+	if !ok {
+		return nil, nil // left meanwhile
+	}
+	return one(events.MemberProfileChanged{Member: id, User: user, Email: email, Name: name})
+}
+
 // Remove takes a member out. Members who remove themselves leave. Invitations that
 // the member sent are withdrawn.
 func (w *Workspace) Remove(by, id events.ID, at time.Time) ([]events.Event, error) {

@@ -28,6 +28,7 @@ func story() []events.Event {
 		caused{events.InvitationResent{Invitation: id(23), Email: "di@acme.example", ExpiresAt: at.Add(time.Hour)}, id(12)},
 		events.MemberRoleChanged{Member: id(2), User: id(12), Email: "bob@acme.example", From: events.Viewer, To: events.Owner},
 		events.MemberApproveLoopsSet{Member: id(2), User: id(12), Email: "bob@acme.example", To: true},
+		events.MemberProfileChanged{Member: id(1), User: id(11), Email: "ann@home.example", Name: "Ann"},
 		events.WorkspaceRenamed{FromName: "Acme", FromSlug: "acme", Name: "Acme & Co", Slug: "acme-co"},
 		events.InvitationSent{Invitation: id(24), Email: "ed@acme.example", Role: events.Viewer, ExpiresAt: at},
 		events.InvitationRevoked{Invitation: id(24), Email: "ed@acme.example"},

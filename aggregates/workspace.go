@@ -51,6 +51,10 @@ func (w *Workspace) Apply(e events.Event, by events.ID) {
 		m := w.members[e.Member]
 		m.approveLoops = &e.To
 		w.put(e.Member, m)
+	case events.MemberProfileChanged:
+		m := w.members[e.Member]
+		m.email = e.Email
+		w.put(e.Member, m)
 	case events.MemberLeft:
 		w.drop(e.Member)
 	case events.MemberRemoved:

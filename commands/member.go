@@ -41,6 +41,21 @@ func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, err
 	})
 }
 
+// RefreshMember tells a workspace what the asking person is called now, and their
+// primary address.
+type RefreshMember struct {
+	Order `json:"-"`
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+// RefreshMember carries out the command of the same name.
+func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
+	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Present(c.Actor.ID, c.Name, c.Email)
+	})
+}
+
 // RemoveMember takes a member out of the workspace.
 type RemoveMember struct {
 	Order  `json:"-"`

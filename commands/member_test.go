@@ -105,6 +105,24 @@ func TestUpdateMember(t *testing.T) {
 	}
 }
 
+// What a member is called now is in the events that follow, as far as they say it.
+func TestRefreshMember(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	before := m.head(t, m.id)
+	refresh := func(p person) error {
+		_, err := m.RefreshMember(t.Context(), commands.RefreshMember{Order: p.in(m.id), Name: "Vera Moll", Email: "vera@new.example"})
+		return err
+	}
+	require.NoError(t, refresh(m.viewer))
+	require.NoError(t, refresh(m.nobody), "who has left is told nothing")
+	_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
+	require.NoError(t, err)
+	m.requireAdded(t, m.id, before,
+		events.MemberProfileChanged{Member: m.viewer.member, User: m.viewer.user, Email: "vera@new.example", Name: "Vera Moll"},
+		events.MemberApproveLoopsSet{Member: m.viewer.member, User: m.viewer.user, Email: "vera@new.example", From: false, To: true})
+}
+
 func TestRemoveMember(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)

@@ -99,6 +99,7 @@ var kinds = index(
 	of[MemberJoined](),
 	of[MemberRoleChanged](),
 	of[MemberApproveLoopsSet](),
+	of[MemberProfileChanged](),
 	of[MemberLeft](),
 	of[MemberRemoved](),
 

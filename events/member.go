@@ -68,6 +68,15 @@ type MemberApproveLoopsSet struct {
 	To     bool   `json:"to"`
 }
 
+// MemberProfileChanged says that a member is called otherwise than before, or has
+// another primary address.
+type MemberProfileChanged struct {
+	Member ID     `json:"memberId"`
+	User   ID     `json:"userId"`
+	Email  string `json:"email"`
+	Name   string `json:"name"`
+}
+
 // MemberLeft says that a member left of their own accord.
 type MemberLeft struct {
 	Member ID     `json:"memberId"`
@@ -87,6 +96,7 @@ type MemberRemoved struct {
 func (MemberJoined) Kind() string          { return "member.joined" }
 func (MemberRoleChanged) Kind() string     { return "member.role_changed" }
 func (MemberApproveLoopsSet) Kind() string { return "member.approve_loops_set" }
+func (MemberProfileChanged) Kind() string  { return "member.profile_changed" }
 func (MemberLeft) Kind() string            { return "member.left" }
 func (MemberRemoved) Kind() string         { return "member.removed" }
 

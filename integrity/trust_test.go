@@ -89,6 +89,14 @@ const (
 	signedEvent   = `update events set data = replace(data::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1 and kind = 'member.role_changed' and seq = 100`
 	unsignedEvent = `update events set data = replace(data::text, '"to":"Viewer"', '"to":"Owner"')::json where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`
 	ownerRow      = `update members set role = 'Owner' where workspace_id = $1 and email = 'eve@x'`
+
+	// How many there are of each role by what is forged.
+	countsAsAppended = `
+		insert into member_counts values ($1, 'Owner', 2), ($1, 'Maintainer', -1)
+		on conflict (workspace_id, role) do update set members = excluded.members`
+	countsAsChanged = `
+		with gone as (delete from member_counts where workspace_id = $1 and role = 'Viewer')
+		update member_counts set members = 2 where workspace_id = $1 and role = 'Owner'`
 )
 
 // What somebody with SQL but without the vault's key can do, and what notices: the
@@ -99,7 +107,7 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 		sql          []string
 		verify, rows bool // notice it
 	}{
-		"change a signed event":           {sql: []string{signedEvent}, verify: true},
+		"change a signed event":           {sql: []string{signedEvent}, verify: true, rows: true},
 		"delete a signed event":           {sql: []string{`delete from events where workspace_id = $1 and seq = 100`}, verify: true},
 		"insert an event beyond the head": {sql: []string{`insert into events select workspace_id, 1000, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data from events where workspace_id = $1 and seq = 5`}, verify: true},
 		"change an unsigned event":        {sql: []string{unsignedEvent}, rows: true},
@@ -116,8 +124,8 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 		"replace the verifier key":        {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`}, verify: true},
 
 		// Nothing notices these.
-		"change an unsigned event and its row": {sql: []string{unsignedEvent, ownerRow}},
-		"append an event and its row":          {sql: []string{forgedEvent, ownerRow}},
+		"change an unsigned event and its rows": {sql: []string{unsignedEvent, ownerRow, countsAsChanged}},
+		"append an event and its rows":          {sql: []string{forgedEvent, ownerRow, countsAsAppended}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -62,6 +62,8 @@ func targetOf(r events.Record) Target {
 		t.ID, t.Name = e.Member, e.Email
 	case events.MemberApproveLoopsSet:
 		t.ID, t.Name = e.Member, e.Email
+	case events.MemberProfileChanged:
+		t.ID, t.Name = e.Member, e.Email
 	case events.MemberLeft:
 		t.ID, t.Name = e.Member, e.Email
 	case events.MemberRemoved:
@@ -114,6 +116,8 @@ func changesOf(r events.Record) []Change {
 		return []Change{{"role", e.From, e.To}}
 	case events.MemberApproveLoopsSet:
 		return []Change{{"canApproveLoops", e.From, e.To}}
+	case events.MemberProfileChanged:
+		return []Change{{"name", nil, e.Name}, {"email", nil, e.Email}}
 	case events.MemberLeft:
 		return []Change{{"role", e.Role, nil}}
 	case events.MemberRemoved:

@@ -37,6 +37,8 @@ var members = &fold[events.ID, memberRow]{
 			return []events.ID{e.Member}
 		case events.MemberApproveLoopsSet:
 			return []events.ID{e.Member}
+		case events.MemberProfileChanged:
+			return []events.ID{e.Member}
 		case events.MemberLeft:
 			return []events.ID{e.Member}
 		case events.MemberRemoved:
@@ -58,6 +60,10 @@ var members = &fold[events.ID, memberRow]{
 		case events.MemberApproveLoopsSet:
 			after := *m
 			after.ApproveLoops = &e.To
+			return &after
+		case events.MemberProfileChanged:
+			after := *m
+			after.Name, after.Email, after.NameKey = e.Name, e.Email, memberKey(e.Name, e.Email)
 			return &after
 		}
 		return nil
@@ -144,6 +150,21 @@ func (v Members) MembershipsOf(ctx context.Context, user events.ID) ([]Membershi
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Membership])
 	if err != nil {
 		return nil, fmt.Errorf("memberships of %s: %w", user, err)
+	}
+	return list, nil
+}
+
+// calledOtherwise is how many workspaces a person is told to at once.
+const calledOtherwise = 20
+
+// CalledOtherwise returns workspaces, a few at once, in which the user has another
+// name or address than these.
+func (v Members) CalledOtherwise(ctx context.Context, user events.ID, name, email string) ([]events.ID, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id from members where user_id = $1 and (name <> $2 or email <> $3) order by workspace_id limit $4`, user, name, email, calledOtherwise)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
+	if err != nil {
+		return nil, fmt.Errorf("workspaces that call %s otherwise: %w", user, err)
 	}
 	return list, nil
 }

@@ -31,6 +31,8 @@ var memberWords = &fold[string, memberWord]{
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return wordIDs(e.Member, len(wordsOf(e.Name, e.Email)))
+		case events.MemberProfileChanged:
+			return wordIDs(e.Member, wordsMost)
 		case events.MemberLeft:
 			return wordIDs(e.Member, wordsMost)
 		case events.MemberRemoved:
@@ -39,7 +41,10 @@ var memberWords = &fold[string, memberWord]{
 		return nil
 	},
 	apply: func(id string, _ *memberWord, r events.Record) *memberWord {
-		if e, ok := r.Event.(events.MemberJoined); ok {
+		switch e := r.Event.(type) {
+		case events.MemberJoined:
+			return wordOf(id, r.Workspace, e.Member, e.Name, e.Email)
+		case events.MemberProfileChanged:
 			return wordOf(id, r.Workspace, e.Member, e.Name, e.Email)
 		}
 		return nil

@@ -101,6 +101,8 @@ func (p *player) one(ctx context.Context) (err error) {
 			update.ApproveLoops = ptr(p.random.IntN(2) == 0)
 		}
 		_, err = p.commands.UpdateMember(ctx, update)
+	case luck < 22:
+		_, err = p.commands.RefreshMember(ctx, commands.RefreshMember{Order: o, Name: "Ann " + p.text(), Email: p.owner.Name})
 	case luck < 24:
 		_, err = p.commands.RemoveMember(ctx, commands.RemoveMember{Order: o, Member: pick(p, p.members)})
 	case luck < 26:

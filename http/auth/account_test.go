@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
@@ -88,6 +89,15 @@ func TestAddressesChangeAtTheProvider(t *testing.T) {
 	require.Equal(t, user, b.user())
 	require.Equal(t, []string{"ada@new.example", "ada@acme.example"}, s.emails(user))
 	require.Equal(t, "ada@new.example", b.session()["user"]["email"])
+
+	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.texts(`select name || ' ' || email from members where user_id = $1`, user))
+	require.Len(t, s.texts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1)
+	s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
+	require.Len(t, s.texts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1, "which is no news")
+	_, err := s.server.Sessions.DB.Exec(t.Context(), `update members set name = '' where user_id = $1`, user) // as of a member who joined at a build before
+	require.NoError(t, err)
+	s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
+	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.texts(`select name || ' ' || email from members where user_id = $1`, user))
 
 	other := account{ID: 2, Login: "bo"}.with("ada@home.example")
 	require.NotEqual(t, user, s.sign(h, other).user(), "an address that was given up is free")
@@ -283,4 +293,13 @@ func TestPeopleWithTheSameLoginGetANumber(t *testing.T) {
 		b := s.sign(h, account{ID: int64(i + 1), Login: "Zoe"}.with(fmt.Sprintf("zoe%d@other.example", i)))
 		require.Equal(t, want, b.list("/organization/list")[0]["slug"])
 	}
+}
+
+// texts are what a question about a person answers.
+func (s *site) texts(sql string, user events.ID) []string {
+	s.t.Helper()
+	rows, _ := s.server.Sessions.DB.Query(s.t.Context(), sql, user)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(s.t, err)
+	return list
 }

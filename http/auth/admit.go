@@ -1,15 +1,18 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/input"
+	"svc/projections"
 )
 
 // admit signs in the person whom the provider named: whoever has the account,
@@ -128,8 +131,31 @@ func (s *Server) refresh(v *visit, home, user events.ID, who profile, linked eve
 		}
 	}
 	_, err = s.Commands.RefreshUser(v.Context(), commands.RefreshUser{Order: v.order(home), Emails: emails, Account: linked})
+	if err == nil && len(emails) > 0 {
+		s.present(v, known, emails[0])
+	}
 	if errors.Is(err, commands.ErrEmailTaken) || errors.Is(err, commands.ErrAccountTaken) {
 		err = fmt.Errorf("%w: %w", errNotLinked, err) // somebody was faster
 	}
 	return err
+}
+
+// presentLimit is how long a sign-in waits for the workspaces of a person.
+const presentLimit = 2 * time.Second
+
+// present tells workspaces what one of their members is called, and their address,
+// where they know it otherwise or not at all. Lists of members are ordered by that and
+// nothing else depends on it: whoever cannot be told is told at the next sign-in.
+func (s *Server) present(v *visit, who projections.User, email string) {
+	ctx, cancel := context.WithTimeout(v.Context(), presentLimit)
+	defer cancel()
+	list, err := s.Members.CalledOtherwise(ctx, who.ID, who.Name, email)
+	for _, workspace := range list {
+		if err == nil {
+			_, err = s.Commands.RefreshMember(ctx, commands.RefreshMember{Order: v.order(workspace), Name: who.Name, Email: email})
+		}
+	}
+	if err != nil {
+		s.Log.WarnContext(ctx, "workspaces were not told what a member is called", "user", who.ID, "err", err)
+	}
 }

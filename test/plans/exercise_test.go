@@ -114,6 +114,7 @@ func (p *process) command(t *testing.T, round int) {
 	ok(h.SendInvitation(ctx, sent))
 	ok(h.ResendInvitation(ctx, commands.ResendInvitation{Order: owner, Invitation: sent.Invitation}))
 	ok(h.AcceptInvitation(ctx, commands.AcceptInvitation{Order: guest.in(p.acme), Invitation: sent.Invitation, Member: guest.member, Emails: []string{guest.email}}))
+	ok(h.RefreshMember(ctx, commands.RefreshMember{Order: guest.in(p.acme), Name: "A guest", Email: guest.email}))
 	ok(h.UpdateMember(ctx, commands.UpdateMember{Order: owner, Member: guest.member, Role: ptr(events.Maintainer), ApproveLoops: ptr(true)}))
 	_, err := h.UpdateMember(ctx, commands.UpdateMember{Order: guest.in(p.acme), Member: p.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden)
@@ -204,6 +205,7 @@ func (p *process) askMembers(t *testing.T) {
 	_, ok, err = v.Membership(ctx, p.acme, p.fellow)
 	require.True(t, ok, err)
 	done[[]projections.Membership](t)(v.MembershipsOf(ctx, p.fellow))
+	done[[]events.ID](t)(v.CalledOtherwise(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
 
 	people := projections.Users{DB: p.asks}
 	_, ok, err = people.Of(ctx, p.fellow)
