@@ -181,6 +181,9 @@ func badQueries() (list []bad) {
 		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=ndjson&leaf=2", want: "422 validation_failed leaf"},
 		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
 		bad{as: asAdmin, line: "GET /api/v1/members?role=owner", want: "422 validation_failed role"},
+		bad{as: asAdmin, line: "GET /api/v1/members?offset=1001", want: "422 validation_failed offset"},
+		bad{as: asAdmin, line: "GET /api/v1/members?cursor=zoe", want: "422 validation_failed cursor"},
+		bad{as: asAdmin, line: "GET /api/v1/members?offset=1&cursor=AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ", want: "422 validation_failed offset"},
 		bad{as: asAdmin, line: "GET /api/v1/runs/" + noID + "?x=1", want: "422 validation_failed x"},
 		bad{as: asAdmin, line: "PATCH /api/v1/workspace?name=x", body: `{"name":"y"}`, want: "422 validation_failed name"},
 	)

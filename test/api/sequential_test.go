@@ -27,6 +27,7 @@ var sequential = map[string]func(*testing.T, *site){
 	"kept text":     testKeptText,
 	"lost key":      testLostKey,
 	"look-alikes":   testLookAlikes,
+	"members":       testMembers,
 	"methods":       testMethods,
 	"misplaced":     testMisplaced,
 	"omitted":       testOmittedDenials,
