@@ -32,11 +32,14 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{db: pgtest.New(t), id: newID(), owner: newID(), eve: newID()}
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
 	log := store.New(s.db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
+	log.Authenticate(ring)
 	h, member := commands.New(log, time.Now), newID()
 	order := commands.Order{Workspace: s.id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.owner, Name: "ann@x"}}}
-	_, err := h.RegisterUser(t.Context(), commands.RegisterUser{
+	_, err = h.RegisterUser(t.Context(), commands.RegisterUser{
 		Order: order, User: s.owner, Member: newID(), Name: "Ann", Emails: []string{"ann@x"}, WorkspaceName: "Acme", WorkspaceSlug: "acme",
 		Account: events.UserAccountLinked{User: s.owner, Provider: "github", Account: "1", Login: "ann"},
 	})
@@ -59,9 +62,8 @@ func newSite(t *testing.T) *site {
 			require.NoError(t, err)
 		}
 	}
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
-	require.NoError(t, err)
 	s.prover = proof.New(s.db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	s.prover.RequireAuthorsAfter(0)
 	toggle(254)
 	s.signOnly(t)
 	s.fold(t)
@@ -110,8 +112,8 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 		"change a signed event":           {sql: []string{signedEvent}, verify: true, rows: true},
 		"delete a signed event":           {sql: []string{`delete from events where workspace_id = $1 and seq = 100`}, verify: true},
 		"insert an event beyond the head": {sql: []string{`insert into events select workspace_id, 1000, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data from events where workspace_id = $1 and seq = 5`}, verify: true},
-		"change an unsigned event":        {sql: []string{unsignedEvent}, rows: true},
-		"append an event":                 {sql: []string{forgedEvent}, rows: true},
+		"change an unsigned event":        {sql: []string{unsignedEvent}, verify: true, rows: true},
+		"append an event":                 {sql: []string{forgedEvent}, verify: true, rows: true},
 		"set the head on":                 {sql: []string{`update logs set head = head + 10 where workspace_id = $1`}, verify: true},
 		"set the head back":               {sql: []string{`update logs set head = head - 1 where workspace_id = $1`}, verify: true, rows: true},
 		"set the prover's position on":    {sql: []string{`update checkpoints set seq = seq + 10 where workspace_id = $1 and view = 'proof'`}, verify: true},
@@ -123,9 +125,11 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 		"move a global key":               {sql: []string{`update global_keys set owner = gen_random_uuid() where workspace_id = $1 and key = 'email/ann@x'`}, rows: true},
 		"replace the verifier key":        {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`}, verify: true},
 
-		// Nothing notices these.
-		"change an unsigned event and its rows": {sql: []string{unsignedEvent, ownerRow, countsAsChanged}},
-		"append an event and its rows":          {sql: []string{forgedEvent, ownerRow, countsAsAppended}},
+		"change an unsigned event and its rows": {sql: []string{unsignedEvent, ownerRow, countsAsChanged}, verify: true},
+		"append an event and its rows":          {sql: []string{forgedEvent, ownerRow, countsAsAppended}, verify: true},
+
+		// Nothing notices this.
+		"change the time of an unsigned event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,15 +15,23 @@ import (
 
 // A checkpoint says what the log of a workspace was when it had Size records.
 // Its text is three lines, as other transparency logs write them: the origin,
-// which is a host, a slash and the workspace's id; the size; the root in base64.
+// which is a host, a slash and the workspace's id; the size; the root in base64. A
+// fourth line says that nothing is signed for after it without its author's MAC.
 type checkpoint struct {
-	Origin string
-	Size   int64
-	Root   tlog.Hash
+	Origin        string
+	Size          int64
+	Root          tlog.Hash
+	Authenticated bool
 }
 
+const authenticated = "authenticated"
+
 func (c checkpoint) text() string {
-	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, c.Root)
+	text := fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, c.Root)
+	if c.Authenticated {
+		text += authenticated + "\n"
+	}
+	return text
 }
 
 // openCheckpoint returns what a signed note says of a workspace's log. Whatever
@@ -48,7 +56,7 @@ func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c
 	if err != nil || len(root) != tlog.HashSize {
 		return c, fmt.Errorf("root of a checkpoint is no hash")
 	}
-	c.Root = tlog.Hash(root)
+	c.Root, c.Authenticated = tlog.Hash(root), lines[3] == authenticated
 	return c, nil
 }
 

@@ -94,7 +94,7 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
 	signer, err := note.NewSigner(otherKey(t))
 	require.NoError(t, err)
-	n, err := note.Sign(&note.Note{Text: checkpoint{"svc.example.com/" + workspace.String(), 300, signed.Root}.text()}, signer)
+	n, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 300, Root: signed.Root}.text()}, signer)
 	require.NoError(t, err)
 	_, _, err = VerifyExport(t.Context(), all(), string(n), key, tell)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
@@ -138,7 +138,7 @@ func differs(seq int64) Bad {
 // export makes the lines of an export as the API does, in a form of their own.
 func (w *world) export(t *testing.T, workspace events.ID) (lines []string) {
 	t.Helper()
-	rows, _ := w.db.Query(t.Context(), `select `+storedColumns+` from events where workspace_id = $1 order by seq`, workspace)
+	rows, _ := w.db.Query(t.Context(), `select `+store.EventColumns+` from events where workspace_id = $1 order by seq`, workspace)
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 	require.NoError(t, err)
 	for _, r := range list {

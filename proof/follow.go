@@ -122,9 +122,15 @@ func (p *Prover) extend(w *written, k *key, t *tree, records []stored) error {
 	}
 	before := t.size
 	open := openTile{workspace: t.workspace, begin: before}
-	for _, r := range records {
+	for i, r := range records {
 		if r.Seq != t.size+1 {
 			return fmt.Errorf("event %d is missing, found %d in its place", t.size+1, r.Seq)
+		}
+		if err := p.checkAuthor(t, &r); err != nil {
+			if i == 0 {
+				return err
+			}
+			break // what comes before is signed for
 		}
 		n := t.size
 		if open.add(n, t.add(r.hash())); t.size%tileWidth == 0 {
@@ -134,7 +140,7 @@ func (p *Prover) extend(w *written, k *key, t *tree, records []stored) error {
 		}
 	}
 	w.keep(t.workspace, open.hashes)
-	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root()}
+	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root(), Authenticated: t.authenticated}
 	text, err := note.Sign(&note.Note{Text: c.text()}, k.signer)
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)
@@ -216,6 +222,7 @@ func (p *Prover) isSigned(t *tree, k *key, text string) error {
 	if err != nil || c.Size != t.size || len(t.edge) != len(edgeIndexes(t.size)) || c.Root != t.root() {
 		return errors.Join(errNotSigned, err)
 	}
+	t.authenticated = c.Authenticated
 	return nil
 }
 

@@ -24,10 +24,11 @@ type stored struct {
 	At        pgtype.Timestamptz // a damaged row may say infinity
 	Meta      []byte
 	Data      []byte
+	MAC       []byte // of who appended it, "" if a build before did; no part of the leaf
 }
 
 // storedColumns are those of stored, in its order.
-const storedColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
+const storedColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac`
 
 // Leaf returns the bytes of a record that the Merkle log speaks for, as its row
 // was read.

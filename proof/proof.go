@@ -57,6 +57,7 @@ type Prover struct {
 	host    string
 	follow  *follow.Follower
 	overdue *overdue
+	authors authors
 	own     *lru.Cache[events.ID, ownNote] // newest checkpoints that this process made itself
 }
 
@@ -113,6 +114,9 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	report, err := Verify(ctx, p.db, workspace, Check{VerifierKey: k.public, Since: since, Due: due[workspace], Progress: progress})
 	if err == nil && report.Bad == nil && k.shown != k.public {
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
+	}
+	if err == nil {
+		err = p.blameAuthor(ctx, k, &report)
 	}
 	return report, err
 }

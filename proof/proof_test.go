@@ -82,7 +82,7 @@ func TestALogThatNobodyTouchedIsVerified(t *testing.T) {
 		require.Equal(t, "svc.example.com", verifier.Name())
 		signed, err := note.Open([]byte(report.Checkpoint), note.VerifierList(verifier))
 		require.NoError(t, err)
-		require.Equal(t, checkpoint{"svc.example.com/" + workspace.String(), report.Size, report.Root}.text(), signed.Text)
+		require.Equal(t, checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: report.Size, Root: report.Root}.text(), signed.Text)
 	}
 	var kept int
 	require.NoError(t, w.db.QueryRow(t.Context(), `select count(*) from proof_checkpoints`).Scan(&kept))

@@ -215,7 +215,7 @@ func TestAForgedReplacementIsNone(t *testing.T) {
 // sign puts another checkpoint in the place of the newest one.
 func (w *world) sign(t *testing.T, workspace events.ID, signer note.Signer, root tlog.Hash) {
 	t.Helper()
-	text, err := note.Sign(&note.Note{Text: checkpoint{"svc.example.com/" + workspace.String(), 30, root}.text()}, signer)
+	text, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 30, Root: root}.text()}, signer)
 	require.NoError(t, err)
 	w.exec(t, `update proof_checkpoints set note = $2 where workspace_id = $1 and size = 30`, workspace, string(text))
 }

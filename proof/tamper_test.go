@@ -126,7 +126,7 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 		prove(t, p, workspace)
 		signer, err := note.NewSigner(otherKey(t))
 		require.NoError(t, err)
-		signed, err := note.Sign(&note.Note{Text: checkpoint{"svc.example.com/" + workspace.String(), 10, tlog.Hash{}}.text()}, signer)
+		signed, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 10, Root: tlog.Hash{}}.text()}, signer)
 		require.NoError(t, err)
 		w.exec(t, `update proof_checkpoints set note = $2 where workspace_id = $1`, workspace, string(signed))
 		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verified(t, workspace).Bad)

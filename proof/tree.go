@@ -15,6 +15,8 @@ type tree struct {
 	workspace events.ID
 	size      int64
 	edge      []tlog.Hash
+	// authenticated says that each event from here on has its author's MAC.
+	authenticated bool
 }
 
 // add appends a record's hash. It returns what is stored for the record: that

@@ -6,11 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
+	"sync"
 )
 
 // macBytes is the length of what [Ring.MAC] returns: the id of a key and an
-// HMAC-SHA256 under a key derived from it.
-const macBytes = idBytes + sha256.Size
+// HMAC-SHA256 under a key derived from it. Of that [Ring.ShortMAC] has the first half.
+const (
+	macBytes      = idBytes + sha256.Size
+	shortMACBytes = idBytes + sha256.Size/2
+)
 
 // MAC returns what shows that a text was written in a place by who has the
 // first key of the ring. The text itself stays readable. As for [Ring.Seal] the
@@ -21,17 +26,23 @@ func (r Ring) MAC(place string, text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("authenticate %s: the ring holds no key", place)
 	}
 	k := r.keys[0]
-	sum, err := k.mac(place, text)
-	if err != nil {
-		return nil, fmt.Errorf("authenticate %s: %w", place, err)
-	}
-	return append(k.id[:], sum...), nil
+	return append(k.id[:], k.mac(place, text)...), nil
 }
 
-// CheckMAC returns nil if [Ring.MAC] returned mac for the same place and text,
-// under any key of the ring. The error wraps [ErrKeyChanged] or [ErrTampered].
+// ShortMAC returns the beginning of [Ring.MAC], for what there is much of: 128 bits
+// that nobody can guess.
+func (r Ring) ShortMAC(place string, text []byte) ([]byte, error) {
+	mac, err := r.MAC(place, text)
+	if err != nil {
+		return nil, err
+	}
+	return mac[:shortMACBytes], nil
+}
+
+// CheckMAC returns nil if [Ring.MAC] or [Ring.ShortMAC] returned mac for the same
+// place and text, under any key of the ring. The error wraps [ErrKeyChanged] or [ErrTampered].
 func (r Ring) CheckMAC(place string, text, mac []byte) error {
-	if len(mac) != macBytes {
+	if len(mac) != macBytes && len(mac) != shortMACBytes {
 		return fmt.Errorf("check %s: %w: an authentication code of %d bytes", place, ErrTampered, len(mac))
 	}
 	id := keyID(mac[:idBytes])
@@ -39,11 +50,7 @@ func (r Ring) CheckMAC(place string, text, mac []byte) error {
 	if k == nil {
 		return fmt.Errorf("check %s: key %s: %w", place, id, ErrKeyChanged)
 	}
-	sum, err := k.mac(place, text)
-	switch {
-	case err != nil:
-		return fmt.Errorf("check %s: %w", place, err)
-	case !hmac.Equal(sum, mac[idBytes:]):
+	if !hmac.Equal(k.mac(place, text)[:len(mac)-idBytes], mac[idBytes:]) {
 		return fmt.Errorf("check %s: %w", place, ErrTampered)
 	}
 	return nil
@@ -54,15 +61,21 @@ func (r Ring) CurrentMAC(mac []byte) bool {
 	return len(r.keys) > 0 && len(mac) == macBytes && keyID(mac[:idBytes]) == r.keys[0].id
 }
 
-// mac authenticates the length of the place, the place and the text.
-func (k *key) mac(place string, text []byte) ([]byte, error) {
-	derived, err := hkdf.Key(sha256.New, k.text(), nil, "svc vault: mac", sha256.Size)
+// newMAC returns what authenticates the length of a place, the place and a text
+// under a key. Every event goes through it, so that states are used again.
+func newMAC(key string) (func(place string, text []byte) []byte, error) {
+	derived, err := hkdf.Key(sha256.New, []byte(key), nil, "svc vault: mac", sha256.Size)
 	if err != nil {
 		return nil, err
 	}
-	h := hmac.New(sha256.New, derived)
-	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(place)))) //nolint:gosec // places are short
-	h.Write([]byte(place))
-	h.Write(text)
-	return h.Sum(nil), nil
+	states := sync.Pool{New: func() any { return hmac.New(sha256.New, derived) }}
+	return func(place string, text []byte) []byte {
+		h := states.Get().(hash.Hash)
+		defer states.Put(h)
+		h.Reset()
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(place)))) //nolint:gosec // places are short
+		h.Write([]byte(place))
+		h.Write(text)
+		return h.Sum(nil)
+	}, nil
 }

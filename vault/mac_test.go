@@ -53,6 +53,23 @@ func TestMACOutlivesARotation(t *testing.T) {
 	require.Error(t, Ring{}.CheckMAC("p", nil, mac))
 }
 
+// A short code is the beginning of the whole one, and no shorter one is taken.
+func TestAShortMACIsHalfAsLong(t *testing.T) {
+	ring, text := ringOf(t, older), []byte("text")
+	short, err := ring.ShortMAC("p", text)
+	require.NoError(t, err)
+	require.Equal(t, lastingMAC[:48], hex.EncodeToString(short))
+	require.NoError(t, ring.CheckMAC("p", text, short))
+	for i := range short {
+		altered := slices.Clone(short)
+		altered[i] ^= 1
+		require.Error(t, ring.CheckMAC("p", text, altered), i)
+		require.ErrorIs(t, ring.CheckMAC("p", text, short[:i]), ErrTampered)
+	}
+	_, err = Ring{}.ShortMAC("p", text)
+	require.Error(t, err, "no key")
+}
+
 // Databases hold such codes. This one was made by another implementation:
 // HKDF-SHA256 of the key with the info "svc vault: mac", then HMAC-SHA256.
 func TestMACNeverChanges(t *testing.T) {

@@ -29,6 +29,7 @@ type Ring struct{ keys []*key }
 type key struct {
 	id   keyID
 	text func() []byte
+	mac  func(place string, text []byte) []byte
 }
 
 // A keyID is derived from a key, names it in rows and errors, and tells
@@ -71,7 +72,8 @@ func newKey(text string) (*key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &key{keyID(id), func() []byte { return []byte(text) }}, nil
+	mac, err := newMAC(text)
+	return &key{keyID(id), func() []byte { return []byte(text) }, mac}, err
 }
 
 // find returns the key with an id, or nil.

@@ -38,18 +38,19 @@ func replaceKey(ctx context.Context, j job) error {
 			return err
 		}
 		fmt.Fprintf(j.out, "%d tokens of people at their code host are gone; who signs in again has a new one\n", tokens)
-		return j.goOn(ctx, db, r)
+		return j.goOn(ctx, db, ring, r)
 	})
 }
 
 // goOn lets each log go on with the new key.
-func (j job) goOn(ctx context.Context, db *pgxpool.Pool, r *proof.Replacement) error {
+func (j job) goOn(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *proof.Replacement) error {
 	list, err := proof.All(ctx, db)
 	if err != nil {
 		return err
 	}
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
+	log.Authenticate(ring)
 	handler, bad := asked.New(log, time.Now), 0
 	for _, workspace := range list {
 		p := newProgress(j.out, workspace.String())

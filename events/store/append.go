@@ -16,11 +16,11 @@ import (
 )
 
 // appendSQL moves the head rows of the batch's workspaces, $1 to $3, and
-// inserts its events, $4 to $13, numbered from there: "after" is how many of the
+// inserts its events, $4 to $14, numbered from there: "after" is how many of the
 // batch follow in the same log. It answers the new heads, and how many events
 // went in: one that finds its version taken does not, nor one that has to
 // follow another which is not there. Where the commit follows in the same round
-// trip, $14, it divides by zero unless all went in.
+// trip, $15, it divides by zero unless all went in.
 //
 // With "offset 0" that other one is looked up in the index. Without it a plan
 // that is made while the log is small reads the whole log, and is kept as it grows.
@@ -31,10 +31,10 @@ const appendSQL = `
 		on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = greatest(l.last_at, excluded.last_at)
 		returning workspace_id, head, last_at
 	), stored as (
-		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select workspace_id, h.head - b.after, b.id, b.stream, b.version, b.kind, b.schema, h.last_at, b.meta, b.data
-		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[], $11::smallint[], $12::json[], $13::json[])
-			as b (workspace_id, after, id, stream, version, follows, kind, schema, meta, data)
+		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac)
+		select workspace_id, h.head - b.after, b.id, b.stream, b.version, b.kind, b.schema, h.last_at, b.meta, b.data, b.mac
+		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[], $11::smallint[], $12::json[], $13::json[], $14::bytea[])
+			as b (workspace_id, after, id, stream, version, follows, kind, schema, meta, data, mac)
 		join heads h using (workspace_id)
 		where not b.follows or exists (
 			select from events e where (e.workspace_id, e.stream, e.version) = (b.workspace_id, b.stream, b.version - 1) offset 0)
@@ -42,7 +42,7 @@ const appendSQL = `
 		returning 1
 	)
 	select workspace_id, head, last_at, (select count(*) from stored),
-		1 / (not $14 or (select count(*) from stored) = cardinality($5::bigint[]))::int
+		1 / (not $15 or (select count(*) from stored) = cardinality($5::bigint[]))::int
 	from heads`
 
 // standSQL counts the streams that do not end where a commit has read them to.
@@ -84,6 +84,7 @@ var errRepeated = errors.New("command repeated")
 
 // A transaction is one attempt to store a batch.
 type transaction struct {
+	author   Author
 	batch    []*pending
 	records  []events.Record
 	rows     *eventRows                 // the columns of records
@@ -118,7 +119,7 @@ func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Durati
 
 // prepare makes everything of a transaction that needs no database.
 func (s *Store) prepare(batch []*pending) (*transaction, error) {
-	t := &transaction{batch: batch, reads: &pgx.Batch{}}
+	t := &transaction{author: s.author, batch: batch, reads: &pgx.Batch{}}
 	if err := t.order(); err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func (t *transaction) queueAppend(b *pgx.Batch) {
 	rows := t.rows
 	heads := t.count(rows)
 	b.Queue(appendSQL, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
-		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, t.atOnce,
+		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, rows.macs, t.atOnce,
 	).Query(func(found pgx.Rows) error {
 		var workspace events.ID
 		var head int64

@@ -18,7 +18,7 @@ type eventRows struct {
 	versions, schemas        []int
 	follows                  []bool
 	kinds                    []string
-	metas, datas             [][]byte
+	metas, datas, macs       [][]byte
 }
 
 // record makes the records of the batch.
@@ -56,7 +56,13 @@ func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
 			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)
 			rows.versions, rows.follows = append(rows.versions, r.Version), append(rows.follows, i == 0 && t.follows[write])
 			rows.kinds, rows.schemas = append(rows.kinds, e.Kind()), append(rows.schemas, r.Schema)
-			rows.metas, rows.datas = append(rows.metas, meta), append(rows.datas, data)
+			mac := []byte{}
+			if t.author != nil {
+				if mac, err = t.author.ShortMAC(authorPlace, authored(r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), e.Kind(), meta, data)); err != nil {
+					return err
+				}
+			}
+			rows.metas, rows.datas, rows.macs = append(rows.metas, meta), append(rows.datas, data), append(rows.macs, mac)
 		}
 	}
 	return nil

@@ -39,6 +39,7 @@ type Store struct {
 	exclusive chan struct{} // a value for each commit that is decided under a lock
 	patience  time.Duration
 	snapshots snapshots
+	author    Author // nil: events are appended without what shows that
 	stop      context.CancelFunc
 	done      sync.WaitGroup
 	ended     chan struct{}

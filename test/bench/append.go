@@ -9,9 +9,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/vault"
 )
 
 func appendSpread(ctx context.Context, s *site) (result, error) { return appending(ctx, s, 32, 1000) }
@@ -26,7 +28,7 @@ func appending(ctx context.Context, s *site, workers, workspaces int) (result, e
 		return result{}, err
 	}
 	defer db.Close()
-	log := store.New(db, projections.Inline(), nothing)
+	log := newLog(db)
 	defer log.Close()
 	w, err := newWriters(ctx, db, log, workers, newIDs(workspaces))
 	if err != nil {
@@ -51,7 +53,7 @@ func appendGrowth(ctx context.Context, s *site) (result, error) {
 			db.Close()
 			return nil, nil, err
 		}
-		log := store.New(db, projections.Inline(), nothing)
+		log := newLog(db)
 		end = func() { log.Close(); db.Close() }
 		w, err := newWriters(ctx, db, log, workers, workspaces)
 		return func() (float64, error) { return measure(ctx, workers, w.command) }, end, err
@@ -84,7 +86,7 @@ func appendPeer(ctx context.Context, s *site) (result, error) {
 		return result{}, err
 	}
 	defer db.Close()
-	log := store.New(db, projections.Inline(), nothing)
+	log := newLog(db)
 	defer log.Close()
 	w, err := newWriters(ctx, db, log, workers, newIDs(1000))
 	if err != nil {
@@ -209,4 +211,15 @@ func (w *writers) insert(ctx context.Context, worker int) error {
 		values ($1, $2, $3, $3, 1, $4, $5, $6, $7, $8)`,
 		w.workspace(worker), w.plain[worker]*1000+int64(worker), id, fact.Kind(), events.Schema(fact.Kind()), at, meta, data)
 	return err
+}
+
+// newLog is a log as the service has it: its events are authenticated.
+func newLog(db *pgxpool.Pool) *store.Store {
+	log := store.New(db, projections.Inline(), nothing)
+	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
+	if err != nil {
+		panic(err) // it is ours
+	}
+	log.Authenticate(ring)
+	return log
 }

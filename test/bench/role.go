@@ -12,8 +12,6 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/events/store"
-	"svc/projections"
 	"svc/sessions"
 )
 
@@ -31,7 +29,7 @@ type team struct {
 }
 
 func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
-	log := store.New(db, projections.Inline(), nothing)
+	log := newLog(db)
 	defer log.Close()
 	h := commands.New(log, time.Now)
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
