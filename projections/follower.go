@@ -177,6 +177,12 @@ func takeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 	return nil
 }
 
+// Reached reports whether the view, of that name as for [Follower.Await], has taken
+// in the workspace's events up to seq.
+func (f *Follower) Reached(ctx context.Context, view string, workspace events.ID, seq int64) (bool, error) {
+	return f.positions.reached(ctx, watched{f.db, view, workspace}, seq)
+}
+
 // Await returns when the view, of that name, has taken in the workspace's
 // events up to seq. It waits five seconds at most and then reports
 // [ErrNotCaughtUp]. The name "" stands for the inline views.

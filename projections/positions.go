@@ -84,6 +84,24 @@ func (ps *positions) moved(w watched) {
 	}
 }
 
+// reached reports whether the view has come to seq already.
+func (ps *positions) reached(ctx context.Context, w watched, seq int64) (bool, error) {
+	ps.mu.Lock()
+	known := int64(0)
+	if p := ps.of[w]; p != nil {
+		known = p.seq
+	}
+	ps.mu.Unlock()
+	if known >= seq {
+		return true, nil
+	}
+	at, err := w.seq(ctx)
+	if err != nil {
+		return false, fmt.Errorf("position of view %q: %w", w.view, err)
+	}
+	return at >= seq, nil
+}
+
 // await returns when the view has come to seq.
 func (ps *positions) await(ctx context.Context, w watched, seq int64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -17,11 +17,20 @@ type Replica struct {
 	Follower *Follower // of the database itself
 }
 
+// Reached is [Follower.Reached] in the database that the view is read in.
+func (r Replica) Reached(ctx context.Context, view string, workspace events.ID, seq int64) (bool, error) {
+	return r.Follower.positions.reached(ctx, r.watched(view, workspace), seq)
+}
+
 // Await is [Follower.Await] in the database that the view is read in.
 func (r Replica) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
+	return r.Follower.positions.await(ctx, r.watched(view, workspace), seq)
+}
+
+func (r Replica) watched(view string, workspace events.ID) watched {
 	db := r.Follower.db
 	if slices.ContainsFunc(followedViews, func(v View) bool { return v.Name() == view }) {
 		db = r.DB
 	}
-	return r.Follower.positions.await(ctx, watched{db, view, workspace}, seq)
+	return watched{db, view, workspace}
 }

@@ -171,15 +171,17 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 	return list, total, nil
 }
 
-// Creator returns the person who created a service account, as the log says;
-// the zero ID if that was none.
-func (v ServiceAccounts) Creator(ctx context.Context, workspace, account events.ID) (person events.ID, err error) {
+// Issuer returns the person who issued the current token of a service account, as
+// the log says: who created the account or rotated the token last. It is the zero
+// ID if that was no person.
+func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.ID) (person events.ID, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, meta, null::json from events
-		where workspace_id = $1 and stream = $2 and version = 1`, workspace, account)
+		where workspace_id = $1 and stream = $2 and kind in ('service_account.created', 'service_account.rotated')
+		order by version desc limit 1`, workspace, account)
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 	if err != nil {
-		return person, fmt.Errorf("creator of service account %s: %w", account, err)
+		return person, fmt.Errorf("issuer of the token of service account %s: %w", account, err)
 	}
 	for _, r := range list {
 		if r.Actor.Type == events.ByUser {

@@ -90,9 +90,11 @@ func (l *tale) tell(t *testing.T, db *pgxpool.Pool, n int) {
 }
 
 func historyServer(db *pgxpool.Pool) *Server {
+	follower := projections.NewFollower(db, func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	return &Server{
+		Follower: follower, Lists: Lists{Views: follower},
 		History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}, Now: time.Now,
-		Live: projections.NewLive(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), creators: newCreators(),
+		Live: projections.NewLive(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
 	}
 }
 

@@ -28,7 +28,7 @@ func newBounds() bounds {
 		exports:       quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
 		verifications: quota.New(quota.Bound{Name: "verifications", Slots: 4, Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second}),
 		histories:     quota.New(quota.Bound{Name: "histories", Slots: 4, Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second}),
-		positions:     quota.New(quota.Bound{Name: "positions", Slots: 512, Retry: time.Second}),
+		positions:     quota.New(quota.Bound{Name: "positions", Slots: 512, Caller: 16, Retry: time.Second}),
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *Server) acquire(ctx context.Context, of *quota.Semaphore, c *caller) (r
 }
 
 // holder returns for whom a slot of the caller's is counted: the workspace, and
-// the person who asks or, of a service account, the one who created it. So
+// the person who asks or, of a service account, the one who issued its token. So
 // whoever has many workspaces with many accounts has one share all the same,
 // and nobody can use up the share of another, such as by inviting them.
 func (s *Server) holder(ctx context.Context, c *caller) (quota.Holder, error) {
@@ -69,34 +69,34 @@ func (s *Server) holder(ctx context.Context, c *caller) (quota.Holder, error) {
 		return h, nil
 	}
 	var err error
-	h.Person, err = s.creators.of(ctx, s.ServiceAccounts, c.workspace, c.token.Account)
+	h.Person, err = s.issuers.of(ctx, s.ServiceAccounts, c.token)
 	return h, err
 }
 
-// creators remembers who created service accounts, which never changes.
-type creators struct {
-	known *lru.Cache[events.ID, events.ID]
+// issuers remembers who issued tokens, which never changes.
+type issuers struct {
+	known *lru.Cache[events.Fingerprint, events.ID]
 }
 
-// creatorsKept is of how many service accounts a process remembers it.
-const creatorsKept = 10_000
+// issuersKept is of how many tokens a process remembers it.
+const issuersKept = 10_000
 
-func newCreators() creators {
-	known, err := lru.New[events.ID, events.ID](creatorsKept)
+func newIssuers() issuers {
+	known, err := lru.New[events.Fingerprint, events.ID](issuersKept)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return creators{known}
+	return issuers{known}
 }
 
-func (c creators) of(ctx context.Context, accounts projections.ServiceAccounts, workspace, account events.ID) (events.ID, error) {
-	if person, ok := c.known.Get(account); ok {
+func (i issuers) of(ctx context.Context, accounts projections.ServiceAccounts, t *projections.ServiceToken) (events.ID, error) {
+	if person, ok := i.known.Get(t.Fingerprint); ok {
 		return person, nil
 	}
-	person, err := accounts.Creator(ctx, workspace, account)
+	person, err := accounts.Issuer(ctx, t.Workspace, t.Account)
 	if err != nil {
-		return events.ID{}, fmt.Errorf("creator of service account %s: %w", account, err)
+		return events.ID{}, fmt.Errorf("issuer of a token of service account %s: %w", t.Account, err)
 	}
-	c.known.Add(account, person)
+	i.known.Add(t.Fingerprint, person)
 	return person, nil
 }

@@ -52,7 +52,7 @@ func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
 		"a position": {&s.bounds.positions, func(ctx context.Context) error {
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 			require.NoError(t, err)
-			r.Header.Set("X-Svc-Min-Position", "7")
+			r.Header.Set("X-Svc-Min-Position", "11")
 			return s.await(r, nil, callerOf(ctx))
 		}},
 	} {
@@ -80,6 +80,46 @@ func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
 	}
 }
 
+// Whoever waits for positions that do not come keeps nobody else from waiting, and
+// who need not wait is asked for no slot.
+func TestOneTokenWaitsForFewPositions(t *testing.T) {
+	t.Parallel()
+	const asked, most = 140, 16
+	db := pgtest.New(t)
+	workspace := fill(t, db, 10)
+	s := historyServer(db)
+	ctx, stop := context.WithCancel(t.Context())
+	await := func(c *caller, position string) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+		require.NoError(t, err)
+		r.Header.Set("X-Svc-Min-Position", position)
+		return s.await(r, nil, c)
+	}
+	greedy := someone(workspace)
+	answers := make(chan error, asked)
+	for range asked {
+		go func() { answers <- await(greedy, "99999999") }()
+	}
+	for range asked - most {
+		require.ErrorIs(t, <-answers, quota.ErrShare)
+	}
+	held, _, _ := s.bounds.positions.Usage()
+	require.Equal(t, most, held)
+	require.NoError(t, await(greedy, "10"), "what is there already")
+
+	other := make(chan error, 1)
+	go func() { other <- await(someone(workspace), "11") }()
+	require.Eventually(t, func() bool {
+		held, _, _ := s.bounds.positions.Usage()
+		return held == most+1
+	}, time.Minute, time.Millisecond)
+	stop()
+	for range most {
+		require.ErrorIs(t, <-answers, projections.ErrNotCaughtUp)
+	}
+	require.ErrorIs(t, <-other, projections.ErrNotCaughtUp)
+}
+
 // What is wrong with a request comes before whether there is a slot.
 func TestAWrongRequestTakesNoSlot(t *testing.T) {
 	t.Parallel()
@@ -94,9 +134,9 @@ func TestAWrongRequestTakesNoSlot(t *testing.T) {
 	require.ErrorIs(t, err, quota.ErrShare)
 }
 
-// Whoever makes service accounts in many workspaces has one share, whoever
-// rotates their tokens.
-func TestATokenCountsForWhoCreatedItsAccount(t *testing.T) {
+// Whoever makes service accounts in many workspaces has one share. A token that
+// somebody rotated is theirs from then on: only they have seen it.
+func TestATokenCountsForWhoIssuedIt(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := historyServer(db)
@@ -119,7 +159,7 @@ func TestATokenCountsForWhoCreatedItsAccount(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
+		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account, Fingerprint: current}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
 	}
 	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
 
@@ -133,8 +173,9 @@ func TestATokenCountsForWhoCreatedItsAccount(t *testing.T) {
 			"the person":          {mine, stranger},
 			"one account":         {token(user(stranger)), stranger},
 			"another":             {token(user(stranger)), stranger},
-			"a rotated one":       {token(user(stranger), user(helper)), stranger},
-			"somebody else's":     {token(user(other), user(stranger)), other},
+			"a rotated one":       {token(user(stranger), user(helper)), helper},
+			"rotated twice":       {token(user(stranger), user(helper), user(stranger)), stranger},
+			"somebody else's":     {token(user(other), user(stranger)), stranger},
 			"one of the system's": {token(events.Actor{Type: events.BySystem, ID: other}), events.ID{}},
 		} {
 			h, err := s.holder(t.Context(), c.caller)

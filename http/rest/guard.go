@@ -132,7 +132,8 @@ func checkForm(r *http.Request) error {
 	return nil
 }
 
-// await lets a reader's own writes come into view before they are answered.
+// await lets a reader's own writes come into view before they are answered. Only
+// those who have to wait for that take a slot.
 func (s *Server) await(r *http.Request, views []string, c *caller) error {
 	text := r.Header.Get("X-Svc-Min-Position")
 	if text == "" || r.Method != http.MethodGet {
@@ -142,16 +143,29 @@ func (s *Server) await(r *http.Request, views []string, c *caller) error {
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
+	awaiter := s.Lists.Views
+	if views == nil {
+		awaiter, views = s.Follower, []string{""}
+	}
+	var behind []string
+	for _, view := range views {
+		switch reached, err := awaiter.Reached(r.Context(), view, c.workspace, seq); {
+		case err != nil:
+			return err
+		case !reached:
+			behind = append(behind, view)
+		}
+	}
+	if behind == nil {
+		return nil
+	}
 	release, err := s.acquire(r.Context(), s.bounds.positions, c)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if views == nil {
-		return s.Follower.Await(r.Context(), "", c.workspace, seq)
-	}
-	for _, view := range views {
-		if err := s.Lists.Views.Await(r.Context(), view, c.workspace, seq); err != nil {
+	for _, view := range behind {
+		if err := awaiter.Await(r.Context(), view, c.workspace, seq); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ type Server struct {
 	once     sync.Once // makes what follows
 	stale    *staleUses
 	bounds   bounds
-	creators creators
+	issuers  issuers
 	health   *health
 
 	// What many requests of a moment ask for.
@@ -86,8 +86,9 @@ type Lists struct {
 	Views     Awaiter // where they are read
 }
 
-// An Awaiter waits until a view has reached a position.
+// An Awaiter knows whether a view has reached a position, and waits until it has.
 type Awaiter interface {
+	Reached(ctx context.Context, view string, workspace events.ID, seq int64) (bool, error)
 	Await(ctx context.Context, view string, workspace events.ID, seq int64) error
 }
 
@@ -111,7 +112,7 @@ func (s *Server) Run(ctx context.Context) {
 func (s *Server) prepare() {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.stale = newStaleUses(s.Commands, s.Log)
-	s.bounds, s.creators = newBounds(), newCreators()
+	s.bounds, s.issuers = newBounds(), newIssuers()
 	s.health = &health{checks: s.Dependencies, warnings: s.Warnings, log: s.Log}
 	if s.Warnings == nil {
 		s.health.warnings = func() map[string]string { return nil }

@@ -221,7 +221,7 @@ func (p *process) askMembers(t *testing.T) {
 	require.Len(t, found, 1)
 	_, _, err = accounts.Page(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
-	done[events.ID](t)(accounts.Creator(ctx, p.acme, p.account))
+	done[events.ID](t)(accounts.Issuer(ctx, p.acme, p.account))
 	_, ok, err = accounts.Of(ctx, p.acme, p.account)
 	require.True(t, ok, err)
 
