@@ -1,7 +1,12 @@
 package aggregates
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"svc/events"
@@ -23,17 +28,46 @@ type workspaceSnapshot struct {
 	Created     bool                             `json:"created"`
 	Name        string                           `json:"name"`
 	Slug        string                           `json:"slug"`
-	Members     map[events.ID]memberSnapshot     `json:"members"`
+	Members     []memberSnapshot                 `json:"members"`
 	Invitations map[events.ID]invitationSnapshot `json:"invitations"`
 	Invited     map[string]events.ID             `json:"invited"`
 	Closed      map[events.ID]bool               `json:"closed"`
 }
 
+// A memberSnapshot is one text: there may be 100,000, and objects take several times
+// as long to read.
 type memberSnapshot struct {
-	User         events.ID   `json:"user"`
-	Email        string      `json:"email"`
-	Role         events.Role `json:"role"`
-	ApproveLoops *bool       `json:"approveLoops,omitempty"`
+	ID, User     events.ID
+	Role         events.Role
+	ApproveLoops *bool
+	Email        string
+}
+
+// MarshalText returns "ID USER ROLE TICK EMAIL". TICK is true, false or a dash.
+func (m memberSnapshot) MarshalText() ([]byte, error) {
+	tick := "-"
+	if m.ApproveLoops != nil {
+		tick = strconv.FormatBool(*m.ApproveLoops)
+	}
+	return []byte(m.ID.String() + " " + m.User.String() + " " + string(m.Role) + " " + tick + " " + m.Email), nil
+}
+
+// UnmarshalText reads what MarshalText returns.
+func (m *memberSnapshot) UnmarshalText(text []byte) (err error) {
+	fields := strings.SplitN(string(text), " ", 5)
+	if len(fields) < 5 {
+		return fmt.Errorf("member %q: too few fields", text)
+	}
+	m.Role, m.Email = events.Role(fields[2]), fields[4]
+	if m.ID, err = events.ParseID(fields[0]); err != nil {
+		return err
+	}
+	if m.User, err = events.ParseID(fields[1]); err != nil || fields[3] == "-" {
+		return err
+	}
+	tick, err := strconv.ParseBool(fields[3])
+	m.ApproveLoops = &tick
+	return err
 }
 
 type invitationSnapshot struct {
@@ -43,18 +77,20 @@ type invitationSnapshot struct {
 	Sender  events.ID   `json:"sender"`
 }
 
-// Form is 2: in the first one an invitation had no sender.
-func (w *Workspace) Form() int { return 2 }
+// Form is 3: in the first one an invitation had no sender, and in the second one the
+// members were objects.
+func (w *Workspace) Form() int { return 3 }
 
 // Snapshot returns the state, which is that of no workspace on another's stream.
 func (w *Workspace) Snapshot() ([]byte, error) {
 	s := workspaceSnapshot{
 		Created: w.created, Name: w.name, Slug: w.slug, Invited: w.invited, Closed: w.closed,
-		Members: map[events.ID]memberSnapshot{}, Invitations: map[events.ID]invitationSnapshot{},
+		Members: make([]memberSnapshot, 0, len(w.members)), Invitations: map[events.ID]invitationSnapshot{},
 	}
 	for id, m := range w.members {
-		s.Members[id] = memberSnapshot{m.user, m.email, m.role, m.approveLoops}
+		s.Members = append(s.Members, memberSnapshot{ID: id, User: m.user, Role: m.role, ApproveLoops: m.approveLoops, Email: m.email})
 	}
+	slices.SortFunc(s.Members, func(a, b memberSnapshot) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	for id, i := range w.invitations {
 		s.Invitations[id] = invitationSnapshot{i.email, i.role, i.expires, i.sender}
 	}
@@ -71,8 +107,9 @@ func (w *Workspace) Restore(snapshot []byte) error {
 		return nil
 	}
 	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.ID{})
-	for id, m := range s.Members {
-		w.put(id, member{m.User, m.Email, m.Role, m.ApproveLoops})
+	w.members, w.byUser = make(map[events.ID]member, len(s.Members)), make(map[events.ID]events.ID, len(s.Members))
+	for _, m := range s.Members {
+		w.put(m.ID, member{m.User, m.Email, m.Role, m.ApproveLoops})
 	}
 	for id, i := range s.Invitations {
 		w.open(id, invitation{i.Email, i.Role, i.Expires, i.Sender})

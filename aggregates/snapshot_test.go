@@ -83,14 +83,15 @@ func TestTheFormOfASnapshot(t *testing.T) {
 	}
 	text, err := w.Snapshot()
 	require.NoError(t, err)
-	want, err := os.ReadFile(filepath.Join("testdata", "workspace.2.json"))
+	want, err := os.ReadFile(filepath.Join("testdata", "workspace.3.json"))
 	require.NoError(t, err)
-	require.Equal(t, 2, w.Form())
+	require.Equal(t, 3, w.Form())
 	require.JSONEq(t, string(want), string(text), string(text))
 }
 
 func TestWhatIsNoSnapshotIsRefused(t *testing.T) {
-	for _, text := range []string{"", "{", "[]", `{"members":{"x":{}}}`} {
+	for _, text := range []string{"", "{", "[]", `{"members":{"x":{}}}`, `{"members":["x"]}`, `{"members":["x x Viewer - a@x"]}`,
+		`{"members":["019a0000-0000-0000-0000-000000000002 019a0000-0000-0000-0000-00000000000c Owner perhaps a@x"]}`} {
 		require.Error(t, new(Workspace).Restore([]byte(text)), text)
 	}
 }

@@ -17,12 +17,11 @@ func (w *work) refresh(f *fold, empty func() state) error {
 			}
 		}
 		version := f.version
-		records, err := w.streams.Load(w.ctx, f.key.workspace, f.key.stream, max(version-1, 0))
-		if err != nil {
-			return fmt.Errorf("load %s/%s: %w", f.key.workspace, f.key.stream, err)
-		}
+		follows, err := w.follow(f)
 		switch {
-		case f.follow(records):
+		case err != nil:
+			return fmt.Errorf("load %s/%s: %w", f.key.workspace, f.key.stream, err)
+		case follows:
 			if w.footing < exclusive {
 				w.keep(f)
 			} else if f.version == version {
@@ -34,6 +33,23 @@ func (w *work) refresh(f *fold, empty func() state) error {
 		}
 		if err := w.setBack(f); err != nil {
 			return fmt.Errorf("drop the snapshot of %s/%s: %w", f.key.workspace, f.key.stream, err)
+		}
+	}
+}
+
+// follow lets a fold take in what the stream has gained. It reports false if the
+// fold is none of the stream.
+func (w *work) follow(f *fold) (bool, error) {
+	for {
+		records, err := w.streams.Load(w.ctx, f.key.workspace, f.key.stream, max(f.version-1, 0))
+		if err != nil {
+			return false, err
+		}
+		if !f.follow(records) {
+			return false, nil
+		}
+		if len(records) < events.LoadLimit {
+			return true, nil
 		}
 	}
 }

@@ -16,11 +16,13 @@ import (
 type reader struct {
 	*store.Store
 	records int
+	most    int // at once
 }
 
 func (r *reader) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
 	list, err := r.Store.Load(ctx, workspace, stream, version)
 	r.records += len(list)
+	r.most = max(r.most, len(list))
 	return list, err
 }
 
@@ -108,6 +110,18 @@ func TestALongStreamGetsASnapshotWhenItIsRead(t *testing.T) {
 	m.toggle(t, cold, 2)
 	require.Greater(t, read.records, 600)
 	require.Greater(t, m.snapshots(t), 600)
+}
+
+// A stream of any length is folded a part at a time.
+func TestALongStreamIsNotInMemoryAtOnce(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.grow(t, 2*events.LoadLimit+600)
+	cold, read := m.begin()
+	m.toggle(t, cold, 2)
+	require.Greater(t, read.records, 2*events.LoadLimit+600)
+	require.Equal(t, events.LoadLimit, read.most)
+	require.Greater(t, m.snapshots(t), 2*events.LoadLimit+600)
 }
 
 // What is no snapshot, or one of another build, is passed over.

@@ -57,9 +57,14 @@ type Committed struct {
 	Answer   []byte   // what it was answered then, if Replayed
 }
 
+// LoadLimit is how many records of a stream are in memory at once: each takes some
+// kilobytes until it is folded.
+const LoadLimit = 2000
+
 // Streams are what a decision is made by.
 type Streams interface {
-	// Load returns the records of a stream that follow version, oldest first.
+	// Load returns the records of a stream that follow version, oldest first, up to
+	// LoadLimit of them.
 	Load(ctx context.Context, workspace, stream ID, version int) ([]Record, error)
 }
 

@@ -87,5 +87,5 @@ func (s streams) Load(ctx context.Context, workspace, stream events.ID, version 
 	return query(ctx, s.db, Scan, `
 		select `+EventColumns+` from events
 		where workspace_id = $1 and stream = $2 and version > $3
-		order by version`, workspace, stream, version)
+		order by version limit $4`, workspace, stream, version, events.LoadLimit)
 }

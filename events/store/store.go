@@ -75,7 +75,8 @@ func (s *Store) Close() {
 	close(s.ended)
 }
 
-// Load returns the records of a stream that follow version, oldest first.
+// Load returns the records of a stream that follow version, oldest first, up to
+// [events.LoadLimit] of them.
 func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
 	return streams{s.db}.Load(ctx, workspace, stream, version)
 }
