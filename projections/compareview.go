@@ -16,7 +16,6 @@ type comparedView struct {
 	fold    comparison
 	at, to  int64 // it has taken in the events up to at, and is to take in those up to to
 	beyond  int64 // the position of the view, if the log is shorter
-	parked  map[int64]bool
 	damaged []int64 // events that it has taken in, and that cannot be read now
 	skipped string  // why it is not compared
 }
@@ -28,23 +27,12 @@ var errMoved = errors.New("it was rebuilt, or the log was set back, at the same 
 func (c *comparing) locate(ctx context.Context, db batcher) error {
 	var head int64
 	positions, forms := map[string]int64{}, map[string]int{}
-	parked := map[string]map[int64]bool{}
 	b := &pgx.Batch{}
 	b.Queue(`select coalesce((select head from logs where workspace_id = $1), 0)`, c.workspace).QueryRow(func(row pgx.Row) error { return row.Scan(&head) })
 	var name string
 	var n int64
 	b.Queue(`select view, seq from checkpoints where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { positions[name] = n; return nil })
-		return err
-	})
-	b.Queue(`select view, seq from parked where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error {
-			if parked[name] == nil {
-				parked[name] = map[int64]bool{}
-			}
-			parked[name][n] = true
-			return nil
-		})
 		return err
 	})
 	b.Queue(`select name, form from views`).Query(func(rows pgx.Rows) error {
@@ -69,7 +57,7 @@ func (c *comparing) locate(ctx context.Context, db batcher) error {
 		if to < v.at && v.skipped == "" {
 			return fmt.Errorf("view %s: %w", v.view.Name(), errMoved)
 		}
-		v.to, v.beyond, v.parked = min(to, head), 0, parked[v.view.Name()]
+		v.to, v.beyond = min(to, head), 0
 		if to > head {
 			v.beyond = to
 		}
@@ -87,18 +75,16 @@ func (v *comparedView) tellEvents(head int64, f *findings) {
 	}
 }
 
-// take folds those of a page of records that follow. What a followed view has gone
-// on without is left out, as it is there; of what is damaged in the log of one that
-// goes on without nothing, it is told.
+// take folds those of a page of records that follow. What a followed view cannot take
+// in, and has parked, is left out, as it is there; of what is damaged in the log of one
+// that goes on without nothing, it is told. Whether an event is said to be parked makes
+// no difference: anybody who can write to the database can say so of any event.
 func (v *comparedView) take(list []events.Record) error {
 	for _, r := range list {
 		if v.skipped != "" || r.Seq != v.at+1 || r.Seq > v.to {
 			continue
 		}
 		v.at = r.Seq
-		if v.parked[r.Seq] {
-			continue
-		}
 		err := v.one(r)
 		switch {
 		case err == nil:
