@@ -53,9 +53,10 @@ type Sweep struct {
 
 // wrong is what is wrong in one workspace.
 type wrong struct {
-	log  string         // which record, and why; "" if nothing
-	rows map[string]int // how many, by view
-	told map[string]bool
+	log        string         // which record, and why; "" if nothing
+	rows       map[string]int // how many, by view
+	uncompared bool           // something could not be compared
+	told       map[string]bool
 }
 
 // New returns a sweep that does nothing until it runs. Between the end of a round
@@ -83,6 +84,19 @@ func (s *Sweep) Logs() (n int) {
 	defer s.mu.Unlock()
 	for _, w := range s.found {
 		if w.log != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Uncompared returns in how many workspaces something could not be compared, so
+// that nobody knows whether it is what the log says.
+func (s *Sweep) Uncompared() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.found {
+		if w.uncompared {
 			n++
 		}
 	}
@@ -159,34 +173,34 @@ func (s *Sweep) round(ctx context.Context) error {
 	return nil
 }
 
-// look compares one workspace. What cannot be compared now is left to the next
-// round, unless the database is away.
+// look compares one workspace. What cannot be compared now is told, and left to the
+// next round, unless the database is away.
 func (s *Sweep) look(ctx context.Context, workspace events.ID, seen map[events.ID]bool) error {
 	began := time.Now()
 	step := func(int64, int64) { _ = s.pause(ctx, time.Since(began)); began = time.Now() }
-	report, err := s.prover.Verify(ctx, workspace, "", step)
-	if err := s.passBy(ctx, workspace, "signatures", err); err != nil {
-		return err
+	report, unverified := s.prover.Verify(ctx, workspace, "", step)
+	if unverified != nil && s.over(ctx) {
+		return unverified
 	}
 	if err := s.pause(ctx, time.Since(began)); err != nil {
 		return err
 	}
-	done, err := projections.Compare(ctx, s.db, workspace, s.pause)
-	if err := s.passBy(ctx, workspace, "views", err); err != nil {
-		return err
+	done, uncompared := projections.Compare(ctx, s.db, workspace, s.pause)
+	if uncompared != nil && s.over(ctx) {
+		return uncompared
+	}
+	for what, err := range map[string]error{"signatures": unverified, "views": uncompared} {
+		if err != nil {
+			done.Skipped = append(done.Skipped, what+": "+err.Error())
+		}
 	}
 	s.note(ctx, workspace, report, done, seen)
 	return nil
 }
 
-// passBy returns err if it is the end of the round. If it is about one log it is
-// told, and nil.
-func (s *Sweep) passBy(ctx context.Context, workspace events.ID, what string, err error) error {
-	if err == nil || ctx.Err() != nil || !s.leads(Lease) || s.db.Ping(ctx) != nil {
-		return err
-	}
-	s.log.WarnContext(ctx, "log cannot be compared now", "workspace", workspace, "with", what, "err", err)
-	return nil
+// over reports whether the round ends with an error, which then is not about one log.
+func (s *Sweep) over(ctx context.Context) bool {
+	return ctx.Err() != nil || !s.leads(Lease) || s.db.Ping(ctx) != nil
 }
 
 // note remembers what was found, and tells what is new.
@@ -195,24 +209,27 @@ func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Repo
 	defer s.mu.Unlock()
 	before := s.found[workspace].told
 	delete(s.found, workspace)
-	w := wrong{rows: map[string]int{}, told: map[string]bool{}}
+	w := wrong{rows: map[string]int{}, uncompared: len(done.Skipped) > 0, told: map[string]bool{}}
+	tell := func(key, msg string, args ...any) {
+		if w.told[key] = true; !before[key] {
+			s.log.ErrorContext(ctx, msg, append([]any{"workspace", workspace}, args...)...)
+		}
+	}
 	if report.Bad != nil {
 		w.log = fmt.Sprintf("record %d: %s", report.Bad.Seq, report.Bad.Reason)
-		if w.told[w.log] = true; !before[w.log] {
-			s.log.ErrorContext(ctx, "log is not what was signed for", "workspace", workspace, "record", report.Bad.Seq, "reason", report.Bad.Reason)
-		}
+		tell(w.log, "log is not what was signed for", "record", report.Bad.Seq, "reason", report.Bad.Reason)
 	}
 	for _, d := range done.Differences {
 		w.rows[d.View]++
-		key := d.View + " " + d.Key
-		if w.told[key] = true; !before[key] {
-			s.log.ErrorContext(ctx, "view differs from the log", "view", d.View, "workspace", workspace, "key", d.Key)
-		}
+		tell(d.View+" "+d.Key, "view differs from the log", "view", d.View, "key", d.Key)
+	}
+	for _, why := range done.Skipped {
+		tell(why, "cannot be compared with the log", "what", why)
 	}
 	if done.More > 0 {
 		last := done.Differences[len(done.Differences)-1].View
 		w.rows[last] += done.More
-		s.log.ErrorContext(ctx, "view differs from the log in more rows", "view", last, "workspace", workspace, "rows", done.More)
+		s.log.ErrorContext(ctx, "view differs from the log in more rows", "workspace", workspace, "view", last, "rows", done.More)
 	}
 	if len(w.told) > 0 && len(s.found) < keptMost {
 		s.found[workspace] = w

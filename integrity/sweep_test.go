@@ -111,8 +111,8 @@ func TestWhatIsNotAsItShouldBeIsFound(t *testing.T) {
 	from := w.asked.Load()
 	eventually(t, func() bool { return w.asked.Load() > from+50 }) // some rounds more
 	require.Equal(t, 3, w.said.count("level=ERROR"), &w.said.text)
-	require.Equal(t, 1, w.said.count(`msg="view differs from the log" view=members workspace=`+w.one.String()+" key="))
-	require.Equal(t, 1, w.said.count(`msg="view differs from the log" view=unique_keys workspace=`+stray.String()+" key="))
+	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+w.one.String()+" view=members key="))
+	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+stray.String()+" view=unique_keys key="))
 	require.Equal(t, 1, w.said.count(`msg="log is not what was signed for" workspace=`+w.two.String()+` record=2 reason="the record was changed"`))
 
 	w.exec(t, `update members set role = 'Owner' where workspace_id = $1`, w.one)
@@ -144,6 +144,21 @@ func TestALogThatCannotBeReadIsPassedBy(t *testing.T) {
 	w.exec(t, `delete from events where workspace_id = $1 and seq = 1`, w.one)
 	w.exec(t, `delete from members where workspace_id = $1`, w.two)
 	eventually(t, func() bool {
-		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.said.count(`msg="log cannot be compared now"`) > 0
+		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.sweep.Uncompared() == 1
 	})
+	require.Positive(t, w.said.count(`level=ERROR msg="cannot be compared with the log" workspace=`+w.one.String()+` what="views: `), &w.said.text)
+}
+
+// What is not compared is told as what differs is: nobody hides it by that.
+func TestAViewThatCannotBeComparedIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Millisecond)
+	w.exec(t, `insert into views values ('members', 99, now())`)
+	eventually(t, func() bool { return w.sweep.Uncompared() == 2 })
+	from := w.asked.Load()
+	eventually(t, func() bool { return w.asked.Load() > from+50 }) // some rounds more
+	require.Equal(t, 2, w.said.count("level=ERROR"), &w.said.text)
+	require.Equal(t, 1, w.said.count(`msg="cannot be compared with the log" workspace=`+w.one.String()+` what="members: its rows have form 99,`))
+	w.exec(t, `delete from views where name = 'members'`)
+	eventually(t, func() bool { return w.sweep.Uncompared() == 0 })
 }

@@ -101,6 +101,11 @@ const (
 		update member_counts set members = 2 where workspace_id = $1 and role = 'Owner'`
 )
 
+// park says of every event that a view could not take it in.
+func park(view string) string {
+	return `insert into parked select workspace_id, '` + view + `', seq, kind, 'x', now() from events where workspace_id = $1`
+}
+
 // What somebody with SQL but without the vault's key can do, and what notices: the
 // table in ARCHITECTURE. Where nothing does, the test says so too.
 func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
@@ -117,8 +122,12 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 		"set the head on":                 {sql: []string{`update logs set head = head + 10 where workspace_id = $1`}, verify: true},
 		"set the head back":               {sql: []string{`update logs set head = head - 1 where workspace_id = $1`}, verify: true, rows: true},
 		"set the prover's position on":    {sql: []string{`update checkpoints set seq = seq + 10 where workspace_id = $1 and view = 'proof'`}, verify: true},
+		"set the bus's position on":       {sql: []string{`insert into checkpoints (workspace_id, view, seq) values ($1, 'bus', 1000)`}, rows: true},
 		"set a view's position back":      {sql: []string{`update checkpoints set seq = 130 where workspace_id = $1 and view = 'audit'`}, rows: true},
 		"change a role":                   {sql: []string{ownerRow}, rows: true},
+		"change a role and park why":      {sql: []string{ownerRow, park("members")}, rows: true},
+		"cut a view off and park why":     {sql: []string{`delete from audit where workspace_id = $1`, park("audit")}, rows: true},
+		"give rows another form":          {sql: []string{ownerRow, `insert into views values ('members', 99, now())`}, rows: true},
 		"put in a token":                  {sql: []string{`update service_tokens set fingerprint = sha256('mine') where workspace_id = $1`}, rows: true},
 		"link an account":                 {sql: []string{`insert into accounts select 'github/2', workspace_id, user_id, 'github', '2', 'eve', now() from users where workspace_id = $1`}, rows: true},
 		"remove an audit row":             {sql: []string{`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`}, rows: true},
@@ -156,7 +165,7 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, c.rows, len(found.Differences) > 0, "%v", found.Differences)
+			require.Equal(t, c.rows, len(found.Differences)+len(found.Skipped) > 0, "%v", found.Differences)
 		})
 	}
 }

@@ -16,27 +16,31 @@ func (m *Metrics) Overdue(logs func() int) {
 
 // Integrity tells what is not as it was signed, or not what the log says. Whoever
 // does not look tells of nothing wrong.
-func (m *Metrics) Integrity(logs func() int, rows func() map[string]int) {
-	m.registry.MustRegister(integrity{logs, rows})
+func (m *Metrics) Integrity(logs func() int, rows func() map[string]int, uncompared func() int) {
+	m.registry.MustRegister(integrity{logs, rows, uncompared})
 }
 
 type integrity struct {
-	logs func() int
-	rows func() map[string]int
+	logs       func() int
+	rows       func() map[string]int
+	uncompared func() int
 }
 
 var (
-	badLogs       = prometheus.NewDesc("svc_proof_bad_logs", "Logs that were found not to be what was signed for, by the process that looks.", nil, nil)
-	differingRows = prometheus.NewDesc("svc_view_differing_rows", "Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
+	badLogs        = prometheus.NewDesc("svc_proof_bad_logs", "Logs that were found not to be what was signed for, by the process that looks.", nil, nil)
+	differingRows  = prometheus.NewDesc("svc_view_differing_rows", "Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
+	uncomparedLogs = prometheus.NewDesc("svc_view_uncompared_logs", "Logs of which something could not be compared, by the process that looks.", nil, nil)
 )
 
 func (i integrity) Describe(to chan<- *prometheus.Desc) {
 	to <- badLogs
 	to <- differingRows
+	to <- uncomparedLogs
 }
 
 func (i integrity) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(badLogs, prometheus.GaugeValue, float64(i.logs()))
+	to <- prometheus.MustNewConstMetric(uncomparedLogs, prometheus.GaugeValue, float64(i.uncompared()))
 	rows := i.rows()
 	for _, view := range slices.Sorted(maps.Keys(rows)) {
 		to <- prometheus.MustNewConstMetric(differingRows, prometheus.GaugeValue, float64(rows[view]), view)

@@ -40,7 +40,7 @@ func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *
 	m.Slots(bound)
 	m.Views(lags, func() map[string]int { return map[string]int{"runs": 2} })
 	m.Overdue(func() int { return 3 })
-	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} })
+	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 })
 	appended := m.Appends()
 	appended(store.Batch{Commits: 2, Events: 5, Waited: time.Millisecond, Took: time.Second, Stored: true})
 	appended(store.Batch{Commits: 1, Events: 1, Took: time.Second})
@@ -57,6 +57,13 @@ func TestWhatIsToldIsWellSaid(t *testing.T) {
 	problems, err := testutil.GatherAndLint(m.registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+func TestWhatIsNotAsItShouldBeIsCounted(t *testing.T) {
+	text := scraped(t, full(t, someLags))
+	require.Contains(t, text, "\nsvc_proof_bad_logs 1\n")
+	require.Contains(t, text, "\nsvc_view_differing_rows{view=\"members\"} 2\n")
+	require.Contains(t, text, "\nsvc_view_uncompared_logs 3\n")
 }
 
 func TestRequestsAreCountedByRouteAndStatus(t *testing.T) {

@@ -133,6 +133,7 @@ type comparing struct {
 	pause     Pause
 	part      part
 	views     []*comparedView
+	ahead     map[string]int64 // positions beyond the head, of what is no view
 }
 
 func (c *comparing) all(ctx context.Context) error {
@@ -238,6 +239,9 @@ func (c *comparing) span() (from, to int64) {
 // compare reads the rows of every view.
 func (c *comparing) compare(ctx context.Context, tx pgx.Tx) error {
 	b, f := &pgx.Batch{}, &findings{c.workspace, &c.Compared}
+	if c.part.n == 0 {
+		c.tellPositions(f)
+	}
 	for _, v := range c.views {
 		if v.skipped != "" {
 			if c.part.n == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,8 +16,8 @@ import (
 type comparedView struct {
 	view    View
 	fold    comparison
-	at, to  int64 // it has taken in the events up to at, and is to take in those up to to
-	beyond  int64 // the position of the view, if the log is shorter
+	at, to  int64   // it has taken in the events up to at, and is to take in those up to to
+	beyond  int64   // the position of the view, if the log is shorter
 	damaged []int64 // events that it has taken in, and that cannot be read now
 	skipped string  // why it is not compared
 }
@@ -57,12 +59,23 @@ func (c *comparing) locate(ctx context.Context, db batcher) error {
 		if to < v.at && v.skipped == "" {
 			return fmt.Errorf("view %s: %w", v.view.Name(), errMoved)
 		}
+		delete(positions, v.view.Name())
 		v.to, v.beyond = min(to, head), 0
 		if to > head {
 			v.beyond = to
 		}
 	}
+	maps.DeleteFunc(positions, func(_ string, seq int64) bool { return seq <= head })
+	c.ahead = positions
 	return nil
+}
+
+// tellPositions tells who has come further than the log, of those that keep their
+// position where views do: the events in between would pass them by.
+func (c *comparing) tellPositions(f *findings) {
+	for _, name := range slices.Sorted(maps.Keys(c.ahead)) {
+		f.add(name, "position", fmt.Sprint(c.ahead[name]), fmt.Sprint(c.Events))
+	}
 }
 
 // tellEvents tells of what is wrong with the events that the view has taken in.

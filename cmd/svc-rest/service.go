@@ -120,7 +120,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		return stuck
 	})
 	m.Overdue(prover.Overdue)
-	m.Integrity(sweep.Logs, sweep.Rows)
+	m.Integrity(sweep.Logs, sweep.Rows, sweep.Uncompared)
 	sessionStore := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}

@@ -27,5 +27,8 @@ func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schema) map[st
 		}
 		list["views"] = "Rows that are not what the log says: " + strings.Join(counts, ", ") + ". The log of the service names them."
 	}
+	if n := sweep.Uncompared(); n > 0 {
+		list["comparison"] = fmt.Sprintf("Logs of which something cannot be compared: %d. The log of the service says why.", n)
+	}
 	return list
 }
