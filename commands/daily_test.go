@@ -125,6 +125,97 @@ func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	require.NoError(t, err, "whoever may send no more may still take back")
 }
 
+// However many workspaces and people invite an address, it is sent so many a day.
+func TestAnAddressIsSentSoManyInvitationsADay(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	daily := commands.Daily{Invitations: 4, InvitationsReceived: 3, Counts: sessions.Daily{DB: m.db}}
+	m.Limit(daily)
+	m.other.Limit(daily)
+	elsewhere := newID()
+	_, err := m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: m.nobody.in(elsewhere), Member: newID(), Email: m.nobody.email, Name: "Else", Slug: "elsewhere"})
+	require.NoError(t, err)
+	send := func(r replica, o commands.Order, email string) (events.ID, error) {
+		c := commands.SendInvitation{Order: o, Invitation: newID(), Email: email, Role: events.Viewer}
+		_, err := r.SendInvitation(t.Context(), c)
+		return c.Invitation, err
+	}
+	first, err := send(m.replica, m.owner.in(m.id), "Vic@home.example")
+	require.NoError(t, err)
+	_, err = send(m.other, m.nobody.in(elsewhere), "vic@HOME.example")
+	require.NoError(t, err)
+	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.maintainer.in(m.id), Invitation: first})
+	require.NoError(t, err)
+
+	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: first})
+	requireWait(t, err, 12*time.Hour)
+	_, err = send(m.replica, m.nobody.in(elsewhere), "vic@home.example")
+	require.ErrorIs(t, err, aggregates.ErrAlreadyInvited, "what is wrong comes first")
+	for _, email := range []string{"a@home.example", "b@home.example", "c@home.example"} {
+		_, err = send(m.replica, m.owner.in(m.id), email)
+		require.NoError(t, err, "what an address was not sent does not count against its sender")
+	}
+	m.clock.move(12 * time.Hour)
+	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: first})
+	require.NoError(t, err, "a new day")
+}
+
+func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	for _, r := range []replica{m.replica, m.other} {
+		r.Limit(commands.Daily{ServiceAccounts: 2, Counts: sessions.Daily{DB: m.db}})
+	}
+	create := func(r replica, by person, name string) (events.ID, error) {
+		c := commands.CreateServiceAccount{Order: by.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI}}
+		_, err := r.CreateServiceAccount(t.Context(), c)
+		return c.Account, err
+	}
+	one, err := create(m.replica, m.owner, "one")
+	require.NoError(t, err)
+	_, err = create(m.other, m.owner, "one")
+	require.ErrorIs(t, err, aggregates.ErrServiceAccountNameUsed, "which counts for nothing")
+	_, err = create(m.other, m.owner, "two")
+	require.NoError(t, err)
+	_, err = m.RevokeServiceAccount(t.Context(), commands.RevokeServiceAccount{Order: m.owner.in(m.id), Account: one})
+	require.NoError(t, err)
+	_, err = create(m.replica, m.owner, "three")
+	requireWait(t, err, 12*time.Hour)
+	_, err = create(m.replica, m.maintainer, "three")
+	require.NoError(t, err, "another person")
+}
+
+// Whoever goes away while their command is counted has it given back.
+func TestWhatACallerWhoWentAwayDidNotStoreCountsForNothing(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	ctx, leave := context.WithCancel(t.Context())
+	m.Limit(commands.Daily{Invitations: 1, InvitationsReceived: 1, Counts: departing{sessions.Daily{DB: m.db}, leave}})
+	before := m.head(t, m.id)
+	send := commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
+	_, err := m.SendInvitation(ctx, send)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, before, m.head(t, m.id))
+	_, err = m.SendInvitation(t.Context(), send)
+	require.NoError(t, err)
+}
+
+// departing counts while its caller goes away: the database has counted, and whoever
+// hangs on the caller's context does not hear of it.
+type departing struct {
+	sessions.Daily
+	leave func()
+}
+
+func (d departing) Take(ctx context.Context, subject events.ID, what string, day time.Time, most int) (bool, error) {
+	ok, err := d.Daily.Take(context.WithoutCancel(ctx), subject, what, day, most)
+	d.leave()
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	return ok, err
+}
+
 // A bound is not passed by asking everywhere at the same moment.
 func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()

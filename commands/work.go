@@ -22,7 +22,7 @@ type work struct {
 	order   Order
 	command events.Command
 	decide  func(*work) error
-	share   *share // of what its actor may do in a day
+	share   *share // of what may be done in a day
 	footing footing
 	holds   []*hold
 	gone    []string // keys that others have, for which decide chooses another one
@@ -194,10 +194,10 @@ func (w *work) commit() (*events.Commit, error) {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	w.decided = true
-	if err := w.share.take(w.ctx, w.at); err != nil {
-		return nil, err
+	if err := w.share.take(w.ctx, w.at, c.Writes); err != nil {
+		return nil, err // what is remembered may have led to it: it is decided again on the log
 	}
+	w.decided = true
 	return c, nil
 }
 

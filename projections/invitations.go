@@ -124,10 +124,10 @@ func (v Invitations) Pending(ctx context.Context, workspace events.ID, limit, of
 }
 
 // For returns invitations to any of the addresses that can be accepted at a
-// time, the oldest first: as many as limit that wait and have not expired, without
+// time, the newest first: as many as limit that wait and have not expired, without
 // those whose sender could no longer send them.
 func (v Invitations) For(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
-	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at, i.invitation_id limit $3`,
+	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at desc, i.invitation_id desc limit $3`,
 		addresses, at, limit)
 	return slices.DeleteFunc(list, func(i Invitation) bool { return !i.Acceptable(at) }), err
 }

@@ -65,6 +65,8 @@ type Config struct {
 	// What others see, or what stays for ever. A day begins at midnight UTC.
 	DailyWorkspaces  int `env:"SVC_DAILY_WORKSPACES" envDefault:"20" doc:"Workspaces that a person may make in a day. 0 is no bound."`
 	DailyInvitations int `env:"SVC_DAILY_INVITATIONS" envDefault:"200" doc:"Invitations that a person may send, or send again, in a day. 0 is no bound."`
+	DailyReceived    int `env:"SVC_DAILY_INVITATIONS_RECEIVED" envDefault:"50" doc:"Invitations that an address may be sent in a day, by all workspaces together. 0 is no bound."`
+	DailyAccounts    int `env:"SVC_DAILY_SERVICE_ACCOUNTS" envDefault:"100" doc:"Service accounts that a person may make in a day. 0 is no bound."`
 
 	// It goes through all logs, for a twentieth of the time at most.
 	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
@@ -93,16 +95,23 @@ func (c Config) check() error {
 		return errors.New("SVC_DAILY_WORKSPACES is malformed: want 0 or more")
 	case c.DailyInvitations < 0:
 		return errors.New("SVC_DAILY_INVITATIONS is malformed: want 0 or more")
+	case c.DailyReceived < 0:
+		return errors.New("SVC_DAILY_INVITATIONS_RECEIVED is malformed: want 0 or more")
+	case c.DailyAccounts < 0:
+		return errors.New("SVC_DAILY_SERVICE_ACCOUNTS is malformed: want 0 or more")
 	}
 	return nil
 }
 
-// daily are the bounds of a person's day.
+// daily are the bounds of a day.
 func (c Config) daily(db *pgxpool.Pool) commands.Daily {
 	if c.RateLimit == 0 {
 		return commands.Daily{}
 	}
-	return commands.Daily{Workspaces: c.DailyWorkspaces, Invitations: c.DailyInvitations, Counts: sessions.Daily{DB: db}}
+	return commands.Daily{
+		Workspaces: c.DailyWorkspaces, ServiceAccounts: c.DailyAccounts,
+		Invitations: c.DailyInvitations, InvitationsReceived: c.DailyReceived, Counts: sessions.Daily{DB: db},
+	}
 }
 
 // busURLs are the addresses of the bus, secrets included.

@@ -55,6 +55,8 @@ func TestCheckRefuses(t *testing.T) {
 		"a limit below nothing":          {[]string{"SVC_RATE_LIMIT=-1"}, "SVC_RATE_LIMIT"},
 		"fewer workspaces than none":     {[]string{"SVC_DAILY_WORKSPACES=-1"}, "SVC_DAILY_WORKSPACES"},
 		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
+		"fewer received than none":       {[]string{"SVC_DAILY_INVITATIONS_RECEIVED=-1"}, "SVC_DAILY_INVITATIONS_RECEIVED"},
+		"fewer accounts than none":       {[]string{"SVC_DAILY_SERVICE_ACCOUNTS=-1"}, "SVC_DAILY_SERVICE_ACCOUNTS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := config.Parse[Config](slices.Concat(good, c.more))

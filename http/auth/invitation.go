@@ -248,7 +248,8 @@ type userInvitation struct {
 // maxOfPerson is how many workspaces, or invitations, of a person are answered.
 const maxOfPerson = 1000
 
-// listUserInvitations lists what the person can accept, by any verified address.
+// listUserInvitations lists what the person can accept, by any verified address,
+// the newest first: what strangers sent before hides none that came later.
 func (s *Server) listUserInvitations(v *visit) (any, error) {
 	if v.URL.Query().Has("email") {
 		return nil, errEmailFromBrowser

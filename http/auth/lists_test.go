@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,12 +42,20 @@ func TestListsHaveAnEnd(t *testing.T) {
 	s.exec(`
 		with made as (insert into workspaces select gen_random_uuid(), 'Acme', 'acme' || n, now() from generate_series(1, 1100) n returning workspace_id),
 			joined as (insert into members select workspace_id, gen_random_uuid(), $1, 'zoe', 'Owner', null, now(), 'Zoe', 'zoe' from made)
-		insert into invitations select workspace_id, gen_random_uuid(), $2, 'Viewer', 'pending', $1, 'zoe', now(), now() + interval '1 day' from made`, s.person, email)
+		insert into invitations select workspace_id, gen_random_uuid(), $2, 'Viewer', 'pending', $1, 'zoe', now() + row_number() over () * interval '1 second', now() + interval '1 day' from made`, s.person, email)
 	for path, most := range map[string]int{"/organization/list": 1000, "/organization/list-user-invitations": 1000} {
 		var list []json.RawMessage
 		s.get(cookie, path, &list)
 		require.Len(t, list, most, path)
 	}
+	var mine []struct{ CreatedAt time.Time }
+	s.get(cookie, "/organization/list-user-invitations", &mine)
+	for i, sent := range mine[1:] {
+		require.True(t, sent.CreatedAt.Before(mine[i].CreatedAt), "the newest first")
+	}
+	var newest time.Time
+	require.NoError(t, s.server.Sessions.DB.QueryRow(t.Context(), `select max(sent_at) from invitations where email = $1`, email).Scan(&newest))
+	require.WithinDuration(t, newest, mine[0].CreatedAt, time.Millisecond, "which nobody hides by sending many before it")
 
 	s.exec(`
 		insert into sessions (token_hash, session_id, user_id, created_at, updated_at, expires_at, ip, user_agent)
