@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +20,7 @@ import (
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/reply"
+	"svc/input"
 	"svc/sessions"
 )
 
@@ -63,8 +67,23 @@ func signedInOr(refusal error, handle func(*visit) (any, error)) handler {
 			return nil, refusal
 		}
 		v.session = session
+		if err := checkQuery(v.URL.Query()); err != nil {
+			return nil, err
+		}
 		return handle(v)
 	}
+}
+
+// checkQuery refuses parameters that are empty or repeated, as /api/v1 does: an empty
+// organization would be the active one. A filter may have several values, and an empty
+// one is what texts are compared with.
+func checkQuery(query url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if wrong := reply.Once(query[name]); wrong != "" && name != "filterValue" {
+			return errQuery(input.Redact(name), wrong) // the caller may have named it
+		}
+	}
+	return nil
 }
 
 // identify is sessionOf, unless the caller has to wait. A person is counted as

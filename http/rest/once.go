@@ -13,15 +13,9 @@ import (
 	"svc/http/reply"
 )
 
-const (
-	sentEmpty = "must not be empty"
-	sentTwice = "must not be sent twice"
-)
-
-// checkQuery refuses parameters of the operation that are empty or repeated.
-// huma takes an empty one for absent, which is how a script's unset variable
-// comes to ask for everything, and of a repeated one the first. Parameters that
-// the operation does not have are huma's to refuse.
+// checkQuery refuses parameters of the operation that are empty, which huma takes
+// for absent, or repeated, of which it takes the first. Parameters that the operation
+// does not have are huma's to refuse.
 func (s *Server) checkQuery(ctx huma.Context, next func(huma.Context)) {
 	r, w, _ := humahttprouter.Unwrap(ctx)
 	if wrong := wrongQuery(ctx.Operation().Parameters, r.URL.Query()); len(wrong) > 0 {
@@ -34,13 +28,8 @@ func (s *Server) checkQuery(ctx huma.Context, next func(huma.Context)) {
 func wrongQuery(parameters []*huma.Param, query url.Values) map[string][]string {
 	wrong := map[string][]string{}
 	for _, p := range parameters {
-		values, sent := query[p.Name]
-		switch {
-		case p.In != "query" || !sent:
-		case len(values) > 1:
-			wrong[p.Name] = []string{sentTwice}
-		case values[0] == "":
-			wrong[p.Name] = []string{sentEmpty}
+		if text := reply.Once(query[p.Name]); p.In == "query" && text != "" {
+			wrong[p.Name] = []string{text}
 		}
 	}
 	return wrong
@@ -61,9 +50,9 @@ func checkHeaders(h http.Header) error {
 	for _, name := range onceHeaders {
 		switch values := h.Values(name); {
 		case len(values) > 1:
-			return fault.Field(name, sentTwice)
+			return fault.Field(name, reply.SentTwice)
 		case len(values) == 1 && values[0] == "" && slices.Contains(filledHeaders, name):
-			return fault.Field(name, sentEmpty)
+			return fault.Field(name, reply.SentEmpty)
 		}
 	}
 	if lines := h.Values("If-None-Match"); len(lines) > 1 {
