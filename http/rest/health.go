@@ -53,6 +53,46 @@ type health struct {
 	warnings func() map[string]string
 	log      *slog.Logger
 	last     atomic.Pointer[picture]
+
+	mu   sync.Mutex
+	look *look // the newest that a caller began
+}
+
+// lookAge is how long callers share a look at the dependencies, from its beginning:
+// anybody may ask, as often as they like.
+const lookAge = 250 * time.Millisecond
+
+// A look is one round of questions, for all who ask at about the same time.
+type look struct {
+	began time.Time
+	done  chan struct{}
+	found *picture // when done is closed
+}
+
+// shared returns what is found now, or was a moment ago. It is nil if ctx ends first.
+func (h *health) shared(ctx context.Context) *picture {
+	h.mu.Lock()
+	l := h.look
+	first := l == nil || l.found != nil && time.Since(l.began) >= lookAge
+	if first {
+		l = &look{began: time.Now(), done: make(chan struct{})}
+		h.look = l
+	}
+	h.mu.Unlock()
+	if first { // which ends in time, also for those who wait for it if this caller goes away
+		found := h.ask(context.WithoutCancel(ctx), never)
+		h.mu.Lock()
+		l.found = found
+		h.mu.Unlock()
+		close(l.done)
+		return found
+	}
+	select {
+	case <-l.done:
+		return l.found
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // A picture is what the dependencies said, also in the form of the dashboard.
@@ -130,7 +170,10 @@ func (h *health) known(name string) bool {
 // ready answers 503 if a dependency is down now. Warnings change no status: taking
 // the service away would mend none of them.
 func (h *health) ready(w http.ResponseWriter, r *http.Request) {
-	found, status := h.ask(r.Context(), never), http.StatusOK
+	found, status := h.shared(r.Context()), http.StatusOK
+	if found == nil {
+		return // nobody waits for an answer
+	}
 	if found.Status != "ok" {
 		status = http.StatusServiceUnavailable
 	}
