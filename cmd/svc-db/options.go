@@ -70,6 +70,9 @@ func parseOptions(args []string) (options, error) {
 	if len(words) > 0 {
 		o.command, o.views = words[0], words[1:]
 	}
+	if o.command == "help" {
+		return o, flag.ErrHelp
+	}
 	return o, o.check()
 }
 

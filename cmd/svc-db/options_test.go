@@ -19,7 +19,7 @@ func TestFlagsStandAnywhere(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"info", "-h"}} {
+	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"info", "-h"}, {"help"}, {"help", "info"}} {
 		r := here(t, nil, args...)
 		require.Equal(t, result{status: 0, stdout: help}, r)
 	}

@@ -23,9 +23,12 @@ import (
 var version = "dev"
 
 func main() {
-	check := flag.Bool("healthcheck", false, "ask the running engine whether it is well, and exit 0 or 1")
-	show := flag.Bool("version", false, "print the version")
-	flag.Parse()
+	flags := flag.NewFlagSet("svc-engine", flag.ContinueOnError)
+	check := flags.Bool("healthcheck", false, "ask the running engine whether it is well, and exit 0 or 1")
+	show := flags.Bool("version", false, "print the version")
+	if status, done := config.Arguments(flags, os.Args[1:], engine.Config{}, os.Stdout, os.Stderr); done {
+		os.Exit(status)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

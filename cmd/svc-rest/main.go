@@ -21,9 +21,12 @@ import (
 )
 
 func main() {
-	check := flag.Bool("healthcheck", false, "ask the running service whether it is alive, and exit 0 or 1")
-	show := flag.Bool("version", false, "print the version")
-	flag.Parse()
+	flags := flag.NewFlagSet("svc-rest", flag.ContinueOnError)
+	check := flags.Bool("healthcheck", false, "ask the running service whether it is alive, and exit 0 or 1")
+	show := flags.Bool("version", false, "print the version")
+	if status, done := config.Arguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
+		os.Exit(status)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

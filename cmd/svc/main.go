@@ -15,6 +15,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -44,6 +45,10 @@ type settings struct {
 }
 
 func main() {
+	flags := flag.NewFlagSet("svc", flag.ContinueOnError)
+	if status, done := config.Arguments(flags, os.Args[1:], settings{}, os.Stdout, os.Stderr); done {
+		os.Exit(status)
+	}
 	out := newOutput(os.Stdout)
 	ctx, hurry := stopSignals()
 	err := start(ctx, hurry, out)
