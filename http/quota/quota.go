@@ -5,6 +5,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,10 @@ import (
 // may hold, and that is kept for those who hold none.
 const share = 4
 
+// restFactor is how much longer than its use a slot rests: whoever insists has each
+// of theirs for a quarter of the time.
+const restFactor = 3
+
 // ErrShare says that whoever asks has their share already.
 var ErrShare = fault.New(fault.RateLimited, "rate_limited",
 	"As many of these are under way for you, or for the workspace, as may be. Wait for one to end.")
@@ -25,9 +30,12 @@ type Bound struct {
 	Name   string        // for metrics
 	Slots  int           // in all
 	Caller int           // of those, for one person or service account; 0: their share
+	Part   int           // of those, for one person or workspace; 0: a quarter
 	Queue  int           // how many may wait for a slot, with shares as of the slots; 0: nobody waits
 	Wait   time.Duration // for a slot, at most
 	Retry  time.Duration // what those are told to wait who get none
+	Alone  time.Duration // who has been alone for as long may hold all but the last part; 0: nobody
+	Rest   time.Duration // of a slot after its use, at most, if its holder has more waiting; 0: none
 }
 
 // A Holder is who has a slot. It counts for each of these that is not zero.
@@ -66,6 +74,13 @@ type Semaphore struct {
 	waiting count
 	queue   []*waiter // those who wait, the first come first
 	refused Refused
+	asked   [2]asking // the last two of different people in different workspaces
+}
+
+// An asking is who asked for a slot, and when.
+type asking struct {
+	holder Holder
+	at     time.Time
 }
 
 // Refused counts those who got no slot.
@@ -86,9 +101,10 @@ func (c *count) add(list []party, n int) {
 	}
 }
 
-// refusal returns why one more of most is not for those parties, nil if it is.
-func (c *count) refusal(list []party, most, caller int) *fault.Fault {
-	part, holdsNone := max(most/share, 1), true
+// refusal returns why one more of most is not for those parties, each of which may
+// hold part of them; nil if it is.
+func (c *count) refusal(list []party, most, part, caller int) *fault.Fault {
+	holdsNone := true
 	for _, p := range list {
 		limit := part
 		if p.role == asCaller && caller > 0 {
@@ -99,14 +115,18 @@ func (c *count) refusal(list []party, most, caller int) *fault.Fault {
 		}
 		holdsNone = holdsNone && c.of[p] == 0
 	}
-	if free := most - c.all; free <= 0 || free <= most/share && !holdsNone {
+	if free := most - c.all; free <= 0 || free <= kept(most) && !holdsNone {
 		return fault.ErrBusy
 	}
 	return nil
 }
 
+// kept is how many of most are for those who hold none.
+func kept(most int) int { return most / share }
+
 // A waiter waits for a slot.
 type waiter struct {
+	holder  Holder
 	parties []party
 	granted chan struct{} // closed under the semaphore's lock
 }
@@ -122,8 +142,9 @@ func New(b Bound) *Semaphore {
 // slot, with [fault.ErrBusy].
 func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err error) {
 	parties := h.parties()
-	release = func() { s.release(parties) }
-	w, err := s.enter(parties)
+	w, err := s.enter(h, parties)
+	begun := time.Now()
+	release = func() { s.restThenRelease(h, parties, time.Since(begun)) }
 	switch {
 	case err != nil:
 		return nil, err
@@ -134,6 +155,7 @@ func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err 
 	defer late.Stop()
 	select {
 	case <-w.granted:
+		begun = time.Now()
 		return release, nil
 	case <-late.C:
 	case <-ctx.Done():
@@ -145,10 +167,11 @@ func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err 
 }
 
 // enter takes a slot, or a place in the queue: then it returns that.
-func (s *Semaphore) enter(parties []party) (*waiter, error) {
+func (s *Semaphore) enter(h Holder, parties []party) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refusal := s.slots.refusal(parties, s.bound.Slots, s.bound.Caller)
+	s.note(h)
+	refusal := s.refusal(h, parties)
 	if refusal == nil {
 		s.slots.add(parties, 1)
 		return nil, nil
@@ -156,10 +179,10 @@ func (s *Semaphore) enter(parties []party) (*waiter, error) {
 	if s.bound.Queue == 0 {
 		return nil, s.refuse(refusal)
 	}
-	if full := s.waiting.refusal(parties, s.bound.Queue, 0); full != nil {
+	if full := s.waiting.refusal(parties, s.bound.Queue, s.part(h, s.bound.Queue), 0); full != nil {
 		return nil, s.refuse(full)
 	}
-	w := &waiter{parties: parties, granted: make(chan struct{})}
+	w := &waiter{holder: h, parties: parties, granted: make(chan struct{})}
 	s.waiting.add(parties, 1)
 	s.queue = append(s.queue, w)
 	return w, nil
@@ -178,7 +201,7 @@ func (s *Semaphore) leave(ctx context.Context, w *waiter) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		refusal := s.slots.refusal(w.parties, s.bound.Slots, s.bound.Caller)
+		refusal := s.refusal(w.holder, w.parties)
 		if refusal == nil { // a slot that was given back meanwhile
 			s.slots.add(w.parties, 1)
 			return nil
@@ -197,6 +220,67 @@ func (s *Semaphore) refuse(f *fault.Fault) error {
 	return f.With("bound", s.bound.Name).After(s.bound.Retry)
 }
 
+// refusal returns why a holder gets no slot, nil if they may have one.
+func (s *Semaphore) refusal(h Holder, parties []party) *fault.Fault {
+	part := s.part(h, s.bound.Slots)
+	if s.bound.Part > 0 && !s.alone(h) {
+		part = min(part, s.bound.Part)
+	}
+	return s.slots.refusal(parties, s.bound.Slots, part, s.bound.Caller)
+}
+
+// part is how many of most a holder may have.
+func (s *Semaphore) part(h Holder, most int) int {
+	if s.bound.Alone > 0 && s.alone(h) {
+		return most - kept(most)
+	}
+	return max(most/share, 1)
+}
+
+// note notes that a holder asks.
+func (s *Semaphore) note(h Holder) {
+	if s.bound.Alone == 0 {
+		return
+	}
+	if !s.asked[0].holder.related(h) {
+		s.asked[1] = s.asked[0]
+	}
+	s.asked[0] = asking{h, time.Now()}
+}
+
+// alone reports whether nobody else has asked of late.
+func (s *Semaphore) alone(h Holder) bool {
+	for _, a := range s.asked {
+		if !a.holder.related(h) && time.Since(a.at) < s.bound.Alone {
+			return false
+		}
+	}
+	return true
+}
+
+// related reports whether two are of one person, or in one workspace.
+func (h Holder) related(to Holder) bool { return h.Person == to.Person || h.Workspace == to.Workspace }
+
+// restThenRelease gives a slot back after its use, or when it has rested.
+func (s *Semaphore) restThenRelease(h Holder, parties []party, took time.Duration) {
+	if rest := min(restFactor*took, s.bound.Rest); rest > 0 && s.insists(h, parties) {
+		time.AfterFunc(rest, func() { s.release(parties) })
+		return
+	}
+	s.release(parties)
+}
+
+// insists reports whether a holder has more waiting than gets a slot, and there are
+// others whom that may hold up.
+func (s *Semaphore) insists(h Holder, parties []party) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bound.Alone > 0 && s.alone(h) {
+		return false
+	}
+	return slices.ContainsFunc(parties, func(p party) bool { return s.waiting.of[p] > 0 })
+}
+
 // release gives a slot back, to the first in the queue who may have it.
 func (s *Semaphore) release(parties []party) {
 	s.mu.Lock()
@@ -204,7 +288,7 @@ func (s *Semaphore) release(parties []party) {
 	s.slots.add(parties, -1)
 	for i := 0; i < len(s.queue); {
 		w := s.queue[i]
-		if s.slots.refusal(w.parties, s.bound.Slots, s.bound.Caller) != nil {
+		if s.refusal(w.holder, w.parties) != nil {
 			i++
 			continue
 		}

@@ -99,3 +99,99 @@ func TestWhoGoesAwayLeavesTheQueue(t *testing.T) {
 		require.Zero(t, refused, "nobody refused them")
 	})
 }
+
+// Who is alone has all but the part that is kept for others, who find it free at
+// once; from then on everybody has a quarter, until they are alone again.
+func TestWhoIsAloneHasMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, one, other := New(Bound{Slots: 8, Alone: time.Second}), person(), person()
+		colleague := Holder{Person: newID(), Workspace: one.Workspace}
+		held, err := fill(t, s, func() Holder { return one })
+		require.Equal(t, 6, held)
+		require.ErrorIs(t, err, ErrShare)
+		_, err = s.Acquire(t.Context(), colleague)
+		require.ErrorIs(t, err, ErrShare, "a workspace is alone together")
+		giveBack, err := s.Acquire(t.Context(), other)
+		require.NoError(t, err)
+		for range 5 {
+			s.release(one.parties())
+		}
+		held, err = fill(t, s, func() Holder { return one })
+		require.Equal(t, 1, held, "two in all")
+		require.ErrorIs(t, err, ErrShare)
+
+		giveBack()
+		time.Sleep(time.Second)
+		held, _ = fill(t, s, func() Holder { return one })
+		require.Equal(t, 4, held, "six in all")
+	})
+}
+
+func TestThePartOfOneMayBeLessThanAQuarter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, one, other := New(Bound{Slots: 64, Part: 4, Alone: time.Second}), person(), person()
+		_, err := s.Acquire(t.Context(), other)
+		require.NoError(t, err)
+		held, _ := fill(t, s, func() Holder { return one })
+		require.Equal(t, 4, held)
+		time.Sleep(time.Second)
+		held, _ = fill(t, s, func() Holder { return one })
+		require.Equal(t, 43, held, "forty-eight with that of the other one")
+	})
+}
+
+// Whoever wants more than their part has it for a quarter of the time, and for all
+// of it if that holds up nobody.
+func TestTheSlotsOfWhoInsistsRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, one, other := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, Alone: time.Second, Rest: 10 * time.Second}), person(), person()
+		use := func(h Holder, d time.Duration) {
+			t.Helper()
+			giveBack, err := s.Acquire(t.Context(), h)
+			require.NoError(t, err)
+			time.Sleep(d)
+			giveBack()
+		}
+		held := func() int { n, _, _ := s.Usage(); return n }
+		use(one, time.Second)
+		require.Zero(t, held(), "nobody waits")
+
+		use(other, 0)
+		giveBack, err := s.Acquire(t.Context(), one)
+		require.NoError(t, err)
+		next := waiting(t, s, one)
+		use(other, 0)
+		time.Sleep(500 * time.Millisecond)
+		giveBack()
+		require.Empty(t, next, "it rests")
+		time.Sleep(1499 * time.Millisecond)
+		require.Empty(t, next)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.NoError(t, <-next)
+
+		time.Sleep(time.Second) // and nobody else asks
+		more := []<-chan error{waiting(t, s, one), waiting(t, s, one), waiting(t, s, one)}
+		require.NoError(t, <-more[0])
+		require.NoError(t, <-more[1])
+		require.Empty(t, more[2])
+		s.restThenRelease(one, one.parties(), time.Minute)
+		synctest.Wait()
+		require.NoError(t, <-more[2], "at once")
+	})
+}
+
+// A slot rests no longer than the bound says.
+func TestARestHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, one := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, Rest: time.Second}), person()
+		giveBack, err := s.Acquire(t.Context(), one)
+		require.NoError(t, err)
+		next := waiting(t, s, one)
+		time.Sleep(30 * time.Second)
+		giveBack()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.NoError(t, <-next)
+	})
+}

@@ -200,7 +200,8 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 func replay(state *projections.State, records []projections.AuditRecord) (*replayAnswer, error) {
 	out := &replayAnswer{}
 	out.Body.Before = newState(state)
-	for _, r := range records {
+	for i, r := range records {
+		yield(i)
 		changes, err := state.Take(r.Record)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -15,6 +16,7 @@ import (
 // bounds are all that bounds what goes on at once in a process. Slots are
 // counted by person and by workspace, see [Server.holder].
 type bounds struct {
+	reads         *quota.Semaphore // of what takes no other slot
 	streams       *quota.Semaphore // of live updates
 	exports       *quota.Semaphore // of the audit log
 	verifications *quota.Semaphore // of Merkle logs
@@ -22,27 +24,56 @@ type bounds struct {
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
 }
 
+// restMost is how long a slot rests at most whose holder insists.
+const restMost = time.Second
+
 func newBounds() bounds {
 	return bounds{
-		streams:       quota.New(quota.Bound{Name: "streams", Slots: 1024, Caller: 12, Retry: 10 * time.Second}),
-		exports:       quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
-		verifications: quota.New(quota.Bound{Name: "verifications", Slots: 4, Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second}),
-		histories:     quota.New(quota.Bound{Name: "histories", Slots: 4, Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second}),
-		positions:     quota.New(quota.Bound{Name: "positions", Slots: 512, Caller: 16, Retry: time.Second}),
+		reads: quota.New(quota.Bound{
+			Name: "reads", Slots: 64, Part: readsPart(),
+			Queue: 4096, Wait: 5 * time.Second, Retry: time.Second, Alone: time.Second, Rest: restMost,
+		}),
+		streams: quota.New(quota.Bound{
+			Name: "streams", Slots: 1024, Caller: 12,
+			Queue: 512, Wait: time.Second, Retry: 10 * time.Second,
+		}),
+		exports: quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
+		verifications: quota.New(quota.Bound{
+			Name: "verifications", Slots: 4,
+			Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second, Rest: restMost,
+		}),
+		histories: quota.New(quota.Bound{
+			Name: "histories", Slots: 4,
+			Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second, Rest: restMost,
+		}),
+		positions: quota.New(quota.Bound{
+			Name: "positions", Slots: 512, Caller: 16,
+			Queue: 512, Wait: time.Second, Retry: time.Second,
+		}),
 	}
 }
+
+// boundedElsewhere are the routes that take a slot of another bound.
+var boundedElsewhere = []string{"streamEvents", "exportAudit", "getAuditState", "replayAudit", "verifyAudit"}
+
+// readsPart is how many reads of one person or workspace are under way while others
+// ask too: more would only take processors from those.
+func readsPart() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 // Bounds returns every bound, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore {
 	s.once.Do(s.prepare)
 	b := s.bounds
-	return []*quota.Semaphore{b.streams, b.exports, b.verifications, b.histories, b.positions}
+	return []*quota.Semaphore{b.reads, b.streams, b.exports, b.verifications, b.histories, b.positions}
 }
 
 // take takes a slot for the caller of ctx, who keeps it until the answer has
 // been written.
 func (s *Server) take(ctx context.Context, of *quota.Semaphore) error {
-	c := callerOf(ctx)
+	return s.takeFor(ctx, of, callerOf(ctx))
+}
+
+func (s *Server) takeFor(ctx context.Context, of *quota.Semaphore, c *caller) error {
 	release, err := s.acquire(ctx, of, c)
 	if err == nil {
 		c.slots = append(c.slots, release)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +80,13 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, tar
 		s.recordDenial(r, row, target, c, err)
 		return nil, err
 	}
-	return c, s.await(r, row.views, c)
+	if err := s.await(r, row.views, c); err != nil {
+		return nil, err
+	}
+	if row.method == http.MethodGet && !slices.Contains(boundedElsewhere, row.id) {
+		return c, s.takeFor(r.Context(), s.bounds.reads, c)
+	}
+	return c, nil
 }
 
 // An intent makes the command of a request that the guard refuses, as far as it can

@@ -25,8 +25,14 @@ func TestAPI(t *testing.T) {
 			})
 		}
 	})
+	for name, part := range afterwards {
+		t.Run(name, func(t *testing.T) { part(t, s) })
+	}
 	t.Run("no secret was kept", func(t *testing.T) { testSecrets(t, s) })
 }
+
+// afterwards are parts that leave no processor to others.
+var afterwards = map[string]func(*testing.T, *site){}
 
 // parts are the parts in which requests meet each other, or what runs behind them.
 var parts = map[string]func(*testing.T, *site){

@@ -11,7 +11,10 @@ const atOnce = 1000
 
 // Where one request follows the other the race detector finds nothing that it does
 // not find in the packages' own tests, and takes four times as long.
-func init() { maps.Copy(parts, sequential) }
+func init() {
+	maps.Copy(parts, sequential)
+	afterwards["fair shares"] = testFairness
+}
 
 var sequential = map[string]func(*testing.T, *site){
 	"OpenAPI":       testOpenAPI,
