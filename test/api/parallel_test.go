@@ -25,14 +25,15 @@ func testParallel(t *testing.T, s *site) {
 			}
 			testParallelQueue(t, services)
 			testParallelInvitations(t, services)
+			testParallelTicks(t, services)
 		})
 	}
 }
 
 // together sends n requests at the same moment, by turns through the services, and
-// requires that each is answered want. Whoever is told that the service is busy
+// requires that each is answered want; line is a method and a path. Whoever is told that the service is busy
 // comes again under the same key, as clients do.
-func together(t *testing.T, services []*service, n, want int, path string, body func(i int) string) {
+func together(t *testing.T, services []*service, n, want int, line string, body func(i int) string) {
 	t.Helper()
 	answers := map[string]int{}
 	var mu sync.Mutex
@@ -41,7 +42,9 @@ func together(t *testing.T, services []*service, n, want int, path string, body 
 	for i := range n {
 		all.Go(func() {
 			<-start
-			ask := func() string { return services[i%len(services)].post(t, path, body(i), fmt.Sprintf("%s %d", path, i)) }
+			ask := func() string {
+				return services[i%len(services)].change(t, line, body(i), fmt.Sprintf("%s %d", line, i))
+			}
 			answer := ask()
 			for strings.HasPrefix(answer, "503") && time.Now().Before(end) {
 				<-time.After(time.Second) // as Retry-After says
@@ -54,12 +57,13 @@ func together(t *testing.T, services []*service, n, want int, path string, body 
 	}
 	close(start)
 	all.Wait()
-	require.Equal(t, map[string]int{fmt.Sprint(want): n}, answers, path)
+	require.Equal(t, map[string]int{fmt.Sprint(want): n}, answers, line)
 }
 
-// post is answered with a status and, if it is refused, a code.
-func (v *service) post(t *testing.T, path, body, key string) string {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+v.host+path, strings.NewReader(body))
+// change is answered with a status and, if it is refused, a code.
+func (v *service) change(t *testing.T, line, body, key string) string {
+	method, path, _ := strings.Cut(line, " ")
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+v.host+path, strings.NewReader(body))
 	if err != nil {
 		return err.Error()
 	}
@@ -81,7 +85,7 @@ func (v *service) post(t *testing.T, path, body, key string) string {
 func testParallelQueue(t *testing.T, services []*service) {
 	repo, workspace := services[0].site.id(t, "repo acme/web"), services[0].site.id(t, "workspace acme")
 	before := rows[int](t, services[0], `select max(issue_number) from runs where workspace_id = $1 and repo_id = $2`, workspace, repo)[0]
-	together(t, services, atOnce, 201, "/api/v1/backlog/queue", func(i int) string {
+	together(t, services, atOnce, 201, "POST /api/v1/backlog/queue", func(i int) string {
 		return fmt.Sprintf(`{"repoId":%q,"title":"At once %d"}`, repo, i)
 	})
 	numbers := rows[int](t, services[0], `
@@ -95,10 +99,27 @@ func testParallelQueue(t *testing.T, services []*service) {
 
 func testParallelInvitations(t *testing.T, services []*service) {
 	workspace := services[0].site.id(t, "workspace acme")
-	together(t, services, atOnce, 201, "/api/v1/invitations", func(i int) string {
+	together(t, services, atOnce, 201, "POST /api/v1/invitations", func(i int) string {
 		return fmt.Sprintf(`{"email":"guest-%d@mail.example"}`, i)
 	})
 	sent := rows[int](t, services[0], `
 		select count(*) from invitations where workspace_id = $1 and status = 'pending' and email like 'guest-%@mail.example'`, workspace)
 	require.Equal(t, []int{atOnce}, sent)
+}
+
+// Ticks of one box are set and taken away: each that changed something is an event,
+// and says what it changed.
+func testParallelTicks(t *testing.T, services []*service) {
+	member := services[0].site.id(t, "member vera@acme")
+	together(t, services, atOnce, 200, "PATCH /api/v1/members/"+member, func(i int) string {
+		return fmt.Sprintf(`{"canApproveLoops":%t}`, i%2 == 0)
+	})
+	ticks := rows[string](t, services[0], `
+		select (data ->> 'from') || ' ' || (data ->> 'to') from events
+		where workspace_id = $1 and kind = 'member.approve_loops_set' and data ->> 'memberId' = $2 order by seq`,
+		services[0].site.id(t, "workspace acme"), member)
+	require.NotEmpty(t, ticks)
+	for i, tick := range ticks[1:] {
+		require.NotEqual(t, ticks[i], tick, "each begins with what the one before it left")
+	}
 }
