@@ -210,21 +210,26 @@ func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Repo
 	before := s.found[workspace].told
 	delete(s.found, workspace)
 	w := wrong{rows: map[string]int{}, uncompared: len(done.Skipped) > 0, told: map[string]bool{}}
-	tell := func(key, msg string, args ...any) {
-		if w.told[key] = true; !before[key] {
-			s.log.ErrorContext(ctx, msg, append([]any{"workspace", workspace}, args...)...)
-		}
+	isNew := func(key string) bool {
+		w.told[key] = true
+		return !before[key]
 	}
 	if report.Bad != nil {
 		w.log = fmt.Sprintf("record %d: %s", report.Bad.Seq, report.Bad.Reason)
-		tell(w.log, "log is not what was signed for", "record", report.Bad.Seq, "reason", report.Bad.Reason)
+		if isNew(w.log) {
+			s.log.ErrorContext(ctx, "log is not what was signed for", "workspace", workspace, "record", report.Bad.Seq, "reason", report.Bad.Reason)
+		}
 	}
 	for _, d := range done.Differences {
 		w.rows[d.View]++
-		tell(d.View+" "+d.Key, "view differs from the log", "view", d.View, "key", d.Key)
+		if isNew(d.View + " " + d.Key) {
+			s.log.ErrorContext(ctx, "view differs from the log", "workspace", workspace, "view", d.View, "key", d.Key)
+		}
 	}
 	for _, why := range done.Skipped {
-		tell(why, "cannot be compared with the log", "what", why)
+		if isNew(why) {
+			s.log.ErrorContext(ctx, "cannot be compared with the log", "workspace", workspace, "what", why)
+		}
 	}
 	if done.More > 0 {
 		last := done.Differences[len(done.Differences)-1].View
