@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,7 +112,11 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	for _, m := range s.Members {
 		w.put(m.ID, member{m.User, m.Email, m.Role, m.ApproveLoops})
 	}
-	for id, i := range s.Invitations {
+	byExpiry := slices.SortedFunc(maps.Keys(s.Invitations), func(a, b events.ID) int {
+		return s.Invitations[a].Expires.Compare(s.Invitations[b].Expires)
+	})
+	for _, id := range byExpiry { // so that each is opened behind the last of its sender
+		i := s.Invitations[id]
 		w.open(id, invitation{i.Email, i.Role, i.Expires, i.Sender})
 	}
 	for address, id := range s.Invited {
