@@ -189,10 +189,11 @@ func (s *Sweep) look(ctx context.Context, workspace events.ID, seen map[events.I
 	if uncompared != nil && s.over(ctx) {
 		return uncompared
 	}
-	for what, err := range map[string]error{"signatures": unverified, "views": uncompared} {
-		if err != nil {
-			done.Skipped = append(done.Skipped, what+": "+err.Error())
-		}
+	if unverified != nil {
+		done.Skipped = append(done.Skipped, "signatures: "+unverified.Error())
+	}
+	if uncompared != nil {
+		done.Skipped = append(done.Skipped, "views: "+uncompared.Error())
 	}
 	s.note(ctx, workspace, report, done, seen)
 	return nil
