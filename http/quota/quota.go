@@ -270,8 +270,8 @@ func (s *Semaphore) restThenRelease(h Holder, parties []party, took time.Duratio
 	s.release(parties)
 }
 
-// insists reports whether a holder has more waiting than gets a slot, and there are
-// others whom that may hold up.
+// insists reports whether a holder has more waiting than gets a slot. Where a holder
+// may have more while alone, it takes others too, whom that may hold up.
 func (s *Semaphore) insists(h Holder, parties []party) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
