@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"svc/codehost"
 	"svc/config"
+	"svc/dev/codehost"
 	"svc/http/limit"
 	"svc/http/reply"
 	"svc/http/serve"

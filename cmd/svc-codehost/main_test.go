@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/config"
-	"svc/seed"
+	"svc/dev/seed"
 )
 
 // TestMain is svc-codehost itself where the tests start it.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
-	"svc/codehost"
-	"svc/seed"
+	"svc/dev/codehost"
+	"svc/dev/seed"
 )
 
 // people reads the people in a file, or returns the demonstration's if the

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"svc/seed"
+	"svc/dev/seed"
 )
 
 // demonstrate makes the demonstration workspaces in a migrated database.

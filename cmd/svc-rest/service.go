@@ -25,7 +25,7 @@ import (
 	"svc/http/reply"
 	"svc/http/rest"
 	"svc/integrity"
-	"svc/lease"
+	"svc/leader"
 	"svc/metrics"
 	"svc/projections"
 	"svc/proof"
@@ -90,12 +90,12 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	leases := lease.New(db, log, append(leads(), integrity.Lease)...)
-	follower := projections.NewFollower(db, leases.Holds, log)
-	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, leases.Holds, log)
+	elections := leader.New(db, log, append(leads(), integrity.Lease)...)
+	follower := projections.NewFollower(db, elections.Leads, log)
+	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, elections.Leads, log)
 	prover.RequireAuthors()
-	sweep := integrity.New(db, prover, leases.Holds, cfg.IntegrityInterval, log)
-	relay := bus.NewRelay(db, leases.Holds, log)
+	sweep := integrity.New(db, prover, elections.Leads, cfg.IntegrityInterval, log)
+	relay := bus.NewRelay(db, elections.Leads, log)
 	live := projections.NewLive(db, log)
 	moved := func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
@@ -155,7 +155,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop, stopCommands: stopCommands}
 	s.commands.Go(func() { handler.Run(recording) })
-	for _, run := range []func(context.Context){leases.Run, hints.Run, follower.Run, prover.Run, sweep.Run, live.Run, lastSeen.Run, api.Run} {
+	for _, run := range []func(context.Context){elections.Run, hints.Run, follower.Run, prover.Run, sweep.Run, live.Run, lastSeen.Run, api.Run} {
 		s.group.Go(func() { run(background) })
 	}
 	s.group.Go(func() { bus.Run(background, bus.Config{URLs: cfg.busURLs(), DB: db, Log: log}, relay, updates(live)) })

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 )
 
 // startPostgres starts the private PostgreSQL unless a database is given.
@@ -13,7 +13,7 @@ func (s *stack) startPostgres(ctx context.Context) error {
 		return nil
 	}
 	s.say("starting PostgreSQL")
-	server, err := postgres.Start(ctx, postgres.Config{Dir: s.folder.file("postgres"), Durable: true, Log: s.log})
+	server, err := pgserver.Start(ctx, pgserver.Config{Dir: s.folder.file("postgres"), Durable: true, Log: s.log})
 	if err != nil {
 		return fmt.Errorf("%w\nSVC_DATABASE_URL can name a database to use instead", err)
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"svc/config"
+	"svc/dev/pgserver"
 	"svc/engine"
 	"svc/http/serve"
-	"svc/postgres"
 )
 
 const (
@@ -34,7 +34,7 @@ type stack struct {
 	folder  *folder
 	secrets secrets
 	sockets sockets
-	server  *postgres.Server // nil if SVC_DATABASE_URL is set
+	server  *pgserver.Server // nil if SVC_DATABASE_URL is set
 	ended   func(error)      // told why the stack is to stop; the first reason counts
 	stops   []func()
 }

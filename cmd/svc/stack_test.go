@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/config"
+	"svc/dev/pgserver"
 	"svc/engine"
-	"svc/postgres"
 )
 
 // dev reads dev.json.
@@ -244,7 +244,7 @@ func TestAMalformedVariableIsNamed(t *testing.T) {
 }
 
 func TestAGivenDatabase(t *testing.T) {
-	server, err := postgres.Start(t.Context(), postgres.Config{Dir: t.TempDir()})
+	server, err := pgserver.Start(t.Context(), pgserver.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	given := func(name string) string {

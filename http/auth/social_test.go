@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/codehost"
+	"svc/dev/codehost"
 	"svc/events"
 	"svc/http/auth"
 	"svc/vault"

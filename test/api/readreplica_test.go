@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 )
 
 // TestReadReplica has the service read its lists from a streaming replica of
@@ -48,9 +48,9 @@ func TestReadReplica(t *testing.T) {
 	})
 }
 
-func startCluster(t *testing.T, dir string) *postgres.Server {
+func startCluster(t *testing.T, dir string) *pgserver.Server {
 	t.Helper()
-	server, err := postgres.Start(t.Context(), postgres.Config{Dir: dir})
+	server, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	return server
@@ -58,12 +58,12 @@ func startCluster(t *testing.T, dir string) *postgres.Server {
 
 // A replica is a hot standby of a server, and one of its databases.
 type replica struct {
-	server   *postgres.Server
+	server   *pgserver.Server
 	database string // address
 	conn     *pgx.Conn
 }
 
-func newReplica(t *testing.T, primary *postgres.Server, database string) *replica {
+func newReplica(t *testing.T, primary *pgserver.Server, database string) *replica {
 	t.Helper()
 	dir := filepath.Join(openFolder(t, "svc-standby-"), "postgres")
 	require.NoError(t, os.Mkdir(dir, 0o700))

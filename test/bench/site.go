@@ -13,14 +13,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/dev/pgserver"
 	"svc/migrations"
-	"svc/postgres"
 )
 
 // A site is the PostgreSQL that everything is measured on. Each bench makes a
 // database of its own there.
 type site struct {
-	server *postgres.Server
+	server *pgserver.Server
 	dir    string // to be removed; empty if it is to be kept
 	count  int
 }
@@ -34,7 +34,7 @@ func newSite(ctx context.Context, dir string) (*site, error) {
 		}
 		dir, s.dir = made, made
 	}
-	server, err := postgres.Start(ctx, postgres.Config{Dir: dir, Durable: true})
+	server, err := pgserver.Start(ctx, pgserver.Config{Dir: dir, Durable: true})
 	s.server = server
 	return s, err
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 )
 
 // limit is how long any one step on the server may take. Installing
@@ -124,9 +124,9 @@ func Empty(t testing.TB) string {
 }
 
 // Durable is a private cluster of t's own with durable settings, for tests
-// that kill it: after Kill, postgres.Start on its Dir brings it back. It is
+// that kill it: after Kill, pgserver.Start on its Dir brings it back. It is
 // stopped when t ends.
-func Durable(t testing.TB) *postgres.Server {
+func Durable(t testing.TB) *pgserver.Server {
 	t.Helper()
 	dir := t.TempDir()
 	if os.Geteuid() == 0 {
@@ -135,7 +135,7 @@ func Durable(t testing.TB) *postgres.Server {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	server, err := postgres.Start(ctx, postgres.Config{Dir: filepath.Join(dir, "postgres"), Durable: true})
+	server, err := pgserver.Start(ctx, pgserver.Config{Dir: filepath.Join(dir, "postgres"), Durable: true})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 	"svc/test/pgtest"
 )
 
@@ -99,7 +99,7 @@ func TestDurableSurvivesAKill(t *testing.T) {
 	require.NoError(t, server.Kill())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	again, err := postgres.Start(ctx, postgres.Config{Dir: server.Dir(), Durable: true})
+	again, err := pgserver.Start(ctx, pgserver.Config{Dir: server.Dir(), Durable: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, again.Stop()) }()
 	server = again

@@ -11,14 +11,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc/dev/pgserver"
 	"svc/migrations"
-	"svc/postgres"
 )
 
 // source hands out databases of one server. All that it does as the server's
 // administrator goes over one connection.
 type source struct {
-	server *postgres.Server // nil on a server that is not ours
+	server *pgserver.Server // nil on a server that is not ours
 	folder string           // of our server
 	base   url.URL          // of the server; the database is put in
 
@@ -54,7 +54,7 @@ func (s *source) startServer(ctx context.Context) error {
 		return err
 	}
 	s.folder = folder
-	s.server, err = postgres.Start(ctx, postgres.Config{Dir: folder, Log: logger()})
+	s.server, err = pgserver.Start(ctx, pgserver.Config{Dir: folder, Log: logger()})
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(folder))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 	"svc/test/address"
 )
 
@@ -29,7 +29,7 @@ type stage struct {
 	t        *testing.T
 	site     *site
 	address  string // of PostgreSQL
-	server   *postgres.Server
+	server   *pgserver.Server
 	via      [2]string // where each replica finds PostgreSQL, if not at address
 	database string
 	environ  []string
@@ -111,7 +111,7 @@ func at(database, address, name string) string {
 // same address.
 func (s *stage) startPostgres() {
 	s.t.Helper()
-	server, err := postgres.Start(s.t.Context(), postgres.Config{Dir: s.home(), Durable: true, Addr: s.address})
+	server, err := pgserver.Start(s.t.Context(), pgserver.Config{Dir: s.home(), Durable: true, Addr: s.address})
 	require.NoError(s.t, err)
 	s.server = server
 }

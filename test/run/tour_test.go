@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 )
 
 // TestWhatTheBannerSaysWorks pastes the commands into a shell.
@@ -83,7 +83,7 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 func unsignedSite(t *testing.T) *site {
 	t.Helper()
 	s := seededSite(t)
-	server, err := postgres.Start(t.Context(), postgres.Config{Dir: s.file("postgres")})
+	server, err := pgserver.Start(t.Context(), pgserver.Config{Dir: s.file("postgres")})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, server.Stop()) }()
 	c, err := pgx.Connect(t.Context(), server.URL("svc"))

@@ -1,4 +1,4 @@
-package lease_test
+package leader_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"svc/lease"
+	"svc/leader"
 	"svc/test/pgtest"
 )
 
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // A process holds leases until it is stopped, which gives them back, or
 // crashes, which does not.
 type process struct {
-	*lease.Leases
+	*leader.Elections
 	stop func()
 	said *said
 }
@@ -47,7 +47,7 @@ func (s *said) errors() int {
 func start(t *testing.T, db *pgxpool.Pool, names ...string) *process {
 	t.Helper()
 	p := &process{said: &said{}}
-	p.Leases = lease.New(db, slog.New(slog.NewTextHandler(p.said, nil)), names...)
+	p.Elections = leader.New(db, slog.New(slog.NewTextHandler(p.said, nil)), names...)
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { p.Run(ctx) })
@@ -65,14 +65,14 @@ func TestOneOfTwoHolds(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a", "b")
-	eventually(t, func() bool { return first.Holds("a") && first.Holds("b") })
+	eventually(t, func() bool { return first.Leads("a") && first.Leads("b") })
 	second := start(t, db, "a", "b", "c")
-	eventually(t, func() bool { return second.Holds("c") })
-	require.False(t, second.Holds("a"))
-	require.False(t, first.Holds("c"), "it never asked")
+	eventually(t, func() bool { return second.Leads("c") })
+	require.False(t, second.Leads("a"))
+	require.False(t, first.Leads("c"), "it never asked")
 	first.stop()
-	require.False(t, first.Holds("a"))
-	eventually(t, func() bool { return second.Holds("a") && second.Holds("b") })
+	require.False(t, first.Leads("a"))
+	eventually(t, func() bool { return second.Leads("a") && second.Leads("b") })
 
 	second.stop()
 	var left int
@@ -88,7 +88,7 @@ func TestALeaseThatEndsTooLateIsTakenOver(t *testing.T) {
 		db := pgtest.New(t)
 		exec(t, db, `insert into leases values ('a', gen_random_uuid(), `+until+`)`)
 		p := start(t, db, "a")
-		eventually(t, func() bool { return p.Holds("a") })
+		eventually(t, func() bool { return p.Leads("a") })
 		require.Equal(t, 1, p.said.errors(), name)
 	}
 }
@@ -98,12 +98,12 @@ func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	p := start(t, db, "a")
-	eventually(t, func() bool { return p.Holds("a") })
+	eventually(t, func() bool { return p.Leads("a") })
 	mine, from := holder(t, db), time.Now()
-	eventually(t, func() bool { return time.Since(from) > 2*lease.Lasts }) // it is no newcomer
+	eventually(t, func() bool { return time.Since(from) > 2*leader.Lasts }) // it is no newcomer
 	exec(t, db, `update leases set holder = gen_random_uuid(), until = now() + interval '2 seconds'`)
 	eventually(t, func() bool { return p.said.errors() == 1 })
-	require.True(t, p.Holds("a"))
+	require.True(t, p.Leads("a"))
 	require.Equal(t, mine, holder(t, db))
 	exec(t, db, `delete from leases`)
 	eventually(t, func() bool {
@@ -119,16 +119,16 @@ func TestOfTwoHoldersOneLetsGo(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a")
-	eventually(t, func() bool { return first.Holds("a") })
+	eventually(t, func() bool { return first.Leads("a") })
 	exec(t, db, `update leases set until = now() - interval '1 second'`)
 	second := start(t, db, "a")
-	eventually(t, func() bool { return first.Holds("a") != second.Holds("a") })
+	eventually(t, func() bool { return first.Leads("a") != second.Leads("a") })
 	at := time.Now()
 	eventually(t, func() bool {
-		if first.Holds("a") == second.Holds("a") {
+		if first.Leads("a") == second.Leads("a") {
 			at = time.Now()
 		}
-		return time.Since(at) > 2*lease.Lasts
+		return time.Since(at) > 2*leader.Lasts
 	})
 	require.LessOrEqual(t, first.said.errors()+second.said.errors(), 2)
 }
@@ -155,12 +155,12 @@ func TestAHolderThatIsCutOffLetsGoFirst(t *testing.T) {
 	own, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	first := start(t, own, "a")
-	eventually(t, func() bool { return first.Holds("a") })
+	eventually(t, func() bool { return first.Leads("a") })
 	second := start(t, db, "a")
 	own.Close() // from here on the first can say nothing more
 	eventually(t, func() bool {
-		taken := second.Holds("a") // asked first: what is held now may be lost a moment later
-		require.False(t, taken && first.Holds("a"))
+		taken := second.Leads("a") // asked first: what is held now may be lost a moment later
+		require.False(t, taken && first.Leads("a"))
 		return taken
 	})
 }

@@ -1,6 +1,6 @@
-// Package lease lets one of several processes do what one is enough for. Who
-// holds a lease is a row with an end; the holder moves the end on, and whoever
-// finds that it has passed takes the lease over. Clocks of processes do not
+// Package leader elects, among several processes, the one that does what one is
+// enough for. The leader holds a lease, a row with an end; it moves the end on, and
+// whoever finds that it has passed takes the lease over. Clocks of processes do not
 // matter: the database's tells when a lease ends, and a holder stops believing
 // in one before that, by how much time has gone by for itself.
 //
@@ -10,7 +10,7 @@
 // A row that no process can have written is not believed: one that ends later than
 // a lease lasts, or one with another holder while the lease of this process runs.
 // It is taken over at once, and the log says so.
-package lease
+package leader
 
 import (
 	"context"
@@ -30,8 +30,8 @@ const (
 	renew = time.Second     // how often that is done, and others are tried
 )
 
-// Leases are those that a process holds or would like to.
-type Leases struct {
+// Elections are those in which a process stands, each for a lease of its own.
+type Elections struct {
 	db     *pgxpool.Pool
 	log    *slog.Logger
 	names  []string
@@ -45,20 +45,20 @@ type Leases struct {
 // without having had to take it back.
 type term struct{ since, until time.Time }
 
-// New returns leases of which none is held until they run.
-func New(db *pgxpool.Pool, log *slog.Logger, names ...string) *Leases {
-	return &Leases{db: db, log: log, names: names, holder: events.NewID(time.Now()), held: map[string]term{}}
+// New returns elections of which none is won until they run.
+func New(db *pgxpool.Pool, log *slog.Logger, names ...string) *Elections {
+	return &Elections{db: db, log: log, names: names, holder: events.NewID(time.Now()), held: map[string]term{}}
 }
 
-// Holds reports whether this process holds a lease at this moment.
-func (l *Leases) Holds(name string) bool {
+// Leads reports whether this process holds the lease of that name at this moment.
+func (l *Elections) Leads(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(l.held[name].until)
 }
 
 // Run takes leases and keeps them until ctx ends, and then gives them back.
-func (l *Leases) Run(ctx context.Context) {
+func (l *Elections) Run(ctx context.Context) {
 	again := time.NewTicker(renew)
 	defer again.Stop()
 	for ctx.Err() == nil {
@@ -96,7 +96,7 @@ type taken struct {
 	Beyond bool // no lease lasts as long
 }
 
-func (l *Leases) take(ctx context.Context) error {
+func (l *Elections) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renew)
 	defer cancel()
 	asked := time.Now()
@@ -131,7 +131,7 @@ func (l *Leases) take(ctx context.Context) error {
 // Nobody else can have them while they run. One that had to be taken back a moment
 // ago is not among them: where two processes believe in the same lease, because a
 // clock has jumped, one of them lets go.
-func (l *Leases) steady(at time.Time) []string {
+func (l *Elections) steady(at time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := []string{}
@@ -144,7 +144,7 @@ func (l *Leases) steady(at time.Time) []string {
 }
 
 // giveBack lets others go on at once.
-func (l *Leases) giveBack(ctx context.Context) {
+func (l *Elections) giveBack(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.held)
 	l.mu.Unlock()

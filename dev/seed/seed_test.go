@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/dev/seed"
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
-	"svc/seed"
 	"svc/sessions"
 	"svc/test/pgtest"
 )

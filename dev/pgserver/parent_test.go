@@ -1,4 +1,4 @@
-package postgres_test
+package pgserver_test
 
 import (
 	"io"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 )
 
 // In a process of its own, started by the tests below, this variable names
@@ -21,10 +21,10 @@ const helperFolder = "POSTGRES_TEST_FOLDER"
 func TestHelperParent(t *testing.T) {
 	dir := os.Getenv(helperFolder)
 	if dir == "" {
-		start(t, postgres.Config{Dir: folder(t)})
+		start(t, pgserver.Config{Dir: folder(t)})
 		return
 	}
-	server, err := postgres.Start(t.Context(), postgres.Config{Dir: dir})
+	server, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ready"), []byte(server.URL("postgres")+"\n"), 0o600))
 	_, _ = io.Copy(io.Discard, os.Stdin) // until killed
@@ -42,7 +42,7 @@ func TestKilledParentLeavesNoServer(t *testing.T) {
 	require.NoError(t, parent.Process.Kill())
 	require.Error(t, parent.Wait())
 	// At once, while the old server is still ending.
-	server := start(t, postgres.Config{Dir: dir})
+	server := start(t, pgserver.Config{Dir: dir})
 	require.Equal(t, "1", value(t, server, "select '1'"))
 	require.NoError(t, server.Stop())
 	require.Empty(t, processes(t, dir))
@@ -62,7 +62,7 @@ func TestKilledParentLeavesNoProcess(t *testing.T) {
 
 func TestServerIsInAProcessGroupOfItsOwn(t *testing.T) {
 	dir := folder(t)
-	start(t, postgres.Config{Dir: dir})
+	start(t, pgserver.Config{Dir: dir})
 	group, err := syscall.Getpgid(postmaster(t, dir))
 	require.NoError(t, err)
 	require.NotEqual(t, syscall.Getpgrp(), group)

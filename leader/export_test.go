@@ -1,4 +1,4 @@
-package lease
+package leader
 
 // Lasts is how long a lease lasts.
 const Lasts = lasts

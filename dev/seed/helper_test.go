@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"svc/dev/seed"
 	"svc/events"
 	"svc/projections"
-	"svc/seed"
 	"svc/test/pgtest"
 )
 

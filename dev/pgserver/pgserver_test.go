@@ -1,4 +1,4 @@
-package postgres_test
+package pgserver_test
 
 import (
 	"context"
@@ -13,27 +13,27 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 	"svc/test/address"
 )
 
 func TestStopAndStartKeepsDataAndPort(t *testing.T) {
 	dir := folder(t)
-	server := start(t, postgres.Config{Dir: dir, Addr: address.Free(t)})
+	server := start(t, pgserver.Config{Dir: dir, Addr: address.Free(t)})
 	before := server.URL("postgres")
 	execute(t, server, "create table kept as select 7 as n")
 	require.NoError(t, server.Stop())
 	<-server.Done()
 	require.NoError(t, server.Stop(), "a second stop does nothing")
 
-	server = start(t, postgres.Config{Dir: dir})
+	server = start(t, pgserver.Config{Dir: dir})
 	require.Equal(t, before, server.URL("postgres"))
 	require.Equal(t, "7", value(t, server, "select n::text from kept"))
 }
 
 func TestKillThenStartRecovers(t *testing.T) {
 	dir := folder(t)
-	server := start(t, postgres.Config{Dir: dir, Durable: true})
+	server := start(t, pgserver.Config{Dir: dir, Durable: true})
 	execute(t, server, "create table kept as select 7 as n")
 	pids := processes(t, dir)
 	require.NotEmpty(t, pids)
@@ -42,20 +42,20 @@ func TestKillThenStartRecovers(t *testing.T) {
 	require.Empty(t, processes(t, dir))
 	require.FileExists(t, filepath.Join(dir, "data", "postmaster.pid"), "a killed server leaves it")
 
-	server = start(t, postgres.Config{Dir: dir, Durable: true})
+	server = start(t, pgserver.Config{Dir: dir, Durable: true})
 	require.Equal(t, "7", value(t, server, "select n::text from kept"))
 }
 
 func TestStalePidFileOfAnotherProgramBlocksNothing(t *testing.T) {
 	dir := folder(t)
-	require.NoError(t, start(t, postgres.Config{Dir: dir}).Kill())
+	require.NoError(t, start(t, pgserver.Config{Dir: dir}).Kill())
 	pid := strconv.Itoa(os.Getppid()) // alive, and no server
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "data", "postmaster.pid"), []byte(pid+"\n"), 0o600))
-	start(t, postgres.Config{Dir: dir})
+	start(t, pgserver.Config{Dir: dir})
 }
 
 func TestSettings(t *testing.T) {
-	server := start(t, postgres.Config{Dir: folder(t)})
+	server := start(t, pgserver.Config{Dir: folder(t)})
 	for setting, want := range map[string]string{
 		"server_encoding":          "UTF8",
 		"data_checksums":           "on",
@@ -73,7 +73,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestDurableSettings(t *testing.T) {
-	server := start(t, postgres.Config{Dir: folder(t), Durable: true})
+	server := start(t, pgserver.Config{Dir: folder(t), Durable: true})
 	require.Equal(t, "200", value(t, server, "show max_connections"))
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		require.Equal(t, "on", value(t, server, "show "+setting), setting)
@@ -82,7 +82,7 @@ func TestDurableSettings(t *testing.T) {
 
 func TestNobodyConnectsWithoutThePassword(t *testing.T) {
 	dir := folder(t)
-	server := start(t, postgres.Config{Dir: dir})
+	server := start(t, pgserver.Config{Dir: dir})
 	config, err := pgx.ParseConfig(server.URL("postgres"))
 	require.NoError(t, err)
 	config.Password = "wrong"
@@ -95,8 +95,8 @@ func TestNobodyConnectsWithoutThePassword(t *testing.T) {
 
 func TestSecondStartOnAFolderNamesTheHolder(t *testing.T) {
 	dir := folder(t)
-	start(t, postgres.Config{Dir: dir})
-	_, err := postgres.Start(t.Context(), postgres.Config{Dir: dir})
+	start(t, pgserver.Config{Dir: dir})
+	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir})
 	require.ErrorContains(t, err, "in use by process "+strconv.Itoa(os.Getpid()))
 	require.ErrorContains(t, err, dir)
 }
@@ -106,14 +106,14 @@ func TestPortInUseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer listener.Close()
 	dir := folder(t)
-	_, err = postgres.Start(t.Context(), postgres.Config{Dir: dir, Addr: listener.Addr().String()})
+	_, err = pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Addr: listener.Addr().String()})
 	require.ErrorContains(t, err, listener.Addr().String()+" is in use")
-	start(t, postgres.Config{Dir: dir}) // the folder is free again, and takes another port
+	start(t, pgserver.Config{Dir: dir}) // the folder is free again, and takes another port
 }
 
 func TestPortOfTheLastStartTakenMeanwhile(t *testing.T) {
 	dir := folder(t)
-	server := start(t, postgres.Config{Dir: dir})
+	server := start(t, pgserver.Config{Dir: dir})
 	config, err := pgx.ParseConfig(server.URL("postgres"))
 	require.NoError(t, err)
 	require.NoError(t, server.Stop())
@@ -121,26 +121,26 @@ func TestPortOfTheLastStartTakenMeanwhile(t *testing.T) {
 	if err == nil { // or somebody else has taken it
 		defer listener.Close()
 	}
-	server = start(t, postgres.Config{Dir: dir})
+	server = start(t, pgserver.Config{Dir: dir})
 	require.Equal(t, "1", value(t, server, "select '1'"))
 }
 
 func TestAddressOfOtherMachinesIsRefused(t *testing.T) {
-	_, err := postgres.Start(t.Context(), postgres.Config{Dir: folder(t), Addr: "0.0.0.0:0"})
+	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: folder(t), Addr: "0.0.0.0:0"})
 	require.ErrorContains(t, err, "127.0.0.1 only")
 }
 
 func TestFailedStartShowsTheLog(t *testing.T) {
 	dir := folder(t)
-	require.NoError(t, start(t, postgres.Config{Dir: dir}).Stop())
+	require.NoError(t, start(t, pgserver.Config{Dir: dir}).Stop())
 	require.NoError(t, os.Remove(filepath.Join(dir, "data", "global", "pg_control")))
-	_, err := postgres.Start(t.Context(), postgres.Config{Dir: dir})
+	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir})
 	require.ErrorContains(t, err, "could not find the database system")
 }
 
 func TestDoneWhenTheServerEndsByItself(t *testing.T) {
 	dir := folder(t)
-	server := start(t, postgres.Config{Dir: dir})
+	server := start(t, pgserver.Config{Dir: dir})
 	require.NoError(t, syscall.Kill(postmaster(t, dir), syscall.SIGQUIT))
 	select {
 	case <-server.Done():
@@ -148,14 +148,14 @@ func TestDoneWhenTheServerEndsByItself(t *testing.T) {
 		t.Fatal("not done")
 	}
 	require.NoError(t, server.Stop())
-	start(t, postgres.Config{Dir: dir})
+	start(t, pgserver.Config{Dir: dir})
 }
 
 func TestCancelledStart(t *testing.T) {
 	dir := folder(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := postgres.Start(ctx, postgres.Config{Dir: dir})
+	_, err := pgserver.Start(ctx, pgserver.Config{Dir: dir})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, processes(t, dir))
 }

@@ -1,7 +1,7 @@
-// Package postgres runs a private PostgreSQL server for development and for
+// Package pgserver runs a private PostgreSQL server for development and for
 // tests: it finds the programs, makes the cluster in a folder, starts it on a
 // loopback port, and sees to it that the server never outlives its parent.
-package postgres
+package pgserver
 
 import (
 	"context"

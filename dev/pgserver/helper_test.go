@@ -1,4 +1,4 @@
-package postgres_test
+package pgserver_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/postgres"
+	"svc/dev/pgserver"
 )
 
 // folder is a cluster's folder that the ordinary user, whom root lends the
@@ -26,9 +26,9 @@ func folder(t *testing.T) string {
 	return filepath.Join(dir, "cluster")
 }
 
-func start(t *testing.T, c postgres.Config) *postgres.Server {
+func start(t *testing.T, c pgserver.Config) *pgserver.Server {
 	t.Helper()
-	server, err := postgres.Start(t.Context(), c)
+	server, err := pgserver.Start(t.Context(), c)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	return server
@@ -41,7 +41,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func value(t *testing.T, server *postgres.Server, query string) string {
+func value(t *testing.T, server *pgserver.Server, query string) string {
 	t.Helper()
 	conn := connect(t, server.URL("postgres"))
 	defer conn.Close(t.Context())
@@ -50,7 +50,7 @@ func value(t *testing.T, server *postgres.Server, query string) string {
 	return text
 }
 
-func execute(t *testing.T, server *postgres.Server, statement string) {
+func execute(t *testing.T, server *pgserver.Server, statement string) {
 	t.Helper()
 	conn := connect(t, server.URL("postgres"))
 	defer conn.Close(t.Context())
