@@ -9,7 +9,7 @@ import (
 
 // ExportAudit takes a copy of the audit log, as it is up to the record UpTo.
 type ExportAudit struct {
-	Order  `json:"-"`
+	Meta   `json:"-"`
 	Format string             `json:"format"`
 	Filter events.AuditFilter `json:"filter"`
 	UpTo   int64              `json:"upTo"`
@@ -18,7 +18,7 @@ type ExportAudit struct {
 // ExportAudit carries out the command of the same name: it records that the
 // copy is taken.
 func (h *Handler) ExportAudit(ctx context.Context, c ExportAudit) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Export(c.Actor.ID, events.AuditExported{Format: c.Format, Filter: c.Filter, UpTo: c.UpTo})
 	})
 }

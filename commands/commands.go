@@ -55,9 +55,9 @@ var (
 	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. The change may or may not have been made.")
 )
 
-// An Order is what every command carries beside what it asks for: who asks, in
+// A Meta is what every command carries beside what it asks for: who asks, in
 // which workspace. Key, if not empty, makes the command happen once.
-type Order struct {
+type Meta struct {
 	events.Envelope
 	Workspace events.ID
 	Key       string
@@ -74,16 +74,16 @@ type Result struct {
 // carry lets decide work until its decision is stored. What it finds in memory
 // may be old: a decision to do something is then caught by the append, and one
 // to do nothing, or a refusal, is made again on what the log says.
-func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*work) error) (result Result, err error) {
-	command, before, err := h.repeated(ctx, o, request)
+func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*work) error) (result Result, err error) {
+	command, before, err := h.repeated(ctx, m, request)
 	if before != nil || err != nil {
 		return orNone(before), err
 	}
-	share := h.shareOf(o, request)
+	share := h.shareOf(m, request)
 	defer func() { share.settle(ctx, result, err) }()
 	turn, cancel := untilAnswer(ctx)
 	defer cancel()
-	w := &work{ctx: turn, handler: h, order: o, command: command, decide: decide, share: share}
+	w := &work{ctx: turn, handler: h, meta: m, command: command, decide: decide, share: share}
 	done, err := w.run()
 	taken, _ := errors.AsType[*events.Taken](err)
 	switch {
@@ -91,7 +91,7 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 		return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
 	case !w.decided:
 		// It may have been refused because it has just happened.
-		if _, before, lookup := h.repeated(ctx, o, request); before != nil || lookup != nil {
+		if _, before, lookup := h.repeated(ctx, m, request); before != nil || lookup != nil {
 			return orNone(before), lookup
 		}
 	case taken != nil:
@@ -101,17 +101,17 @@ func (h *Handler) carry(ctx context.Context, o Order, request any, decide func(*
 	case errors.Is(err, events.ErrOutcomeUnknown):
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
-	h.deny(ctx, o, request, err)
+	h.deny(ctx, m, request, err)
 	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // it is logged
-		err = fmt.Errorf("%T in %s: %w", request, o.Workspace, err)
+		err = fmt.Errorf("%T in %s: %w", request, m.Workspace, err)
 	}
 	return Result{Position: w.position}, err
 }
 
 // repeated looks for the answer of a command that has a key, and returns what
 // marks it as carried out if there is none.
-func (h *Handler) repeated(ctx context.Context, o Order, request any) (events.Command, *Result, error) {
-	if o.Key == "" {
+func (h *Handler) repeated(ctx context.Context, m Meta, request any) (events.Command, *Result, error) {
+	if m.Key == "" {
 		return events.Command{}, nil, nil
 	}
 	text, err := json.Marshal(request)
@@ -119,12 +119,12 @@ func (h *Handler) repeated(ctx context.Context, o Order, request any) (events.Co
 		return events.Command{}, nil, fmt.Errorf("encode command: %w", err)
 	}
 	hash := sha256.Sum256(fmt.Appendf(text, "%T", request))
-	answer, known, ok, err := h.log.Answer(ctx, o.Workspace, o.Actor.ID, o.Key)
+	answer, known, ok, err := h.log.Answer(ctx, m.Workspace, m.Actor.ID, m.Key)
 	switch {
 	case err != nil:
 		return events.Command{}, nil, fmt.Errorf("look up command: %w", err)
 	case !ok:
-		return events.Command{Key: o.Key, Hash: hash[:]}, nil, nil
+		return events.Command{Key: m.Key, Hash: hash[:]}, nil, nil
 	case string(known) != string(hash[:]):
 		return events.Command{}, nil, ErrKeyReused
 	}

@@ -97,8 +97,8 @@ type share struct {
 	day     time.Time
 }
 
-func (h *Handler) shareOf(o Order, request any) *share {
-	return &share{daily: h.daily, actor: o.Actor, request: request}
+func (h *Handler) shareOf(m Meta, request any) *share {
+	return &share{daily: h.daily, actor: m.Actor, request: request}
 }
 
 // take is called when the command is decided and about to be stored, so that what

@@ -47,7 +47,7 @@ func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
 	m := bounded(t, 3, 0)
 	create := func(r replica, by person, slug string) error {
 		w := newID()
-		_, err := r.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: by.in(w), Member: newID(), Email: by.email, Name: "One", Slug: slug})
+		_, err := r.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: by.in(w), Member: newID(), Email: by.email, Name: "One", Slug: slug})
 		return err
 	}
 	require.NoError(t, create(m.replica, m.nobody, "one-1"))
@@ -81,19 +81,19 @@ func (m *team) later(t *testing.T, workspaces, invitations int) replica {
 func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	t.Parallel()
 	m := bounded(t, 0, 4)
-	send := func(o commands.Order, email string) (events.ID, error) {
-		c := commands.SendInvitation{Order: o, Invitation: newID(), Email: email, Role: events.Viewer}
+	send := func(o commands.Meta, email string) (events.ID, error) {
+		c := commands.SendInvitation{Meta: o, Invitation: newID(), Email: email, Role: events.Viewer}
 		_, err := m.SendInvitation(t.Context(), c)
 		return c.Invitation, err
 	}
-	resend := func(o commands.Order, id events.ID) error {
-		_, err := m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Order: o, Invitation: id})
+	resend := func(o commands.Meta, id events.ID) error {
+		_, err := m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: o, Invitation: id})
 		return err
 	}
 	owner := m.owner.in(m.id)
 	first, err := send(keyed(owner, "k"), "a@home.example")
 	require.NoError(t, err)
-	again := commands.SendInvitation{Order: keyed(owner, "k"), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
+	again := commands.SendInvitation{Meta: keyed(owner, "k"), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
 	done, err := m.other.SendInvitation(t.Context(), again)
 	require.NoError(t, err)
 	require.True(t, done.Replayed, "which counts for nothing")
@@ -117,11 +117,11 @@ func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	}
 
 	elsewhere := newID()
-	_, err = m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: m.owner.in(elsewhere), Member: newID(), Email: m.owner.email, Name: "Else", Slug: "elsewhere"})
+	_, err = m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: m.owner.in(elsewhere), Member: newID(), Email: m.owner.email, Name: "Else", Slug: "elsewhere"})
 	require.NoError(t, err)
 	_, err = send(m.owner.in(elsewhere), "d@home.example")
 	requireWait(t, err, 12*time.Hour)
-	_, err = m.RevokeInvitation(t.Context(), commands.RevokeInvitation{Order: owner, Invitation: first})
+	_, err = m.RevokeInvitation(t.Context(), commands.RevokeInvitation{Meta: owner, Invitation: first})
 	require.NoError(t, err, "whoever may send no more may still take back")
 }
 
@@ -133,10 +133,10 @@ func TestAnAddressIsSentSoManyInvitationsADay(t *testing.T) {
 	m.Limit(daily)
 	m.other.Limit(daily)
 	elsewhere := newID()
-	_, err := m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: m.nobody.in(elsewhere), Member: newID(), Email: m.nobody.email, Name: "Else", Slug: "elsewhere"})
+	_, err := m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: m.nobody.in(elsewhere), Member: newID(), Email: m.nobody.email, Name: "Else", Slug: "elsewhere"})
 	require.NoError(t, err)
-	send := func(r replica, o commands.Order, email string) (events.ID, error) {
-		c := commands.SendInvitation{Order: o, Invitation: newID(), Email: email, Role: events.Viewer}
+	send := func(r replica, o commands.Meta, email string) (events.ID, error) {
+		c := commands.SendInvitation{Meta: o, Invitation: newID(), Email: email, Role: events.Viewer}
 		_, err := r.SendInvitation(t.Context(), c)
 		return c.Invitation, err
 	}
@@ -144,10 +144,10 @@ func TestAnAddressIsSentSoManyInvitationsADay(t *testing.T) {
 	require.NoError(t, err)
 	_, err = send(m.other, m.nobody.in(elsewhere), "vic@HOME.example")
 	require.NoError(t, err)
-	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.maintainer.in(m.id), Invitation: first})
+	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.maintainer.in(m.id), Invitation: first})
 	require.NoError(t, err)
 
-	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: first})
+	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: first})
 	requireWait(t, err, 12*time.Hour)
 	_, err = send(m.replica, m.nobody.in(elsewhere), "vic@home.example")
 	require.ErrorIs(t, err, aggregates.ErrAlreadyInvited, "what is wrong comes first")
@@ -156,7 +156,7 @@ func TestAnAddressIsSentSoManyInvitationsADay(t *testing.T) {
 		require.NoError(t, err, "what an address was not sent does not count against its sender")
 	}
 	m.clock.move(12 * time.Hour)
-	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: first})
+	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: first})
 	require.NoError(t, err, "a new day")
 }
 
@@ -167,7 +167,7 @@ func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
 		r.Limit(commands.Daily{ServiceAccounts: 2, Counts: sessions.Daily{DB: m.db}})
 	}
 	create := func(r replica, by person, name string) (events.ID, error) {
-		c := commands.CreateServiceAccount{Order: by.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI}}
+		c := commands.CreateServiceAccount{Meta: by.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI}}
 		_, err := r.CreateServiceAccount(t.Context(), c)
 		return c.Account, err
 	}
@@ -177,7 +177,7 @@ func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrServiceAccountNameUsed, "which counts for nothing")
 	_, err = create(m.other, m.owner, "two")
 	require.NoError(t, err)
-	_, err = m.RevokeServiceAccount(t.Context(), commands.RevokeServiceAccount{Order: m.owner.in(m.id), Account: one})
+	_, err = m.RevokeServiceAccount(t.Context(), commands.RevokeServiceAccount{Meta: m.owner.in(m.id), Account: one})
 	require.NoError(t, err)
 	_, err = create(m.replica, m.owner, "three")
 	requireWait(t, err, 12*time.Hour)
@@ -192,7 +192,7 @@ func TestWhatACallerWhoWentAwayDidNotStoreCountsForNothing(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	m.Limit(commands.Daily{Invitations: 1, InvitationsReceived: 1, Counts: departing{sessions.Daily{DB: m.db}, leave}})
 	before := m.head(t, m.id)
-	send := commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
+	send := commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
 	_, err := m.SendInvitation(ctx, send)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, before, m.head(t, m.id))
@@ -226,7 +226,7 @@ func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 	for i := range asked {
 		all.Go(func() {
 			w := newID()
-			create := commands.CreateWorkspace{Order: m.nobody.in(w), Member: newID(), Email: m.nobody.email, Name: "One", Slug: "one-" + w.String()[24:]}
+			create := commands.CreateWorkspace{Meta: m.nobody.in(w), Member: newID(), Email: m.nobody.email, Name: "One", Slug: "one-" + w.String()[24:]}
 			_, err := []replica{m.replica, m.other}[i%2].CreateWorkspace(t.Context(), create)
 			switch f := fault.As(err); {
 			case err == nil:
@@ -249,10 +249,10 @@ func TestWithoutTheCountNothingIsSent(t *testing.T) {
 	m := newTeam(t)
 	m.Limit(commands.Daily{Invitations: 4, Counts: unable{}})
 	before := m.head(t, m.id)
-	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer})
+	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer})
 	require.ErrorIs(t, err, errUnable)
 	require.Equal(t, before, m.head(t, m.id))
-	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.viewer.member})
+	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.viewer.member})
 	require.NoError(t, err, "the workspace is not held up")
 }
 

@@ -9,15 +9,15 @@ import (
 
 // AnswerDecision decides what a run waits for.
 type AnswerDecision struct {
-	Order `json:"-"`
-	Run   events.ID `json:"runId"`
+	Meta `json:"-"`
+	Run  events.ID `json:"runId"`
 	aggregates.Answer
 }
 
 // AnswerDecision carries out the command of the same name. Who may answer is
 // asked of the workspace at the moment at which the answer is stored.
 func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 func (m *team) asks(t *testing.T, issue int) (run, decision events.ID) {
 	t.Helper()
 	run, decision = m.queue(t, issue), newID()
-	_, err := m.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{
+	_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{
 		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is it?"},
 	}})
@@ -25,7 +25,7 @@ func (m *team) asks(t *testing.T, issue int) (run, decision events.ID) {
 }
 
 func answer(by person, workspace, run, decision events.ID, action string) commands.AnswerDecision {
-	return commands.AnswerDecision{Order: by.in(workspace), Run: run, Answer: aggregates.Answer{Decision: decision, Action: action}}
+	return commands.AnswerDecision{Meta: by.in(workspace), Run: run, Answer: aggregates.Answer{Decision: decision, Action: action}}
 }
 
 func TestAnswerDecision(t *testing.T) {
@@ -73,7 +73,7 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 		run, decision := m.asks(t, i+1)
 		errs := race(func(i int) error {
 			if i == 0 {
-				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
 				return err
 			}
 			_, err := m.other.AnswerDecision(t.Context(), answer(m.maintainer, m.id, run, decision, aggregates.ActionConfirm))
@@ -90,7 +90,7 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 			require.ErrorIs(t, errs[1], aggregates.ErrRoleRequired)
 			require.Zero(t, answered)
 		}
-		_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
+		_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
 		require.NoError(t, err)
 	}
 }
@@ -106,9 +106,9 @@ func (m *team) largest(ctx context.Context) (n int, err error) {
 func TestQueueIssue(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	queue := commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels", Body: "By name."}
+	queue := commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels", Body: "By name."}
 	for _, explicit := range []int{2, 6} { // an issue of the code host
-		_, err := m.QueueIssue(t.Context(), commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, IssueNumber: explicit})
+		_, err := m.QueueIssue(t.Context(), commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, IssueNumber: explicit})
 		require.NoError(t, err)
 	}
 	before := m.head(t, m.id)
@@ -116,10 +116,10 @@ func TestQueueIssue(t *testing.T) {
 	require.NoError(t, err)
 	m.requireAdded(t, m.id, before, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Sort labels", IssueBody: "By name."})
 
-	queue.Run, queue.Order = newID(), m.viewer.in(m.id)
+	queue.Run, queue.Meta = newID(), m.viewer.in(m.id)
 	_, err = m.QueueIssue(t.Context(), queue)
 	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
-	queue.Run, queue.Order, queue.IssueNumber = newID(), m.owner.in(m.id), 7
+	queue.Run, queue.Meta, queue.IssueNumber = newID(), m.owner.in(m.id), 7
 	_, err = m.QueueIssue(t.Context(), queue)
 	require.ErrorIs(t, err, aggregates.ErrQueued)
 }
@@ -129,7 +129,7 @@ func TestCancelRun(t *testing.T) {
 	m := newTeam(t)
 	run, decision := m.asks(t, 7)
 	cancel := func(by person) error {
-		_, err := m.other.CancelRun(t.Context(), commands.CancelRun{Order: by.in(m.id), Run: run, Reason: "No longer needed."})
+		_, err := m.other.CancelRun(t.Context(), commands.CancelRun{Meta: by.in(m.id), Run: run, Reason: "No longer needed."})
 		return err
 	}
 	require.ErrorIs(t, cancel(m.viewer), aggregates.ErrRoleRequired)

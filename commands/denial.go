@@ -76,7 +76,7 @@ type Deniable interface {
 // deny records that a command was refused, if refusals of its kind are
 // recorded and this is one: a right that is lacking, or a rule in the way.
 // The refusal stands whether or not that succeeds.
-func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error) {
+func (h *Handler) deny(ctx context.Context, m Meta, request any, refusal error) {
 	d, ok := request.(Deniable)
 	f := fault.As(refusal)
 	switch {
@@ -85,14 +85,14 @@ func (h *Handler) deny(ctx context.Context, o Order, request any, refusal error)
 	case f.Code == aggregates.ErrSlugTaken.Code: // another workspace's name is no matter of rights
 		return
 	}
-	_ = h.Deny(ctx, o, d, f) // best effort: the caller hears of the refusal, not of this
+	_ = h.Deny(ctx, m, d, f) // best effort: the caller hears of the refusal, not of this
 }
 
 // Deny records that somebody was refused a command: here, or by who let them in.
 // The same denial of the same person is recorded once a minute, 30 a minute of
 // all that they are denied, and 300 a minute of all in a workspace; how many more
 // there were [Handler.Run] records.
-func (h *Handler) Deny(ctx context.Context, o Order, command Deniable, refusal error) error {
+func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
 		return nil
@@ -100,11 +100,11 @@ func (h *Handler) Deny(ctx context.Context, o Order, command Deniable, refusal e
 	e := command.wants()
 	e.Code = f.Code
 	now := h.now()
-	if !h.denied.note(denial{denied{o.Workspace, o.Actor.ID}, e}, o.Actor, now) {
+	if !h.denied.note(denial{denied{m.Workspace, m.Actor.ID}, e}, m.Actor, now) {
 		return nil
 	}
 	_, err := h.log.Append(ctx, &events.Commit{
-		Workspace: o.Workspace, Envelope: o.Envelope, At: now,
+		Workspace: m.Workspace, Envelope: m.Envelope, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{e}}},
 	})
 	return err

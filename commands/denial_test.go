@@ -23,21 +23,21 @@ func TestDenialsAreRecorded(t *testing.T) {
 	bot, _ := m.account(t, "ci-bot")
 	letter := m.invite(t, "yan@mail.example", events.Owner)
 	gone := m.invite(t, "zed@mail.example", events.Viewer)
-	_, err := m.RevokeInvitation(t.Context(), commands.RevokeInvitation{Order: m.owner.in(m.id), Invitation: gone})
+	_, err := m.RevokeInvitation(t.Context(), commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: gone})
 	require.NoError(t, err)
 	update := func(by, whom person, role *events.Role, tick *bool) func(context.Context) (commands.Result, error) {
 		return func(ctx context.Context) (commands.Result, error) {
-			return m.UpdateMember(ctx, commands.UpdateMember{Order: by.in(m.id), Member: whom.member, Role: role, ApproveLoops: tick})
+			return m.UpdateMember(ctx, commands.UpdateMember{Meta: by.in(m.id), Member: whom.member, Role: role, ApproveLoops: tick})
 		}
 	}
 	remove := func(by, whom person) func(context.Context) (commands.Result, error) {
 		return func(ctx context.Context) (commands.Result, error) {
-			return m.RemoveMember(ctx, commands.RemoveMember{Order: by.in(m.id), Member: whom.member})
+			return m.RemoveMember(ctx, commands.RemoveMember{Meta: by.in(m.id), Member: whom.member})
 		}
 	}
 	send := func(by person, email string, role events.Role) func(context.Context) (commands.Result, error) {
 		return func(ctx context.Context) (commands.Result, error) {
-			return m.SendInvitation(ctx, commands.SendInvitation{Order: by.in(m.id), Invitation: newID(), Email: email, Role: role})
+			return m.SendInvitation(ctx, commands.SendInvitation{Meta: by.in(m.id), Invitation: newID(), Email: email, Role: role})
 		}
 	}
 	viewer := ptr(events.Viewer)
@@ -57,10 +57,10 @@ func TestDenialsAreRecorded(t *testing.T) {
 		"a Maintainer invites an Owner": {m.maintainer, send(m.maintainer, "X@mail.example", events.Owner), events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "owner_required"}},
 		"somebody is invited twice":     {m.owner, send(m.owner, "Yan@Mail.example", events.Viewer), events.CommandDenied{Action: "invitation.sent", Name: "yan@mail.example", Code: "already_invited"}},
 		"a Maintainer resends an Owner's invitation": {m.maintainer, func(ctx context.Context) (commands.Result, error) {
-			return m.ResendInvitation(ctx, commands.ResendInvitation{Order: m.maintainer.in(m.id), Invitation: letter})
+			return m.ResendInvitation(ctx, commands.ResendInvitation{Meta: m.maintainer.in(m.id), Invitation: letter})
 		}, events.CommandDenied{Action: "invitation.resent", Target: letter, Code: "owner_required"}},
 		"an invitation is revoked twice": {m.owner, func(ctx context.Context) (commands.Result, error) {
-			return m.RevokeInvitation(ctx, commands.RevokeInvitation{Order: m.owner.in(m.id), Invitation: gone})
+			return m.RevokeInvitation(ctx, commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: gone})
 		}, events.CommandDenied{Action: "invitation.revoked", Target: gone, Code: "invitation_not_pending"}},
 		"an invitation to another address is accepted": {m.nobody, func(ctx context.Context) (commands.Result, error) {
 			return m.AcceptInvitation(ctx, accept(m.nobody, m.id, letter))
@@ -69,7 +69,7 @@ func TestDenialsAreRecorded(t *testing.T) {
 			return m.RejectInvitation(ctx, reject(m.nobody, m.id, letter))
 		}, events.CommandDenied{Action: "invitation.rejected", Target: letter, Code: "invitation_not_yours"}},
 		"a Maintainer renames the workspace": {m.maintainer, func(ctx context.Context) (commands.Result, error) {
-			return m.RenameWorkspace(ctx, commands.RenameWorkspace{Order: m.maintainer.in(m.id), Name: ptr("Ours")})
+			return m.RenameWorkspace(ctx, commands.RenameWorkspace{Meta: m.maintainer.in(m.id), Name: ptr("Ours")})
 		}, events.CommandDenied{Action: "workspace.renamed", Target: m.id, Code: "role_required"}},
 		"a Viewer creates an account": {m.viewer, func(ctx context.Context) (commands.Result, error) {
 			return m.CreateServiceAccount(ctx, create(m.viewer, m.id, "a-bot"))
@@ -100,10 +100,10 @@ func TestWhatIsNoDenial(t *testing.T) {
 	before := m.head(t, m.id)
 	for name, ask := range map[string]func() (commands.Result, error){
 		"a stranger asks": func() (commands.Result, error) {
-			return m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.nobody.in(m.id), Member: m.viewer.member})
+			return m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.nobody.in(m.id), Member: m.viewer.member})
 		},
 		"there is no such member": func() (commands.Result, error) {
-			return m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: newID()})
+			return m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: newID()})
 		},
 		"there is no such invitation": func() (commands.Result, error) {
 			return m.AcceptInvitation(t.Context(), accept(m.nobody, m.id, newID()))
@@ -112,16 +112,16 @@ func TestWhatIsNoDenial(t *testing.T) {
 			return m.RotateServiceAccount(t.Context(), rotate(m.owner, m.id, newID()))
 		},
 		"there is no such role": func() (commands.Result, error) {
-			return m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Legacy)})
+			return m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Legacy)})
 		},
 		"it is no address": func() (commands.Result, error) {
-			return m.SendInvitation(t.Context(), commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: "yan", Role: events.Viewer})
+			return m.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "yan", Role: events.Viewer})
 		},
 		"the system is refused": func() (commands.Result, error) {
-			return m.AddMember(t.Context(), commands.AddMember{Order: systems(m.id), Member: newID(), User: m.viewer.user, Email: "x@acme.example", Role: events.Viewer})
+			return m.AddMember(t.Context(), commands.AddMember{Meta: systems(m.id), Member: newID(), User: m.viewer.user, Email: "x@acme.example", Role: events.Viewer})
 		},
 		"it is so already": func() (commands.Result, error) {
-			return m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
+			return m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
 		},
 	} {
 		_, err := ask()
@@ -129,7 +129,7 @@ func TestWhatIsNoDenial(t *testing.T) {
 		require.Empty(t, m.records(t, m.id, before+1), name)
 	}
 	unknown := newID()
-	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(unknown), Member: m.viewer.member})
+	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(unknown), Member: m.viewer.member})
 	require.ErrorIs(t, err, fault.ErrTenantNotFound)
 	require.Zero(t, m.head(t, unknown), "a workspace that is none gets no log")
 }
@@ -139,7 +139,7 @@ func TestTheSameDenialIsRecordedOnceAMinute(t *testing.T) {
 	m := newTeam(t)
 	before := m.head(t, m.id)
 	ask := func(by person, whom person) {
-		_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: by.in(m.id), Member: whom.member})
+		_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: by.in(m.id), Member: whom.member})
 		require.ErrorIs(t, err, aggregates.ErrRoleRequired)
 	}
 	for _, step := range []struct {
@@ -173,7 +173,7 @@ func TestManyDenialsAtOnceAreOne(t *testing.T) {
 	for i := range errs {
 		all.Go(func() {
 			<-start
-			_, errs[i] = m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.viewer.in(m.id), Member: m.old.member})
+			_, errs[i] = m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.viewer.in(m.id), Member: m.old.member})
 		})
 	}
 	close(start)
@@ -195,7 +195,7 @@ func TestADenialMovesNoOtherStream(t *testing.T) {
 		return len(list)
 	}
 	before := position()
-	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.viewer.in(m.id), Member: m.old.member})
+	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.viewer.in(m.id), Member: m.old.member})
 	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
 	require.Equal(t, before, position())
 }
@@ -217,7 +217,7 @@ func (s *system) omissions(t *testing.T, workspace events.ID) map[string][]event
 func (m *team) refuse(t *testing.T, by person, n int) {
 	t.Helper()
 	for range n {
-		_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: by.in(m.id), Member: newID()})
+		_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: by.in(m.id), Member: newID()})
 		require.ErrorIs(t, err, aggregates.ErrRoleRequired)
 	}
 }
@@ -283,7 +283,7 @@ func TestOmissionsOutliveAnOutage(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, m.omissions(t, m.id))
 	m.clock.move(time.Second)
-	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.viewer.in(m.id), Member: m.old.member})
+	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.viewer.in(m.id), Member: m.old.member})
 	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
 	runUntilStopped(t, m.Handler)
 	require.Equal(t, []events.CommandDenialsOmitted{{Count: 6, Since: epoch, Until: epoch.Add(time.Second)}}, m.omissions(t, m.id)[m.viewer.email])

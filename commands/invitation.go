@@ -15,7 +15,7 @@ var ErrInvitationExists = fault.New(fault.Conflict, "invitation_exists", "There 
 
 // SendInvitation asks the holder of an e-mail address to join the workspace.
 type SendInvitation struct {
-	Order      `json:"-"`
+	Meta       `json:"-"`
 	Invitation events.ID   `json:"-"`
 	Email      string      `json:"email"`
 	Role       events.Role `json:"role"`
@@ -33,7 +33,7 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 	if err != nil {
 		return Result{}, fmt.Errorf("who has the invited address: %w", err)
 	}
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -47,34 +47,34 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 
 // ResendInvitation lets the 48 hours of an invitation begin again.
 type ResendInvitation struct {
-	Order      `json:"-"`
+	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
 }
 
 // ResendInvitation carries out the command of the same name.
 func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Resend(c.Actor.ID, c.Invitation, at.at)
 	})
 }
 
 // RevokeInvitation takes an invitation back.
 type RevokeInvitation struct {
-	Order      `json:"-"`
+	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
 }
 
 // RevokeInvitation carries out the command of the same name.
 func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Revoke(c.Actor.ID, c.Invitation)
 	})
 }
 
 // AcceptInvitation makes the invitee, whose name is given, a member. Emails are their
-// verified addresses, the primary one first. The order's workspace is the inviting one.
+// verified addresses, the primary one first. The workspace of Meta is the inviting one.
 type AcceptInvitation struct {
-	Order      `json:"-"`
+	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
 	Member     events.ID `json:"-"`
 	Name       string    `json:"-"`
@@ -83,21 +83,21 @@ type AcceptInvitation struct {
 
 // AcceptInvitation carries out the command of the same name.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, at.at)
 	})
 }
 
 // RejectInvitation says no to an invitation. Emails are as in AcceptInvitation.
 type RejectInvitation struct {
-	Order      `json:"-"`
+	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
 	Emails     []string  `json:"-"`
 }
 
 // RejectInvitation carries out the command of the same name.
 func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
 	})
 }

@@ -18,18 +18,18 @@ const lifetime = 48 * time.Hour
 // invite invites an address, as the Owner.
 func (m *team) invite(t *testing.T, email string, role events.Role) events.ID {
 	t.Helper()
-	c := commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: email, Role: role}
+	c := commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: email, Role: role}
 	_, err := m.SendInvitation(t.Context(), c)
 	require.NoError(t, err)
 	return c.Invitation
 }
 
 func accept(by person, workspace, invitation events.ID) commands.AcceptInvitation {
-	return commands.AcceptInvitation{Order: by.in(workspace), Invitation: invitation, Member: by.member, Name: "Nemo", Emails: []string{by.email}}
+	return commands.AcceptInvitation{Meta: by.in(workspace), Invitation: invitation, Member: by.member, Name: "Nemo", Emails: []string{by.email}}
 }
 
 func reject(by person, workspace, invitation events.ID) commands.RejectInvitation {
-	return commands.RejectInvitation{Order: by.in(workspace), Invitation: invitation, Emails: []string{by.email}}
+	return commands.RejectInvitation{Meta: by.in(workspace), Invitation: invitation, Emails: []string{by.email}}
 }
 
 // status returns what the view says of an invitation.
@@ -45,7 +45,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
-	send := commands.SendInvitation{Order: m.maintainer.in(m.id), Invitation: newID(), Email: "Nemo@ACME.example", Role: events.Maintainer}
+	send := commands.SendInvitation{Meta: m.maintainer.in(m.id), Invitation: newID(), Email: "Nemo@ACME.example", Role: events.Maintainer}
 	done, err := m.SendInvitation(t.Context(), send)
 	require.NoError(t, err)
 	require.Equal(t, before+1, done.Position)
@@ -55,7 +55,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 	require.Equal(t, projections.InvitationPending, m.letter(t, send.Invitation).Status)
 
 	m.clock.move(time.Hour)
-	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: send.Invitation})
+	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: send.Invitation})
 	require.NoError(t, err)
 	done, err = m.AcceptInvitation(t.Context(), accept(m.nobody, m.id, send.Invitation))
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestWhoHasVerifiedTheAddressOfAMemberIsThatMember(t *testing.T) {
 	_, err := m.RegisterUser(t.Context(), register)
 	require.NoError(t, err)
 	m.add(t, person{register.User, newID(), "nora@home.example"}, events.Viewer)
-	_, err = m.SendInvitation(t.Context(), commands.SendInvitation{Order: m.owner.in(m.id), Invitation: newID(), Email: "Nora@acme.example", Role: events.Viewer})
+	_, err = m.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "Nora@acme.example", Role: events.Viewer})
 	require.ErrorIs(t, err, aggregates.ErrAlreadyMember)
 }
 
@@ -90,7 +90,7 @@ func TestAnInvitationUnderAKeyIsSentOnce(t *testing.T) {
 	m := newTeam(t)
 	before := m.head(t, m.id)
 	send := func() commands.SendInvitation {
-		return commands.SendInvitation{Order: keyed(m.owner.in(m.id), "k1"), Invitation: newID(), Email: m.nobody.email, Role: events.Viewer}
+		return commands.SendInvitation{Meta: keyed(m.owner.in(m.id), "k1"), Invitation: newID(), Email: m.nobody.email, Role: events.Viewer}
 	}
 	first := send()
 	_, err := m.SendInvitation(t.Context(), first)
@@ -128,7 +128,7 @@ func TestAnInvitationEndsToTheSecond(t *testing.T) {
 			letter := m.invite(t, m.nobody.email, events.Viewer)
 			if test.resent > 0 {
 				m.clock.move(test.resent)
-				_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: letter})
+				_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: letter})
 				require.NoError(t, err)
 			}
 			m.clock.move(test.at - test.resent)
@@ -169,7 +169,7 @@ func TestAnInvitationIsAnsweredOnce(t *testing.T) {
 		return err
 	}
 	revokes := func(r replica, m *team, letter events.ID, _ person) error {
-		_, err := r.RevokeInvitation(t.Context(), commands.RevokeInvitation{Order: m.owner.in(m.id), Invitation: letter})
+		_, err := r.RevokeInvitation(t.Context(), commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: letter})
 		return err
 	}
 	for name, answers := range map[string][2]answer{
@@ -212,7 +212,7 @@ func TestAnAddressIsInvitedOnceAtATime(t *testing.T) {
 		email := newID().String() + "@mail.example"
 		requireOne(t, race(func(i int) error {
 			_, err := []replica{m.replica, m.other}[i].SendInvitation(t.Context(), commands.SendInvitation{
-				Order: m.owner.in(m.id), Invitation: newID(), Email: email, Role: events.Viewer,
+				Meta: m.owner.in(m.id), Invitation: newID(), Email: email, Role: events.Viewer,
 			})
 			return err
 		}), aggregates.ErrAlreadyInvited)
@@ -225,7 +225,7 @@ func TestAnInvitationIdBelongsToOneWorkspace(t *testing.T) {
 	sys := newSystem(t)
 	m, other := sys.team(t), sys.team(t)
 	letter := m.invite(t, m.nobody.email, events.Viewer)
-	_, err := sys.SendInvitation(t.Context(), commands.SendInvitation{Order: other.owner.in(other.id), Invitation: letter, Email: m.nobody.email, Role: events.Owner})
+	_, err := sys.SendInvitation(t.Context(), commands.SendInvitation{Meta: other.owner.in(other.id), Invitation: letter, Email: m.nobody.email, Role: events.Owner})
 	require.ErrorIs(t, err, commands.ErrInvitationExists)
 	_, err = sys.AcceptInvitation(t.Context(), accept(m.nobody, other.id, letter))
 	require.ErrorIs(t, err, aggregates.ErrNoInvitation)

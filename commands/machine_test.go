@@ -158,14 +158,14 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 	if c.random.IntN(3) == 0 {
 		by = c.anOwner()
 	}
-	order, letter := by.in(c.id), c.letter()
+	meta, letter := by.in(c.id), c.letter()
 	by.member = newID()
 	if p, ok := c.posts[letter]; ok && c.random.IntN(3) > 0 { // whom it is for
 		by.user, by.email = c.told[p.Email], p.Email
 	}
 	switch c.random.IntN(8) {
 	case 0, 1:
-		u := commands.UpdateMember{Order: order, Member: c.member()}
+		u := commands.UpdateMember{Meta: meta, Member: c.member()}
 		if c.random.IntN(4) > 0 {
 			u.Role = &role
 		}
@@ -174,17 +174,17 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 		}
 		return func(ctx context.Context) (commands.Result, error) { return r.UpdateMember(ctx, u) }
 	case 2:
-		m := commands.RemoveMember{Order: order, Member: c.member()}
+		m := commands.RemoveMember{Meta: meta, Member: c.member()}
 		return func(ctx context.Context) (commands.Result, error) { return r.RemoveMember(ctx, m) }
 	case 3, 4:
-		s := commands.SendInvitation{Order: order, Invitation: newID(), Email: pick(c, c.people[4:]).email, Role: role}
+		s := commands.SendInvitation{Meta: meta, Invitation: newID(), Email: pick(c, c.people[4:]).email, Role: role}
 		return func(ctx context.Context) (commands.Result, error) { return r.SendInvitation(ctx, s) }
 	case 5:
 		if c.random.IntN(2) == 0 {
-			v := commands.RevokeInvitation{Order: order, Invitation: letter}
+			v := commands.RevokeInvitation{Meta: meta, Invitation: letter}
 			return func(ctx context.Context) (commands.Result, error) { return r.RevokeInvitation(ctx, v) }
 		}
-		s := commands.ResendInvitation{Order: order, Invitation: letter}
+		s := commands.ResendInvitation{Meta: meta, Invitation: letter}
 		return func(ctx context.Context) (commands.Result, error) { return r.ResendInvitation(ctx, s) }
 	case 6:
 		a := reject(by, c.id, letter)

@@ -91,16 +91,16 @@ type person struct {
 
 func newPerson(name string) person { return person{newID(), newID(), name + "@acme.example"} }
 
-func (p person) in(workspace events.ID) commands.Order {
-	return commands.Order{
+func (p person) in(workspace events.ID) commands.Meta {
+	return commands.Meta{
 		Workspace: workspace,
 		Envelope:  events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: p.user, Name: p.email}, Origin: events.FromAPI, RequestID: "r-1"},
 	}
 }
 
-// systems is the order of nobody in particular.
-func systems(workspace events.ID) commands.Order {
-	return commands.Order{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
+// systems is the meta of nobody in particular.
+func systems(workspace events.ID) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
 }
 
 // A team is a workspace with a member of each role.
@@ -122,7 +122,7 @@ func (s *system) team(t *testing.T) *team {
 		old: newPerson("leo"), nobody: newPerson("nemo"),
 	}
 	_, err := s.CreateWorkspace(t.Context(), commands.CreateWorkspace{
-		Order: m.owner.in(m.id), Member: m.owner.member, Email: m.owner.email, Name: "Acme", Slug: "acme-" + m.id.String()[30:],
+		Meta: m.owner.in(m.id), Member: m.owner.member, Email: m.owner.email, Name: "Acme", Slug: "acme-" + m.id.String()[30:],
 	})
 	require.NoError(t, err)
 	m.add(t, m.maintainer, events.Maintainer)
@@ -133,7 +133,7 @@ func (s *system) team(t *testing.T) *team {
 
 func (m *team) add(t *testing.T, p person, r events.Role) {
 	t.Helper()
-	_, err := m.AddMember(t.Context(), commands.AddMember{Order: systems(m.id), Member: p.member, User: p.user, Email: p.email, Role: r})
+	_, err := m.AddMember(t.Context(), commands.AddMember{Meta: systems(m.id), Member: p.member, User: p.user, Email: p.email, Role: r})
 	require.NoError(t, err)
 }
 
@@ -141,7 +141,7 @@ func (m *team) add(t *testing.T, p person, r events.Role) {
 func (m *team) account(t *testing.T, name string) (events.ID, commands.ServiceToken) {
 	t.Helper()
 	c := commands.CreateServiceAccount{
-		Order: m.owner.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI},
+		Meta: m.owner.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI},
 	}
 	_, err := m.CreateServiceAccount(t.Context(), c)
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func (s *system) roles(t *testing.T, workspace events.ID) map[events.ID]events.R
 	return list
 }
 
-func keyed(o commands.Order, key string) commands.Order {
-	o.Key = key
-	return o
+func keyed(m commands.Meta, key string) commands.Meta {
+	m.Key = key
+	return m
 }

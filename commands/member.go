@@ -10,7 +10,7 @@ import (
 // AddMember makes a person a member without asking them. It is the system's:
 // people come in by invitation.
 type AddMember struct {
-	Order  `json:"-"`
+	Meta   `json:"-"`
 	Member events.ID   `json:"memberId"`
 	User   events.ID   `json:"userId"`
 	Email  string      `json:"email"`
@@ -20,7 +20,7 @@ type AddMember struct {
 
 // AddMember carries out the command of the same name.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
 	})
 }
@@ -28,7 +28,7 @@ func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
 // UpdateMember gives a member another role, ticks or unticks approve-loops, or
 // both. What is nil stays.
 type UpdateMember struct {
-	Order        `json:"-"`
+	Meta         `json:"-"`
 	Member       events.ID    `json:"memberId"`
 	Role         *events.Role `json:"role"`
 	ApproveLoops *bool        `json:"canApproveLoops"`
@@ -36,7 +36,7 @@ type UpdateMember struct {
 
 // UpdateMember carries out the command of the same name.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) (list []events.Event, err error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) (list []events.Event, err error) {
 		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, at.at)
 	})
 }
@@ -44,27 +44,27 @@ func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, err
 // RefreshMember tells a workspace what the asking person is called now, and their
 // primary address.
 type RefreshMember struct {
-	Order `json:"-"`
+	Meta  `json:"-"`
 	Name  string `json:"name"`
 	Email string `json:"email"`
 }
 
 // RefreshMember carries out the command of the same name.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Present(c.Actor.ID, c.Name, c.Email)
 	})
 }
 
 // RemoveMember takes a member out of the workspace.
 type RemoveMember struct {
-	Order  `json:"-"`
+	Meta   `json:"-"`
 	Member events.ID `json:"memberId"`
 }
 
 // RemoveMember carries out the command of the same name.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Order, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Remove(c.Actor.ID, c.Member, at.at)
 	})
 }

@@ -63,7 +63,7 @@ type crowded struct {
 func (c *crowded) change(b *testing.B, r replica) time.Duration {
 	*c.role = map[events.Role]events.Role{events.Viewer: events.Maintainer, events.Maintainer: events.Viewer}[*c.role]
 	start := time.Now()
-	_, err := r.UpdateMember(b.Context(), commands.UpdateMember{Order: c.owner.in(c.id), Member: c.whom, Role: c.role})
+	_, err := r.UpdateMember(b.Context(), commands.UpdateMember{Meta: c.owner.in(c.id), Member: c.whom, Role: c.role})
 	took := time.Since(start)
 	require.NoError(b, err)
 	return took

@@ -16,7 +16,7 @@ func TestAddMember(t *testing.T) {
 	m := newTeam(t)
 	bob := newPerson("bob")
 	add := func(p person, workspace events.ID) (commands.Result, error) {
-		return m.AddMember(t.Context(), commands.AddMember{Order: systems(workspace), Member: p.member, User: p.user, Email: p.email, Name: "Bob", Role: events.Viewer})
+		return m.AddMember(t.Context(), commands.AddMember{Meta: systems(workspace), Member: p.member, User: p.user, Email: p.email, Name: "Bob", Role: events.Viewer})
 	}
 	before := m.head(t, m.id)
 	done, err := add(bob, m.id)
@@ -95,7 +95,7 @@ func TestUpdateMember(t *testing.T) {
 			m := sys.team(t)
 			ask, want, refusal := test(m)
 			before := m.head(t, m.id)
-			done, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: ask.by.in(m.id), Member: ask.whom.member, Role: ask.role, ApproveLoops: ask.tick})
+			done, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: ask.by.in(m.id), Member: ask.whom.member, Role: ask.role, ApproveLoops: ask.tick})
 			require.ErrorIs(t, err, refusal)
 			m.requireAdded(t, m.id, before, want...)
 			if err == nil {
@@ -111,12 +111,12 @@ func TestRefreshMember(t *testing.T) {
 	m := newTeam(t)
 	before := m.head(t, m.id)
 	refresh := func(p person) error {
-		_, err := m.RefreshMember(t.Context(), commands.RefreshMember{Order: p.in(m.id), Name: "Vera Moll", Email: "vera@new.example"})
+		_, err := m.RefreshMember(t.Context(), commands.RefreshMember{Meta: p.in(m.id), Name: "Vera Moll", Email: "vera@new.example"})
 		return err
 	}
 	require.NoError(t, refresh(m.viewer))
 	require.NoError(t, refresh(m.nobody), "who has left is told nothing")
-	_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
+	_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
 	require.NoError(t, err)
 	m.requireAdded(t, m.id, before,
 		events.MemberProfileChanged{Member: m.viewer.member, User: m.viewer.user, Email: "vera@new.example", Name: "Vera Moll"},
@@ -159,7 +159,7 @@ func TestRemoveMember(t *testing.T) {
 			m := sys.team(t)
 			by, whom, want, refusal := test(m)
 			before := m.head(t, m.id)
-			_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: by.in(m.id), Member: whom.member})
+			_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: by.in(m.id), Member: whom.member})
 			require.ErrorIs(t, err, refusal)
 			m.requireAdded(t, m.id, before, want...)
 			_, in := m.roles(t, m.id)[whom.user]
@@ -174,7 +174,7 @@ func TestTheViewOfMembersIsNeverBehindAnAnswer(t *testing.T) {
 	m := newTeam(t)
 	for i, role := range []events.Role{events.Maintainer, events.Viewer, events.Owner, events.Viewer} {
 		handler := []replica{m.replica, m.other}[i%2]
-		_, err := handler.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: &role})
+		_, err := handler.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: &role})
 		require.NoError(t, err)
 		require.Equal(t, role, m.roles(t, m.id)[m.viewer.user])
 	}
@@ -184,14 +184,14 @@ func TestTheViewOfMembersIsNeverBehindAnAnswer(t *testing.T) {
 func TestEventsCarryTheOrdersEnvelope(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	order := m.owner.in(m.id)
-	order.IP, order.UserAgent, order.TokenTail = "192.0.2.7", "curl/8", "x9Qa"
+	meta := m.owner.in(m.id)
+	meta.IP, meta.UserAgent, meta.TokenTail = "192.0.2.7", "curl/8", "x9Qa"
 	m.clock.move(90 * 1000)
-	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: order, Member: m.viewer.member})
+	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: meta, Member: m.viewer.member})
 	require.NoError(t, err)
 	records, err := m.log.Load(t.Context(), m.id, m.id, 5)
 	require.NoError(t, err)
 	require.Len(t, records, 1)
-	require.Equal(t, order.Envelope, records[0].Envelope)
+	require.Equal(t, meta.Envelope, records[0].Envelope)
 	require.Equal(t, epoch.Add(90*1000), records[0].At)
 }

@@ -55,13 +55,13 @@ func TestAPanicHoldsNobodyUp(t *testing.T) {
 	l := &fragile{Log: log}
 	h := New(l, func() time.Time { return now })
 	workspace := events.NewID(now)
-	o := Order{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
+	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // or a lock is waited for until the test is killed
 	t.Cleanup(cancel)
-	_, err = h.CreateWorkspace(ctx, CreateWorkspace{Order: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
+	_, err = h.CreateWorkspace(ctx, CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
 	require.NoError(t, err)
 	add := func(role events.Role) AddMember {
-		return AddMember{Order: o, Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role}
+		return AddMember{Meta: o, Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role}
 	}
 	request := add(events.Viewer)
 

@@ -49,15 +49,15 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 		want error
 	}{
 		"demoted": {func(m *team) error {
-			_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+			_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
 			return err
 		}, aggregates.ErrRoleRequired},
 		"removed": {func(m *team) error {
-			_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+			_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
 			return err
 		}, fault.ErrTenantNotFound},
 		"gone": {func(m *team) error {
-			_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.maintainer.in(m.id), Member: m.maintainer.member})
+			_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.maintainer.in(m.id), Member: m.maintainer.member})
 			return err
 		}, fault.ErrTenantNotFound},
 	} {
@@ -76,7 +76,7 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 			require.ErrorIs(t, err, test.want)
 			_, err = m.other.RevokeServiceAccount(t.Context(), revoke(m.maintainer, m.id, account))
 			require.ErrorIs(t, err, test.want)
-			_, err = m.other.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+			_, err = m.other.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 			require.ErrorIs(t, err, test.want)
 			m.requireAdded(t, m.id, before)
 		})
@@ -90,7 +90,7 @@ func TestARoleGivenInOneReplicaCountsInTheOther(t *testing.T) {
 	m := newTeam(t)
 	_, err := m.other.CreateServiceAccount(t.Context(), create(m.viewer, m.id, "one"))
 	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
-	_, err = m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+	_, err = m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 	require.NoError(t, err)
 	_, err = m.other.CreateServiceAccount(t.Context(), create(m.viewer, m.id, "one"))
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 		name := "bot-" + newID().String()[24:]
 		errs := race(func(i int) error {
 			if i == 0 {
-				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
 				return err
 			}
 			_, err := m.other.CreateServiceAccount(t.Context(), create(m.maintainer, m.id, name))
@@ -119,7 +119,7 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 		} else {
 			require.ErrorIs(t, errs[1], aggregates.ErrRoleRequired)
 		}
-		_, err := m.other.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
+		_, err := m.other.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
 		require.NoError(t, err)
 	}
 }
@@ -131,11 +131,11 @@ func TestThereIsAlwaysAnOwner(t *testing.T) {
 	sys := newSystem(t)
 	type ask = func(m *team, r replica, by, other person) error
 	demote := func(m *team, r replica, by, whom person) error {
-		_, err := r.UpdateMember(t.Context(), commands.UpdateMember{Order: by.in(m.id), Member: whom.member, Role: ptr(events.Viewer)})
+		_, err := r.UpdateMember(t.Context(), commands.UpdateMember{Meta: by.in(m.id), Member: whom.member, Role: ptr(events.Viewer)})
 		return err
 	}
 	remove := func(m *team, r replica, by, whom person) error {
-		_, err := r.RemoveMember(t.Context(), commands.RemoveMember{Order: by.in(m.id), Member: whom.member})
+		_, err := r.RemoveMember(t.Context(), commands.RemoveMember{Meta: by.in(m.id), Member: whom.member})
 		return err
 	}
 	stepDown := func(m *team, r replica, by, _ person) error { return demote(m, r, by, by) }
@@ -182,7 +182,7 @@ func (m *team) pair(t *testing.T, two [2]person) {
 	for _, p := range two {
 		m.add(t, p, events.Owner)
 	}
-	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.owner.member})
+	_, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.owner.member})
 	require.NoError(t, err)
 	m.requireOwners(t, 2)
 }
@@ -263,7 +263,7 @@ func TestReplicasWorkOnTheSameStreams(t *testing.T) {
 		group.Go(func() {
 			for n := range 20 {
 				role := []events.Role{events.Viewer, events.Maintainer}[(n+i)%2]
-				_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(role)})
+				_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(role)})
 				assert.NoError(t, err)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 
 // QueueRun puts an issue in the queue. An issue has one active run at a time.
 type QueueRun struct {
-	Order       `json:"-"`
+	Meta        `json:"-"`
 	Run         events.ID   `json:"runId"`
 	Repo        events.Repo `json:"repo"`
 	IssueNumber int         `json:"issueNumber"`
@@ -21,7 +21,7 @@ type QueueRun struct {
 
 // QueueRun carries out the command of the same name.
 func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err
@@ -34,14 +34,14 @@ func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
 
 // RecordRun reports what the loop did for a run. All of it is recorded or none.
 type RecordRun struct {
-	Order `json:"-"`
+	Meta  `json:"-"`
 	Run   events.ID      `json:"runId"`
 	Facts []events.Event `json:"facts"`
 }
 
 // RecordRun carries out the command of the same name.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 // of the code host; 0 stands for an issue that is written here and gets the number
 // after the largest of its repository, which Largest tells.
 type QueueIssue struct {
-	Order       `json:"-"`
+	Meta        `json:"-"`
 	Run         events.ID                          `json:"-"`
 	Repo        events.Repo                        `json:"repo"`
 	IssueNumber int                                `json:"issueNumber"`
@@ -75,7 +75,7 @@ type RunAnswer struct {
 
 // QueueIssue carries out the command of the same name.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Queue(c.Actor.ID) }); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ type issues struct{}
 // nextIssue returns the next number of a repository's issues. Nobody else can
 // give one away meanwhile, so that none is given twice and none left out.
 func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, error)) (int, error) {
-	if err := w.alone(foldKey{w.order.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
+	if err := w.alone(foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
 		return 0, err
 	}
 	n, err := largest(w.ctx)
@@ -120,14 +120,14 @@ func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, err
 
 // CancelRun stops a run by a person's word.
 type CancelRun struct {
-	Order  `json:"-"`
+	Meta   `json:"-"`
 	Run    events.ID `json:"runId"`
 	Reason string    `json:"reason"`
 }
 
 // CancelRun carries out the command of the same name.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Administer(c.Actor.ID) }); err != nil {
 			return err
 		}

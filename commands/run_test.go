@@ -14,7 +14,7 @@ import (
 var web = events.Repo{ID: newID(), Name: "acme/web"}
 
 func queue(workspace events.ID, issue int) commands.QueueRun {
-	return commands.QueueRun{Order: systems(workspace), Run: newID(), Repo: web, IssueNumber: issue, IssueTitle: "Fix it"}
+	return commands.QueueRun{Meta: systems(workspace), Run: newID(), Repo: web, IssueNumber: issue, IssueTitle: "Fix it"}
 }
 
 // queue puts an issue in the queue and returns its run.
@@ -75,7 +75,7 @@ func TestAnIssueIsFreeAgainWhenItsRunIsOver(t *testing.T) {
 		events.RunFailed{Repo: web.ID, Stage: events.StageAnalyze},
 	} {
 		run := m.queue(t, i+1)
-		record := commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
+		record := commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
 		_, err := m.other.RecordRun(t.Context(), record)
 		require.NoError(t, err)
 		next := m.queue(t, i+1)
@@ -115,7 +115,7 @@ func TestRecordRun(t *testing.T) {
 		{"a late bill", run, []events.Event{events.RunCostRecorded{Repo: web.ID, Cents: 3}}, nil},
 	} {
 		before := m.head(t, m.id)
-		done, err := m.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: step.run, Facts: step.facts})
+		done, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: step.run, Facts: step.facts})
 		require.ErrorIs(t, err, step.want, step.what)
 		if step.want == nil {
 			require.Equal(t, before+int64(len(step.facts)), m.head(t, m.id), step.what)
@@ -140,9 +140,9 @@ func TestARunInAStageOfANewerBuild(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for _, h := range []replica{m.replica, m.other} {
-		_, err := h.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}}})
+		_, err := h.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}}})
 		require.ErrorIs(t, err, aggregates.ErrRunOutOfStep)
 	}
-	_, err = m.CancelRun(t.Context(), commands.CancelRun{Order: m.owner.in(m.id), Run: run})
+	_, err = m.CancelRun(t.Context(), commands.CancelRun{Meta: m.owner.in(m.id), Run: run})
 	require.NoError(t, err)
 }

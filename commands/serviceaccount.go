@@ -87,7 +87,7 @@ func (t ServiceToken) known() aggregates.Token {
 // CreateServiceAccount makes a service account. Token is its first token; the
 // caller has made it and shows it once.
 type CreateServiceAccount struct {
-	Order   `json:"-"`
+	Meta    `json:"-"`
 	Account events.ID      `json:"-"`
 	Token   ServiceToken   `json:"-"`
 	Name    string         `json:"name"`
@@ -102,7 +102,7 @@ type AccountAnswer struct {
 
 // CreateServiceAccount carries out the command of the same name.
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
-	return h.carryAccount(ctx, c.Order, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.carryAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
 		return a.Create(c.Account, c.Name, c.Scopes, c.Token.known())
 	})
@@ -111,14 +111,14 @@ func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccou
 // RotateServiceAccount replaces the account's token by Token, which the caller
 // has made and shows once.
 type RotateServiceAccount struct {
-	Order   `json:"-"`
+	Meta    `json:"-"`
 	Account events.ID    `json:"accountId"`
 	Token   ServiceToken `json:"-"`
 }
 
 // RotateServiceAccount carries out the command of the same name.
 func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccount) (Result, error) {
-	return h.carryAccount(ctx, c.Order, c, c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.carryAccount(ctx, c.Meta, c, c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		return a.Rotate(c.Token.known())
 	})
 }
@@ -126,13 +126,13 @@ func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccou
 // RevokeServiceAccount disables a service account for good. Its name is free
 // for another one.
 type RevokeServiceAccount struct {
-	Order   `json:"-"`
+	Meta    `json:"-"`
 	Account events.ID `json:"accountId"`
 }
 
 // RevokeServiceAccount carries out the command of the same name.
 func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccount) (Result, error) {
-	return h.carryAccount(ctx, c.Order, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.carryAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.releases = append(w.releases, events.Claim{Key: events.ServiceAccountKey(a.Name()), Owner: c.Account})
 		return a.Revoke()
 	})
@@ -140,14 +140,14 @@ func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccou
 
 // NoteStaleToken records that a token was used which is no longer current.
 type NoteStaleToken struct {
-	Order
+	Meta
 	Account events.ID
 	Tail    string
 }
 
 // NoteStaleToken carries out the command of the same name.
 func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		account, err := load[aggregates.ServiceAccount](w, c.Account)
 		if err != nil {
 			return err
@@ -159,9 +159,9 @@ func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result,
 
 // carryAccount carries out what a person asks of a service account, if they
 // administer the workspace at the moment it is stored.
-func (h *Handler) carryAccount(ctx context.Context, o Order, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error)) (Result, error) {
-	return h.carry(ctx, o, request, func(w *work) error {
-		if err := look(w, o.Workspace, func(ws *aggregates.Workspace) error { return ws.Administer(o.Actor.ID) }); err != nil {
+func (h *Handler) carryAccount(ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error)) (Result, error) {
+	return h.carry(ctx, m, request, func(w *work) error {
+		if err := look(w, m.Workspace, func(ws *aggregates.Workspace) error { return ws.Administer(m.Actor.ID) }); err != nil {
 			return err
 		}
 		account, err := load[aggregates.ServiceAccount](w, id)

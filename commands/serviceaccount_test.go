@@ -20,16 +20,16 @@ func create(by person, workspace events.ID, name string, scopes ...events.Scope)
 		scopes = []events.Scope{events.ReadAPI}
 	}
 	return commands.CreateServiceAccount{
-		Order: by.in(workspace), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: scopes,
+		Meta: by.in(workspace), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: scopes,
 	}
 }
 
 func rotate(by person, workspace, account events.ID) commands.RotateServiceAccount {
-	return commands.RotateServiceAccount{Order: by.in(workspace), Account: account, Token: commands.NewServiceToken()}
+	return commands.RotateServiceAccount{Meta: by.in(workspace), Account: account, Token: commands.NewServiceToken()}
 }
 
 func revoke(by person, workspace, account events.ID) commands.RevokeServiceAccount {
-	return commands.RevokeServiceAccount{Order: by.in(workspace), Account: account}
+	return commands.RevokeServiceAccount{Meta: by.in(workspace), Account: account}
 }
 
 // status returns what a token opens at this moment.
@@ -187,7 +187,7 @@ func TestTheUseOfAnOldTokenIsRecordedAtMostOnceAnHour(t *testing.T) {
 	_, err := m.RotateServiceAccount(t.Context(), rotate(m.owner, m.id, account))
 	require.NoError(t, err)
 	note := func(r replica) error {
-		_, err := r.NoteStaleToken(t.Context(), commands.NoteStaleToken{Order: systems(m.id), Account: account, Tail: token.Tail()})
+		_, err := r.NoteStaleToken(t.Context(), commands.NoteStaleToken{Meta: systems(m.id), Account: account, Tail: token.Tail()})
 		return err
 	}
 	before := m.head(t, m.id)
@@ -209,7 +209,7 @@ func TestTheUseOfAnOldTokenIsRecordedAtMostOnceAnHour(t *testing.T) {
 		}
 		m.requireAdded(t, m.id, before, want...)
 	}
-	done, err := m.NoteStaleToken(t.Context(), commands.NoteStaleToken{Order: systems(m.id), Account: newID(), Tail: "none"})
+	done, err := m.NoteStaleToken(t.Context(), commands.NoteStaleToken{Meta: systems(m.id), Account: newID(), Tail: "none"})
 	require.NoError(t, err)
 	require.Zero(t, done.Position, "of no account there is nothing to say")
 }

@@ -7,10 +7,10 @@ import (
 	"svc/events"
 )
 
-// RecordSignIn writes down that a person signed in. The order's workspace is
+// RecordSignIn writes down that a person signed in. The workspace of Meta is
 // their personal one.
 type RecordSignIn struct {
-	Order   `json:"-"`
+	Meta    `json:"-"`
 	Email   string
 	Session events.ID
 	Method  string // the provider, or "email"
@@ -18,22 +18,22 @@ type RecordSignIn struct {
 
 // RecordSignIn carries out the command of the same name.
 func (h *Handler) RecordSignIn(ctx context.Context, c RecordSignIn) (Result, error) {
-	return h.carryUser(ctx, c.Order, c, func(u *aggregates.User) ([]events.Event, error) {
+	return h.carryUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
 		return u.Record(events.UserSignedIn{User: c.Actor.ID, Email: c.Email, Session: c.Session, Method: c.Method})
 	})
 }
 
-// EndSessions signs a person out in some browsers. The order's workspace is their
+// EndSessions signs a person out in some browsers. The workspace of Meta is their
 // personal one; that the sessions are the person's is for the caller to see to. They
 // end in the transaction that stores the event: see sessions.Endings.
 type EndSessions struct {
-	Order    `json:"-"`
+	Meta     `json:"-"`
 	Sessions []events.ID
 }
 
 // EndSessions carries out the command of the same name.
 func (h *Handler) EndSessions(ctx context.Context, c EndSessions) (Result, error) {
-	return h.carryUser(ctx, c.Order, c, func(u *aggregates.User) ([]events.Event, error) {
+	return h.carryUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
 		if len(c.Sessions) == 0 {
 			return nil, nil
 		}

@@ -43,7 +43,7 @@ func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
 	require.Empty(t, said.String())
 	m.setBack(t, before)
 
-	_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
+	_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
 	require.NoError(t, err)
 	m.requireAdded(t, m.id, before, events.MemberApproveLoopsSet{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, To: true})
 	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), said)
@@ -63,15 +63,15 @@ func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
 	m.setBack(t, before)
 	other, _ := m.listening()
 	m.toggle(t, other, 3) // and so a maintainer
-	_, err := other.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.old.member})
+	_, err := other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.old.member})
 	require.NoError(t, err)
-	_, err = other.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+	_, err = other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
 	require.NoError(t, err)
 
-	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
+	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
 	require.Error(t, err, "who was removed since is no member")
 	require.Contains(t, said.String(), "level=ERROR")
-	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
+	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
 	require.NoError(t, err)
 }
 
@@ -108,7 +108,7 @@ func TestAForgedSnapshotDecidesNothing(t *testing.T) {
 	require.True(t, forged)
 
 	cold, _ := m.begin()
-	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
+	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
 	require.Error(t, err)
 	require.Equal(t, events.Owner, m.roles(t, m.id)[m.owner.user])
 }

@@ -37,7 +37,7 @@ func (m *team) toggle(t *testing.T, h *commands.Handler, times int) {
 	t.Helper()
 	for i := range times {
 		role := []events.Role{events.Maintainer, events.Viewer}[i%2]
-		_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: &role})
+		_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: &role})
 		require.NoError(t, err)
 	}
 }
@@ -89,7 +89,7 @@ func TestAProcessBeginsWithASnapshot(t *testing.T) {
 	cold, read := m.begin()
 	m.toggle(t, cold, 2)
 	require.Less(t, read.records, 30)
-	_, err := cold.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
+	_, err := cold.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden, "the rules are the same")
 
 	m.grow(t, 600)
@@ -141,7 +141,7 @@ func TestASnapshotThatIsNoneCostsNothing(t *testing.T) {
 		cold, read := m.begin()
 		m.toggle(t, cold, 2)
 		require.Greater(t, read.records, 600, name)
-		_, err = cold.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.owner.member})
+		_, err = cold.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.owner.member})
 		require.Error(t, err, name)
 	}
 }
@@ -154,9 +154,9 @@ func TestAnOldSnapshotIsCaughtUpWith(t *testing.T) {
 	first, _ := m.begin()
 	m.toggle(t, first, 2)
 	require.Positive(t, m.snapshots(t))
-	_, err := first.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+	_, err := first.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
 	require.NoError(t, err)
 	cold, _ := m.begin()
-	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Order: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 	require.Error(t, err, "who was removed after the snapshot is no member")
 }

@@ -31,19 +31,19 @@ func TestFortyEightHoursGoBy(t *testing.T) {
 		defer log.Close()
 		h := commands.New(log, time.Now)
 		owner := events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}
-		acme := commands.Order{Workspace: newID(), Envelope: owner}
-		_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: acme, Member: newID(), Email: owner.Actor.Name, Name: "Acme", Slug: "acme"})
+		acme := commands.Meta{Workspace: newID(), Envelope: owner}
+		_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: acme, Member: newID(), Email: owner.Actor.Name, Name: "Acme", Slug: "acme"})
 		require.NoError(t, err)
 
 		invite := func(email string) events.ID {
 			letter := newID()
-			_, err := h.SendInvitation(t.Context(), commands.SendInvitation{Order: acme, Invitation: letter, Email: email, Role: events.Viewer})
+			_, err := h.SendInvitation(t.Context(), commands.SendInvitation{Meta: acme, Invitation: letter, Email: email, Role: events.Viewer})
 			require.NoError(t, err)
 			return letter
 		}
 		accept := func(letter events.ID, email string) error {
-			order := commands.Order{Workspace: acme.Workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: email}, Origin: events.FromAuth}}
-			_, err := h.AcceptInvitation(t.Context(), commands.AcceptInvitation{Order: order, Invitation: letter, Member: newID(), Emails: []string{email}})
+			meta := commands.Meta{Workspace: acme.Workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: email}, Origin: events.FromAuth}}
+			_, err := h.AcceptInvitation(t.Context(), commands.AcceptInvitation{Meta: meta, Invitation: letter, Member: newID(), Emails: []string{email}})
 			return err
 		}
 		early, late := invite("bea@acme.example"), invite("leo@acme.example")
@@ -52,7 +52,7 @@ func TestFortyEightHoursGoBy(t *testing.T) {
 		time.Sleep(time.Second)
 		require.ErrorIs(t, accept(late, "leo@acme.example"), aggregates.ErrInvitationNotPending)
 
-		_, err = h.ResendInvitation(t.Context(), commands.ResendInvitation{Order: acme, Invitation: late})
+		_, err = h.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: acme, Invitation: late})
 		require.NoError(t, err)
 		time.Sleep(48*time.Hour - time.Second)
 		require.NoError(t, accept(late, "leo@acme.example"))
@@ -71,12 +71,12 @@ func TestOmittedDenialsAreRecordedEachMinute(t *testing.T) {
 		log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 		defer log.Close()
 		h := commands.New(log, time.Now)
-		acme := commands.Order{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}}
+		acme := commands.Meta{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}}
 		owner := newID()
-		_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: acme, Member: owner, Email: acme.Actor.Name, Name: "Acme", Slug: "acme"})
+		_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: acme, Member: owner, Email: acme.Actor.Name, Name: "Acme", Slug: "acme"})
 		require.NoError(t, err)
 		leave := func() { // the last Owner may not
-			_, err := h.RemoveMember(t.Context(), commands.RemoveMember{Order: acme, Member: owner})
+			_, err := h.RemoveMember(t.Context(), commands.RemoveMember{Meta: acme, Member: owner})
 			require.ErrorIs(t, err, aggregates.ErrLastOwner)
 		}
 		counts := func() (list []int64) {

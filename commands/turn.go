@@ -132,7 +132,7 @@ func (w *work) late(err error) error {
 func (w *work) attempt() (done events.Committed, err error) {
 	w.reset()
 	if w.footing == exclusive {
-		done, err = w.handler.log.Exclusively(w.ctx, w.order.Workspace, func(s events.Streams) (*events.Commit, error) {
+		done, err = w.handler.log.Exclusively(w.ctx, w.meta.Workspace, func(s events.Streams) (*events.Commit, error) {
 			w.streams = s
 			return w.commit()
 		})

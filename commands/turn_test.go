@@ -43,7 +43,7 @@ func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
 	m.queue(t, 3)
 	const n = 200
 	m.together(t, n, func(r replica, _ int) error {
-		_, err := r.QueueIssue(t.Context(), commands.QueueIssue{Order: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels"})
+		_, err := r.QueueIssue(t.Context(), commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels"})
 		return err
 	})
 	var numbers, want []int
@@ -66,7 +66,7 @@ func TestANumberThatIsTakenIsPassedOver(t *testing.T) {
 		m.queue(t, taken)
 	}
 	_, err := m.QueueIssue(t.Context(), commands.QueueIssue{
-		Order: m.owner.in(m.id), Run: newID(), Repo: web, Largest: func(context.Context) (int, error) { return 6, nil }, Title: "Sort labels",
+		Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: func(context.Context) (int, error) { return 6, nil }, Title: "Sort labels",
 	})
 	require.NoError(t, err)
 	history := m.history(t, m.id, 1)
@@ -82,7 +82,7 @@ func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 	before := m.head(t, m.id)
 	m.together(t, n, func(r replica, i int) error {
 		_, err := r.SendInvitation(t.Context(), commands.SendInvitation{
-			Order: m.owner.in(m.id), Invitation: newID(), Email: fmt.Sprintf("guest-%d@mail.example", i), Role: events.Viewer,
+			Meta: m.owner.in(m.id), Invitation: newID(), Email: fmt.Sprintf("guest-%d@mail.example", i), Role: events.Viewer,
 		})
 		return err
 	})
@@ -91,7 +91,7 @@ func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 	run := m.queue(t, 1)
 	before = m.head(t, m.id)
 	m.together(t, n, func(r replica, _ int) error {
-		_, err := r.RecordRun(t.Context(), commands.RecordRun{Order: systems(m.id), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1}}})
+		_, err := r.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1}}})
 		return err
 	})
 	require.Equal(t, before+n, m.head(t, m.id))
@@ -113,7 +113,7 @@ func TestChangesThatRestOnAnotherStream(t *testing.T) {
 			_, err := r.RotateServiceAccount(t.Context(), rotate(m.maintainer, m.id, accounts[i/4]))
 			return err
 		}
-		_, err := r.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(i%2 == 0)})
+		_, err := r.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(i%2 == 0)})
 		return err
 	})
 }
@@ -124,7 +124,7 @@ func TestEachReplicaGetsItsTurn(t *testing.T) {
 	m := newTeam(t)
 	change := func(r replica) error {
 		id := newID()
-		_, err := r.SendInvitation(t.Context(), commands.SendInvitation{Order: m.owner.in(m.id), Invitation: id, Email: id.String() + "@mail.example", Role: events.Viewer})
+		_, err := r.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: id, Email: id.String() + "@mail.example", Role: events.Viewer})
 		return err
 	}
 	over := make(chan struct{})
@@ -181,15 +181,15 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	h := commands.New(l, m.clock.now)
 	done := make(chan error)
 	go func() {
-		_, err := h.CancelRun(t.Context(), commands.CancelRun{Order: m.owner.in(m.id), Run: slow})
+		_, err := h.CancelRun(t.Context(), commands.CancelRun{Meta: m.owner.in(m.id), Run: slow})
 		done <- err
 	}()
 	<-l.asked
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	_, err := h.CancelRun(ctx, commands.CancelRun{Order: m.owner.in(m.id), Run: other})
+	_, err := h.CancelRun(ctx, commands.CancelRun{Meta: m.owner.in(m.id), Run: other})
 	require.NoError(t, err)
-	_, err = h.UpdateMember(ctx, commands.UpdateMember{Order: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+	_, err = h.UpdateMember(ctx, commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 	require.NoError(t, err)
 	close(l.free)
 	require.NoError(t, <-done)
@@ -203,7 +203,7 @@ func TestWhoWaitsTooLong(t *testing.T) {
 	run := m.queue(t, 1)
 	l := &slowLog{Log: m.log, stream: run, asked: make(chan struct{}, 1), free: make(chan struct{})}
 	h := commands.New(l, m.clock.now)
-	cancel := commands.CancelRun{Order: m.owner.in(m.id), Run: run, Reason: "No longer needed."}
+	cancel := commands.CancelRun{Meta: m.owner.in(m.id), Run: run, Reason: "No longer needed."}
 	done := make(chan error)
 	go func() {
 		_, err := h.CancelRun(t.Context(), cancel)

@@ -17,10 +17,10 @@ var (
 )
 
 // RegisterUser makes a person known, with a personal workspace that they own.
-// The order's workspace is that of the personal one, which must be new.
+// The workspace of Meta is that of the personal one, which must be new.
 // Account, if it names a provider, is the account that they signed in by.
 type RegisterUser struct {
-	Order         `json:"-"`
+	Meta          `json:"-"`
 	User          events.ID                `json:"userId"`
 	Member        events.ID                `json:"memberId"`
 	Name          string                   `json:"name"`
@@ -33,7 +33,7 @@ type RegisterUser struct {
 
 // RegisterUser carries out the command of the same name.
 func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -64,17 +64,17 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 
 // RefreshUser takes in what a provider says of a person who signs in again:
 // the account, and the addresses that are verified now. An address that
-// somebody else holds is left out beforehand. The order's workspace is the
+// somebody else holds is left out beforehand. The workspace of Meta is the
 // personal one.
 type RefreshUser struct {
-	Order   `json:"-"`
+	Meta    `json:"-"`
 	Emails  []string                 `json:"emails"`
 	Account events.UserAccountLinked `json:"account"`
 }
 
 // RefreshUser carries out the command of the same name.
 func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		user, err := load[aggregates.User](w, c.Actor.ID)
 		if err != nil {
 			return err
@@ -102,13 +102,13 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 }
 
 // carryUser carries out what concerns the asking person alone.
-func (h *Handler) carryUser(ctx context.Context, o Order, request any, decide func(*aggregates.User) ([]events.Event, error)) (Result, error) {
-	return h.carry(ctx, o, request, func(w *work) error {
-		user, err := load[aggregates.User](w, o.Actor.ID)
+func (h *Handler) carryUser(ctx context.Context, m Meta, request any, decide func(*aggregates.User) ([]events.Event, error)) (Result, error) {
+	return h.carry(ctx, m, request, func(w *work) error {
+		user, err := load[aggregates.User](w, m.Actor.ID)
 		if err != nil {
 			return err
 		}
 		list, err := decide(user)
-		return w.then(o.Actor.ID, list, err)
+		return w.then(m.Actor.ID, list, err)
 	})
 }

@@ -16,7 +16,7 @@ func newRegistration(name string, emails ...string) commands.RegisterUser {
 	p := newPerson(name)
 	home := newID()
 	return commands.RegisterUser{
-		Order: p.in(home), User: p.user, Member: p.member, Name: name, Emails: emails,
+		Meta: p.in(home), User: p.user, Member: p.member, Name: name, Emails: emails,
 		WorkspaceName: name + "'s", WorkspaceSlug: "w" + home.String()[24:],
 		Account: events.UserAccountLinked{User: p.user, Provider: "github", Account: name, Login: name},
 	}
@@ -24,7 +24,7 @@ func newRegistration(name string, emails ...string) commands.RegisterUser {
 
 // refresh is what the provider says of a person when they sign in again.
 func refresh(of commands.RegisterUser, emails ...string) commands.RefreshUser {
-	return commands.RefreshUser{Order: of.Order, Emails: emails, Account: of.Account}
+	return commands.RefreshUser{Meta: of.Meta, Emails: emails, Account: of.Account}
 }
 
 func (s *system) registered(t *testing.T, name string, emails ...string) commands.RegisterUser {
@@ -201,17 +201,17 @@ func TestSignInAndSignOutAreRecorded(t *testing.T) {
 	s := newSystem(t)
 	ann, session := s.registered(t, "ann", "ann@acme.example"), newID()
 	before := s.head(t, ann.Workspace)
-	_, err := s.RecordSignIn(t.Context(), commands.RecordSignIn{Order: ann.Order, Email: "ann@acme.example", Session: session, Method: "github"})
+	_, err := s.RecordSignIn(t.Context(), commands.RecordSignIn{Meta: ann.Meta, Email: "ann@acme.example", Session: session, Method: "github"})
 	require.NoError(t, err)
-	_, err = s.EndSessions(t.Context(), commands.EndSessions{Order: ann.Order})
+	_, err = s.EndSessions(t.Context(), commands.EndSessions{Meta: ann.Meta})
 	require.NoError(t, err, "who ended nothing")
-	_, err = s.EndSessions(t.Context(), commands.EndSessions{Order: ann.Order, Sessions: []events.ID{session}})
+	_, err = s.EndSessions(t.Context(), commands.EndSessions{Meta: ann.Meta, Sessions: []events.ID{session}})
 	require.NoError(t, err)
 	s.requireAdded(t, ann.Workspace, before,
 		events.UserSignedIn{User: ann.User, Email: "ann@acme.example", Session: session, Method: "github"},
 		events.UserSignedOut{User: ann.User, Sessions: []events.ID{session}})
 
 	stranger := newPerson("stranger").in(ann.Workspace)
-	_, err = s.RecordSignIn(t.Context(), commands.RecordSignIn{Order: stranger, Session: session})
+	_, err = s.RecordSignIn(t.Context(), commands.RecordSignIn{Meta: stranger, Session: session})
 	require.ErrorIs(t, err, aggregates.ErrNoUser)
 }

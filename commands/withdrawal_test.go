@@ -17,7 +17,7 @@ import (
 func (m *team) send(t *testing.T, by person, email string, role events.Role) events.ID {
 	t.Helper()
 	id := newID()
-	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Order: by.in(m.id), Invitation: id, Email: email, Role: role})
+	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Meta: by.in(m.id), Invitation: id, Email: email, Role: role})
 	require.NoError(t, err)
 	return id
 }
@@ -48,16 +48,16 @@ func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
 		lose func(m *team, second person) (commands.Result, error)
 	}{
 		"removed": {events.Owner, func(m *team, second person) (commands.Result, error) {
-			return m.other.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: second.member})
+			return m.other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: second.member})
 		}},
 		"left": {events.Viewer, func(m *team, second person) (commands.Result, error) {
-			return m.RemoveMember(t.Context(), commands.RemoveMember{Order: second.in(m.id), Member: second.member})
+			return m.RemoveMember(t.Context(), commands.RemoveMember{Meta: second.in(m.id), Member: second.member})
 		}},
 		"made a Maintainer": {events.Owner, func(m *team, second person) (commands.Result, error) {
-			return m.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: second.member, Role: ptr(events.Maintainer)})
+			return m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: second.member, Role: ptr(events.Maintainer)})
 		}},
 		"made a Viewer": {events.Maintainer, func(m *team, second person) (commands.Result, error) {
-			return m.other.UpdateMember(t.Context(), commands.UpdateMember{Order: m.owner.in(m.id), Member: second.member, Role: ptr(events.Viewer)})
+			return m.other.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: second.member, Role: ptr(events.Viewer)})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
 	require.Equal(t, projections.InvitationPending, m.letter(t, letter).Status)
 	m.requireShut(t, letter)
 
-	_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Order: m.owner.in(m.id), Invitation: letter})
+	_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: letter})
 	require.NoError(t, err)
 	_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 	m.append(t, m.maintainer, sent...)
 	before := m.head(t, m.id)
 	start := time.Now()
-	done, err := m.RemoveMember(t.Context(), commands.RemoveMember{Order: m.owner.in(m.id), Member: m.maintainer.member})
+	done, err := m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
 	t.Log("removed in", time.Since(start))
 	require.NoError(t, err)
 	require.Equal(t, before+1001, done.Position)

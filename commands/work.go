@@ -19,7 +19,7 @@ import (
 type work struct {
 	ctx     context.Context
 	handler *Handler
-	order   Order
+	meta    Meta
 	command events.Command
 	decide  func(*work) error
 	share   *share // of what may be done in a day
@@ -90,7 +90,7 @@ func look[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see func(
 // use holds the fold of a stream and brings it up to what the attempt stands on.
 // If there is an error the hold may be nil.
 func use[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*hold, error) {
-	h, err := w.hold(foldKey{w.order.Workspace, stream, reflect.TypeFor[T]()})
+	h, err := w.hold(foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (w *work) commit() (*events.Commit, error) {
 		return nil, err
 	}
 	c := &events.Commit{
-		Workspace: w.order.Workspace, Envelope: w.order.Envelope, At: w.at,
+		Workspace: w.meta.Workspace, Envelope: w.meta.Envelope, At: w.at,
 		Claims: w.claims, Releases: w.releases, Command: w.command,
 	}
 	for _, h := range w.holds {

@@ -10,7 +10,7 @@ import (
 // CreateWorkspace makes a workspace that the asking user owns. The order's
 // workspace is the new one.
 type CreateWorkspace struct {
-	Order  `json:"-"`
+	Meta   `json:"-"`
 	Member events.ID `json:"memberId"` // the Owner's place in it
 	Email  string    `json:"email"`    // the Owner's address
 	Person string    `json:"-"`        // the Owner's name
@@ -20,7 +20,7 @@ type CreateWorkspace struct {
 
 // CreateWorkspace carries out the command of the same name.
 func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -34,14 +34,14 @@ func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Resul
 // RenameWorkspace gives a workspace another name, another slug, or both. What
 // is nil stays. The old slug is free for another workspace.
 type RenameWorkspace struct {
-	Order `json:"-"`
-	Name  *string `json:"name"`
-	Slug  *string `json:"slug"`
+	Meta `json:"-"`
+	Name *string `json:"name"`
+	Slug *string `json:"slug"`
 }
 
 // RenameWorkspace carries out the command of the same name.
 func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
-	return h.carry(ctx, c.Order, c, func(w *work) error {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -58,13 +58,13 @@ func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Resul
 }
 
 // carryWorkspace carries out what the workspace alone decides.
-func (h *Handler) carryWorkspace(ctx context.Context, o Order, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error)) (Result, error) {
-	return h.carry(ctx, o, request, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, o.Workspace)
+func (h *Handler) carryWorkspace(ctx context.Context, m Meta, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error)) (Result, error) {
+	return h.carry(ctx, m, request, func(w *work) error {
+		workspace, err := load[aggregates.Workspace](w, m.Workspace)
 		if err != nil {
 			return err
 		}
 		list, err := decide(w, workspace)
-		return w.then(o.Workspace, list, err)
+		return w.then(m.Workspace, list, err)
 	})
 }

@@ -15,7 +15,7 @@ func TestCreateWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ann, w := newPerson("ann"), newID()
-	create := commands.CreateWorkspace{Order: ann.in(w), Member: ann.member, Email: ann.email, Person: "Ann Lee", Name: "Acme", Slug: "acme"}
+	create := commands.CreateWorkspace{Meta: ann.in(w), Member: ann.member, Email: ann.email, Person: "Ann Lee", Name: "Acme", Slug: "acme"}
 	done, err := s.CreateWorkspace(t.Context(), create)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, done.Position)
@@ -53,7 +53,7 @@ func TestRegisterUser(t *testing.T) {
 	register := func(name string, emails ...string) commands.RegisterUser {
 		p := newPerson(name)
 		return commands.RegisterUser{
-			Order: p.in(newID()), User: p.user, Member: p.member, Name: name, Emails: emails,
+			Meta: p.in(newID()), User: p.user, Member: p.member, Name: name, Emails: emails,
 			WorkspaceName: name + "'s", WorkspaceSlug: name,
 		}
 	}

@@ -61,8 +61,8 @@ func newWorld(t *testing.T, every time.Duration) *world {
 	t.Cleanup(log.Close)
 	h := commands.New(log, time.Now)
 	for slug, id := range map[string]events.ID{"one": w.one, "two": w.two} {
-		order := commands.Order{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@x"}}}
-		_, err := h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Order: order, Member: newID(), Email: "ann@x", Name: "Acme", Slug: slug})
+		meta := commands.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@x"}}}
+		_, err := h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: meta, Member: newID(), Email: "ann@x", Name: "Acme", Slug: slug})
 		require.NoError(t, err)
 	}
 	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})

@@ -38,27 +38,27 @@ func newSite(t *testing.T) *site {
 	defer log.Close()
 	log.Authenticate(ring)
 	h, member := commands.New(log, time.Now), newID()
-	order := commands.Order{Workspace: s.id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.owner, Name: "ann@x"}}}
+	meta := commands.Meta{Workspace: s.id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.owner, Name: "ann@x"}}}
 	_, err = h.RegisterUser(t.Context(), commands.RegisterUser{
-		Order: order, User: s.owner, Member: newID(), Name: "Ann", Emails: []string{"ann@x"}, WorkspaceName: "Acme", WorkspaceSlug: "acme",
+		Meta: meta, User: s.owner, Member: newID(), Name: "Ann", Emails: []string{"ann@x"}, WorkspaceName: "Acme", WorkspaceSlug: "acme",
 		Account: events.UserAccountLinked{User: s.owner, Provider: "github", Account: "1", Login: "ann"},
 	})
 	require.NoError(t, err)
-	eves := commands.Order{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.eve, Name: "eve@x"}}}
+	eves := commands.Meta{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.eve, Name: "eve@x"}}}
 	_, err = h.RegisterUser(t.Context(), commands.RegisterUser{
-		Order: eves, User: s.eve, Member: newID(), Name: "Eve", Emails: []string{"eve@x"}, WorkspaceName: "Eve", WorkspaceSlug: "eve",
+		Meta: eves, User: s.eve, Member: newID(), Name: "Eve", Emails: []string{"eve@x"}, WorkspaceName: "Eve", WorkspaceSlug: "eve",
 	})
 	require.NoError(t, err)
-	_, err = h.AddMember(t.Context(), commands.AddMember{Order: order, Member: member, User: s.eve, Email: "eve@x", Role: events.Viewer})
+	_, err = h.AddMember(t.Context(), commands.AddMember{Meta: meta, Member: member, User: s.eve, Email: "eve@x", Role: events.Viewer})
 	require.NoError(t, err)
 	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
-		Order: order, Account: newID(), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+		Meta: meta, Account: newID(), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	toggle := func(n int) {
 		for i := range n {
 			role := []events.Role{events.Maintainer, events.Viewer}[i%2]
-			_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Order: order, Member: member, Role: &role})
+			_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: meta, Member: member, Role: &role})
 			require.NoError(t, err)
 		}
 	}

@@ -184,11 +184,11 @@ func TestParkedEventsAreNoDifference(t *testing.T) {
 	require.NoError(t, err)
 	run := newID()
 	_, err = w.commands.QueueRun(t.Context(), commands.QueueRun{
-		Order: order(p.workspace, system), Run: run, Repo: events.Repo{ID: newID(), Name: "acme/api"}, IssueNumber: 7, IssueTitle: "x",
+		Meta: meta(p.workspace, system), Run: run, Repo: events.Repo{ID: newID(), Name: "acme/api"}, IssueNumber: 7, IssueTitle: "x",
 	})
 	require.NoError(t, err)
 	done, err := w.commands.RecordRun(t.Context(), commands.RecordRun{
-		Order: order(p.workspace, system), Run: run, Facts: []events.Event{events.RunBranchCreated{Branch: "b"}},
+		Meta: meta(p.workspace, system), Run: run, Facts: []events.Event{events.RunBranchCreated{Branch: "b"}},
 	})
 	require.NoError(t, err)
 	w.caughtUp(t)

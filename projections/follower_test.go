@@ -27,7 +27,7 @@ func (w *world) queued(t *testing.T, workspace events.ID) events.ID {
 	t.Helper()
 	run := newID()
 	_, err := w.commands.QueueRun(t.Context(), commands.QueueRun{
-		Order: order(workspace, system), Run: run, Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1, IssueTitle: "Count",
+		Meta: meta(workspace, system), Run: run, Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1, IssueTitle: "Count",
 	})
 	require.NoError(t, err)
 	return run
@@ -38,7 +38,7 @@ func bill(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, an
 	for range n {
 		cents := rand.Int64N(1_000_000)
 		_, err := h.RecordRun(t.Context(), commands.RecordRun{
-			Order: order(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: cents, Source: "compute"}},
+			Meta: meta(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: cents, Source: "compute"}},
 		})
 		if !assert.NoError(t, err) {
 			return sum

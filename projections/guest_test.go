@@ -39,31 +39,31 @@ func (p *player) guest(ctx context.Context) (err error) {
 	if luck%10 == 0 { // somebody else opens it
 		who = g.people[g.random.IntN(len(g.people))]
 	}
-	visitor, admin := order(p.workspace, who.Actor), order(p.workspace, p.owner)
+	visitor, admin := meta(p.workspace, who.Actor), meta(p.workspace, p.owner)
 	switch {
 	case luck < 8:
 		err = p.comes(ctx)
 	case luck < 40:
 		err = p.invites(ctx)
 	case luck < 50:
-		_, err = p.commands.ResendInvitation(ctx, commands.ResendInvitation{Order: admin, Invitation: l.id})
+		_, err = p.commands.ResendInvitation(ctx, commands.ResendInvitation{Meta: admin, Invitation: l.id})
 	case luck < 55:
-		_, err = p.commands.RevokeInvitation(ctx, commands.RevokeInvitation{Order: admin, Invitation: l.id})
+		_, err = p.commands.RevokeInvitation(ctx, commands.RevokeInvitation{Meta: admin, Invitation: l.id})
 	case luck < 70:
-		_, err = p.commands.AcceptInvitation(ctx, commands.AcceptInvitation{Order: visitor, Invitation: l.id, Member: newID(), Name: "Guest " + p.text(), Emails: who.Emails})
+		_, err = p.commands.AcceptInvitation(ctx, commands.AcceptInvitation{Meta: visitor, Invitation: l.id, Member: newID(), Name: "Guest " + p.text(), Emails: who.Emails})
 	case luck < 76:
-		_, err = p.commands.RejectInvitation(ctx, commands.RejectInvitation{Order: visitor, Invitation: l.id, Emails: who.Emails})
+		_, err = p.commands.RejectInvitation(ctx, commands.RejectInvitation{Meta: visitor, Invitation: l.id, Emails: who.Emails})
 	case luck < 84:
 		emails := append([]string{fmt.Sprintf("moved-%s@x", newID())}, who.Emails[len(who.Emails)-1])
-		_, err = p.commands.RefreshUser(ctx, commands.RefreshUser{Order: order(who.Workspace, who.Actor), Emails: emails, Account: who.Account})
+		_, err = p.commands.RefreshUser(ctx, commands.RefreshUser{Meta: meta(who.Workspace, who.Actor), Emails: emails, Account: who.Account})
 	case luck < 88:
 		account := who.Account
 		account.Provider, account.Account = "gitea", newID().String()
-		_, err = p.commands.RefreshUser(ctx, commands.RefreshUser{Order: order(who.Workspace, who.Actor), Emails: who.Emails, Account: account})
+		_, err = p.commands.RefreshUser(ctx, commands.RefreshUser{Meta: meta(who.Workspace, who.Actor), Emails: who.Emails, Account: account})
 	case luck < 96:
-		_, err = p.commands.RecordSignIn(ctx, commands.RecordSignIn{Order: order(who.Workspace, who.Actor), Email: who.Emails[0], Session: newID(), Method: "github"})
+		_, err = p.commands.RecordSignIn(ctx, commands.RecordSignIn{Meta: meta(who.Workspace, who.Actor), Email: who.Emails[0], Session: newID(), Method: "github"})
 	default:
-		_, err = p.commands.EndSessions(ctx, commands.EndSessions{Order: order(who.Workspace, who.Actor), Sessions: []events.ID{newID(), newID()}})
+		_, err = p.commands.EndSessions(ctx, commands.EndSessions{Meta: meta(who.Workspace, who.Actor), Sessions: []events.ID{newID(), newID()}})
 	}
 	return err
 }
@@ -73,7 +73,7 @@ func (p *player) comes(ctx context.Context) error {
 	user, home := newID(), newID()
 	email := fmt.Sprintf("guest-%s@x", user)
 	c := commands.RegisterUser{
-		Order: order(home, events.Actor{Type: events.ByUser, ID: user, Name: email}), User: user, Member: newID(),
+		Meta: meta(home, events.Actor{Type: events.ByUser, ID: user, Name: email}), User: user, Member: newID(),
 		Name: "Guest", Emails: []string{"first." + email, email}, WorkspaceName: "Home", WorkspaceSlug: "g" + home.String()[24:],
 		Account: events.UserAccountLinked{User: user, Provider: "github", Account: user.String(), Login: "guest"},
 	}
@@ -91,7 +91,7 @@ func (p *player) invites(ctx context.Context) error {
 	}
 	g.letters = append(g.letters, l)
 	_, err := p.commands.SendInvitation(ctx, commands.SendInvitation{
-		Order: order(p.workspace, p.owner), Invitation: l.id, Email: email,
+		Meta: meta(p.workspace, p.owner), Invitation: l.id, Email: email,
 		Role: []events.Role{events.Owner, events.Maintainer, events.Viewer}[len(g.letters)%3],
 	})
 	return err

@@ -211,14 +211,14 @@ func (w *world) reportAll(t *testing.T, workspace events.ID, list []told) {
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
 	var now time.Time
 	c := commands.New(w.log, func() time.Time { return now })
-	order := commands.Order{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
+	meta := commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
 	for _, s := range steps {
 		now = s.at
 		var err error
 		if s.Event == nil {
-			_, err = c.QueueRun(t.Context(), commands.QueueRun{Order: order, Run: s.run, Repo: s.story.repo, IssueNumber: s.issue, IssueTitle: "x"})
+			_, err = c.QueueRun(t.Context(), commands.QueueRun{Meta: meta, Run: s.run, Repo: s.story.repo, IssueNumber: s.issue, IssueTitle: "x"})
 		} else {
-			_, err = c.RecordRun(t.Context(), commands.RecordRun{Order: order, Run: s.run, Facts: []events.Event{s.Event}})
+			_, err = c.RecordRun(t.Context(), commands.RecordRun{Meta: meta, Run: s.run, Facts: []events.Event{s.Event}})
 		}
 		require.NoError(t, err, "%T at %s of %+v", s.Event, s.at, s.story)
 	}

@@ -20,7 +20,7 @@ func (w *world) bills(t *testing.T, workspace, run events.ID, n int) {
 	t.Helper()
 	for range n {
 		_, err := w.commands.RecordRun(context.WithoutCancel(t.Context()), commands.RecordRun{
-			Order: order(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1, Source: "compute"}},
+			Meta: meta(workspace, system), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1, Source: "compute"}},
 		})
 		require.NoError(t, err)
 	}

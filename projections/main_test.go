@@ -179,8 +179,8 @@ func view(t testing.TB, name string) projections.View {
 }
 
 // order is that of somebody who may do anything.
-func order(workspace events.ID, by events.Actor) commands.Order {
-	return commands.Order{Workspace: workspace, Envelope: events.Envelope{Actor: by, Origin: events.FromAPI}}
+func meta(workspace events.ID, by events.Actor) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: by, Origin: events.FromAPI}}
 }
 
 var system = events.Actor{Type: events.BySystem, Name: "system"}

@@ -19,7 +19,7 @@ func (w *world) team(t *testing.T, names ...string) (workspace events.ID, list [
 	require.NoError(t, err)
 	for i, name := range names {
 		add := commands.AddMember{
-			Order: order(p.workspace, system), Member: newID(), User: newID(), Email: fmt.Sprintf("m%d@team.example", i), Name: name, Role: events.Viewer,
+			Meta: meta(p.workspace, system), Member: newID(), User: newID(), Email: fmt.Sprintf("m%d@team.example", i), Name: name, Role: events.Viewer,
 		}
 		if i%3 == 2 {
 			add.Role = events.Legacy
@@ -125,16 +125,16 @@ func TestMembersAreCountedByRole(t *testing.T) {
 	owner := projections.Members{DB: w.db}
 	all, _, _, err := owner.Page(t.Context(), projections.MemberQuery{Workspace: workspace, Roles: []events.Role{events.Owner}, Limit: 5})
 	require.NoError(t, err)
-	o := order(workspace, events.Actor{Type: events.ByUser, ID: all[0].User, Name: all[0].Email})
+	o := meta(workspace, events.Actor{Type: events.ByUser, ID: all[0].User, Name: all[0].Email})
 	for _, step := range []func() (commands.Result, error){
 		func() (commands.Result, error) {
-			return w.commands.UpdateMember(t.Context(), commands.UpdateMember{Order: o, Member: list[0], Role: ptr(events.Maintainer)})
+			return w.commands.UpdateMember(t.Context(), commands.UpdateMember{Meta: o, Member: list[0], Role: ptr(events.Maintainer)})
 		},
 		func() (commands.Result, error) {
-			return w.commands.UpdateMember(t.Context(), commands.UpdateMember{Order: o, Member: list[2], Role: ptr(events.Viewer)})
+			return w.commands.UpdateMember(t.Context(), commands.UpdateMember{Meta: o, Member: list[2], Role: ptr(events.Viewer)})
 		},
 		func() (commands.Result, error) {
-			return w.commands.RemoveMember(t.Context(), commands.RemoveMember{Order: o, Member: list[1]})
+			return w.commands.RemoveMember(t.Context(), commands.RemoveMember{Meta: o, Member: list[1]})
 		},
 	} {
 		_, err := step()

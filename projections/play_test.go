@@ -36,7 +36,7 @@ func (w *world) settle(ctx context.Context, seed uint64) (*player, error) {
 	email := fmt.Sprintf("owner-%s@acme.example", p.workspace)
 	p.owner = events.Actor{Type: events.ByUser, ID: user, Name: email}
 	_, err := w.commands.RegisterUser(ctx, commands.RegisterUser{
-		Order: order(p.workspace, p.owner), User: user, Member: newID(), Name: "Ann " + p.text(), Emails: []string{email, "a." + email},
+		Meta: meta(p.workspace, p.owner), User: user, Member: newID(), Name: "Ann " + p.text(), Emails: []string{email, "a." + email},
 		WorkspaceName: "Acme", WorkspaceSlug: "w" + p.workspace.String()[24:],
 		Account: events.UserAccountLinked{User: user, Provider: "github", Account: user.String(), Login: "ann"},
 	})
@@ -86,14 +86,14 @@ func (p *player) turn(ctx context.Context, i int) error {
 }
 
 func (p *player) one(ctx context.Context) (err error) {
-	o := order(p.workspace, p.owner)
+	o := meta(p.workspace, p.owner)
 	switch luck := p.random.IntN(100); {
 	case luck < 8:
-		add := commands.AddMember{Order: order(p.workspace, system), Member: newID(), User: newID(), Email: p.text() + "@x", Name: p.text(), Role: events.Viewer}
+		add := commands.AddMember{Meta: meta(p.workspace, system), Member: newID(), User: newID(), Email: p.text() + "@x", Name: p.text(), Role: events.Viewer}
 		p.members = append(p.members, add.Member)
 		_, err = p.commands.AddMember(ctx, add)
 	case luck < 20:
-		update := commands.UpdateMember{Order: o, Member: pick(p, p.members)}
+		update := commands.UpdateMember{Meta: o, Member: pick(p, p.members)}
 		if p.random.IntN(3) > 0 {
 			update.Role = ptr(pick(p, []events.Role{events.Owner, events.Maintainer, events.Viewer}))
 		}
@@ -102,18 +102,18 @@ func (p *player) one(ctx context.Context) (err error) {
 		}
 		_, err = p.commands.UpdateMember(ctx, update)
 	case luck < 22:
-		_, err = p.commands.RefreshMember(ctx, commands.RefreshMember{Order: o, Name: "Ann " + p.text(), Email: p.owner.Name})
+		_, err = p.commands.RefreshMember(ctx, commands.RefreshMember{Meta: o, Name: "Ann " + p.text(), Email: p.owner.Name})
 	case luck < 24:
-		_, err = p.commands.RemoveMember(ctx, commands.RemoveMember{Order: o, Member: pick(p, p.members)})
+		_, err = p.commands.RemoveMember(ctx, commands.RemoveMember{Meta: o, Member: pick(p, p.members)})
 	case luck < 26:
-		_, err = p.commands.RenameWorkspace(ctx, commands.RenameWorkspace{Order: o, Name: ptr("Acme " + p.text())})
+		_, err = p.commands.RenameWorkspace(ctx, commands.RenameWorkspace{Meta: o, Name: ptr("Acme " + p.text())})
 	case luck < 44:
 		err = p.account(ctx, o)
 	case luck < 54:
 		l := &life{id: newID(), repo: events.Repo{ID: newID(), Name: "acme/" + p.text() + "x"}, attempts: map[events.Stage]int{}}
 		p.runs = append(p.runs, l)
 		_, err = p.commands.QueueRun(ctx, commands.QueueRun{
-			Order: order(p.workspace, system), Run: l.id, Repo: l.repo, IssueNumber: 1 + p.random.IntN(999), IssueTitle: p.text(),
+			Meta: meta(p.workspace, system), Run: l.id, Repo: l.repo, IssueNumber: 1 + p.random.IntN(999), IssueTitle: p.text(),
 		})
 	case luck < 60 && len(p.runs) > 0:
 		err = p.decide(ctx, o, p.runs[max(0, len(p.runs)-1-p.random.IntN(6))])
@@ -124,9 +124,9 @@ func (p *player) one(ctx context.Context) (err error) {
 }
 
 // decide lets the Owner answer a run, right or wrong.
-func (p *player) decide(ctx context.Context, o commands.Order, l *life) error {
+func (p *player) decide(ctx context.Context, m commands.Meta, l *life) error {
 	a := aggregates.Answer{Decision: l.asked, Action: pick(p, aggregates.Actions(l.about)), Note: p.text(), ExpectedHead: l.at}
-	_, err := p.commands.AnswerDecision(ctx, commands.AnswerDecision{Order: o, Run: l.id, Answer: a})
+	_, err := p.commands.AnswerDecision(ctx, commands.AnswerDecision{Meta: m, Run: l.id, Answer: a})
 	if err == nil && (a.Action == aggregates.ActionDeny || a.Action == aggregates.ActionRequestChanges) {
 		l.stage, l.settled = events.StageImplementing.Index(), false
 		l.attempts[events.StageImplementing]++
@@ -134,22 +134,22 @@ func (p *player) decide(ctx context.Context, o commands.Order, l *life) error {
 	return err
 }
 
-func (p *player) account(ctx context.Context, o commands.Order) (err error) {
+func (p *player) account(ctx context.Context, m commands.Meta) (err error) {
 	account := pick(p, p.accounts)
 	switch luck := p.random.IntN(18); {
 	case luck < 6:
 		p.names++
 		create := commands.CreateServiceAccount{
-			Order: o, Account: newID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.names), Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
+			Meta: m, Account: newID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.names), Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
 		}
 		p.accounts = append(p.accounts, create.Account)
 		_, err = p.commands.CreateServiceAccount(ctx, create)
 	case luck < 12:
-		_, err = p.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Order: o, Account: account, Token: commands.NewServiceToken()})
+		_, err = p.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: commands.NewServiceToken()})
 	case luck < 15:
-		_, err = p.commands.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Order: o, Account: account})
+		_, err = p.commands.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: m, Account: account})
 	default:
-		_, err = p.commands.NoteStaleToken(ctx, commands.NoteStaleToken{Order: order(p.workspace, system), Account: account, Tail: "tail"})
+		_, err = p.commands.NoteStaleToken(ctx, commands.NoteStaleToken{Meta: meta(p.workspace, system), Account: account, Tail: "tail"})
 	}
 	return err
 }
@@ -167,12 +167,12 @@ func (p *player) tell(ctx context.Context) error {
 	answered := newID()
 	for _, story := range [][]events.Event{merged(), asks(newID()), append(asks(newID()), events.RunCancelled{}), asks(answered)} {
 		run := commands.QueueRun{
-			Order: order(p.workspace, system), Run: newID(), Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1,
+			Meta: meta(p.workspace, system), Run: newID(), Repo: events.Repo{ID: newID(), Name: "acme/web"}, IssueNumber: 1,
 		}
 		if _, err := p.commands.QueueRun(ctx, run); err != nil {
 			return err
 		}
-		if _, err := p.commands.RecordRun(ctx, commands.RecordRun{Order: run.Order, Run: run.Run, Facts: story}); err != nil {
+		if _, err := p.commands.RecordRun(ctx, commands.RecordRun{Meta: run.Meta, Run: run.Run, Facts: story}); err != nil {
 			return err
 		}
 		last, _ := story[len(story)-1].(events.DecisionRaised)
@@ -180,7 +180,7 @@ func (p *player) tell(ctx context.Context) error {
 			continue
 		}
 		_, err := p.commands.AnswerDecision(ctx, commands.AnswerDecision{
-			Order: order(p.workspace, p.owner), Run: run.Run, Answer: aggregates.Answer{Decision: answered, Action: aggregates.ActionConfirm},
+			Meta: meta(p.workspace, p.owner), Run: run.Run, Answer: aggregates.Answer{Decision: answered, Action: aggregates.ActionConfirm},
 		})
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ type life struct {
 // loop lets a run go on, mostly forwards.
 func (p *player) loop(ctx context.Context, l *life) error {
 	facts := l.next(p)
-	_, err := p.commands.RecordRun(ctx, commands.RecordRun{Order: order(p.workspace, system), Run: l.id, Facts: facts})
+	_, err := p.commands.RecordRun(ctx, commands.RecordRun{Meta: meta(p.workspace, system), Run: l.id, Facts: facts})
 	if err == nil {
 		l.took(facts)
 	}

@@ -107,11 +107,11 @@ func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.play(t.Context(), 50))
 	slug := "w" + p.workspace.String()[24:]
-	_, err = w.commands.RenameWorkspace(t.Context(), commands.RenameWorkspace{Order: order(p.workspace, p.owner), Slug: ptr("renamed")})
+	_, err = w.commands.RenameWorkspace(t.Context(), commands.RenameWorkspace{Meta: meta(p.workspace, p.owner), Slug: ptr("renamed")})
 	require.NoError(t, err)
 	other := newID()
 	_, err = w.commands.CreateWorkspace(t.Context(), commands.CreateWorkspace{
-		Order: order(other, p.owner), Member: newID(), Email: "ann@x", Name: "Other", Slug: slug,
+		Meta: meta(other, p.owner), Member: newID(), Email: "ann@x", Name: "Other", Slug: slug,
 	})
 	require.NoError(t, err)
 	before := dump(t, w.db, "global_keys")
@@ -123,7 +123,7 @@ func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	}
 	require.Equal(t, before, dump(t, w.db, "global_keys"))
 	_, err = w.commands.CreateWorkspace(t.Context(), commands.CreateWorkspace{
-		Order: order(newID(), p.owner), Member: newID(), Email: "ann@x", Name: "Third", Slug: slug,
+		Meta: meta(newID(), p.owner), Member: newID(), Email: "ann@x", Name: "Third", Slug: slug,
 	})
 	require.Error(t, err, "the key is held in the new table too")
 }

@@ -130,16 +130,16 @@ type growing struct {
 // grow queues a run in one of the logs, and lets every second one end.
 func (g *growing) grow(t *testing.T) {
 	g.n++
-	o, run := order(g.logs[g.n%len(g.logs)], system), newID()
+	o, run := meta(g.logs[g.n%len(g.logs)], system), newID()
 	_, err := g.commands.QueueRun(t.Context(), commands.QueueRun{
-		Order: o, Run: run, Repo: events.Repo{ID: g.repo, Name: "acme/web"}, IssueNumber: g.n, IssueTitle: "Count",
+		Meta: o, Run: run, Repo: events.Repo{ID: g.repo, Name: "acme/web"}, IssueNumber: g.n, IssueTitle: "Count",
 	})
 	require.NoError(t, err)
 	facts := []events.Event{events.RunCostRecorded{Cents: 7, Source: "compute"}}
 	if g.n%2 == 0 {
 		facts = append(facts, events.RunCancelled{Repo: g.repo})
 	}
-	_, err = g.commands.RecordRun(t.Context(), commands.RecordRun{Order: o, Run: run, Facts: facts})
+	_, err = g.commands.RecordRun(t.Context(), commands.RecordRun{Meta: o, Run: run, Facts: facts})
 	require.NoError(t, err)
 }
 

@@ -30,7 +30,7 @@ func TestASessionGoesOnIfItsEndCannotBeStored(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	h := s.commands(t)
-	end := commands.EndSessions{Order: by(s.user, s.workspace), Sessions: []events.ID{s.session.ID}}
+	end := commands.EndSessions{Meta: by(s.user, s.workspace), Sessions: []events.ID{s.session.ID}}
 	recorded := func() (n int) {
 		require.NoError(t, s.DB.QueryRow(testContext(t), `select count(*) from events where kind = 'user.signed_out'`).Scan(&n))
 		return n
@@ -69,17 +69,17 @@ func TestAWorkspaceIsTakenFromWhoIsNoLongerInIt(t *testing.T) {
 	for name, leaves := range map[string]bool{"removed": false, "left": true} {
 		acme, member := events.NewID(noon), events.NewID(noon)
 		_, err := h.CreateWorkspace(testContext(t), commands.CreateWorkspace{
-			Order: by(owner.User, acme), Member: events.NewID(noon), Email: owner.Email, Name: "Acme", Slug: "acme-" + name,
+			Meta: by(owner.User, acme), Member: events.NewID(noon), Email: owner.Email, Name: "Acme", Slug: "acme-" + name,
 		})
 		require.NoError(t, err)
-		_, err = h.AddMember(testContext(t), commands.AddMember{Order: by(owner.User, acme), Member: member, User: s.user, Email: "zoe@acme.example", Role: events.Viewer})
+		_, err = h.AddMember(testContext(t), commands.AddMember{Meta: by(owner.User, acme), Member: member, User: s.user, Email: "zoe@acme.example", Role: events.Viewer})
 		require.NoError(t, err)
 		for _, session := range []Session{s.session, second, owner} {
 			require.NoError(t, s.SetActive(testContext(t), session, &acme))
 		}
-		remove := commands.RemoveMember{Order: by(owner.User, acme), Member: member}
+		remove := commands.RemoveMember{Meta: by(owner.User, acme), Member: member}
 		if leaves {
-			remove.Order = by(s.user, acme)
+			remove.Meta = by(s.user, acme)
 		}
 		_, err = h.RemoveMember(testContext(t), remove)
 		require.NoError(t, err)

@@ -38,7 +38,7 @@ func register(t *testing.T, db *pgxpool.Pool, slug string, emails ...string) (us
 	defer log.Close()
 	user, workspace = events.NewID(noon), events.NewID(noon)
 	_, err := commands.New(log, func() time.Time { return noon }).RegisterUser(testContext(t), commands.RegisterUser{
-		Order: commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: emails[0]}, Origin: events.FromAuth}, Workspace: workspace},
+		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: emails[0]}, Origin: events.FromAuth}, Workspace: workspace},
 		User:  user, Member: events.NewID(noon), Name: "Zoë Brandt", Emails: emails, AvatarURL: "https://code.acme.example/avatars/7",
 		WorkspaceName: "Zoë's workspace", WorkspaceSlug: slug,
 	})
@@ -96,7 +96,7 @@ func plain(t *testing.T, cookie string) string {
 func (s *signedIn) end(t *testing.T, ids ...events.ID) {
 	t.Helper()
 	h := s.commands(t)
-	_, err := h.EndSessions(testContext(t), commands.EndSessions{Order: by(s.user, s.workspace), Sessions: ids})
+	_, err := h.EndSessions(testContext(t), commands.EndSessions{Meta: by(s.user, s.workspace), Sessions: ids})
 	require.NoError(t, err)
 }
 
@@ -108,6 +108,6 @@ func (s *signedIn) commands(t *testing.T) *commands.Handler {
 	return commands.New(log, s.now)
 }
 
-func by(user, workspace events.ID) commands.Order {
-	return commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}, Origin: events.FromAuth}, Workspace: workspace}
+func by(user, workspace events.ID) commands.Meta {
+	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}, Origin: events.FromAuth}, Workspace: workspace}
 }

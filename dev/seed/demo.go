@@ -92,7 +92,7 @@ func (s *seed) accounts(p place) error {
 		{retired, []events.Scope{events.ReadAPI}},
 	} {
 		token := commands.NewServiceToken()
-		account := commands.CreateServiceAccount{Order: p.by(p.owner), Account: s.id(), Token: token, Name: a.name, Scopes: a.scopes}
+		account := commands.CreateServiceAccount{Meta: p.by(p.owner), Account: s.id(), Token: token, Name: a.name, Scopes: a.scopes}
 		if _, err := s.commands.CreateServiceAccount(s.ctx, account); err != nil {
 			return fmt.Errorf("create service account %s: %w", a.name, err)
 		}
@@ -111,7 +111,7 @@ const retired = "old-bot"
 
 // retire revokes it. It is the last command: the demonstration is complete.
 func (s *seed) retire(p place) error {
-	revoke := commands.RevokeServiceAccount{Order: p.by(p.owner), Account: s.retired}
+	revoke := commands.RevokeServiceAccount{Meta: p.by(p.owner), Account: s.retired}
 	revoke.Key = lastKey
 	if _, err := s.commands.RevokeServiceAccount(s.ctx, revoke); err != nil {
 		return fmt.Errorf("revoke service account %s: %w", retired, err)
@@ -178,9 +178,9 @@ func (s *seed) rotate() error {
 	}
 	for _, r := range list {
 		token := commands.NewServiceToken()
-		order := place{id: r.Workspace}.by(character{user: r.Owner, email: r.OwnerEmail})
-		order.Origin = events.FromCLI
-		if _, err := s.commands.RotateServiceAccount(s.ctx, commands.RotateServiceAccount{Order: order, Account: r.Account, Token: token}); err != nil {
+		meta := place{id: r.Workspace}.by(character{user: r.Owner, email: r.OwnerEmail})
+		meta.Origin = events.FromCLI
+		if _, err := s.commands.RotateServiceAccount(s.ctx, commands.RotateServiceAccount{Meta: meta, Account: r.Account, Token: token}); err != nil {
 			return fmt.Errorf("rotate service account %s: %w", r.Name, err)
 		}
 		s.demo.ServiceAccounts = append(s.demo.ServiceAccounts, Account{r.Name, token.Reveal(), r.Scopes, r.Workspace, r.Slug})

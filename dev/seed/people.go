@@ -47,9 +47,9 @@ func (s *seed) people() (cast, error) {
 		first, _, _ := strings.Cut(p.Name, " ")
 		slug := strings.ToLower(first)
 		c := character{name: p.Name, email: p.Email, user: s.id()}
-		order := commands.Order{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromAuth}, Workspace: s.id()}
+		meta := commands.Meta{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromAuth}, Workspace: s.id()}
 		_, err := s.commands.RegisterUser(s.ctx, commands.RegisterUser{
-			Order: order, User: c.user, Member: s.id(), Name: c.name, Emails: []string{c.email},
+			Meta: meta, User: c.user, Member: s.id(), Name: c.name, Emails: []string{c.email},
 			WorkspaceName: c.name + "'s workspace", WorkspaceSlug: slug,
 		})
 		if err != nil {
@@ -73,13 +73,13 @@ type place struct {
 }
 
 // by begins a command of a person in the web app.
-func (p place) by(c character) commands.Order {
-	return commands.Order{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromUI}, Workspace: p.id}
+func (p place) by(c character) commands.Meta {
+	return commands.Meta{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromUI}, Workspace: p.id}
 }
 
 // bySystem begins a command that nobody asked for.
-func (p place) bySystem(name string) commands.Order {
-	return commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: name}, Origin: events.FromSystem}, Workspace: p.id}
+func (p place) bySystem(name string) commands.Meta {
+	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: name}, Origin: events.FromSystem}, Workspace: p.id}
 }
 
 func (s *seed) workspaces(team cast) (acme, globex place, err error) {
@@ -123,7 +123,7 @@ func (s *seed) workspaces(team cast) (acme, globex place, err error) {
 func (s *seed) workspace(name, slug string, owner character, repos ...string) (place, error) {
 	p := place{id: s.id(), slug: slug, owner: owner}
 	_, err := s.commands.CreateWorkspace(s.ctx, commands.CreateWorkspace{
-		Order: p.by(owner), Member: s.id(), Email: owner.email, Person: owner.name, Name: name, Slug: slug,
+		Meta: p.by(owner), Member: s.id(), Email: owner.email, Person: owner.name, Name: name, Slug: slug,
 	})
 	if err != nil {
 		return p, fmt.Errorf("create workspace %s: %w", slug, err)
@@ -143,7 +143,7 @@ func (s *seed) join(p place, c character, r events.Role) error {
 	var err error
 	if r == events.Legacy {
 		_, err = s.commands.AddMember(s.ctx, commands.AddMember{
-			Order: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Name: c.name, Role: r,
+			Meta: p.bySystem("seed"), Member: member, User: c.user, Email: c.email, Name: c.name, Role: r,
 		})
 	} else {
 		invitation := s.id()
@@ -151,7 +151,7 @@ func (s *seed) join(p place, c character, r events.Role) error {
 			return err
 		}
 		_, err = s.commands.AcceptInvitation(s.ctx, commands.AcceptInvitation{
-			Order: p.by(c), Invitation: invitation, Member: member, Name: c.name, Emails: []string{c.email},
+			Meta: p.by(c), Invitation: invitation, Member: member, Name: c.name, Emails: []string{c.email},
 		})
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *seed) join(p place, c character, r events.Role) error {
 
 func (s *seed) invite(p place, invitation events.ID, email string, r events.Role) error {
 	_, err := s.commands.SendInvitation(s.ctx, commands.SendInvitation{
-		Order: p.by(p.owner), Invitation: invitation, Email: email, Role: r,
+		Meta: p.by(p.owner), Invitation: invitation, Email: email, Role: r,
 	})
 	if err != nil {
 		return fmt.Errorf("invite %s to %s: %w", email, p.slug, err)
@@ -175,7 +175,7 @@ func (s *seed) invite(p place, invitation events.ID, email string, r events.Role
 }
 
 func (s *seed) change(p place, c character, change commands.UpdateMember) error {
-	change.Order, change.Member = p.by(p.owner), s.demo.members[[2]events.ID{p.id, c.user}]
+	change.Meta, change.Member = p.by(p.owner), s.demo.members[[2]events.ID{p.id, c.user}]
 	if _, err := s.commands.UpdateMember(s.ctx, change); err != nil {
 		return fmt.Errorf("change %s in %s: %w", c.email, p.slug, err)
 	}

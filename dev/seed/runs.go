@@ -88,7 +88,7 @@ func (s *seed) queue(p place) *life {
 	s.issue++
 	l := &life{s: s, place: p, run: s.id(), repo: p.repos[s.random.IntN(len(p.repos))], attempt: map[events.Stage]int{}}
 	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
-		Order: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: s.issue, IssueTitle: titles[s.issue%len(titles)],
+		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: s.issue, IssueTitle: titles[s.issue%len(titles)],
 	})
 	return l
 }
@@ -99,7 +99,7 @@ func (l *life) loop(facts ...events.Event) *life {
 		return l
 	}
 	l.s.later(time.Duration(1+l.s.random.IntN(6)) * time.Minute)
-	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Order: l.place.bySystem("loop"), Run: l.run, Facts: facts})
+	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Meta: l.place.bySystem("loop"), Run: l.run, Facts: facts})
 	if err != nil {
 		l.err = fmt.Errorf("run of issue %d, %s: %w", l.s.issue, facts[0].Kind(), err)
 	}
@@ -173,7 +173,7 @@ func (l *life) answer(action, note string) *life {
 	}
 	l.s.later(time.Duration(2+l.s.random.IntN(40)) * time.Minute)
 	_, l.err = l.s.commands.AnswerDecision(l.s.ctx, commands.AnswerDecision{
-		Order: l.place.by(l.place.owner), Run: l.run,
+		Meta: l.place.by(l.place.owner), Run: l.run,
 		Answer: aggregates.Answer{Decision: l.asked, Action: action, Note: note, ExpectedHead: l.head},
 	})
 	return l
@@ -231,7 +231,7 @@ func (l *life) fail() *life {
 // cancel stops the run by the Owner's word.
 func (l *life) cancel(reason string) *life {
 	if l.err == nil {
-		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Order: l.place.by(l.place.owner), Run: l.run, Reason: reason})
+		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Meta: l.place.by(l.place.owner), Run: l.run, Reason: reason})
 	}
 	return l
 }

@@ -261,8 +261,8 @@ func TestDatabaseOfSomebodyElseIsRefused(t *testing.T) {
 	defer log.Close()
 	user := events.NewID(time.Now())
 	_, err := commands.New(log, time.Now).RegisterUser(testContext(t), commands.RegisterUser{
-		Order: commands.Order{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: "zoe@initech.example"}, Origin: events.FromAuth}, Workspace: events.NewID(time.Now())},
-		User:  user, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{"zoe@initech.example"},
+		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: "zoe@initech.example"}, Origin: events.FromAuth}, Workspace: events.NewID(time.Now())},
+		User: user, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{"zoe@initech.example"},
 		WorkspaceName: "Initech", WorkspaceSlug: "initech",
 	})
 	require.NoError(t, err)

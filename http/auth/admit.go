@@ -57,7 +57,7 @@ func (s *Server) register(v *visit, who profile, linked events.UserAccountLinked
 	name := who.shownName()
 	for try := range slugTries {
 		_, err = s.Commands.RegisterUser(v.Context(), commands.RegisterUser{
-			Order: v.order(home), User: user, Member: events.NewID(s.Now()), Name: name, Emails: who.emails, AvatarURL: who.AvatarURL,
+			Meta: v.meta(home), User: user, Member: events.NewID(s.Now()), Name: name, Emails: who.emails, AvatarURL: who.AvatarURL,
 			WorkspaceName: homeOf(name), WorkspaceSlug: slug(who.Login, try), Account: linked,
 		})
 		if !errors.Is(err, aggregates.ErrSlugTaken) {
@@ -130,7 +130,7 @@ func (s *Server) refresh(v *visit, home, user events.ID, who profile, linked eve
 			emails = append(emails, address)
 		}
 	}
-	_, err = s.Commands.RefreshUser(v.Context(), commands.RefreshUser{Order: v.order(home), Emails: emails, Account: linked})
+	_, err = s.Commands.RefreshUser(v.Context(), commands.RefreshUser{Meta: v.meta(home), Emails: emails, Account: linked})
 	if err == nil && len(emails) > 0 {
 		s.present(v, known, emails[0])
 	}
@@ -152,7 +152,7 @@ func (s *Server) present(v *visit, who projections.User, email string) {
 	list, err := s.Members.CalledOtherwise(ctx, who.ID, who.Name, email)
 	for _, workspace := range list {
 		if err == nil {
-			_, err = s.Commands.RefreshMember(ctx, commands.RefreshMember{Order: v.order(workspace), Name: who.Name, Email: email})
+			_, err = s.Commands.RefreshMember(ctx, commands.RefreshMember{Meta: v.meta(workspace), Name: who.Name, Email: email})
 		}
 	}
 	if err != nil {

@@ -78,13 +78,13 @@ func (s *Server) invite(v *visit, workspace events.ID, address string, role even
 			return events.ID{}, err
 		}
 		if ok {
-			err := v.did(s.Commands.ResendInvitation(v.Context(), commands.ResendInvitation{Order: v.order(workspace), Invitation: waiting.ID}))
+			err := v.did(s.Commands.ResendInvitation(v.Context(), commands.ResendInvitation{Meta: v.meta(workspace), Invitation: waiting.ID}))
 			return waiting.ID, err
 		}
 	}
 	id := events.NewID(s.Now())
 	err := v.did(s.Commands.SendInvitation(v.Context(), commands.SendInvitation{
-		Order: v.order(workspace), Invitation: id, Email: address, Role: role,
+		Meta: v.meta(workspace), Invitation: id, Email: address, Role: role,
 	}))
 	return id, err
 }
@@ -136,7 +136,7 @@ func (s *Server) cancelInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.Commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Order: v.order(i.Workspace), Invitation: i.ID}))
+	err = v.did(s.Commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Meta: v.meta(i.Workspace), Invitation: i.ID}))
 	if err != nil {
 		return nil, translated(err, map[string]*fault.Fault{
 			fault.ErrTenantNotFound.Code: errNoMember, aggregates.ErrRoleRequired.Code: errCancelDenied,
@@ -159,7 +159,7 @@ func (s *Server) acceptInvitation(v *visit) (any, error) {
 	}
 	id := events.NewID(s.Now())
 	err = v.did(s.Commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
-		Order: v.order(i.Workspace), Invitation: i.ID, Member: id, Name: v.session.Name, Emails: v.session.Emails,
+		Meta: v.meta(i.Workspace), Invitation: i.ID, Member: id, Name: v.session.Name, Emails: v.session.Emails,
 	}))
 	if err != nil {
 		return nil, translated(err, answerWords)
@@ -181,7 +181,7 @@ func (s *Server) rejectInvitation(v *visit) (any, error) {
 		return nil, err
 	}
 	err = v.did(s.Commands.RejectInvitation(v.Context(), commands.RejectInvitation{
-		Order: v.order(i.Workspace), Invitation: i.ID, Emails: v.session.Emails,
+		Meta: v.meta(i.Workspace), Invitation: i.ID, Emails: v.session.Emails,
 	}))
 	if err != nil {
 		return nil, translated(err, answerWords)

@@ -203,7 +203,7 @@ func (s *Server) updateMemberRole(v *visit) (any, error) {
 	if err != nil {
 		return nil, errNoMember
 	}
-	err = v.did(s.Commands.UpdateMember(v.Context(), commands.UpdateMember{Order: v.order(m.Workspace), Member: id, Role: &role}))
+	err = v.did(s.Commands.UpdateMember(v.Context(), commands.UpdateMember{Meta: v.meta(m.Workspace), Member: id, Role: &role}))
 	if err != nil {
 		return nil, translated(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,
@@ -267,7 +267,7 @@ func (s *Server) remove(v *visit, organization, id events.ID) (member, error) {
 	if err != nil {
 		return gone, err
 	}
-	err = v.did(s.Commands.RemoveMember(v.Context(), commands.RemoveMember{Order: v.order(organization), Member: id}))
+	err = v.did(s.Commands.RemoveMember(v.Context(), commands.RemoveMember{Meta: v.meta(organization), Member: id}))
 	if err != nil {
 		return gone, translated(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,

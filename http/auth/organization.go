@@ -123,7 +123,7 @@ func (s *Server) createOrganization(v *visit) (any, error) {
 	}
 	id, owner := events.NewID(s.Now()), events.NewID(s.Now())
 	err = v.did(s.Commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
-		Order: v.order(id), Member: owner, Email: v.session.Email, Person: v.session.Name, Name: in.Name, Slug: in.Slug,
+		Meta: v.meta(id), Member: owner, Email: v.session.Email, Person: v.session.Name, Name: in.Name, Slug: in.Slug,
 	}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
@@ -308,7 +308,7 @@ func (s *Server) updateOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.Commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Order: v.order(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
+	err = v.did(s.Commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Meta: v.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{
 			aggregates.ErrSlugTaken.Code: errSlugTaken, aggregates.ErrRoleRequired.Code: errUpdateDenied, fault.ErrTenantNotFound.Code: errNotMember,

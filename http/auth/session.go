@@ -152,7 +152,7 @@ func (s *Server) start(v *visit, user, home events.ID, method string, remember b
 	}
 	v.session = session
 	_, err = s.Commands.RecordSignIn(v.Context(), commands.RecordSignIn{
-		Order: v.order(home), Email: session.Email, Session: session.ID, Method: method,
+		Meta: v.meta(home), Email: session.Email, Session: session.ID, Method: method,
 	})
 	if err != nil {
 		s.discard(v, session)
@@ -198,7 +198,7 @@ func (s *Server) takeCookies(v *visit) {
 
 // end ends sessions of the person, and writes it down.
 func (s *Server) end(v *visit, ids ...events.ID) error {
-	_, err := s.Commands.EndSessions(v.Context(), commands.EndSessions{Order: v.order(v.session.Home), Sessions: ids})
+	_, err := s.Commands.EndSessions(v.Context(), commands.EndSessions{Meta: v.meta(v.session.Home), Sessions: ids})
 	return err
 }
 

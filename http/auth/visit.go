@@ -166,8 +166,8 @@ func (s *Server) visited(handle handler, v *visit) (any, error) {
 }
 
 // order begins a command of the person's in a workspace.
-func (v *visit) order(workspace events.ID) commands.Order {
-	return commands.Order{Workspace: workspace, Envelope: events.Envelope{
+func (v *visit) meta(workspace events.ID) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
 		Actor:  events.Actor{Type: events.ByUser, ID: v.session.User, Name: v.session.Email},
 		Origin: events.FromAuth, IP: reply.Address(v.Request), UserAgent: reply.UserAgent(v.Request),
 		RequestID: reply.RequestID(v.Context()),

@@ -94,7 +94,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 }
 
 func (in *exportQuery) command(c *caller, _ events.ID) commands.ExportAudit {
-	return commands.ExportAudit{Order: c.order(), Format: in.Format, Filter: in.words()}
+	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.words()}
 }
 
 // words returns the filter as it is recorded.

@@ -30,7 +30,7 @@ type queuedAnswer struct {
 }
 
 func (in *newIssue) command(c *caller, _ events.ID) commands.QueueIssue {
-	return commands.QueueIssue{Order: c.orderOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
+	return commands.QueueIssue{Meta: c.orderOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
 }
 
 func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, error) {
@@ -77,7 +77,7 @@ type cancellation struct {
 }
 
 func (in *cancellation) command(c *caller, id events.ID) commands.CancelRun {
-	cancel := commands.CancelRun{Order: c.order(), Run: id}
+	cancel := commands.CancelRun{Meta: c.meta(), Run: id}
 	if in.Body != nil {
 		cancel.Reason = in.Body.Reason
 	}

@@ -60,13 +60,13 @@ type person struct {
 }
 
 // order begins a command of the caller's.
-func (c *caller) order() commands.Order {
-	return commands.Order{Envelope: c.envelope, Workspace: c.workspace}
+func (c *caller) meta() commands.Meta {
+	return commands.Meta{Envelope: c.envelope, Workspace: c.workspace}
 }
 
 // orderOnce begins one that happens once if the request has a key.
-func (c *caller) orderOnce(once Once) commands.Order {
-	o := c.order()
+func (c *caller) orderOnce(once Once) commands.Meta {
+	o := c.meta()
 	o.Key = once.Key
 	return o
 }

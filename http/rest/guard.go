@@ -116,7 +116,7 @@ func (s *Server) recordDenial(r *http.Request, row route, target string, c *call
 	}
 	id, _ := events.ParseID(target)                           // what is no id is nothing's
 	body, _ := io.ReadAll(io.LimitReader(r.Body, deniedBody)) // of one that breaks off what came
-	if err := s.Commands.Deny(r.Context(), c.order(), row.intent(c, id, body), refusal); err != nil {
+	if err := s.Commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
 		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
 }

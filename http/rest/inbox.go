@@ -156,7 +156,7 @@ type decidedBody struct {
 }
 
 func (in *newAnswer) command(c *caller, id events.ID) commands.AnswerDecision {
-	return commands.AnswerDecision{Order: c.orderOnce(in.Once), Answer: aggregates.Answer{
+	return commands.AnswerDecision{Meta: c.orderOnce(in.Once), Answer: aggregates.Answer{
 		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
 	}}
 }

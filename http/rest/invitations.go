@@ -55,7 +55,7 @@ type invitationAnswer struct {
 }
 
 func (in *newInvitation) command(c *caller, id events.ID) commands.SendInvitation {
-	send := commands.SendInvitation{Order: c.orderOnce(in.Once), Invitation: id, Email: in.Body.Email}
+	send := commands.SendInvitation{Meta: c.orderOnce(in.Once), Invitation: id, Email: in.Body.Email}
 	if in.Body.Role != nil {
 		send.Role, _ = in.Body.Role.parse() // which is checked before it counts
 	}
@@ -88,11 +88,11 @@ type InvitationPath struct {
 }
 
 func (in *InvitationPath) resend(c *caller, id events.ID) commands.ResendInvitation {
-	return commands.ResendInvitation{Order: c.order(), Invitation: id}
+	return commands.ResendInvitation{Meta: c.meta(), Invitation: id}
 }
 
 func (in *InvitationPath) revoke(c *caller, id events.ID) commands.RevokeInvitation {
-	return commands.RevokeInvitation{Order: c.order(), Invitation: id}
+	return commands.RevokeInvitation{Meta: c.meta(), Invitation: id}
 }
 
 func (s *Server) resendInvitation(ctx context.Context, in *InvitationPath) (*invitationAnswer, error) {

@@ -97,7 +97,7 @@ type memberAnswer struct {
 }
 
 func (in *memberChange) command(c *caller, id events.ID) commands.UpdateMember {
-	change := commands.UpdateMember{Order: c.order(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
+	change := commands.UpdateMember{Meta: c.meta(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
 	if in.Body.Role != nil {
 		role, _ := in.Body.Role.parse() // which is checked before it counts
 		change.Role = &role
@@ -133,7 +133,7 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 type removeAnswer struct{ Position }
 
 func (in *MemberPath) remove(c *caller, id events.ID) commands.RemoveMember {
-	return commands.RemoveMember{Order: c.order(), Member: id}
+	return commands.RemoveMember{Meta: c.meta(), Member: id}
 }
 
 func (s *Server) removeMember(ctx context.Context, in *MemberPath) (*removeAnswer, error) {

@@ -66,7 +66,7 @@ type tokenAnswer struct {
 }
 
 func (in *newAccount) command(c *caller, _ events.ID) commands.CreateServiceAccount {
-	return commands.CreateServiceAccount{Order: c.orderOnce(in.Once), Name: string(in.Body.Name), Scopes: in.Body.Scopes}
+	return commands.CreateServiceAccount{Meta: c.orderOnce(in.Once), Name: string(in.Body.Name), Scopes: in.Body.Scopes}
 }
 
 func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tokenAnswer, error) {
@@ -87,7 +87,7 @@ type rotation struct {
 }
 
 func (in *rotation) command(c *caller, id events.ID) commands.RotateServiceAccount {
-	return commands.RotateServiceAccount{Order: c.orderOnce(in.Once), Account: id}
+	return commands.RotateServiceAccount{Meta: c.orderOnce(in.Once), Account: id}
 }
 
 func (s *Server) rotateServiceAccount(ctx context.Context, in *rotation) (*tokenAnswer, error) {
@@ -124,7 +124,7 @@ type accountAnswer struct {
 }
 
 func (in *AccountPath) revoke(c *caller, id events.ID) commands.RevokeServiceAccount {
-	return commands.RevokeServiceAccount{Order: c.order(), Account: id}
+	return commands.RevokeServiceAccount{Meta: c.meta(), Account: id}
 }
 
 func (s *Server) revokeServiceAccount(ctx context.Context, in *AccountPath) (*accountAnswer, error) {

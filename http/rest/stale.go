@@ -42,7 +42,7 @@ func (s *Server) noteStale(t projections.ServiceToken, e events.Envelope) {
 	}
 	e.Actor = events.Actor{Type: events.BySystem, Name: "system"}
 	e.TokenTail = t.Tail
-	use := commands.NoteStaleToken{Order: commands.Order{Envelope: e, Workspace: t.Workspace}, Account: t.Account, Tail: t.Tail}
+	use := commands.NoteStaleToken{Meta: commands.Meta{Envelope: e, Workspace: t.Workspace}, Account: t.Account, Tail: t.Tail}
 	select {
 	case s.stale.waiting <- use:
 		s.stale.recorded.Add(t.Account, s.Now())

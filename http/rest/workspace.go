@@ -49,7 +49,7 @@ type renameAnswer struct {
 }
 
 func (in *workspaceChange) command(c *caller, _ events.ID) commands.RenameWorkspace {
-	return commands.RenameWorkspace{Order: c.order(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}
+	return commands.RenameWorkspace{Meta: c.meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}
 }
 
 func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*renameAnswer, error) {

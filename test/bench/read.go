@@ -31,7 +31,7 @@ func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, e
 	}
 	r := &reader{w.id, commands.NewServiceToken()}
 	_, err = w.handler.CreateServiceAccount(ctx, commands.CreateServiceAccount{
-		Order: w.order(), Account: events.NewID(time.Now()), Token: r.token, Name: "reader", Scopes: []events.Scope{events.ReadAPI},
+		Meta: w.meta(), Account: events.NewID(time.Now()), Token: r.token, Name: "reader", Scopes: []events.Scope{events.ReadAPI},
 	})
 	if err != nil {
 		return nil, err
@@ -70,14 +70,14 @@ func newWorkspace(ctx context.Context, h *commands.Handler) (*workspace, error) 
 	name := fmt.Sprintf("w%d", rand.Uint64())
 	w.owner = events.Actor{Type: events.ByUser, ID: user, Name: name + "@acme.example"}
 	_, err := h.RegisterUser(ctx, commands.RegisterUser{
-		Order: w.order(), User: user, Member: events.NewID(now), Name: "Ann", Emails: []string{w.owner.Name},
+		Meta: w.meta(), User: user, Member: events.NewID(now), Name: "Ann", Emails: []string{w.owner.Name},
 		WorkspaceName: "Acme", WorkspaceSlug: name, Account: events.UserAccountLinked{User: user, Provider: "github", Account: name, Login: "ann"},
 	})
 	return w, err
 }
 
-func (w *workspace) order() commands.Order {
-	return commands.Order{Envelope: events.Envelope{Actor: w.owner, Origin: events.FromAPI}, Workspace: w.id}
+func (w *workspace) meta() commands.Meta {
+	return commands.Meta{Envelope: events.Envelope{Actor: w.owner, Origin: events.FromAPI}, Workspace: w.id}
 }
 
 // asked is a page of the list of runs, as scripts ask for it.

@@ -42,7 +42,7 @@ func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = h.AddMember(ctx, commands.AddMember{Order: t.order(), Member: t.member, User: bob.owner.ID, Email: bob.owner.Name, Role: events.Viewer})
+		_, err = h.AddMember(ctx, commands.AddMember{Meta: t.meta(), Member: t.member, User: bob.owner.ID, Email: bob.owner.Name, Role: events.Viewer})
 		if err != nil {
 			return nil, err
 		}

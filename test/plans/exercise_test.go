@@ -102,31 +102,31 @@ func (p *process) command(t *testing.T, round int) {
 	guest := newPerson(name("guest"))
 	ok(h.RegisterUser(ctx, guest.register()))
 	ok(h.RefreshUser(ctx, commands.RefreshUser{
-		Order: guest.in(guest.home), Emails: []string{guest.email, "also." + guest.email},
+		Meta: guest.in(guest.home), Emails: []string{guest.email, "also." + guest.email},
 		Account: events.UserAccountLinked{User: guest.user, Provider: "gitea", Account: guest.user.String(), Login: "p"},
 	}))
-	ok(h.RecordSignIn(ctx, commands.RecordSignIn{Order: guest.in(guest.home), Email: guest.email, Session: newID(), Method: "github"}))
-	ok(h.EndSessions(ctx, commands.EndSessions{Order: guest.in(guest.home), Sessions: []events.ID{newID()}}))
-	ok(h.RenameWorkspace(ctx, commands.RenameWorkspace{Order: guest.in(guest.home), Slug: ptr(name("renamed"))}))
+	ok(h.RecordSignIn(ctx, commands.RecordSignIn{Meta: guest.in(guest.home), Email: guest.email, Session: newID(), Method: "github"}))
+	ok(h.EndSessions(ctx, commands.EndSessions{Meta: guest.in(guest.home), Sessions: []events.ID{newID()}}))
+	ok(h.RenameWorkspace(ctx, commands.RenameWorkspace{Meta: guest.in(guest.home), Slug: ptr(name("renamed"))}))
 
-	sent := commands.SendInvitation{Order: keyed, Invitation: newID(), Email: guest.email, Role: events.Viewer}
+	sent := commands.SendInvitation{Meta: keyed, Invitation: newID(), Email: guest.email, Role: events.Viewer}
 	ok(h.SendInvitation(ctx, sent))
 	ok(h.SendInvitation(ctx, sent))
-	ok(h.ResendInvitation(ctx, commands.ResendInvitation{Order: owner, Invitation: sent.Invitation}))
-	ok(h.AcceptInvitation(ctx, commands.AcceptInvitation{Order: guest.in(p.acme), Invitation: sent.Invitation, Member: guest.member, Emails: []string{guest.email}}))
-	ok(h.RefreshMember(ctx, commands.RefreshMember{Order: guest.in(p.acme), Name: "A guest", Email: guest.email}))
-	ok(h.UpdateMember(ctx, commands.UpdateMember{Order: owner, Member: guest.member, Role: ptr(events.Maintainer), ApproveLoops: ptr(true)}))
-	_, err := h.UpdateMember(ctx, commands.UpdateMember{Order: guest.in(p.acme), Member: p.owner.member, Role: ptr(events.Viewer)})
+	ok(h.ResendInvitation(ctx, commands.ResendInvitation{Meta: owner, Invitation: sent.Invitation}))
+	ok(h.AcceptInvitation(ctx, commands.AcceptInvitation{Meta: guest.in(p.acme), Invitation: sent.Invitation, Member: guest.member, Emails: []string{guest.email}}))
+	ok(h.RefreshMember(ctx, commands.RefreshMember{Meta: guest.in(p.acme), Name: "A guest", Email: guest.email}))
+	ok(h.UpdateMember(ctx, commands.UpdateMember{Meta: owner, Member: guest.member, Role: ptr(events.Maintainer), ApproveLoops: ptr(true)}))
+	_, err := h.UpdateMember(ctx, commands.UpdateMember{Meta: guest.in(p.acme), Member: p.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden)
 
-	account := commands.CreateServiceAccount{Order: owner, Account: newID(), Token: commands.NewServiceToken(), Name: name("robot"), Scopes: []events.Scope{events.ReadAPI}}
+	account := commands.CreateServiceAccount{Meta: owner, Account: newID(), Token: commands.NewServiceToken(), Name: name("robot"), Scopes: []events.Scope{events.ReadAPI}}
 	ok(h.CreateServiceAccount(ctx, account))
-	ok(h.RotateServiceAccount(ctx, commands.RotateServiceAccount{Order: owner, Account: account.Account, Token: commands.NewServiceToken()}))
-	ok(h.NoteStaleToken(ctx, commands.NoteStaleToken{Order: owner, Account: account.Account, Tail: account.Token.Tail()}))
-	ok(h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Order: owner, Account: account.Account}))
+	ok(h.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: owner, Account: account.Account, Token: commands.NewServiceToken()}))
+	ok(h.NoteStaleToken(ctx, commands.NoteStaleToken{Meta: owner, Account: account.Account, Tail: account.Token.Tail()}))
+	ok(h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: owner, Account: account.Account}))
 
 	p.commandRuns(t, round, owner)
-	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Order: owner, Member: guest.member}))
+	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Meta: owner, Member: guest.member}))
 	require.NoError(t, p.log.Keep(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
 
 	for _, v := range append(projections.Followed(), nil) {
@@ -138,22 +138,22 @@ func (p *process) command(t *testing.T, round int) {
 	}
 }
 
-func (p *process) commandRuns(t *testing.T, round int, owner commands.Order) {
+func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 	t.Helper()
 	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
 	run, decision := newID(), newID()
-	ok(h.QueueRun(ctx, commands.QueueRun{Order: owner, Run: run, Repo: p.repo, IssueNumber: 900_000 + 10*round, IssueTitle: "Dark mode"}))
-	ok(h.RecordRun(ctx, commands.RecordRun{Order: owner, Run: run, Facts: []events.Event{
+	ok(h.QueueRun(ctx, commands.QueueRun{Meta: owner, Run: run, Repo: p.repo, IssueNumber: 900_000 + 10*round, IssueTitle: "Dark mode"}))
+	ok(h.RecordRun(ctx, commands.RecordRun{Meta: owner, Run: run, Facts: []events.Event{
 		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunCostRecorded{Cents: 7, Source: "compute", Quantity: 1},
 		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is that so?"},
 	}}))
-	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Order: owner, Run: run, Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
-	ok(h.CancelRun(ctx, commands.CancelRun{Order: owner, Run: run}))
-	ok(h.QueueIssue(ctx, commands.QueueIssue{Order: owner, Run: newID(), Repo: p.repo, Title: "Light mode", Largest: func(ctx context.Context) (int, error) {
+	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Meta: owner, Run: run, Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
+	ok(h.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
+	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo, Title: "Light mode", Largest: func(ctx context.Context) (int, error) {
 		return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID)
 	}}))
-	ok(h.ExportAudit(ctx, commands.ExportAudit{Order: owner, Format: "csv"}))
+	ok(h.ExportAudit(ctx, commands.ExportAudit{Meta: owner, Format: "csv"}))
 
 	// As many events as fill a block of the audit log and a tile of the proof.
 	many := []events.Event{events.RunQueued{Repo: p.repo, IssueNumber: 990_000 + round, IssueTitle: "Long"}}

@@ -29,8 +29,8 @@ type person struct {
 
 func newPerson(name string) person { return person{newID(), newID(), newID(), name + "@acme.example"} }
 
-func (p person) in(workspace events.ID) commands.Order {
-	return commands.Order{
+func (p person) in(workspace events.ID) commands.Meta {
+	return commands.Meta{
 		Workspace: workspace,
 		Envelope:  events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: p.user, Name: p.email}, Origin: events.FromAPI},
 	}
@@ -38,7 +38,7 @@ func (p person) in(workspace events.ID) commands.Order {
 
 func (p person) register() commands.RegisterUser {
 	return commands.RegisterUser{
-		Order: p.in(p.home), User: p.user, Member: newID(), Name: strings.ToUpper(p.email[:1]) + " Person", Emails: []string{p.email},
+		Meta: p.in(p.home), User: p.user, Member: newID(), Name: strings.ToUpper(p.email[:1]) + " Person", Emails: []string{p.email},
 		WorkspaceName: "Home", WorkspaceSlug: "w-" + p.home.String()[24:],
 		Account: events.UserAccountLinked{User: p.user, Provider: "github", Account: p.user.String(), Login: "p"},
 	}
@@ -85,11 +85,11 @@ func build(t *testing.T, url string) *site {
 	_, err = h.RegisterUser(t.Context(), s.owner.register())
 	require.NoError(t, err)
 	_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{
-		Order: s.owner.in(s.acme), Member: s.owner.member, Email: s.owner.email, Name: "Acme", Slug: "acme",
+		Meta: s.owner.in(s.acme), Member: s.owner.member, Email: s.owner.email, Name: "Acme", Slug: "acme",
 	})
 	require.NoError(t, err)
 	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
-		Order: s.owner.in(s.acme), Account: s.account, Token: s.token, Name: "robot", Scopes: []events.Scope{events.ReadAPI},
+		Meta: s.owner.in(s.acme), Account: s.account, Token: s.token, Name: "robot", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	s.fill(t)

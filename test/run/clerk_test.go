@@ -32,8 +32,8 @@ type clerk struct {
 	db       *pgxpool.Pool
 	log      *store.Store
 	commands *commands.Handler
-	acme     commands.Order
-	globex   commands.Order
+	acme     commands.Meta
+	globex   commands.Meta
 	account  events.ID // whose token is rotated
 	bus      bus.Config
 	said     output
@@ -63,7 +63,7 @@ func startClerk(t *testing.T, s *stage, w *writers, database, busURL string) *cl
 	}
 	c.commands = commands.New(c.log, c.now)
 	_, err = c.commands.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
-		Order: c.globex, Account: c.account, Token: commands.NewServiceToken(), Name: "clerk", Scopes: []events.Scope{events.ReadAPI},
+		Meta: c.globex, Account: c.account, Token: commands.NewServiceToken(), Name: "clerk", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,13 +83,13 @@ func startClerk(t *testing.T, s *stage, w *writers, database, busURL string) *cl
 }
 
 // orderOf is what the owner of a workspace asks there.
-func orderOf(t *testing.T, s *stage, slug string) commands.Order {
+func orderOf(t *testing.T, s *stage, slug string) commands.Meta {
 	t.Helper()
 	row := rows(t, s.connect(), `
 		select workspace_id, user_id, m.email from workspaces join members m using (workspace_id)
 		where slug = $1 and role = 'Owner' order by m.email limit 1`, slug)[0]
 	actor := events.Actor{Type: events.ByUser, ID: row[1].([16]byte), Name: row[2].(string)}
-	return commands.Order{Envelope: events.Envelope{Actor: actor, Origin: events.FromAPI}, Workspace: row[0].([16]byte)}
+	return commands.Meta{Envelope: events.Envelope{Actor: actor, Origin: events.FromAPI}, Workspace: row[0].([16]byte)}
 }
 
 func (c *clerk) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -98,30 +98,30 @@ func (c *clerk) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 func (c *clerk) write(ctx context.Context, w *writers, i int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		d := &deed{kind: "service_account.created", account: events.NewID(time.Now()).String()}
-		c.do(ctx, w, d, func(o commands.Order, account events.ID, token commands.ServiceToken) (commands.Result, error) {
+		c.do(ctx, w, d, func(m commands.Meta, account events.ID, token commands.ServiceToken) (commands.Result, error) {
 			return c.commands.CreateServiceAccount(ctx, commands.CreateServiceAccount{
-				Order: o, Account: account, Token: token, Name: fmt.Sprintf("c%d-%d", i, n), Scopes: []events.Scope{events.ReadAPI},
+				Meta: m, Account: account, Token: token, Name: fmt.Sprintf("c%d-%d", i, n), Scopes: []events.Scope{events.ReadAPI},
 			})
 		})
 		if d.outcome != acknowledged {
 			continue
 		}
-		c.do(ctx, w, &deed{kind: "service_account.rotated", account: d.account}, func(o commands.Order, account events.ID, token commands.ServiceToken) (commands.Result, error) {
-			return c.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Order: o, Account: account, Token: token})
+		c.do(ctx, w, &deed{kind: "service_account.rotated", account: d.account}, func(m commands.Meta, account events.ID, token commands.ServiceToken) (commands.Result, error) {
+			return c.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: token})
 		})
 	}
 }
 
-func (c *clerk) do(ctx context.Context, w *writers, d *deed, carryOut func(commands.Order, events.ID, commands.ServiceToken) (commands.Result, error)) {
-	order := c.acme
-	order.RequestID = w.note(d)
-	d.requests = []string{order.RequestID}
+func (c *clerk) do(ctx context.Context, w *writers, d *deed, carryOut func(commands.Meta, events.ID, commands.ServiceToken) (commands.Result, error)) {
+	meta := c.acme
+	meta.RequestID = w.note(d)
+	d.requests = []string{meta.RequestID}
 	account, err := events.ParseID(d.account)
 	if err != nil {
 		panic(err) // it is ours
 	}
 	token := commands.NewServiceToken()
-	done, err := carryOut(order, account, token)
+	done, err := carryOut(meta, account, token)
 	switch {
 	case err == nil:
 		d.outcome, d.position, d.token = acknowledged, done.Position, token.Reveal()
@@ -155,9 +155,9 @@ func (c *clerk) take(m *message.Message) error {
 	if m.Metadata.Get("workspace") != c.acme.Workspace.String() || m.Metadata.Get("kind") != "service_account.created" {
 		return nil
 	}
-	order := c.globex
-	order.Key, order.RequestID = m.UUID, m.UUID
-	done, err := c.commands.RotateServiceAccount(m.Context(), commands.RotateServiceAccount{Order: order, Account: c.account, Token: commands.NewServiceToken()})
+	meta := c.globex
+	meta.Key, meta.RequestID = m.UUID, m.UUID
+	done, err := c.commands.RotateServiceAccount(m.Context(), commands.RotateServiceAccount{Meta: meta, Account: c.account, Token: commands.NewServiceToken()})
 	if err != nil {
 		return err
 	}
