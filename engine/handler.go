@@ -1,5 +1,5 @@
-// Package engine is the service that the REST service hands its work to, and
-// the client by which it does.
+// Package engine is the service that the REST service hands its work to, which
+// it does through engine/client.
 //
 // The engine is internal. It says that it runs at /healthz; everything else
 // is below /internal/ and needs the secret that both services share:
@@ -11,7 +11,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"svc/config"
+	"svc/engine/client"
 	"svc/fault"
 	"svc/http/reply"
 )
@@ -30,25 +30,9 @@ var (
 	errMethod   = fault.New(fault.MethodNotAllowed, "method_not_allowed", "Use another method.")
 )
 
-// A Status is what GET /internal/status answers.
-type Status struct {
-	Status    string    `json:"status"` // ok
-	Version   string    `json:"version"`
-	StartedAt time.Time `json:"startedAt"` // UTC, to the millisecond
-}
-
-// MarshalJSON writes StartedAt with exactly three fractional digits.
-func (s Status) MarshalJSON() ([]byte, error) {
-	type plain Status
-	return json.Marshal(struct {
-		plain
-		StartedAt string `json:"startedAt"`
-	}{plain(s), s.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00")})
-}
-
 // NewHandler returns the engine's HTTP interface. Its clock starts now.
 func NewHandler(secret config.Secret, version string, log *slog.Logger) http.Handler {
-	status := Status{Status: "ok", Version: version, StartedAt: time.Now()}
+	status := client.Status{Status: "ok", Version: version, StartedAt: time.Now()}
 
 	refuse := func(f *fault.Fault) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, log, f) }

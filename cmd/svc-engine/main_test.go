@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/config"
-	"svc/engine"
+	"svc/engine/client"
 	"svc/http/serve"
 )
 
@@ -112,7 +112,7 @@ func TestRunsAndStops(t *testing.T) {
 
 	u, err := config.ParseURL("http://" + r.addr)
 	require.NoError(t, err)
-	c := engine.Client{URL: u, Secret: secret}
+	c := client.Client{URL: u, Secret: secret}
 	require.NoError(t, c.Health(t.Context()))
 	status, err := c.Status(t.Context())
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 	"svc/commands"
 	"svc/config"
-	"svc/engine"
+	"svc/engine/client"
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/store"
@@ -126,7 +126,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	lastSeen := sessions.NewLastSeen(db, log)
 	form := &schema{db: db, log: log}
-	engineClient := engine.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
+	engineClient := client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}
 	handler := commands.New(events, time.Now)
 	handler.LogTo(log)
 	handler.Limit(cfg.daily(db))
@@ -239,10 +239,10 @@ func open(variable string, address config.URL) (*pgxpool.Pool, error) {
 
 // checkEngineKey tells operators at once when the shared secrets differ:
 // readiness would not.
-func checkEngineKey(ctx context.Context, c engine.Client, log *slog.Logger) {
+func checkEngineKey(ctx context.Context, c client.Client, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if _, err := c.Status(ctx); errors.Is(err, engine.ErrKey) {
+	if _, err := c.Status(ctx); errors.Is(err, client.ErrKey) {
 		log.Error("the engine refuses our key: SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"svc/config"
 	"svc/dev/pgserver"
-	"svc/engine"
+	"svc/engine/client"
 	"svc/http/serve"
 )
 
@@ -111,7 +111,7 @@ func (s *stack) startEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.start(ctx, "svc-engine", engine.Client{URL: u}.Health, []string{"SVC_ENGINE_ADDR"},
+	return s.start(ctx, "svc-engine", client.Client{URL: u}.Health, []string{"SVC_ENGINE_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
 }

@@ -19,7 +19,7 @@ import (
 
 	"svc/config"
 	"svc/dev/pgserver"
-	"svc/engine"
+	"svc/engine/client"
 )
 
 // dev reads dev.json.
@@ -68,7 +68,7 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 	require.GreaterOrEqual(t, len(env["AUTH_SECRET"]), 32)
 	u, err := config.ParseURL(a.EngineURL)
 	require.NoError(t, err)
-	_, err = engine.Client{URL: u, Secret: config.Secret(env["SVC_ENGINE_SHARED_SECRET"])}.Status(t.Context())
+	_, err = client.Client{URL: u, Secret: config.Secret(env["SVC_ENGINE_SHARED_SECRET"])}.Status(t.Context())
 	require.NoError(t, err, "both services share a secret")
 	requireWorkspace(t, a.DatabaseURL)
 

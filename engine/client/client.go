@@ -1,4 +1,6 @@
-package engine
+// Package client asks the engine. It is all that other services link of the engine,
+// and has the wire types that both sides speak.
+package client
 
 import (
 	"context"
@@ -18,6 +20,22 @@ var ErrKey = errors.New("the engine refuses the shared secret")
 
 // maxAnswer is how many bytes of an answer are read.
 const maxAnswer = 1 << 20
+
+// A Status is what GET /internal/status answers.
+type Status struct {
+	Status    string    `json:"status"` // ok
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt"` // UTC, to the millisecond
+}
+
+// MarshalJSON writes StartedAt with exactly three fractional digits.
+func (s Status) MarshalJSON() ([]byte, error) {
+	type plain Status
+	return json.Marshal(struct {
+		plain
+		StartedAt string `json:"startedAt"`
+	}{plain(s), s.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00")})
+}
 
 // A Client calls the engine at URL.
 type Client struct {
