@@ -2,7 +2,6 @@ package aggregates
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -242,21 +241,4 @@ func (r *Run) backToCode(reason string) (list []events.Event) {
 	}
 	const code = events.StageImplementing
 	return append(list, events.RunStageEntered{Stage: code, Attempt: r.attempts[code] + 1})
-}
-
-// Cancel stops the run by a person's word, unless it is being merged.
-func (r *Run) Cancel(reason string) ([]events.Event, error) {
-	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
-		return nil, err
-	}
-	if r.status == events.RunMerging {
-		return nil, ErrRunOutOfStep
-	}
-	return r.Record(events.RunCancelled{Repo: r.repo.ID, Reason: reason})
-}
-
-func (r *Run) copied() *Run {
-	next := *r
-	next.attempts, next.jobs, next.decisions = maps.Clone(r.attempts), maps.Clone(r.jobs), maps.Clone(r.decisions)
-	return &next
 }

@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"maps"
 	"math"
 	"strings"
 
@@ -128,6 +129,17 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 	return list, nil
 }
 
+// Cancel stops the run by a person's word, unless it is being merged.
+func (r *Run) Cancel(reason string) ([]events.Event, error) {
+	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
+		return nil, err
+	}
+	if r.status == events.RunMerging {
+		return nil, ErrRunOutOfStep
+	}
+	return r.Record(events.RunCancelled{Repo: r.repo.ID, Reason: reason})
+}
+
 // noTokenIn refuses a fact with a token in it: whoever reports takes tokens out of
 // what others said, such as a log, before.
 func noTokenIn(fact events.Event) error {
@@ -240,4 +252,10 @@ func (r *Run) at(head string) bool { return head != "" && head == r.head }
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	from, to := r.stage.Index(), e.Stage.Index()
 	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= from || to == from+1 && r.passed)
+}
+
+func (r *Run) copied() *Run {
+	next := *r
+	next.attempts, next.jobs, next.decisions = maps.Clone(r.attempts), maps.Clone(r.jobs), maps.Clone(r.decisions)
+	return &next
 }
