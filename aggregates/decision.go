@@ -68,24 +68,15 @@ type decision struct {
 // MayDecide refuses a member who has no say in decisions of a kind.
 func MayDecide(k events.DecisionKind, role events.Role, approveLoops bool) error {
 	switch {
-	case k == events.FactReview && !MayQueue(role):
-		return ErrRoleRequired.With("required", queuers)
-	case k == events.ProtectedPathOnce && !role.Administers():
-		return ErrRoleRequired.With("required", administrators)
+	case k == events.FactReview && !role.May(events.ReviewFacts):
+		return RoleRequired(events.ReviewFacts)
+	case k == events.ProtectedPathOnce && !role.May(events.AllowProtectedPaths):
+		return RoleRequired(events.AllowProtectedPaths)
 	case k != events.FactReview && !approveLoops:
 		return ErrCapabilityRequired
 	}
 	return nil
 }
-
-var (
-	administrators = []events.Role{events.Owner, events.Maintainer}
-	queuers        = []events.Role{events.Owner, events.Maintainer, events.Legacy}
-)
-
-// MayQueue reports whether members of a role put issues in the queue and review
-// facts.
-func MayQueue(r events.Role) bool { return slices.Contains(queuers, r) }
 
 // Decide refuses a person who has no say in decisions of a kind here, at this
 // moment.
@@ -95,17 +86,6 @@ func (w *Workspace) Decide(by events.ID, k events.DecisionKind) error {
 		return fault.ErrTenantNotFound
 	}
 	return MayDecide(k, m.role, events.MayApproveLoops(m.role, m.approveLoops))
-}
-
-// Queue refuses a person who puts no issues in the queue here.
-func (w *Workspace) Queue(by events.ID) error {
-	switch role := w.Role(by); {
-	case role == "":
-		return fault.ErrTenantNotFound
-	case !MayQueue(role):
-		return ErrRoleRequired.With("required", queuers)
-	}
-	return nil
 }
 
 // Asked returns the kind of a decision of the run.

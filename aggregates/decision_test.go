@@ -174,14 +174,14 @@ func TestMayDecide(t *testing.T) {
 }
 
 // The workspace says so of its members, and nothing of others.
-func TestDecideAndQueue(t *testing.T) {
+func TestDecideAndAllow(t *testing.T) {
 	w := folded[Workspace](team)
 	require.NoError(t, w.Decide(ann, events.MergeApproval))
 	require.ErrorIs(t, w.Decide(vic, events.FactReview), ErrRoleRequired)
 	require.NoError(t, w.Decide(leo, events.FactReview))
 	require.ErrorIs(t, w.Decide(stranger, events.FactReview), fault.ErrTenantNotFound)
-	require.NoError(t, w.Queue(leo))
-	require.NoError(t, w.Queue(mel))
-	require.ErrorIs(t, w.Queue(vic), ErrRoleRequired)
-	require.ErrorIs(t, w.Queue(stranger), fault.ErrTenantNotFound)
+	require.NoError(t, w.Allow(leo, events.QueueIssues))
+	require.NoError(t, w.Allow(mel, events.QueueIssues))
+	require.ErrorIs(t, w.Allow(vic, events.QueueIssues), ErrRoleRequired)
+	require.ErrorIs(t, w.Allow(stranger, events.QueueIssues), fault.ErrTenantNotFound)
 }

@@ -182,7 +182,7 @@ func (w *Workspace) Reject(by Invitee, id events.ID) ([]events.Event, error) {
 }
 
 func (w *Workspace) mayInvite(by events.ID, role events.Role) error {
-	if err := w.Administer(by); err != nil {
+	if err := w.Allow(by, events.ManageMembers); err != nil {
 		return err
 	}
 	if !w.Role(by).MayInvite(role) {
@@ -193,7 +193,7 @@ func (w *Workspace) mayInvite(by events.ID, role events.Role) error {
 
 // waiting returns an invitation that somebody who administers asks about.
 func (w *Workspace) waiting(by, id events.ID) (invitation, error) {
-	if err := w.Administer(by); err != nil {
+	if err := w.Allow(by, events.ManageMembers); err != nil {
 		return invitation{}, err
 	}
 	return w.pending(id)

@@ -68,7 +68,7 @@ func (m *machine) invite(t *rapid.T) {
 		known = id(whom)
 	}
 	actor, before := m.roleOf(by), m.to(email)
-	may := actor.Administers() && role != events.Legacy && (role != events.Owner || actor == events.Owner) &&
+	may := actor.May(events.ManageMembers) && role != events.Legacy && (role != events.Owner || actor == events.Owner) &&
 		m.roleOf(known) == "" && (before == nil || !m.at.Before(before.expires))
 	number := id(byte(150 + len(m.letters)))
 	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Invite(by, number, email, role, known, m.at) })
@@ -81,7 +81,7 @@ func (m *machine) invite(t *rapid.T) {
 func (m *machine) resend(t *rapid.T) {
 	by, l := users.Draw(t, "by"), m.letter(t)
 	actor := m.roleOf(by)
-	may := actor.Administers() && l.end == "" && (l.role != events.Owner || actor == events.Owner)
+	may := actor.May(events.ManageMembers) && l.end == "" && (l.role != events.Owner || actor == events.Owner)
 	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Resend(by, l.id, m.at) })
 	require.Equal(t, may, len(list) > 0)
 	if may {
@@ -91,7 +91,7 @@ func (m *machine) resend(t *rapid.T) {
 
 func (m *machine) revoke(t *rapid.T) {
 	by, l := users.Draw(t, "by"), m.letter(t)
-	may := m.roleOf(by).Administers() && l.end == ""
+	may := m.roleOf(by).May(events.ManageMembers) && l.end == ""
 	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, l.id) })
 	require.Equal(t, may, len(list) > 0)
 }

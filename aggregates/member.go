@@ -13,7 +13,7 @@ var (
 	ErrMemberForbidden = fault.New(fault.Denied, "member_update_forbidden", "You are not allowed to update this member.")
 	ErrLastOwner       = fault.New(fault.Conflict, "last_owner", "This is the workspace's last owner. Make someone else an owner before changing this role.")
 	ErrAlreadyMember   = fault.New(fault.Conflict, "already_member", "User is already a member of this organization.")
-	ErrRoleRequired    = fault.New(fault.Denied, "role_required", "Your role does not allow this.").With("required", []string{"Owner", "Maintainer"})
+	ErrRoleRequired    = fault.New(fault.Denied, "role_required", "Your role does not allow this.").With("required", events.ManageMembers.Roles())
 )
 
 type member struct {
@@ -48,15 +48,20 @@ func (w *Workspace) Role(user events.ID) events.Role {
 	return w.members[w.byUser[user]].role
 }
 
-// Administer refuses everyone who may not change members and service accounts.
-func (w *Workspace) Administer(by events.ID) error {
+// Allow refuses everyone whose role does not give them a right.
+func (w *Workspace) Allow(by events.ID, right events.Right) error {
 	switch role := w.Role(by); {
 	case role == "":
 		return fault.ErrTenantNotFound
-	case !role.Administers():
-		return ErrRoleRequired
+	case !role.May(right):
+		return RoleRequired(right)
 	}
 	return nil
+}
+
+// RoleRequired is [ErrRoleRequired] with the roles that have a right.
+func RoleRequired(right events.Right) *fault.Fault {
+	return ErrRoleRequired.With("required", right.Roles())
 }
 
 // Join adds a person.
@@ -75,7 +80,7 @@ func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
 // of the role. Invitations that the member could not send in the new role are
 // withdrawn.
 func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bool, at time.Time) (list []events.Event, err error) {
-	if err := w.Administer(by); err != nil {
+	if err := w.Allow(by, events.ManageMembers); err != nil {
 		return nil, err
 	}
 	m, err := w.changeable(by, id)
@@ -109,7 +114,7 @@ func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	switch {
 	case !assignable(to):
 		return errRole
-	case to == events.Owner && w.Role(by) != events.Owner:
+	case to == events.Owner && !w.Role(by).May(events.ManageOwners):
 		return ErrOwnerRequired
 	case m.role == events.Owner && w.owners == 1:
 		return ErrLastOwner
@@ -133,7 +138,7 @@ func (w *Workspace) Remove(by, id events.ID, at time.Time) ([]events.Event, erro
 	m, ok := w.members[id]
 	leaves := ok && m.user == by
 	if !leaves {
-		if err := w.Administer(by); err != nil {
+		if err := w.Allow(by, events.ManageMembers); err != nil {
 			return nil, err
 		}
 		if _, err := w.changeable(by, id); err != nil {
@@ -157,7 +162,7 @@ func (w *Workspace) changeable(by, id events.ID) (member, error) {
 	switch {
 	case !ok:
 		return m, ErrNoMember
-	case m.role == events.Owner && w.Role(by) != events.Owner:
+	case m.role == events.Owner && !w.Role(by).May(events.ManageOwners):
 		return m, ErrMemberForbidden
 	}
 	return m, nil

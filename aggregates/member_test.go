@@ -217,12 +217,12 @@ func TestRoleIsTheOneTheyHaveNow(t *testing.T) {
 	}
 }
 
-func TestAdminister(t *testing.T) {
+func TestAllow(t *testing.T) {
 	w := folded[Workspace](team)
 	for user, want := range map[events.ID]error{
 		ann: nil, mel: nil, vic: ErrRoleRequired, leo: ErrRoleRequired, stranger: fault.ErrTenantNotFound, {}: fault.ErrTenantNotFound,
 	} {
-		require.Equal(t, want, w.Administer(user), "user %d", user[15])
+		require.Equal(t, want, w.Allow(user, events.ManageMembers), "user %d", user[15])
 	}
 }
 
@@ -245,5 +245,5 @@ func TestRefusalsOfAWorkspace(t *testing.T) {
 		require.Equal(t, c.code, c.fault.Code)
 		require.Equal(t, c.message, c.fault.Message)
 	}
-	require.Equal(t, []string{"Owner", "Maintainer"}, ErrRoleRequired.Details["required"])
+	require.Equal(t, []events.Role{events.Owner, events.Maintainer}, ErrRoleRequired.Details["required"])
 }

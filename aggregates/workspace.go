@@ -83,11 +83,8 @@ func (w *Workspace) Create(name, slug string, owner events.MemberJoined) ([]even
 // Rename gives the workspace another name, another slug, or both; nil leaves
 // either as it is. Only an Owner may.
 func (w *Workspace) Rename(by events.ID, name, slug *string) ([]events.Event, error) {
-	switch role := w.Role(by); {
-	case role == "":
-		return nil, fault.ErrTenantNotFound
-	case role != events.Owner:
-		return nil, ErrRoleRequired.With("required", []events.Role{events.Owner})
+	if err := w.Allow(by, events.ChangeWorkspace); err != nil {
+		return nil, err
 	}
 	e := events.WorkspaceRenamed{FromName: w.name, FromSlug: w.slug, Name: w.name, Slug: w.slug}
 	if name != nil { // one that was given under earlier rules may stay

@@ -76,7 +76,7 @@ type RunAnswer struct {
 // QueueIssue carries out the command of the same name.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
-		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Queue(c.Actor.ID) }); err != nil {
+		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(c.Actor.ID, events.QueueIssues) }); err != nil {
 			return err
 		}
 		run, err := load[aggregates.Run](w, c.Run)
@@ -128,7 +128,7 @@ type CancelRun struct {
 // CancelRun carries out the command of the same name.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
-		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Administer(c.Actor.ID) }); err != nil {
+		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(c.Actor.ID, events.CancelRuns) }); err != nil {
 			return err
 		}
 		run, err := load[aggregates.Run](w, c.Run)

@@ -217,7 +217,7 @@ func (s *Server) listInvitations(v *visit) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !m.Role.Administers():
+	case !m.Role.May(events.ManageMembers):
 		return nil, errListDenied
 	}
 	return s.pending(v, m.Workspace, func(projections.Invitation) bool { return true })
@@ -278,9 +278,9 @@ func (s *Server) getFullOrganization(v *visit) (any, error) {
 		return nil, err
 	}
 	invitations := []invitation{}
-	if m.Role.Administers() {
+	if m.Role.May(events.ManageMembers) {
 		invitations, err = s.pending(v, m.Workspace, func(i projections.Invitation) bool {
-			return i.Role != events.Owner || m.Role == events.Owner
+			return m.Role.MayInvite(i.Role)
 		})
 		if err != nil {
 			return nil, err

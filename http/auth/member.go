@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -146,14 +145,12 @@ func (s *Server) getActiveMemberRole(v *visit) (any, error) {
 	return map[string]string{"role": roleName(m.Role)}, nil
 }
 
-// permissions says what each role may do, in the plugin's words.
-var permissions = map[string]map[string][]events.Role{
-	"organization": {"update": {events.Owner}},
-	"member":       {"create": administrators, "update": administrators, "delete": administrators},
-	"invitation":   {"create": administrators, "cancel": administrators},
+// permissions are rights in the plugin's words.
+var permissions = map[string]map[string]events.Right{
+	"organization": {"update": events.ChangeWorkspace},
+	"member":       {"create": events.ManageMembers, "update": events.ManageMembers, "delete": events.ManageMembers},
+	"invitation":   {"create": events.ManageMembers, "cancel": events.ManageMembers},
 }
-
-var administrators = []events.Role{events.Owner, events.Maintainer}
 
 func (s *Server) hasPermission(v *visit) (any, error) {
 	in, err := read[struct {
@@ -170,7 +167,7 @@ func (s *Server) hasPermission(v *visit) (any, error) {
 	may := len(in.Permissions) > 0
 	for resource, actions := range in.Permissions {
 		for _, action := range actions {
-			may = may && slices.Contains(permissions[resource][action], m.Role)
+			may = may && m.Role.May(permissions[resource][action])
 		}
 	}
 	return map[string]any{"error": nil, "success": may}, nil

@@ -31,9 +31,9 @@ type guard struct {
 var (
 	readers        = guard{name: "any member, or a token with api.read", scope: events.ReadAPI}
 	people         = guard{name: "any member"}
-	administrators = guard{name: "Owner or Maintainer", roles: []events.Role{events.Owner, events.Maintainer}}
-	queuers        = guard{name: "Owner, Maintainer or legacy member", roles: []events.Role{events.Owner, events.Maintainer, events.Legacy}}
-	owners         = guard{name: "Owner", roles: []events.Role{events.Owner}}
+	administrators = guard{name: "Owner or Maintainer", roles: events.ManageMembers.Roles()}
+	queuers        = guard{name: "Owner, Maintainer or legacy member", roles: events.QueueIssues.Roles()}
+	owners         = guard{name: "Owner", roles: events.ExportAudit.Roles()}
 )
 
 var errUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json, and not compressed.")
