@@ -20,6 +20,7 @@ import (
 	"svc/config"
 	"svc/engine/client"
 	"svc/fault"
+	"svc/http/middleware"
 	"svc/http/reply"
 )
 
@@ -42,9 +43,9 @@ func NewHandler(secret config.Secret, version string, log *slog.Logger) http.Han
 	r.NotFound = refuse(errNotFound)
 	r.MethodNotAllowed = refuse(errMethod)
 	for path, body := range map[string]any{"/healthz": map[string]string{"status": "ok"}, "/internal/status": status} {
-		r.Handler(http.MethodGet, path, reply.Routed(http.MethodGet, path, show(body)))
+		r.Handler(http.MethodGet, path, middleware.Routed(http.MethodGet, path, show(body)))
 	}
-	return reply.Traced(log, reply.Bounded(guarded(secret, refuse(errKey), r)))
+	return middleware.Traced(log, middleware.Bounded(guarded(secret, refuse(errKey), r)))
 }
 
 func show(body any) http.HandlerFunc {

@@ -17,8 +17,8 @@ import (
 
 	"svc/config"
 	"svc/events/store"
+	"svc/http/middleware"
 	"svc/http/quota"
-	"svc/http/reply"
 	"svc/projections"
 )
 
@@ -53,7 +53,7 @@ func someLags(context.Context) ([]projections.Lag, error) {
 
 func TestWhatIsToldIsWellSaid(t *testing.T) {
 	m := full(t, someLags)
-	m.Request(reply.Request{Method: "GET", Route: "/api/v1/runs/{id}", Status: 200, Took: time.Millisecond})
+	m.Request(middleware.Request{Method: "GET", Route: "/api/v1/runs/{id}", Status: 200, Took: time.Millisecond})
 	problems, err := testutil.GatherAndLint(m.registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)
@@ -68,7 +68,7 @@ func TestWhatIsNotAsItShouldBeIsCounted(t *testing.T) {
 
 func TestRequestsAreCountedByRouteAndStatus(t *testing.T) {
 	m := New("svc-test", "1.2.3")
-	for _, r := range []reply.Request{
+	for _, r := range []middleware.Request{
 		{Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 503},
 		{Status: 404}, {Status: 405}, {Method: "GET", Route: "/api/v1/audit/export"}, {Method: "POST", Route: "/api/v1/invitations", Status: 500},
 	} {

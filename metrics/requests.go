@@ -6,11 +6,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"svc/http/reply"
+	"svc/http/middleware"
 )
 
 // Request counts a request that was answered.
-func (m *Metrics) Request(r reply.Request) {
+func (m *Metrics) Request(r middleware.Request) {
 	if r.Route == "" {
 		r.Method, r.Route = other, other
 	}

@@ -18,7 +18,7 @@ import (
 	"svc/config"
 	"svc/dev/codehost"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/http/serve"
 )
 
@@ -56,7 +56,7 @@ func main() {
 }
 
 func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(reply.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
+	return slog.New(middleware.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
 // run serves until ctx is done.

@@ -14,7 +14,7 @@ import (
 
 	"svc/config"
 	"svc/engine"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/http/serve"
 	"svc/metrics"
 )
@@ -49,7 +49,7 @@ func main() {
 }
 
 func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(reply.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
+	return slog.New(middleware.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
 // run serves until ctx is done.
@@ -72,7 +72,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	handler := reply.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, version, log))
+	handler := middleware.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, version, log))
 	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }
 

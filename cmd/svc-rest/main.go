@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"svc/config"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/http/rest"
 	"svc/http/serve"
 	"svc/metrics"
@@ -47,7 +47,7 @@ func main() {
 }
 
 func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(reply.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
+	return slog.New(middleware.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
 // collect is by how much the memory in use may grow, in percent, before it is

@@ -22,7 +22,7 @@ import (
 	"svc/http/auth"
 	"svc/http/home"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/http/rest"
 	"svc/integrity"
 	"svc/leader"
@@ -150,7 +150,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	web := reply.Forwarded(cfg.TrustedProxies.Contains, reply.Measured(m.Request, api.Handler()))
+	web := middleware.Forwarded(cfg.TrustedProxies.Contains, middleware.Measured(m.Request, api.Handler()))
 	m.Slots(api.Bounds()...)
 	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop, stopCommands: stopCommands}

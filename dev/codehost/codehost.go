@@ -29,6 +29,7 @@ import (
 	"svc/config"
 	"svc/fault"
 	"svc/http/limit"
+	"svc/http/middleware"
 	"svc/http/reply"
 )
 
@@ -93,7 +94,7 @@ func New(cfg Config) (http.Handler, error) {
 		}
 		h.clients[c.ID] = &client{c, callback}
 	}
-	return reply.Traced(cfg.Log, reply.Bounded(h.admit(cfg.Faults.serve(h.routes())))), nil
+	return middleware.Traced(cfg.Log, middleware.Bounded(h.admit(cfg.Faults.serve(h.routes())))), nil
 }
 
 func (h *host) routes() http.Handler {
@@ -136,7 +137,7 @@ func (h *host) admit(next http.Handler) http.Handler {
 		case r.ContentLength > maxForm:
 			err = errTooLarge
 		default:
-			err = h.limit.Allow(r.Context(), w.Header(), reply.Address(r))
+			err = h.limit.Allow(r.Context(), w.Header(), middleware.Address(r))
 		}
 		if err != nil {
 			reply.Error(w, r, h.log, err)

@@ -13,7 +13,7 @@ import (
 
 	"svc/commands"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/projections"
 	"svc/sessions"
 )
@@ -105,7 +105,7 @@ func (s *Server) Handler() http.Handler {
 	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS, mux.HandleMethodNotAllowed = false, false, false, false
 	mux.NotFound = s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound }))
 	for _, r := range s.routes() {
-		mux.Handler(r.method, prefix+r.path, reply.Routed(r.method, prefix+r.path, s.serve(r.handle)))
+		mux.Handler(r.method, prefix+r.path, middleware.Routed(r.method, prefix+r.path, s.serve(r.handle)))
 	}
 	return mux
 }

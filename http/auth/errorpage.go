@@ -3,7 +3,7 @@ package auth
 import (
 	"html/template"
 
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/input"
 )
 
@@ -69,7 +69,7 @@ func (s *Server) errorPage(v *visit) (any, error) {
 func failedRequest(v *visit) string {
 	id := v.URL.Query().Get("request_id")
 	if !input.RequestID(id) {
-		return reply.RequestID(v.Context())
+		return middleware.RequestID(v.Context())
 	}
 	return id
 }

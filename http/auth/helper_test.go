@@ -22,7 +22,7 @@ import (
 	"svc/events/store"
 	"svc/http/auth"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/projections"
 	"svc/sessions"
 	"svc/test/pgtest"
@@ -55,7 +55,7 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 	t.Helper()
 	db := pgtest.New(t)
 	s := &site{t: t, log: &journal{}, clock: time.Now()}
-	log := slog.New(reply.Logger{Handler: slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})})
+	log := slog.New(middleware.Logger{Handler: slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})})
 	events := store.New(db, append(projections.Inline(), sessions.Endings{}), func(events.ID, int64) {})
 	t.Cleanup(events.Close)
 	ring, err := vault.NewRing([]config.Secret{"a master key of thirty-two bytes."})
@@ -75,7 +75,7 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 		c(s.server)
 	}
 	s.register()
-	server.Config.Handler = reply.Traced(log, reply.Bounded(s.server.Handler()))
+	server.Config.Handler = middleware.Traced(log, middleware.Bounded(s.server.Handler()))
 	server.Start()
 	t.Cleanup(server.Close)
 	return s

@@ -9,7 +9,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/input"
 	"svc/sessions"
 )
@@ -146,7 +146,7 @@ func readSignIn(v *visit) (in signIn, err error) {
 // start signs a person in: a new session in any case, so that none that was
 // planted in the browser beforehand becomes theirs.
 func (s *Server) start(v *visit, user, home events.ID, method string, remember bool) error {
-	session, err := s.Sessions.Start(v.Context(), user, home, reply.Address(v.Request), reply.UserAgent(v.Request))
+	session, err := s.Sessions.Start(v.Context(), user, home, middleware.Address(v.Request), middleware.UserAgent(v.Request))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/http/limit"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/input"
 	"svc/sessions"
 )
@@ -225,7 +225,7 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 	}
 	if where == "" {
 		where = s.Origin + prefix + "/error"
-		q.Set("request_id", reply.RequestID(v.Context()))
+		q.Set("request_id", middleware.RequestID(v.Context()))
 	}
 	where, fragment, _ := strings.Cut(where, "#")
 	separator := "?"

@@ -19,6 +19,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
+	"svc/http/middleware"
 	"svc/http/reply"
 	"svc/input"
 	"svc/sessions"
@@ -169,8 +170,8 @@ func (s *Server) visited(handle handler, v *visit) (any, error) {
 func (v *visit) meta(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
 		Actor:  events.Actor{Type: events.ByUser, ID: v.session.User, Name: v.session.Email},
-		Origin: events.FromAuth, IP: reply.Address(v.Request), UserAgent: reply.UserAgent(v.Request),
-		RequestID: reply.RequestID(v.Context()),
+		Origin: events.FromAuth, IP: middleware.Address(v.Request), UserAgent: middleware.UserAgent(v.Request),
+		RequestID: middleware.RequestID(v.Context()),
 	}}
 }
 

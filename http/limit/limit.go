@@ -14,6 +14,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/http/middleware"
 	"svc/http/reply"
 )
 
@@ -85,7 +86,7 @@ const network = 64
 // Address is how a limit knows a caller who has not said, or shown, who they are:
 // by an IPv4 address, or the network of an IPv6 one.
 func Address(r *http.Request) string {
-	text := reply.Address(r)
+	text := middleware.Address(r)
 	if ip, err := netip.ParseAddr(text); err == nil {
 		text = ip.Unmap().String()
 		if ip.Unmap().Is6() {

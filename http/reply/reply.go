@@ -1,5 +1,5 @@
-// Package reply gives every request an id, a line in the log and an answer,
-// whatever happens to it, and every error the same body.
+// Package reply writes answers, every error with the same body, and judges what has
+// to be true of any request.
 package reply
 
 import (

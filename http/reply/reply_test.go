@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/fault"
+	"svc/http/middleware"
 	"svc/http/reply"
+	"svc/test/journal"
 )
 
 // requireSilent500 checks that an answer says that something went wrong, and
@@ -28,20 +30,24 @@ func requireSilent500(t *testing.T, w *httptest.ResponseRecorder) {
 }
 
 // fail answers a request with an error.
-func fail(log *journal, err error) *httptest.ResponseRecorder {
-	return failWith(log, get("/"), err)
+func fail(log *journal.Log, err error) *httptest.ResponseRecorder {
+	return failWith(log, httptest.NewRequest(http.MethodGet, "/", nil), err)
 }
 
-func failWith(log *journal, r *http.Request, err error) *httptest.ResponseRecorder {
+func failWith(log *journal.Log, r *http.Request, err error) *httptest.ResponseRecorder {
 	r.Header.Set("X-Request-Id", "req-7")
-	return serve(log, r, func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, log.logger(), err) })
+	w := httptest.NewRecorder()
+	middleware.Traced(log.Logger(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reply.Error(w, r, log.Logger(), err)
+	})).ServeHTTP(w, r)
+	return w
 }
 
 func TestA500SaysNothingAndTheLogSaysWhy(t *testing.T) {
-	var log journal
+	var log journal.Log
 	w := fail(&log, errors.New("password authentication of svc went wrong"))
 	requireSilent500(t, w)
-	line := log.line(t, "request failed")
+	line := log.Line(t, "request failed")
 	require.Equal(t, "ERROR", line["level"])
 	require.Equal(t, "password authentication of svc went wrong", line["err"])
 	require.Equal(t, "req-7", line["request_id"])
@@ -49,25 +55,25 @@ func TestA500SaysNothingAndTheLogSaysWhy(t *testing.T) {
 }
 
 func TestFaultIsAnsweredAsItIs(t *testing.T) {
-	var log journal
+	var log journal.Log
 	taken := fault.New(fault.Conflict, "taken", "It is taken.").With("name", "ci-bot")
 	w := fail(&log, fmt.Errorf("create: %w", taken))
 	require.Equal(t, http.StatusConflict, w.Code)
 	require.JSONEq(t, `{"code":"taken","message":"It is taken.","details":{"name":"ci-bot"}}`, w.Body.String())
-	require.Empty(t, log.lines(t, "request failed"), "what the caller is told is not for the log")
+	require.Empty(t, log.Lines(t, "request failed"), "what the caller is told is not for the log")
 }
 
 func TestDetailsAreAnObjectNeverNull(t *testing.T) {
-	w := fail(&journal{}, fault.New(fault.NotFound, "gone", "It is gone."))
+	w := fail(&journal.Log{}, fault.New(fault.NotFound, "gone", "It is gone."))
 	require.Equal(t, `{"code":"gone","message":"It is gone.","details":{}}`+"\n", w.Body.String())
 }
 
 func TestA5xxHasNoDetails(t *testing.T) {
-	var log journal
+	var log journal.Log
 	w := fail(&log, fmt.Errorf("append: %w", fault.ErrBusy.With("host", "10.0.0.7")))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.JSONEq(t, `{"code":"busy","message":"The service is busy. Try again in a moment.","details":{}}`, w.Body.String())
-	line := log.line(t, "request failed")
+	line := log.Line(t, "request failed")
 	require.Equal(t, "busy", line["code"])
 	require.Equal(t, "INFO", line["level"], "nothing is amiss")
 	require.Contains(t, line["err"], "append: ")
@@ -85,12 +91,12 @@ func TestHeadersOfErrors(t *testing.T) {
 		{fault.ErrBusy.After(4001 * time.Millisecond), "Retry-After", "5"},
 		{fault.New(fault.RateLimited, "any", "Any.").After(30 * time.Second), "Retry-After", "30"},
 	} {
-		w := fail(&journal{}, c.err)
+		w := fail(&journal.Log{}, c.err)
 		require.Equal(t, c.value, w.Header().Get(c.name))
 		require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	}
 	for _, err := range []error{fault.ErrTenantNotFound, errors.New("bug")} {
-		w := fail(&journal{}, err)
+		w := fail(&journal.Log{}, err)
 		require.Empty(t, w.Header().Get("WWW-Authenticate"))
 		require.Empty(t, w.Header().Get("Retry-After"))
 	}
@@ -103,12 +109,12 @@ func TestWhatDoesNotAnswerIsA503(t *testing.T) {
 		"an answer that does not come":  fmt.Errorf("find: %w", context.DeadlineExceeded),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log journal
+			var log journal.Log
 			w := fail(&log, err)
 			require.Equal(t, http.StatusServiceUnavailable, w.Code)
 			require.JSONEq(t, `{"code":"unavailable","message":"Something that the service needs does not answer. Try again in a moment.","details":{}}`, w.Body.String())
 			require.Equal(t, "1", w.Header().Get("Retry-After"))
-			require.Equal(t, err.Error(), log.line(t, "request failed")["err"])
+			require.Equal(t, err.Error(), log.Line(t, "request failed")["err"])
 		})
 	}
 }
@@ -116,18 +122,18 @@ func TestWhatDoesNotAnswerIsA503(t *testing.T) {
 func TestCallerWhoWentAwayIsNoFailure(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	var log journal
-	w := failWith(&log, get("/").WithContext(gone), fmt.Errorf("find: %w", context.Canceled))
+	var log journal.Log
+	w := failWith(&log, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(gone), fmt.Errorf("find: %w", context.Canceled))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Equal(t, "INFO", log.line(t, "caller went away")["level"])
-	require.Empty(t, log.lines(t, "request failed"))
+	require.Equal(t, "INFO", log.Line(t, "caller went away")["level"])
+	require.Empty(t, log.Lines(t, "request failed"))
 }
 
 // Something of ours that was cancelled while the caller still waits is a bug.
 func TestCancellationThatIsNotTheCallersIsAFailure(t *testing.T) {
-	var log journal
+	var log journal.Log
 	requireSilent500(t, fail(&log, context.Canceled))
-	log.line(t, "request failed")
+	log.Line(t, "request failed")
 }
 
 func TestJSON(t *testing.T) {

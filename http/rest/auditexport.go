@@ -18,7 +18,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/projections"
 	"svc/proof"
 )
@@ -113,7 +113,7 @@ func (f AuditFilter) words() events.AuditFilter {
 // send streams an export page by page. If it cannot go on it breaks the
 // connection off: nobody takes half a copy for a whole one.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patience time.Duration) {
-	ctx, done := reply.Extend(r.Context(), w, exportLimit)
+	ctx, done := middleware.Extend(r.Context(), w, exportLimit)
 	defer done()
 	h := w.Header()
 	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])

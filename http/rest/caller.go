@@ -10,7 +10,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/input"
 	"svc/projections"
 )
@@ -196,6 +196,6 @@ func (c *caller) may(g guard) error {
 
 func envelopeOf(r *http.Request) events.Envelope {
 	return events.Envelope{
-		Origin: events.FromAPI, IP: reply.Address(r), RequestID: reply.RequestID(r.Context()), UserAgent: reply.UserAgent(r),
+		Origin: events.FromAPI, IP: middleware.Address(r), RequestID: middleware.RequestID(r.Context()), UserAgent: middleware.UserAgent(r),
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/projections"
 	"svc/test/pgtest"
 )
@@ -73,7 +73,7 @@ func newExporter(t testing.TB, patience time.Duration, begin func(ctx context.Co
 	t.Helper()
 	s := &Server{Log: slog.New(slog.DiscardHandler)}
 	e := &exporter{ended: make(chan struct{}, 100)}
-	e.Server = httptest.NewUnstartedServer(reply.Traced(s.Log, reply.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { e.ended <- struct{}{} }()
 		x := begin(r.Context())
 		x.first, _ = x.next(r.Context(), 0)

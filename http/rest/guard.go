@@ -17,6 +17,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
+	"svc/http/middleware"
 	"svc/http/reply"
 )
 
@@ -50,7 +51,7 @@ func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*cal
 func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w, params := humahttprouter.Unwrap(ctx)
-		reply.Route(r.Context(), row.method, prefix+row.path)
+		middleware.Route(r.Context(), row.method, prefix+row.path)
 		c, err := s.admitted(w, r, row, params.ByName("id"))
 		if err != nil {
 			reply.Error(w, r, s.Log, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
 	"svc/fault"
+	"svc/http/middleware"
 	"svc/http/reply"
 	"svc/proof"
 )
@@ -101,7 +102,7 @@ func long(limit time.Duration, o operation) operation {
 	return func(s *Server, api huma.API, described huma.Operation) {
 		described.Middlewares = append(described.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
 			_, w, _ := humahttprouter.Unwrap(ctx)
-			longer, done := reply.Extend(ctx.Context(), w, limit)
+			longer, done := middleware.Extend(ctx.Context(), w, limit)
 			defer done()
 			next(huma.WithContext(ctx, longer))
 		})

@@ -18,6 +18,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
+	"svc/http/middleware"
 	"svc/http/reply"
 	"svc/lookup"
 	"svc/projections"
@@ -136,12 +137,12 @@ func (s *Server) Handler() http.Handler {
 	s.mount(api)
 	illustrate(api.OpenAPI(), s.routes())
 	serveDescription(mux, api)
-	return reply.Traced(s.Log, reply.Bounded(headAsGet(s.withAuth(mux))))
+	return middleware.Traced(s.Log, middleware.Bounded(headAsGet(s.withAuth(mux))))
 }
 
 // get serves a path that is no operation of the API.
 func get(mux *httprouter.Router, path string, serve http.HandlerFunc) {
-	mux.Handler(http.MethodGet, path, reply.Routed(http.MethodGet, path, serve))
+	mux.Handler(http.MethodGet, path, middleware.Routed(http.MethodGet, path, serve))
 }
 
 // adapters lets a path that is all names, such as /audit/export, stand beside one

@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/projections"
 )
 
@@ -112,7 +112,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer st.watch.Close()
 		r, w, _ := humahttprouter.Unwrap(hc)
-		ctx, done := reply.Extend(r.Context(), w, streamLimit)
+		ctx, done := middleware.Extend(r.Context(), w, streamLimit)
 		defer done()
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy would wait for more

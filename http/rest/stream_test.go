@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/http/reply"
+	"svc/http/middleware"
 	"svc/projections"
 	"svc/test/pgtest"
 )
@@ -46,8 +46,8 @@ func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	e := &told{live: live, ended: make(chan error, 1)}
-	e.Server = httptest.NewUnstartedServer(reply.Traced(s.Log, reply.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, done := reply.Extend(r.Context(), w, most)
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, done := middleware.Extend(r.Context(), w, most)
 		defer done()
 		st := &stream{
 			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},

@@ -2,12 +2,10 @@ package reply
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"svc/fault"
@@ -17,9 +15,6 @@ import (
 // MaxBody is how many bytes the body of a request may have, unless its route
 // says otherwise.
 const MaxBody = 1 << 20
-
-// maxDuration is how long a request may take from its header to its answer.
-const maxDuration = 30 * time.Second
 
 // ErrTooLarge says that the body is larger than MaxBody.
 var ErrTooLarge = fault.New(fault.TooLarge, "body_too_large", "The body of a request may have 1 MiB at most.")
@@ -87,44 +82,3 @@ func Storable(text []byte) bool {
 }
 
 func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
-
-// Bounded bounds the duration and the body of every request, and sets the
-// headers that keep browsers from doing anything unasked with an answer, such
-// as to keep it: a handler whose answers may be kept says so.
-func Bounded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		deadline := time.Now().Add(maxDuration)
-		ctx, cancel := context.WithDeadline(context.WithValue(r.Context(), connectionKey{}, r.Context()), deadline)
-		defer cancel()
-		r = r.WithContext(ctx)
-		c := http.NewResponseController(w)
-		_ = c.SetReadDeadline(deadline) // only a connection that is gone refuses
-		_ = c.SetWriteDeadline(deadline)
-		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		next.ServeHTTP(w, r)
-	})
-}
-
-// connectionKey leads to the context that ends when the caller goes away.
-type connectionKey struct{}
-
-// Extend gives a request of [Bounded] another limit, from now on. The context
-// that it returns has the values of ctx; it also ends when the caller goes away.
-func Extend(ctx context.Context, w http.ResponseWriter, limit time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	connection, ok := ctx.Value(connectionKey{}).(context.Context)
-	if !ok {
-		connection = ctx
-	}
-	stop := context.AfterFunc(connection, cancel)
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Time{}) // the server goes on to read, to notice that the caller has gone
-	_ = c.SetWriteDeadline(time.Now().Add(limit))
-	return longer, func() { stop(); cancel() }
-}

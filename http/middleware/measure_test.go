@@ -1,4 +1,4 @@
-package reply_test
+package middleware_test
 
 import (
 	"net/http"
@@ -8,34 +8,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/http/reply"
+	"svc/http/middleware"
+	"svc/test/journal"
 )
 
 func TestEachRequestIsToldWhenItIsAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		handle http.HandlerFunc
-		want   reply.Request
+		want   middleware.Request
 	}{
 		"a route": {
 			func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) },
-			reply.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusTeapot},
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusTeapot},
 		},
-		"nothing is said": {func(http.ResponseWriter, *http.Request) {}, reply.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK}},
-		"a panic":         {func(http.ResponseWriter, *http.Request) { panic("broken") }, reply.Request{Method: "GET", Route: "/cups/{id}", Status: 500}},
-		"broken off":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, reply.Request{Method: "GET", Route: "/cups/{id}"}},
+		"nothing is said": {func(http.ResponseWriter, *http.Request) {}, middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK}},
+		"a panic":         {func(http.ResponseWriter, *http.Request) { panic("broken") }, middleware.Request{Method: "GET", Route: "/cups/{id}", Status: 500}},
+		"broken off":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, middleware.Request{Method: "GET", Route: "/cups/{id}"}},
 		"broken off late": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusOK)
 				panic(http.ErrAbortHandler)
 			},
-			reply.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK},
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []reply.Request
-			tell := func(r reply.Request) { told = append(told, r) }
-			var j journal
-			h := reply.Measured(tell, reply.Traced(j.logger(), reply.Bounded(reply.Routed("GET", "/cups/{id}", c.handle))))
+			var told []middleware.Request
+			tell := func(r middleware.Request) { told = append(told, r) }
+			var j journal.Log
+			h := middleware.Measured(tell, middleware.Traced(j.Logger(), middleware.Bounded(middleware.Routed("GET", "/cups/{id}", c.handle))))
 			func() {
 				defer func() { _ = recover() }()
 				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/cups/7", nil))
@@ -50,8 +51,8 @@ func TestEachRequestIsToldWhenItIsAnswered(t *testing.T) {
 }
 
 func TestARequestWithoutARouteTellsNothingOfItself(t *testing.T) {
-	var told reply.Request
-	h := reply.Measured(func(r reply.Request) { told = r }, http.NotFoundHandler())
+	var told middleware.Request
+	h := middleware.Measured(func(r middleware.Request) { told = r }, http.NotFoundHandler())
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("CHOSEN", "/chosen", nil))
 	require.Empty(t, told.Method+told.Route)
 	require.Equal(t, http.StatusNotFound, told.Status)
@@ -59,6 +60,6 @@ func TestARequestWithoutARouteTellsNothingOfItself(t *testing.T) {
 
 func TestARouteIsToldToNobody(t *testing.T) {
 	w := httptest.NewRecorder()
-	reply.Routed("GET", "/cups", http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/cups", nil))
+	middleware.Routed("GET", "/cups", http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/cups", nil))
 	require.Equal(t, http.StatusNotFound, w.Code)
 }

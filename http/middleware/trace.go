@@ -1,4 +1,6 @@
-package reply
+// Package middleware wraps the handlers of every service: each request gets an id, a
+// line in the log, limits, and is counted once it is answered.
+package middleware
 
 import (
 	"context"
@@ -11,6 +13,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/http/reply"
 	"svc/input"
 )
 
@@ -40,7 +43,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a value that was panicked with
 				log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if seen.status == 0 {
-					JSON(seen, http.StatusInternalServerError, BodyOf(fault.ErrInternal))
+					reply.JSON(seen, http.StatusInternalServerError, reply.BodyOf(fault.ErrInternal))
 					v = nil
 				}
 			}

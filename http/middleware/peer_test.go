@@ -1,4 +1,4 @@
-package reply_test
+package middleware_test
 
 import (
 	"net/http"
@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/config"
-	"svc/http/reply"
+	"svc/http/middleware"
+	"svc/test/journal"
 )
 
 // proxies are 10.0.0.0/8, 192.0.2.7 and 2001:db8:1::/48.
@@ -29,7 +30,7 @@ func TestAddress(t *testing.T) {
 	} {
 		r := get("/")
 		r.RemoteAddr = remote
-		require.Equal(t, want, reply.Address(r))
+		require.Equal(t, want, middleware.Address(r))
 	}
 }
 
@@ -40,7 +41,7 @@ func TestAddressIsTheConnections(t *testing.T) {
 	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "True-Client-Ip"} {
 		r.Header.Set(name, "203.0.113.9")
 	}
-	require.Equal(t, "192.0.2.7", reply.Address(r))
+	require.Equal(t, "192.0.2.7", middleware.Address(r))
 }
 
 func TestAddressBehindTrustedProxies(t *testing.T) {
@@ -87,12 +88,31 @@ func TestAddressBehindTrustedProxies(t *testing.T) {
 			for _, other := range []string{"X-Real-Ip", "Forwarded", "True-Client-Ip"} {
 				r.Header.Set(other, "198.51.100.77")
 			}
-			var log journal
+			var log journal.Log
 			var inside string
-			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inside = reply.Address(r) })
-			reply.Forwarded(proxies(t), reply.Traced(log.logger(), handler)).ServeHTTP(httptest.NewRecorder(), r)
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inside = middleware.Address(r) })
+			middleware.Forwarded(proxies(t), middleware.Traced(log.Logger(), handler)).ServeHTTP(httptest.NewRecorder(), r)
 			require.Equal(t, c.want, inside)
-			require.Equal(t, c.want, log.line(t, "request")["ip"])
+			require.Equal(t, c.want, log.Line(t, "request")["ip"])
+		})
+	}
+}
+
+func TestUserAgentIsMadeFitToBeKept(t *testing.T) {
+	for name, c := range map[string]struct{ sent, want string }{
+		"none":                       {"", ""},
+		"a browser":                  {"Mozilla/5.0 (X11; Linux)", "Mozilla/5.0 (X11; Linux)"},
+		"as long as it may be":       {strings.Repeat("ü", 256), strings.Repeat("ü", 256)},
+		"longer":                     {strings.Repeat("ü", 257), strings.Repeat("ü", 256)},
+		"no UTF-8":                   {"curl/\xff8", "curl/\uFFFD8"},
+		"a NUL":                      {"curl/\x008", "curl/\uFFFD8"},
+		"a token":                    {"curl " + token, "curl tok_svc_[redacted]"},
+		"a token at the very border": {strings.Repeat("x", 240) + token, strings.Repeat("x", 240) + "tok_svc_[redacte"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := get("/")
+			r.Header["User-Agent"] = []string{c.sent}
+			require.Equal(t, c.want, middleware.UserAgent(r))
 		})
 	}
 }

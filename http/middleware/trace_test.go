@@ -1,4 +1,4 @@
-package reply_test
+package middleware_test
 
 import (
 	"errors"
@@ -12,25 +12,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/http/reply"
+	"svc/http/middleware"
+	"svc/test/journal"
 )
 
 // traced serves a request with that X-Request-Id, and returns the id that the
 // handler, the answer and the log agree on.
 func traced(t *testing.T, sent ...string) string {
 	t.Helper()
-	var log journal
+	var log journal.Log
 	r := get("/")
 	if sent != nil {
 		r.Header["X-Request-Id"] = sent
 	}
 	var inside string
 	w := serve(&log, r, func(w http.ResponseWriter, r *http.Request) {
-		inside = reply.RequestID(r.Context())
+		inside = middleware.RequestID(r.Context())
 		ok(w, r)
 	})
 	require.Equal(t, []string{inside}, w.Result().Header["X-Request-Id"])
-	require.Equal(t, inside, log.line(t, "request")["request_id"])
+	require.Equal(t, inside, log.Line(t, "request")["request_id"])
 	return inside
 }
 
@@ -70,23 +71,23 @@ func TestOtherRequestIDsAreReplaced(t *testing.T) {
 }
 
 func TestWhatIsNoRequestHasNoID(t *testing.T) {
-	require.Empty(t, reply.RequestID(t.Context()))
-	var log journal
-	log.logger().InfoContext(t.Context(), "start")
-	require.NotContains(t, log.line(t, "start"), "request_id")
+	require.Empty(t, middleware.RequestID(t.Context()))
+	var log journal.Log
+	log.Logger().InfoContext(t.Context(), "start")
+	require.NotContains(t, log.Line(t, "start"), "request_id")
 }
 
 func TestEveryLineOfARequestHasItsID(t *testing.T) {
-	var log journal
+	var log journal.Log
 	r := get("/")
 	r.Header.Set("X-Request-Id", "req-7")
 	serve(&log, r, func(w http.ResponseWriter, r *http.Request) {
-		log.logger().InfoContext(r.Context(), "plain")
-		log.logger().With("part", "rest").InfoContext(r.Context(), "with")
+		log.Logger().InfoContext(r.Context(), "plain")
+		log.Logger().With("part", "rest").InfoContext(r.Context(), "with")
 		ok(w, r)
 	})
 	for _, message := range []string{"plain", "with", "request"} {
-		require.Equal(t, "req-7", log.line(t, message)["request_id"], message)
+		require.Equal(t, "req-7", log.Line(t, message)["request_id"], message)
 	}
 }
 
@@ -102,9 +103,9 @@ func TestLineOfARequest(t *testing.T) {
 		"nothing, which is a 200 too": {func(http.ResponseWriter, *http.Request) {}, 200, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log journal
+			var log journal.Log
 			w := serve(&log, httptest.NewRequest(http.MethodPost, "/a/b?q=secret", nil), c.handle)
-			line := log.line(t, "request")
+			line := log.Line(t, "request")
 			require.Equal(t, "INFO", line["level"])
 			require.Equal(t, "POST", line["method"])
 			require.Equal(t, "/a/b", line["path"], "what is searched for is not logged")
@@ -118,33 +119,36 @@ func TestLineOfARequest(t *testing.T) {
 }
 
 func TestTokenInThePathIsNotLogged(t *testing.T) {
-	var log journal
+	var log journal.Log
 	serve(&log, get("/service-accounts/"+token+"/rotate"), ok)
 	require.NotContains(t, log.String(), token[8:])
-	require.Equal(t, "/service-accounts/tok_svc_[redacted]/rotate", log.line(t, "request")["path"])
+	require.Equal(t, "/service-accounts/tok_svc_[redacted]/rotate", log.Line(t, "request")["path"])
 }
 
 func TestPanicBeforeTheAnswerIsA500(t *testing.T) {
-	var log journal
+	var log journal.Log
 	r := get("/")
 	r.Header.Set("X-Request-Id", "req-7")
 	w := serve(&log, r, func(http.ResponseWriter, *http.Request) { panic("the reason") })
-	requireSilent500(t, w)
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.JSONEq(t, `{"code":"internal_error","message":"Something went wrong on our side. The request id leads to the reason in the service's log.","details":{}}`, w.Body.String())
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NotEmpty(t, w.Header().Get("X-Request-Id"))
 
-	line := log.line(t, "panic")
+	line := log.Line(t, "panic")
 	require.Equal(t, "ERROR", line["level"])
 	require.Equal(t, "the reason", line["panic"])
 	require.Contains(t, line["stack"], "TestPanicBeforeTheAnswerIsA500")
 	require.Equal(t, "req-7", line["request_id"])
-	require.EqualValues(t, 500, log.line(t, "request")["status"])
+	require.EqualValues(t, 500, log.Line(t, "request")["status"])
 }
 
 // A client must not take half an answer for a whole one.
 func TestPanicAfterTheAnswerBeganBreaksItOff(t *testing.T) {
 	for name, value := range map[string]any{"a panic": errors.New("the reason"), "a handler that gives up": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
-			var log journal
-			server := httptest.NewUnstartedServer(reply.Traced(log.logger(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			var log journal.Log
+			server := httptest.NewUnstartedServer(middleware.Traced(log.Logger(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, err := w.Write([]byte("half"))
 				require.NoError(t, err)
 				require.NoError(t, http.NewResponseController(w).Flush(), "the connection is within reach")
@@ -159,11 +163,11 @@ func TestPanicAfterTheAnswerBeganBreaksItOff(t *testing.T) {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			require.Equal(t, "half", string(body))
 			server.Close() // what is still logged is logged now
-			require.EqualValues(t, 200, log.line(t, "request")["status"])
+			require.EqualValues(t, 200, log.Line(t, "request")["status"])
 			if value != http.ErrAbortHandler { //nolint:errorlint // a value that was panicked with
-				require.Equal(t, "the reason", log.line(t, "panic")["panic"])
+				require.Equal(t, "the reason", log.Line(t, "panic")["panic"])
 			} else {
-				require.Empty(t, log.lines(t, "panic"), "that is no failure")
+				require.Empty(t, log.Lines(t, "panic"), "that is no failure")
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package reply_test
+package middleware_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/http/reply"
+	"svc/http/middleware"
 )
 
 // A request that was extended keeps its id, forgets the limit of all requests,
@@ -20,11 +20,11 @@ func TestExtend(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	var left time.Duration
 	var id string
-	server := httptest.NewServer(reply.Traced(slog.New(slog.DiscardHandler), reply.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, done := reply.Extend(r.Context(), w, time.Hour)
+	server := httptest.NewServer(middleware.Traced(slog.New(slog.DiscardHandler), middleware.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, done := middleware.Extend(r.Context(), w, time.Hour)
 		defer done()
 		at, _ := ctx.Deadline()
-		left, id = time.Until(at), reply.RequestID(ctx)
+		left, id = time.Until(at), middleware.RequestID(ctx)
 		close(begun)
 		select {
 		case <-ctx.Done():
@@ -47,7 +47,7 @@ func TestExtend(t *testing.T) {
 
 func TestExtendWithoutABound(t *testing.T) {
 	outer, cancel := context.WithCancel(t.Context())
-	ctx, done := reply.Extend(outer, httptest.NewRecorder(), time.Hour)
+	ctx, done := middleware.Extend(outer, httptest.NewRecorder(), time.Hour)
 	defer done()
 	require.NoError(t, ctx.Err())
 	cancel()
