@@ -32,14 +32,12 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{db: pgtest.New(t), id: newID(), owner: newID(), eve: newID()}
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
-	require.NoError(t, err)
 	log := store.New(s.db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
-	log.Authenticate(ring)
+	log.Authenticate(newRing(t))
 	h, member := commands.New(log, time.Now), newID()
 	meta := commands.Meta{Workspace: s.id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.owner, Name: "ann@x"}}}
-	_, err = h.RegisterUser(t.Context(), commands.RegisterUser{
+	_, err := h.RegisterUser(t.Context(), commands.RegisterUser{
 		Meta: meta, User: s.owner, Member: newID(), Name: "Ann", Emails: []string{"ann@x"}, WorkspaceName: "Acme", WorkspaceSlug: "acme",
 		Account: events.UserAccountLinked{User: s.owner, Provider: "github", Account: "1", Login: "ann"},
 	})
@@ -62,13 +60,35 @@ func newSite(t *testing.T) *site {
 			require.NoError(t, err)
 		}
 	}
-	s.prover = proof.New(s.db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	s.prover.RequireAuthorsAfter(0)
+	s.prover = newProver(t, s.db)
 	toggle(254)
 	s.signOnly(t)
 	s.fold(t)
 	toggle(10)
 	return s
+}
+
+// clone copies a site whose pool is closed.
+func (s *site) clone(t *testing.T) *site {
+	t.Helper()
+	c := *s
+	c.db = pgtest.Clone(t, s.db)
+	c.prover = newProver(t, c.db)
+	return &c
+}
+
+func newRing(t *testing.T) vault.Ring {
+	t.Helper()
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
+	return ring
+}
+
+func newProver(t *testing.T, db *pgxpool.Pool) *proof.Prover {
+	t.Helper()
+	p := proof.New(db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	p.RequireAuthorsAfter(0)
+	return p
 }
 
 // fold lets the followed views come up with the log.
@@ -110,6 +130,8 @@ func park(view string) string {
 // table in ARCHITECTURE. Where nothing does, the test says so too.
 func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 	t.Parallel()
+	origin := newSite(t)
+	origin.db.Close()
 	for name, c := range map[string]struct {
 		sql          []string
 		verify, rows bool // notice it
@@ -142,7 +164,7 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := origin.clone(t)
 			for _, sql := range c.sql {
 				args := []any{s.id}
 				if !strings.Contains(sql, "$1") {

@@ -123,6 +123,28 @@ func Empty(t testing.TB) string {
 	return source.url(name)
 }
 
+// Clone is a pool on a copy of the database that another one is of, for tests that
+// each change what was made once. That pool must be closed, and nobody else be
+// connected. The copy is dropped when t ends.
+func Clone(t testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	source := start(ctx, t)
+	name, err := source.clone(ctx, of.Config().ConnConfig.Database)
+	require.NoError(t, err)
+	pool, err := pgxpool.New(ctx, source.url(name))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if err := errors.Join(closePool(pool), source.remove(ctx, name)); err != nil {
+			t.Error(err)
+		}
+	})
+	return pool
+}
+
 // Durable is a private cluster of t's own with durable settings, for tests
 // that kill it: after Kill, pgserver.Start on its Dir brings it back. It is
 // stopped when t ends.

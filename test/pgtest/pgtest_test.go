@@ -75,6 +75,17 @@ func TestEmptyHasNoTables(t *testing.T) {
 	require.NotEqual(t, pgtest.Empty(t), pgtest.Empty(t))
 }
 
+func TestACloneIsApartFromItsOrigin(t *testing.T) {
+	origin := pgtest.New(t)
+	fill(t, origin)
+	origin.Close()
+	clone := pgtest.Clone(t, origin)
+	require.Equal(t, 1, count(t, clone, "logs"))
+	fill(t, clone)
+	require.Equal(t, 2, count(t, clone, "logs"))
+	require.Equal(t, 1, count(t, pgtest.Clone(t, origin), "logs"))
+}
+
 func TestParallelTests(t *testing.T) {
 	for range 8 {
 		t.Run("", func(t *testing.T) {

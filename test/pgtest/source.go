@@ -120,6 +120,20 @@ func (s *source) empty(ctx context.Context) (string, error) {
 	return name, s.create(ctx, name, "template0")
 }
 
+func (s *source) clone(ctx context.Context, of string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := s.next()
+	return name, s.create(ctx, name, of)
+}
+
+func (s *source) remove(ctx context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.admin.Exec(ctx, "drop database "+quote(name)+" with (force)")
+	return err
+}
+
 // giveBack empties a clone for the next test. A clone whose tables a test has
 // altered is left alone: it goes with the cluster.
 func (s *source) giveBack(ctx context.Context, name string) error {
