@@ -37,10 +37,13 @@ build: ## build every program into bin/
 test: ## run the tests; they find or install PostgreSQL themselves
 	$(GO) test $(UNVETTED) -timeout $(TEST_TIMEOUT) ./...
 
-# Without test/plans: the detector sees nothing of what PostgreSQL does.
+# Not where the detector finds nothing: what PostgreSQL does (test/plans), and
+# programs and packages that do one thing after the other, or start processes.
+SEQUENTIAL := /cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/pgtest|/test/plans
+
 .PHONY: race
 race: cc-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) -timeout $(RACE_TIMEOUT) $$($(GO) list ./... | grep -v '/test/plans$$')
+	$(GO) test -race $(UNVETTED) -timeout $(RACE_TIMEOUT) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
 
 .PHONY: test-clients
 test-clients: build node-check ## lint the API's description and run clients made from it

@@ -79,7 +79,7 @@ func here(t *testing.T, environ []string, args ...string) result {
 // build makes the real program and returns its path.
 func build(t *testing.T) string {
 	path := t.TempDir() + "/svc-db"
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return path
 }

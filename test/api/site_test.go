@@ -87,7 +87,7 @@ func (s *site) build(t *testing.T) {
 }
 
 func (s *site) goBuild(t *testing.T, args ...string) {
-	args = append([]string{"build", "-buildvcs=false", "-o", s.folder}, args...)
+	args = append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", s.folder}, args...)
 	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 }

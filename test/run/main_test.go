@@ -62,7 +62,7 @@ func build() error {
 		services = append([]string{"-race"}, services...)
 	}
 	for _, what := range [][]string{{"svc/cmd/svc-db"}, services} {
-		out, err := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", programs + "/"}, what...)...).CombinedOutput()
+		out, err := exec.Command("go", append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", programs + "/"}, what...)...).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("go build: %w\n%s", err, out)
 		}
