@@ -77,6 +77,9 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 		r.status = events.RunHasFailed
 	case events.RunCancelled:
 		r.status = events.RunIsCancelled
+	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBranchCreated, events.RunGuardrailsChecked, events.RunJobSettled,
+		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
+		// nothing is decided by them
 	default:
 		r.applyDecision(e)
 	}

@@ -31,6 +31,7 @@ func (u *User) Apply(e events.Event, _ events.ID) {
 		u.emails = e.Emails
 	case events.UserAccountLinked:
 		u.accounts[e.Key()] = true
+	case events.UserSignedIn, events.UserSignedOut: // nothing is decided by them
 	}
 }
 
