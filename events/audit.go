@@ -1,5 +1,13 @@
 package events
 
+// audits are uses of the audit log that it tells itself.
+var audits = Noun{
+	Name: "audit", Audience: Administrators,
+	kinds: [][]decoder{
+		of[AuditExported](),
+	},
+}
+
 // AuditExported says that somebody took a copy of the audit log: what Filter
 // left of the records up to the number UpTo.
 type AuditExported struct {
@@ -7,6 +15,10 @@ type AuditExported struct {
 	Filter AuditFilter `json:"filter"`
 	UpTo   int64       `json:"upTo"`
 }
+
+func (AuditExported) Kind() string               { return "audit.exported" }
+func (AuditExported) target(r *Record) Target    { return Target{"audit", r.Stream, ""} }
+func (AuditExported) changes(r *Record) []Change { return r.stated() }
 
 // An AuditFilter is what records were asked for, in the words of the request.
 type AuditFilter struct {
@@ -18,8 +30,6 @@ type AuditFilter struct {
 	Target    string `json:"target,omitempty"`
 	Q         string `json:"q,omitempty"`
 }
-
-func (AuditExported) Kind() string { return "audit.exported" }
 
 // An Unread stands for a stored event that this build cannot decode: a newer
 // build wrote it, or its bytes are damaged. It is never appended.

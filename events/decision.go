@@ -1,5 +1,15 @@
 package events
 
+// decisions are what runs wait for: they happen to the run.
+var decisions = Noun{
+	Name: "decision", Audience: Everybody, of: "run",
+	kinds: [][]decoder{
+		of[DecisionRaised](),
+		of[DecisionAnswered](),
+		of[DecisionVoided](),
+	},
+}
+
 // A DecisionKind says what a person is asked.
 type DecisionKind string
 
@@ -20,6 +30,8 @@ type DecisionRaised struct {
 	Head     string       `json:"head,omitempty"`
 }
 
+func (DecisionRaised) Kind() string { return "decision.raised" }
+
 // DecisionAnswered says what a person decided.
 type DecisionAnswered struct {
 	runEvent
@@ -30,6 +42,8 @@ type DecisionAnswered struct {
 	Head     string       `json:"head,omitempty"`
 }
 
+func (DecisionAnswered) Kind() string { return "decision.answered" }
+
 // DecisionVoided says that nobody needs to decide any more. Reason is
 // new_commits or run_over.
 type DecisionVoided struct {
@@ -39,6 +53,4 @@ type DecisionVoided struct {
 	Reason   string       `json:"reason"`
 }
 
-func (DecisionRaised) Kind() string   { return "decision.raised" }
-func (DecisionAnswered) Kind() string { return "decision.answered" }
-func (DecisionVoided) Kind() string   { return "decision.voided" }
+func (DecisionVoided) Kind() string { return "decision.voided" }

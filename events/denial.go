@@ -2,6 +2,15 @@ package events
 
 import "time"
 
+// denials are commands that somebody asked for in vain.
+var denials = Noun{
+	Name: "command", Audience: Administrators, NamesTarget: true,
+	kinds: [][]decoder{
+		of[CommandDenied](),
+		of[CommandDenialsOmitted](),
+	},
+}
+
 // CommandDenied says that somebody asked for what they may not have. Each
 // denial is a stream of its own, so that asking again and again holds nobody up.
 type CommandDenied struct {
@@ -11,7 +20,9 @@ type CommandDenied struct {
 	Code   string `json:"code"` // of the refusal
 }
 
-func (CommandDenied) Kind() string { return "command.denied" }
+func (CommandDenied) Kind() string             { return "command.denied" }
+func (e CommandDenied) target(*Record) Target  { return Target{nounOf(e.Action), e.Target, e.Name} }
+func (CommandDenied) changes(*Record) []Change { return []Change{} }
 
 // CommandDenialsOmitted says that somebody was denied more, from Since to Until,
 // than was recorded: so many denials have no CommandDenied of their own. The actor
@@ -22,4 +33,6 @@ type CommandDenialsOmitted struct {
 	Until time.Time `json:"until"`
 }
 
-func (CommandDenialsOmitted) Kind() string { return "command.denials_omitted" }
+func (CommandDenialsOmitted) Kind() string               { return "command.denials_omitted" }
+func (CommandDenialsOmitted) target(r *Record) Target    { return Target{"workspace", r.Workspace, ""} }
+func (CommandDenialsOmitted) changes(r *Record) []Change { return r.stated() }

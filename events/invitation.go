@@ -2,6 +2,18 @@ package events
 
 import "time"
 
+// invitations are a workspace's too.
+var invitations = Noun{
+	Name: "invitation", Audience: Members, State: true, NamesTarget: true,
+	kinds: [][]decoder{
+		of[InvitationSent](),
+		of[InvitationResent](),
+		of[InvitationRevoked](),
+		of[InvitationAccepted](),
+		of[InvitationRejected](),
+	},
+}
+
 // InvitationLifetime is how long an invitation can be accepted after it was
 // sent or sent again.
 const InvitationLifetime = 48 * time.Hour
@@ -14,6 +26,12 @@ type InvitationSent struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 }
 
+func (InvitationSent) Kind() string            { return "invitation.sent" }
+func (e InvitationSent) target(*Record) Target { return Target{"invitation", e.Invitation, e.Email} }
+func (e InvitationSent) changes(*Record) []Change {
+	return []Change{{"status", nil, "pending"}, {"role", nil, e.Role}, {"expiresAt", nil, e.ExpiresAt}}
+}
+
 // InvitationResent says that the time of an invitation began again.
 type InvitationResent struct {
 	Invitation ID        `json:"invitationId"`
@@ -21,12 +39,26 @@ type InvitationResent struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 }
 
+func (InvitationResent) Kind() string               { return "invitation.resent" }
+func (e InvitationResent) target(*Record) Target    { return Target{"invitation", e.Invitation, e.Email} }
+func (e InvitationResent) changes(*Record) []Change { return []Change{{"expiresAt", nil, e.ExpiresAt}} }
+
 // InvitationRevoked says that the workspace took an invitation back: somebody
 // did or, where there is a reason, what happened to the workspace did.
 type InvitationRevoked struct {
 	Invitation ID           `json:"invitationId"`
 	Email      string       `json:"email"`
 	Reason     RevokeReason `json:"reason,omitempty"`
+}
+
+func (InvitationRevoked) Kind() string            { return "invitation.revoked" }
+func (e InvitationRevoked) target(*Record) Target { return Target{"invitation", e.Invitation, e.Email} }
+func (e InvitationRevoked) changes(*Record) []Change {
+	list := []Change{{"status", "pending", "revoked"}}
+	if e.Reason != "" {
+		list = append(list, Change{"reason", nil, e.Reason})
+	}
+	return list
 }
 
 // A RevokeReason says why an invitation was revoked without anybody asking for it.
@@ -43,6 +75,14 @@ type InvitationAccepted struct {
 	User       ID     `json:"userId"`
 }
 
+func (InvitationAccepted) Kind() string { return "invitation.accepted" }
+func (e InvitationAccepted) target(*Record) Target {
+	return Target{"invitation", e.Invitation, e.Email}
+}
+func (InvitationAccepted) changes(*Record) []Change {
+	return []Change{{"status", "pending", "accepted"}}
+}
+
 // InvitationRejected says that the invitee does not want to join.
 type InvitationRejected struct {
 	Invitation ID     `json:"invitationId"`
@@ -50,8 +90,10 @@ type InvitationRejected struct {
 	User       ID     `json:"userId"`
 }
 
-func (InvitationSent) Kind() string     { return "invitation.sent" }
-func (InvitationResent) Kind() string   { return "invitation.resent" }
-func (InvitationRevoked) Kind() string  { return "invitation.revoked" }
-func (InvitationAccepted) Kind() string { return "invitation.accepted" }
 func (InvitationRejected) Kind() string { return "invitation.rejected" }
+func (e InvitationRejected) target(*Record) Target {
+	return Target{"invitation", e.Invitation, e.Email}
+}
+func (InvitationRejected) changes(*Record) []Change {
+	return []Change{{"status", "pending", "rejected"}}
+}

@@ -1,73 +1,34 @@
 package events
 
-import "slices"
+import "fmt"
 
-// A Stage is a step of the loop that a run goes through, in this order.
-type Stage string
-
-// The stages.
-const (
-	StageQueued       Stage = "queued"
-	StageAnalyze      Stage = "analyze"
-	StagePlan         Stage = "plan"
-	StageImplementing Stage = "implementing"
-	StageBuildFarm    Stage = "build_farm"
-	StageSelfReview   Stage = "self_review"
-	StageMerge        Stage = "merge"
-)
-
-// stages says, in the order of the loop, what each stage is called and the
-// status of a run that works on it.
-var stages = []struct {
-	stage  Stage
-	label  string
-	status RunStatus
-}{
-	{StageQueued, "Queued", RunInQueue},
-	{StageAnalyze, "Analyze", RunAnalyzing},
-	{StagePlan, "Plan", RunPlanning},
-	{StageImplementing, "Implementing", RunCoding},
-	{StageBuildFarm, "Build farm", RunBuilding},
-	{StageSelfReview, "Self-review", RunReviewing},
-	{StageMerge, "Merge", RunAwaitingApproval},
-}
-
-// Stages returns the stages in the order of the loop.
-func Stages() (list []Stage) {
-	for _, s := range stages {
-		list = append(list, s.stage)
-	}
-	return list
-}
-
-// StageAt returns the stage of a place in the loop, "" if this build knows none there.
-func StageAt(i int) Stage {
-	if i < 0 || i >= len(stages) {
-		return ""
-	}
-	return stages[i].stage
-}
-
-// Index returns the place of s in the loop, from 0, or -1 if this build knows no
-// such stage: a newer one may.
-func (s Stage) Index() int {
-	return slices.Index(Stages(), s)
-}
-
-// Label returns the name of s that people see.
-func (s Stage) Label() string {
-	if i := s.Index(); i >= 0 {
-		return stages[i].label
-	}
-	return "Unknown"
-}
-
-// Status returns the status of a run that works on s.
-func (s Stage) Status() RunStatus {
-	if i := s.Index(); i >= 0 {
-		return stages[i].status
-	}
-	return RunInUnknownStage
+// runs take issues through the stages to merged pull requests.
+var runs = Noun{
+	Name: "run", Audience: Everybody,
+	kinds: [][]decoder{
+		of[RunQueued](),
+		of[RunStageEntered](),
+		of[RunStageSucceeded](),
+		of[RunStageFailed](),
+		of[RunFactsRecorded](),
+		of[RunPlanRecorded](),
+		of[RunBranchCreated](),
+		of[RunCommitsPushed](was[runCommitsPushed1]),
+		of[RunGuardrailsChecked](),
+		of[RunJobRequested](),
+		of[RunJobSettled](),
+		of[RunReviewed](),
+		of[RunPullRequestOpened](),
+		of[RunHumanIntervened](),
+		of[RunCostRecorded](),
+		of[RunMergeApproved](),
+		of[RunMergeApprovalVoided](),
+		of[RunMergeAttempted](),
+		of[RunMerged](),
+		of[RunRejected](),
+		of[RunFailed](),
+		of[RunCancelled](),
+	},
 }
 
 // A RunStatus says what a run is doing, or how it ended.
@@ -116,6 +77,11 @@ type RunQueued struct {
 	IssueBody   string `json:"issueBody,omitempty"` // of an issue that is only here
 }
 
+func (RunQueued) Kind() string { return "run.queued" }
+func (e RunQueued) target(r *Record) Target {
+	return Target{"run", r.Stream, fmt.Sprintf("%s#%d", e.Repo.Name, e.IssueNumber)}
+}
+
 // RunStageEntered says that a run began a stage, for the attempt-th time (1 is the first).
 type RunStageEntered struct {
 	runEvent
@@ -123,12 +89,16 @@ type RunStageEntered struct {
 	Attempt int   `json:"attempt"`
 }
 
+func (RunStageEntered) Kind() string { return "run.stage_entered" }
+
 // RunStageSucceeded says that a stage did what it is for.
 type RunStageSucceeded struct {
 	runEvent
 	Stage   Stage `json:"stage"`
 	Attempt int   `json:"attempt"`
 }
+
+func (RunStageSucceeded) Kind() string { return "run.stage_succeeded" }
 
 // RunStageFailed says that a stage could not do what it is for.
 type RunStageFailed struct {
@@ -138,11 +108,15 @@ type RunStageFailed struct {
 	Reason  string `json:"reason"`
 }
 
+func (RunStageFailed) Kind() string { return "run.stage_failed" }
+
 // RunFactsRecorded says what the analysis of the issue found.
 type RunFactsRecorded struct {
 	runEvent
 	Facts []string `json:"facts"`
 }
+
+func (RunFactsRecorded) Kind() string { return "run.facts_recorded" }
 
 // RunPlanRecorded says how the run means to solve the issue.
 type RunPlanRecorded struct {
@@ -151,11 +125,15 @@ type RunPlanRecorded struct {
 	Steps   []string `json:"steps"`
 }
 
+func (RunPlanRecorded) Kind() string { return "run.plan_recorded" }
+
 // RunBranchCreated says that the run has a branch of its own.
 type RunBranchCreated struct {
 	runEvent
 	Branch string `json:"branch"`
 }
+
+func (RunBranchCreated) Kind() string { return "run.branch_created" }
 
 // A FileChange is one file of a push and the lines it gained and lost.
 type FileChange struct {
@@ -179,6 +157,8 @@ type RunCommitsPushed struct {
 	Files []FileChange `json:"files"`
 	By    string       `json:"by"` // loop, person
 }
+
+func (RunCommitsPushed) Kind() string { return "run.commits_pushed" }
 
 // runCommitsPushed1 is the form that RunCommitsPushed had first.
 type runCommitsPushed1 struct {
@@ -220,6 +200,8 @@ type RunGuardrailsChecked struct {
 	Checks []Guardrail `json:"checks"`
 }
 
+func (RunGuardrailsChecked) Kind() string { return "run.guardrails_checked" }
+
 // RunJobRequested says that the run asked the build farm for a job.
 type RunJobRequested struct {
 	runEvent
@@ -227,6 +209,8 @@ type RunJobRequested struct {
 	Name string `json:"name"`
 	Head string `json:"head"`
 }
+
+func (RunJobRequested) Kind() string { return "run.job_requested" }
 
 // RunJobSettled says how a job of the run ended: succeeded, failed or cancelled.
 type RunJobSettled struct {
@@ -236,6 +220,8 @@ type RunJobSettled struct {
 	ComputeMS int64  `json:"computeMs"`
 }
 
+func (RunJobSettled) Kind() string { return "run.job_settled" }
+
 // RunReviewed says what the self-review made of Head: pass or blocking.
 type RunReviewed struct {
 	runEvent
@@ -244,11 +230,15 @@ type RunReviewed struct {
 	Findings []string `json:"findings,omitempty"`
 }
 
+func (RunReviewed) Kind() string { return "run.reviewed" }
+
 // RunPullRequestOpened says that the branch is proposed for merging.
 type RunPullRequestOpened struct {
 	runEvent
 	Number int `json:"number"`
 }
+
+func (RunPullRequestOpened) Kind() string { return "run.pull_request_opened" }
 
 // How a person can help a run.
 const (
@@ -265,6 +255,8 @@ type RunHumanIntervened struct {
 	What string `json:"what"`
 }
 
+func (RunHumanIntervened) Kind() string { return "run.human_intervened" }
+
 // RunCostRecorded says what a part of the run cost.
 type RunCostRecorded struct {
 	runEvent
@@ -274,11 +266,15 @@ type RunCostRecorded struct {
 	Quantity int64  `json:"quantity"`
 }
 
+func (RunCostRecorded) Kind() string { return "run.cost_recorded" }
+
 // RunMergeApproved says that a person approved exactly Head.
 type RunMergeApproved struct {
 	runEvent
 	Head string `json:"head"`
 }
+
+func (RunMergeApproved) Kind() string { return "run.merge_approved" }
 
 // RunMergeApprovalVoided says that an approval no longer counts.
 type RunMergeApprovalVoided struct {
@@ -287,11 +283,15 @@ type RunMergeApprovalVoided struct {
 	Reason string `json:"reason"`
 }
 
+func (RunMergeApprovalVoided) Kind() string { return "run.merge_approval_voided" }
+
 // RunMergeAttempted says that the run began to merge Head.
 type RunMergeAttempted struct {
 	runEvent
 	Head string `json:"head"`
 }
+
+func (RunMergeAttempted) Kind() string { return "run.merge_attempted" }
 
 // RunMerged says that the pull request was merged. The run is over.
 type RunMerged struct {
@@ -301,12 +301,16 @@ type RunMerged struct {
 	MergeCommit string `json:"mergeCommit"`
 }
 
+func (RunMerged) Kind() string { return "run.merged" }
+
 // RunRejected says that a person turned the run's work down. The run is over.
 type RunRejected struct {
 	runEvent
 	Repo   ID     `json:"repoId"`
 	Reason string `json:"reason"`
 }
+
+func (RunRejected) Kind() string { return "run.rejected" }
 
 // RunFailed says that the run gave up in a stage. The run is over.
 type RunFailed struct {
@@ -315,6 +319,8 @@ type RunFailed struct {
 	Stage  Stage  `json:"stage"`
 	Reason string `json:"reason"`
 }
+
+func (RunFailed) Kind() string { return "run.failed" }
 
 // CancelledAsDuplicate is the reason for which a run is cancelled whose issue
 // is worked on elsewhere.
@@ -327,34 +333,16 @@ type RunCancelled struct {
 	Reason string `json:"reason"`
 }
 
-// runEvent marks the events of a run's stream.
+func (RunCancelled) Kind() string { return "run.cancelled" }
+
+// runEvent is what the events of a run's stream have in common.
 type runEvent struct{}
 
 // IsRun tells that the event happened to a run.
 func (runEvent) IsRun() {}
 
-func (RunQueued) Kind() string              { return "run.queued" }
-func (RunStageEntered) Kind() string        { return "run.stage_entered" }
-func (RunStageSucceeded) Kind() string      { return "run.stage_succeeded" }
-func (RunStageFailed) Kind() string         { return "run.stage_failed" }
-func (RunFactsRecorded) Kind() string       { return "run.facts_recorded" }
-func (RunPlanRecorded) Kind() string        { return "run.plan_recorded" }
-func (RunBranchCreated) Kind() string       { return "run.branch_created" }
-func (RunCommitsPushed) Kind() string       { return "run.commits_pushed" }
-func (RunGuardrailsChecked) Kind() string   { return "run.guardrails_checked" }
-func (RunJobRequested) Kind() string        { return "run.job_requested" }
-func (RunJobSettled) Kind() string          { return "run.job_settled" }
-func (RunReviewed) Kind() string            { return "run.reviewed" }
-func (RunPullRequestOpened) Kind() string   { return "run.pull_request_opened" }
-func (RunHumanIntervened) Kind() string     { return "run.human_intervened" }
-func (RunCostRecorded) Kind() string        { return "run.cost_recorded" }
-func (RunMergeApproved) Kind() string       { return "run.merge_approved" }
-func (RunMergeApprovalVoided) Kind() string { return "run.merge_approval_voided" }
-func (RunMergeAttempted) Kind() string      { return "run.merge_attempted" }
-func (RunMerged) Kind() string              { return "run.merged" }
-func (RunRejected) Kind() string            { return "run.rejected" }
-func (RunFailed) Kind() string              { return "run.failed" }
-func (RunCancelled) Kind() string           { return "run.cancelled" }
+func (runEvent) target(r *Record) Target    { return Target{"run", r.Stream, ""} }
+func (runEvent) changes(r *Record) []Change { return r.stated() }
 
 // EndsRun reports whether a run is over after e.
 func EndsRun(e Event) bool {

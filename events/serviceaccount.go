@@ -7,6 +7,17 @@ import (
 	"time"
 )
 
+// serviceAccounts are identities for scripts, each with a stream.
+var serviceAccounts = Noun{
+	Name: "service_account", Audience: Administrators, State: true,
+	kinds: [][]decoder{
+		of[ServiceAccountCreated](),
+		of[ServiceAccountRotated](),
+		of[ServiceAccountRevoked](),
+		of[ServiceAccountStaleTokenUsed](),
+	},
+}
+
 // A Scope is a right that a service account's token can carry.
 type Scope string
 
@@ -54,6 +65,14 @@ type ServiceAccountCreated struct {
 	Tail        string      `json:"tail"` // the token's last four characters
 }
 
+func (ServiceAccountCreated) Kind() string { return "service_account.created" }
+func (e ServiceAccountCreated) target(r *Record) Target {
+	return Target{"service_account", r.Stream, "service:" + e.Name}
+}
+func (e ServiceAccountCreated) changes(*Record) []Change {
+	return []Change{{"scopes", nil, e.Scopes}, {"tokenTail", nil, e.Tail}}
+}
+
 // ServiceAccountRotated says that the account's token was replaced.
 type ServiceAccountRotated struct {
 	Account     ID          `json:"accountId"`
@@ -65,12 +84,28 @@ type ServiceAccountRotated struct {
 	Tail        string      `json:"tail"`
 }
 
+func (ServiceAccountRotated) Kind() string { return "service_account.rotated" }
+func (e ServiceAccountRotated) target(r *Record) Target {
+	return Target{"service_account", r.Stream, "service:" + e.Name}
+}
+func (e ServiceAccountRotated) changes(*Record) []Change {
+	return []Change{{"tokenTail", e.FromTail, e.Tail}}
+}
+
 // ServiceAccountRevoked says that the account was disabled for good.
 type ServiceAccountRevoked struct {
 	Account     ID          `json:"accountId"`
 	Name        string      `json:"name"`
 	Fingerprint Fingerprint `json:"fingerprint"`
 	Tail        string      `json:"tail"`
+}
+
+func (ServiceAccountRevoked) Kind() string { return "service_account.revoked" }
+func (e ServiceAccountRevoked) target(r *Record) Target {
+	return Target{"service_account", r.Stream, "service:" + e.Name}
+}
+func (ServiceAccountRevoked) changes(*Record) []Change {
+	return []Change{{"status", "active", "revoked"}}
 }
 
 // ServiceAccountStaleTokenUsed says that somebody still uses a token that was
@@ -82,7 +117,10 @@ type ServiceAccountStaleTokenUsed struct {
 	UsedAt  time.Time `json:"usedAt"`
 }
 
-func (ServiceAccountCreated) Kind() string        { return "service_account.created" }
-func (ServiceAccountRotated) Kind() string        { return "service_account.rotated" }
-func (ServiceAccountRevoked) Kind() string        { return "service_account.revoked" }
 func (ServiceAccountStaleTokenUsed) Kind() string { return "service_account.stale_token_used" }
+func (e ServiceAccountStaleTokenUsed) target(r *Record) Target {
+	return Target{"service_account", r.Stream, "service:" + e.Name}
+}
+func (ServiceAccountStaleTokenUsed) changes(*Record) []Change {
+	return []Change{} // whose token it was, and when, is said already
+}

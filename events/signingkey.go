@@ -1,5 +1,13 @@
 package events
 
+// signingKeys sign a log.
+var signingKeys = Noun{
+	Name: "signing_key", Audience: Administrators,
+	kinds: [][]decoder{
+		of[SigningKeyReplaced](),
+	},
+}
+
 // SigningKeyStream is the stream of a workspace that says which keys its log was
 // signed with. No aggregate has it. It is a UUID of version 7, like every id.
 var SigningKeyStream = ID{6: 7 << 4, 8: 0b10 << 6, 15: 1}
@@ -13,4 +21,8 @@ type SigningKeyReplaced struct {
 	UpTo int64  `json:"upTo"`
 }
 
-func (SigningKeyReplaced) Kind() string { return "signing_key.replaced" }
+func (SigningKeyReplaced) Kind() string            { return "signing_key.replaced" }
+func (SigningKeyReplaced) target(r *Record) Target { return Target{"signing_key", r.Stream, ""} }
+func (e SigningKeyReplaced) changes(*Record) []Change {
+	return []Change{{"verifierKey", e.From, e.To}, {"signedUpTo", nil, e.UpTo}}
+}

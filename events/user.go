@@ -1,5 +1,17 @@
 package events
 
+// users are people, each with a stream in the log of their personal workspace.
+var users = Noun{
+	Name: "user", Audience: Administrators,
+	kinds: [][]decoder{
+		of[UserRegistered](),
+		of[UserAccountLinked](),
+		of[UserEmailsVerified](),
+		of[UserSignedIn](),
+		of[UserSignedOut](),
+	},
+}
+
 // UserRegistered says that a person signed in for the first time. It is the
 // first event of the personal workspace that was made for them.
 type UserRegistered struct {
@@ -9,7 +21,9 @@ type UserRegistered struct {
 	AvatarURL string   `json:"avatarUrl,omitempty"`
 }
 
-func (UserRegistered) Kind() string { return "user.registered" }
+func (UserRegistered) Kind() string               { return "user.registered" }
+func (e UserRegistered) target(r *Record) Target  { return Target{"user", r.Stream, first(e.Emails)} }
+func (UserRegistered) changes(r *Record) []Change { return r.stated() }
 
 // UserEmailsVerified says that the code host named other verified addresses
 // than before.
@@ -19,6 +33,12 @@ type UserEmailsVerified struct {
 	Emails []string `json:"emails"` // the primary one first
 }
 
+func (UserEmailsVerified) Kind() string { return "user.emails_verified" }
+func (e UserEmailsVerified) target(r *Record) Target {
+	return Target{"user", r.Stream, first(e.Emails)}
+}
+func (e UserEmailsVerified) changes(*Record) []Change { return []Change{{"emails", e.From, e.Emails}} }
+
 // UserSignedIn says that a person signed in in a browser.
 type UserSignedIn struct {
 	User    ID     `json:"userId"`
@@ -27,15 +47,19 @@ type UserSignedIn struct {
 	Method  string `json:"method"` // the provider, or "email"
 }
 
+func (UserSignedIn) Kind() string               { return "user.signed_in" }
+func (e UserSignedIn) target(r *Record) Target  { return Target{"user", r.Stream, e.Email} }
+func (UserSignedIn) changes(r *Record) []Change { return r.stated() }
+
 // UserSignedOut says that sessions of a person ended by their own word.
 type UserSignedOut struct {
 	User     ID   `json:"userId"`
 	Sessions []ID `json:"sessionIds"`
 }
 
-func (UserEmailsVerified) Kind() string { return "user.emails_verified" }
-func (UserSignedIn) Kind() string       { return "user.signed_in" }
-func (UserSignedOut) Kind() string      { return "user.signed_out" }
+func (UserSignedOut) Kind() string               { return "user.signed_out" }
+func (UserSignedOut) target(r *Record) Target    { return Target{"user", r.Stream, ""} }
+func (UserSignedOut) changes(r *Record) []Change { return r.stated() }
 
 // UserAccountLinked says that a person signs in by an account at a provider.
 type UserAccountLinked struct {
@@ -45,7 +69,17 @@ type UserAccountLinked struct {
 	Login    string `json:"login"`
 }
 
+func (UserAccountLinked) Kind() string               { return "user.account_linked" }
+func (UserAccountLinked) target(r *Record) Target    { return Target{"user", r.Stream, ""} }
+func (UserAccountLinked) changes(r *Record) []Change { return r.stated() }
+
 // Key tells the account apart from all others.
 func (e UserAccountLinked) Key() string { return e.Provider + "/" + e.Account }
 
-func (UserAccountLinked) Kind() string { return "user.account_linked" }
+// first returns the primary one of addresses. Damaged data may have none.
+func first(emails []string) string {
+	if len(emails) == 0 {
+		return ""
+	}
+	return emails[0]
+}

@@ -1,5 +1,14 @@
 package events
 
+// workspaces are what people work in, each with a log.
+var workspaces = Noun{
+	Name: "workspace", Audience: Members, State: true,
+	kinds: [][]decoder{
+		of[WorkspaceCreated](),
+		of[WorkspaceRenamed](),
+	},
+}
+
 // WorkspaceCreated says that a workspace came into being. Its stream is the
 // workspace's own id, which holds the members too: membership is one decision
 // per workspace.
@@ -7,6 +16,10 @@ type WorkspaceCreated struct {
 	Name string `json:"name"`
 	Slug string `json:"slug"`
 }
+
+func (WorkspaceCreated) Kind() string               { return "workspace.created" }
+func (e WorkspaceCreated) target(r *Record) Target  { return Target{"workspace", r.Stream, e.Slug} }
+func (WorkspaceCreated) changes(r *Record) []Change { return r.stated() }
 
 // WorkspaceRenamed says that a workspace got another name, slug or both.
 type WorkspaceRenamed struct {
@@ -16,5 +29,8 @@ type WorkspaceRenamed struct {
 	Slug     string `json:"slug"`
 }
 
-func (WorkspaceCreated) Kind() string { return "workspace.created" }
-func (WorkspaceRenamed) Kind() string { return "workspace.renamed" }
+func (WorkspaceRenamed) Kind() string              { return "workspace.renamed" }
+func (e WorkspaceRenamed) target(r *Record) Target { return Target{"workspace", r.Stream, e.Slug} }
+func (e WorkspaceRenamed) changes(*Record) []Change {
+	return differing(Change{"name", e.FromName, e.Name}, Change{"slug", e.FromSlug, e.Slug})
+}

@@ -1,0 +1,52 @@
+package events_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+// An event whose noun does not list it could be appended and never be read.
+func TestEveryEventIsInTheCatalogue(t *testing.T) {
+	known := map[string]bool{"e.Name": true} // of Unread
+	for _, kind := range events.Kinds() {
+		known[strconv.Quote(kind)] = true
+	}
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	found := 0
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Name.Name != "Kind" || f.Recv == nil {
+				continue
+			}
+			kind, ok := f.Body.List[0].(*ast.ReturnStmt).Results[0].(*ast.BasicLit)
+			if !ok { // of Unread, which has the kind of something else
+				continue
+			}
+			found++
+			require.True(t, known[kind.Value], "%s: no noun lists the kind %s", source, kind.Value)
+		}
+	}
+	require.Equal(t, len(events.Kinds()), found)
+}
+
+func TestEveryKindHasAnAudience(t *testing.T) {
+	for _, kind := range events.Kinds() {
+		noun, _, _ := strings.Cut(kind, ".")
+		require.Equal(t, noun, events.NounOf(kind).Name)
+		require.NotEqual(t, events.Nobody, events.NounOf(kind).Audience, "%s: its noun is not in the catalogue, or says of no audience", kind)
+	}
+	require.Equal(t, events.Noun{Name: "moon"}, events.NounOf("moon.landed"), "of a newer build")
+}
