@@ -127,7 +127,7 @@ func park(view string) string {
 }
 
 // What somebody with SQL but without the vault's key can do, and what notices: the
-// table in ARCHITECTURE. Where nothing does, the test says so too.
+// table in SECURITY.md. Where nothing does, the test says so too.
 func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 	t.Parallel()
 	origin := newSite(t)

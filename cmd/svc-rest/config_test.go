@@ -13,8 +13,8 @@ import (
 	"svc/config"
 )
 
-func TestReadmeTellsEveryVariable(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+func TestOperationsTellsEveryVariable(t *testing.T) {
+	manual, err := os.ReadFile("../../OPERATIONS.md")
 	require.NoError(t, err)
 	var reference bytes.Buffer
 	require.NoError(t, config.Reference(&reference, Config{}))
@@ -28,7 +28,7 @@ func TestReadmeTellsEveryVariable(t *testing.T) {
 		case value == "":
 			value = "optional"
 		}
-		require.Contains(t, string(readme), "| "+variable+" | "+value+" |")
+		require.Contains(t, string(manual), "| "+variable+" | "+value+" |")
 	}
 }
 

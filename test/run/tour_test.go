@@ -43,7 +43,8 @@ func TestWhatTheBannerSaysWorks(t *testing.T) {
 
 // TestTheReadmeTellsTheTruth pastes its tour into a shell, all at once, in a
 // folder that looks like a checkout in which make run has just said that it runs.
-// The answers have the form that it shows, and are about what was just done.
+// The answers have the form that it shows, where ", …" leaves out the rest of an object,
+// and are about what was just done.
 func TestTheReadmeTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
@@ -71,7 +72,12 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	answers := paste(t, s.home, script)
 	require.Len(t, answers, len(shown), strings.Join(answers, "\n"))
 	for i := range shown {
-		require.Equal(t, form(t, shown[i]), form(t, answers[i]), answers[i])
+		want, got := form(t, strings.ReplaceAll(shown[i], ", …", "")), form(t, answers[i])
+		if strings.Contains(shown[i], ", …") {
+			require.Subset(t, got, want, answers[i])
+		} else {
+			require.Equal(t, want, got, answers[i])
+		}
 	}
 	made := find(t, answers, "account.id")
 	require.Equal(t, made, find(t, answers, "items.0.target.id"), "the record is of the account that was just made")
