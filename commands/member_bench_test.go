@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/pgtest"
 )
 
@@ -28,7 +29,7 @@ func BenchmarkUpdateMember(b *testing.B) {
 	}
 	for _, v := range projections.All() {
 		if v.Name() == "members" || v.Name() == "workspaces" {
-			require.NoError(b, only(projections.Rebuild(b.Context(), db, v, func(int64, int64) {})))
+			require.NoError(b, only(fold.Rebuild(b.Context(), db, v, func(int64, int64) {})))
 		}
 	}
 	_, err := db.Exec(b.Context(), `analyze`)
@@ -101,4 +102,4 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-func only(_ projections.Rebuilt, err error) error { return err }
+func only(_ fold.Rebuilt, err error) error { return err }

@@ -21,6 +21,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 )
 
@@ -155,7 +156,7 @@ func (s *Sweep) round(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	strays, err := projections.Strays(ctx, s.db)
+	strays, err := fold.Strays(ctx, s.db, projections.All())
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (s *Sweep) look(ctx context.Context, workspace events.ID, seen map[events.I
 	if err := s.pause(ctx, time.Since(began)); err != nil {
 		return err
 	}
-	done, uncompared := projections.Compare(ctx, s.db, workspace, s.pause)
+	done, uncompared := fold.Compare(ctx, s.db, projections.All(), workspace, s.pause)
 	if uncompared != nil && s.over(ctx) {
 		return uncompared
 	}
@@ -205,7 +206,7 @@ func (s *Sweep) over(ctx context.Context) bool {
 }
 
 // note remembers what was found, and tells what is new.
-func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Report, done projections.Compared, seen map[events.ID]bool) {
+func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Report, done fold.Compared, seen map[events.ID]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.found[workspace].told

@@ -15,6 +15,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
 	"svc/test/pgtest"
@@ -95,7 +96,7 @@ func newProver(t *testing.T, db *pgxpool.Pool) *proof.Prover {
 func (s *site) fold(t *testing.T) {
 	t.Helper()
 	for _, v := range projections.Followed() {
-		_, err := projections.Rebuild(t.Context(), s.db, v, func(int64, int64) {})
+		_, err := fold.Rebuild(t.Context(), s.db, v, func(int64, int64) {})
 		require.NoError(t, err)
 	}
 }
@@ -181,7 +182,7 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 			if name == "delete a signed event" {
 				return // the log cannot be folded
 			}
-			found, err := projections.Compare(t.Context(), s.db, s.id, projections.NoPause)
+			found, err := fold.Compare(t.Context(), s.db, projections.All(), s.id, fold.NoPause)
 			if name == "set the head on" {
 				require.ErrorContains(t, err, "is missing")
 				return

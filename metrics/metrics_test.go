@@ -19,11 +19,11 @@ import (
 	"svc/events/store"
 	"svc/http/middleware"
 	"svc/http/quota"
-	"svc/projections"
+	"svc/projections/fold"
 )
 
 // full is all that any program tells. Its database is not there.
-func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *Metrics {
+func full(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *Metrics {
 	t.Helper()
 	m := New("svc-test", "1.2.3")
 	for _, name := range []string{"primary", "read"} {
@@ -47,8 +47,8 @@ func full(t *testing.T, lags func(context.Context) ([]projections.Lag, error)) *
 	return m
 }
 
-func someLags(context.Context) ([]projections.Lag, error) {
-	return []projections.Lag{{View: "runs", Taken: 40, Behind: 2, Parked: 3}, {View: "audit", Taken: 42}}, nil
+func someLags(context.Context) ([]fold.Lag, error) {
+	return []fold.Lag{{View: "runs", Taken: 40, Behind: 2, Parked: 3}, {View: "audit", Taken: 42}}, nil
 }
 
 func TestWhatIsToldIsWellSaid(t *testing.T) {
@@ -97,7 +97,7 @@ func TestEachIsToldUnderItsName(t *testing.T) {
 
 // A database that is away takes what it would have told with it, nothing else.
 func TestWithoutTheDatabaseTheRestIsTold(t *testing.T) {
-	m := full(t, func(context.Context) ([]projections.Lag, error) { return nil, errors.New("it is away") })
+	m := full(t, func(context.Context) ([]fold.Lag, error) { return nil, errors.New("it is away") })
 	text := scraped(t, m)
 	require.NotContains(t, text, "svc_view_lag_events{")
 	require.Contains(t, text, `svc_view_stuck_logs{view="runs"} 2`)

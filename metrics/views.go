@@ -6,17 +6,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"svc/projections"
+	"svc/projections/fold"
 )
 
 // Views tells how far followed views have come. lags asks the database when
 // there is a scrape; stuck says in how many logs a view stands still.
-func (m *Metrics) Views(lags func(context.Context) ([]projections.Lag, error), stuck func() map[string]int) {
+func (m *Metrics) Views(lags func(context.Context) ([]fold.Lag, error), stuck func() map[string]int) {
 	m.registry.MustRegister(views{lags, stuck})
 }
 
 type views struct {
-	lags  func(context.Context) ([]projections.Lag, error)
+	lags  func(context.Context) ([]fold.Lag, error)
 	stuck func() map[string]int
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // Accounts is the view of the accounts at providers by which people sign in.
@@ -26,15 +27,16 @@ type Account struct {
 	LinkedAt  time.Time `db:"linked_at"`
 }
 
-var accounts = &fold[string, Account]{
-	table: "accounts", key: "account_key", alone: true,
-	keys: func(r events.Record) []string {
+var accounts = &fold.Table[string, Account]{
+	View: "accounts", KeptBy: fold.Inline, Key: "account_key", Alone: true,
+	Kinds: []string{"user"},
+	Keys: func(r events.Record) []string {
 		if e, ok := r.Event.(events.UserAccountLinked); ok {
 			return []string{e.Key()}
 		}
 		return nil
 	},
-	apply: func(key string, a *Account, r events.Record) *Account {
+	Apply: func(key string, a *Account, r events.Record) *Account {
 		if e, ok := r.Event.(events.UserAccountLinked); ok {
 			return &Account{
 				Key: key, Workspace: r.Workspace, User: e.User, Provider: e.Provider, AccountID: e.Account,

@@ -12,6 +12,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/projections/fold"
 )
 
 // Audit is the view that the audit log is searched by: an index of the events,
@@ -26,16 +27,20 @@ type auditView struct{}
 var audit = auditView{}
 
 func (auditView) Name() string         { return "audit" }
-func (auditView) form() int            { return 1 }
-func (auditView) primaryKey() []string { return []string{"workspace_id", "entry"} }
+func (auditView) Kept() fold.Kept      { return fold.Followed }
+func (auditView) Form() int            { return 1 }
+func (auditView) Takes(string) bool    { return true }
+func (auditView) TakesUnread() bool    { return true }
+func (auditView) PrimaryKey() []string { return []string{"workspace_id", "entry"} }
+func (auditView) Lookups() []string    { return []string{"audit_pkey"} }
 
-func (auditView) after(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
+func (auditView) After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
 	return store.AnyAfterEach(ctx, db, list, limit)
 }
 
-// load reads what of each block that records complete was there before them, then
+// Load reads what of each block that records complete was there before them, then
 // the names of their targets, and writes.
-func (auditView) load(b *pgx.Batch, table string, records []events.Record) step {
+func (auditView) Load(b *pgx.Batch, table string, records []events.Record) fold.Step {
 	blocks := completed(records)
 	if len(blocks) == 0 {
 		return nil
@@ -43,7 +48,7 @@ func (auditView) load(b *pgx.Batch, table string, records []events.Record) step 
 	for i := range blocks {
 		blocks[i].queueStart(b)
 	}
-	return func(b *pgx.Batch) (step, error) {
+	return func(b *pgx.Batch) (fold.Step, error) {
 		names := map[events.ID]targetNames{}
 		for _, block := range blocks {
 			if err := block.whole(); err != nil {
@@ -54,7 +59,7 @@ func (auditView) load(b *pgx.Batch, table string, records []events.Record) step 
 			}
 			names[block.workspace].queueRead(b, table, block.workspace, targetsOf(block.records), block.begin)
 		}
-		return func(b *pgx.Batch) (step, error) {
+		return func(b *pgx.Batch) (fold.Step, error) {
 			for _, block := range blocks {
 				queueIndex(b, table, indexBlock(block.records, names[block.workspace]))
 			}
@@ -161,9 +166,7 @@ func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
 		on conflict (workspace_id, entry) do update set data = a.data || excluded.data`, table), rows[0].Workspace, entries, datas)
 }
 
-func (auditView) lookups() []string { return []string{"audit_pkey"} }
-
-func (v auditView) copyLogs(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), _ parking) error {
+func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), _ fold.Park) error {
 	if behind {
 		return v.takeOn(ctx, tx, table, next)
 	}
@@ -204,7 +207,7 @@ func (v auditView) takeOn(ctx context.Context, tx pgx.Tx, table string, next fun
 		if err != nil || len(records) == 0 {
 			return err
 		}
-		if err := takeIn(ctx, tx, v, table, records, func(*pgx.Batch) {}); err != nil {
+		if err := fold.TakeIn(ctx, tx, v, table, records, func(*pgx.Batch) {}); err != nil {
 			return err
 		}
 	}

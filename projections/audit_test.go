@@ -19,22 +19,10 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/audit.txt")
-
-// record appends events to a stream, wherever it stands.
-func (w *world) record(t *testing.T, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
-	t.Helper()
-	have, err := w.log.Load(t.Context(), workspace, stream, 0)
-	require.NoError(t, err)
-	done, err := w.log.Append(t.Context(), &events.Commit{
-		Workspace: workspace, At: w.clock.now(), Envelope: events.Envelope{Actor: by, Origin: events.FromSystem},
-		Writes: []events.Write{{Stream: stream, Version: len(have), Events: list}},
-	})
-	require.NoError(t, err)
-	return done.Records
-}
 
 // seqs returns where the records of a page stand in the log.
 func seqs(list []projections.AuditRecord) []int64 {
@@ -47,23 +35,23 @@ func seqs(list []projections.AuditRecord) []int64 {
 
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	workspace, member, account, run := newID(), newID(), newID(), newID()
-	ann := events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@acme.example"}
-	bot := events.Actor{Type: events.ByService, ID: newID(), Name: "service:ci-bot"}
-	bob := events.MemberJoined{Member: member, User: newID(), Email: "bob@acme.example", Role: events.Viewer}
-	w.record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})                                                     // 1
-	w.record(t, ann, workspace, workspace, bob)                                                                                                     // 2
-	w.record(t, ann, workspace, workspace, events.MemberRoleChanged{Member: member, User: bob.User, Email: bob.Email, From: bob.Role, To: "Owner"}) // 3
-	w.record(t, ann, workspace, account, events.ServiceAccountCreated{Account: account, Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}})    // 4
-	w.record(t, bot, workspace, run, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix"})                                                // 5
-	w.record(t, system, workspace, run, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})                                             // 6
-	last := w.record(t, ann, workspace, workspace, events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]   // 7
-	zoe := events.Actor{Type: events.ByUser, ID: newID(), Name: "Zoë@acme.example"}
-	w.record(t, zoe, workspace, workspace, events.WorkspaceRenamed{Name: "Acme", Slug: "acme", FromName: "Acme Ltd", FromSlug: "acme"}) // 8
-	w.record(t, ann, newID(), newID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
-	w.caughtUp(t)
-	third := w.at(t, workspace, 3)
+	w := world.New(t)
+	workspace, member, account, run := world.NewID(), world.NewID(), world.NewID(), world.NewID()
+	ann := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ann@acme.example"}
+	bot := events.Actor{Type: events.ByService, ID: world.NewID(), Name: "service:ci-bot"}
+	bob := events.MemberJoined{Member: member, User: world.NewID(), Email: "bob@acme.example", Role: events.Viewer}
+	w.Record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})                                                     // 1
+	w.Record(t, ann, workspace, workspace, bob)                                                                                                     // 2
+	w.Record(t, ann, workspace, workspace, events.MemberRoleChanged{Member: member, User: bob.User, Email: bob.Email, From: bob.Role, To: "Owner"}) // 3
+	w.Record(t, ann, workspace, account, events.ServiceAccountCreated{Account: account, Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}})    // 4
+	w.Record(t, bot, workspace, run, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix"})                                                // 5
+	w.Record(t, world.System, workspace, run, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})                                       // 6
+	last := w.Record(t, ann, workspace, workspace, events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]   // 7
+	zoe := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "Zoë@acme.example"}
+	w.Record(t, zoe, workspace, workspace, events.WorkspaceRenamed{Name: "Acme", Slug: "acme", FromName: "Acme Ltd", FromSlug: "acme"}) // 8
+	w.Record(t, ann, world.NewID(), world.NewID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
+	w.CaughtUp(t)
+	third := at(t, w, workspace, 3)
 
 	type f = projections.AuditFilter
 	for name, test := range map[string]struct {
@@ -101,7 +89,7 @@ func TestAuditPage(t *testing.T) {
 		"a part of a target's name":            {projections.AuditQuery{AuditFilter: f{Q: "Bob@"}}, []int64{7, 3, 2}},
 		"a part of either":                     {projections.AuditQuery{AuditFilter: f{Q: "ci-bot"}}, []int64{5, 4}},
 		"all at once":                          {projections.AuditQuery{Before: 7, AuditFilter: f{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Q: "b"}}, []int64{3}},
-		"of a workspace that is not there":     {projections.AuditQuery{Workspace: newID()}, []int64{}},
+		"of a workspace that is not there":     {projections.AuditQuery{Workspace: world.NewID()}, []int64{}},
 		"a quote is a quote, not the query's":  {projections.AuditQuery{AuditFilter: f{Q: "' or true --"}}, []int64{}},
 		"a dollar is a dollar":                 {projections.AuditQuery{AuditFilter: f{Actor: "$1"}}, []int64{}},
 		"a question mark is no place for more": {projections.AuditQuery{AuditFilter: f{Actor: "?", Q: "?"}}, []int64{}},
@@ -115,15 +103,15 @@ func TestAuditPage(t *testing.T) {
 			if q.Limit == 0 {
 				q.Limit = 50
 			}
-			list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			require.Equal(t, test.want, seqs(list))
 		})
 	}
 
-	list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+	list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
 	require.NoError(t, err)
-	records, err := store.After(t.Context(), w.db, workspace, 0, 50)
+	records, err := store.After(t.Context(), w.DB, workspace, 0, 50)
 	require.NoError(t, err)
 	slices.Reverse(records)
 	for i, r := range list { // each is the very event
@@ -132,9 +120,9 @@ func TestAuditPage(t *testing.T) {
 }
 
 // at returns when an event happened.
-func (w *world) at(t *testing.T, workspace events.ID, seq int64) time.Time {
+func at(t *testing.T, w *world.World, workspace events.ID, seq int64) time.Time {
 	t.Helper()
-	list, err := store.After(t.Context(), w.db, workspace, seq-1, 1)
+	list, err := store.After(t.Context(), w.DB, workspace, seq-1, 1)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	return list[0].At
@@ -144,19 +132,19 @@ func (w *world) at(t *testing.T, workspace events.ID, seq int64) time.Time {
 // every record below its first, once, without a gap.
 func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p, err := w.settle(t.Context(), 1)
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 1)
 	require.NoError(t, err)
-	require.NoError(t, p.play(t.Context(), 60))
-	w.caughtUp(t)
+	require.NoError(t, p.Play(t.Context(), 60))
+	w.CaughtUp(t)
 	var all sync.WaitGroup
-	all.Go(func() { assert.NoError(t, p.play(t.Context(), 150)) })
+	all.Go(func() { assert.NoError(t, p.Play(t.Context(), 150)) })
 	for reader := range 4 {
 		all.Go(func() {
 			for range 10 {
 				var want, before int64
 				for first := true; ; first = false {
-					list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: p.workspace, Before: before, Limit: 5 + 3*reader})
+					list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -190,18 +178,18 @@ func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
 // events/testdata holds; a new kind adds lines by -update.
 func TestAuditRecordsOfEachKind(t *testing.T) {
 	t.Parallel()
-	w := &world{url: pgtest.URL(t), clock: &clock{at: epoch}}
-	w.db = connect(t, w.url)
-	w.follower = follow(t, w.db)
-	w.log = store.New(w.db, nil, w.follower.Moved) // forms that are no story: members change who never joined
-	t.Cleanup(w.log.Close)
+	w := &world.World{URL: pgtest.URL(t), Clock: world.NewClock()}
+	w.DB = world.Connect(t, w.URL)
+	w.Follower = world.Follow(t, w.DB)
+	w.Log = store.New(w.DB, nil, w.Follower.Moved) // forms that are no story: members change who never joined
+	t.Cleanup(w.Log.Close)
 
-	workspace := newID()
+	workspace := world.NewID()
 	streams, nouns := map[string]events.ID{}, map[events.ID]string{}
 	for _, kind := range events.Kinds() {
 		noun, _, _ := strings.Cut(kind, ".")
 		if streams[noun].IsZero() {
-			streams[noun] = newID()
+			streams[noun] = world.NewID()
 			nouns[streams[noun]] = noun
 		}
 	}
@@ -216,10 +204,10 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 		e, err := events.Decode(kind, events.Schema(kind), form)
 		require.NoError(t, err)
 		noun, _, _ := strings.Cut(kind, ".")
-		w.record(t, system, workspace, streams[noun], e)
+		w.Record(t, world.System, workspace, streams[noun], e)
 	}
-	w.caughtUp(t)
-	list, _, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
+	w.CaughtUp(t)
+	list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
 	require.NoError(t, err)
 	require.Len(t, list, len(kinds))
 	slices.Reverse(list)

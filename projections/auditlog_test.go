@@ -14,27 +14,29 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
 )
 
 // A replica of a newer build writes what this one does not know, and bytes can
 // be damaged. Both are shown for what they are, and what follows is found too.
 func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	t.Parallel()
-	w := newSilentWorld(t)
-	workspace, member := newID(), newID()
-	ann := events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@acme.example"}
-	bob := events.MemberJoined{Member: member, User: newID(), Email: "bob@acme.example", Role: events.Viewer}
-	w.record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"}, bob, bob, bob, bob, bob, bob)
+	w := world.NewSilent(t)
+	workspace, member := world.NewID(), world.NewID()
+	ann := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ann@acme.example"}
+	bob := events.MemberJoined{Member: member, User: world.NewID(), Email: "bob@acme.example", Role: events.Viewer}
+	w.Record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"}, bob, bob, bob, bob, bob, bob)
 	for seq, change := range map[int]string{
 		2: `kind = 'member.knighted'`, 3: `schema = 2`, 4: `data = '[]'`, 5: `meta = '7'`, 6: `data = '{"memberId": 7}'`, 7: `kind = 'user.registered', data = '{}'`,
 	} {
-		_, err := w.db.Exec(t.Context(), `update events set `+change+` where workspace_id = $1 and seq = $2`, workspace, seq)
+		_, err := w.DB.Exec(t.Context(), `update events set `+change+` where workspace_id = $1 and seq = $2`, workspace, seq)
 		require.NoError(t, err)
 	}
-	w.follower = follow(t, w.db)
-	await(t, w.follower, "audit", workspace, 7)
+	w.Follower = world.Follow(t, w.DB)
+	world.Await(t, w.Follower, "audit", workspace, 7)
 
-	list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
+	list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
 	require.NoError(t, err)
 	require.Zero(t, next)
 	require.Equal(t, []int64{7, 6, 5, 4, 3, 2, 1}, seqs(list))
@@ -50,29 +52,29 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	require.Empty(t, list[2].Actor.Name)
 	require.Equal(t, bob, list[2].Event)
 
-	list, _, err = projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
+	list, _, err = projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
 	require.NoError(t, err)
 	require.Equal(t, []int64{2}, seqs(list))
-	one, ok, err := projections.Audit{DB: w.db}.Of(t.Context(), workspace, list[0].ID)
+	one, ok, err := projections.Audit{DB: w.DB}.Of(t.Context(), workspace, list[0].ID)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, list[0], one)
 
-	before := dump(t, w.db, "audit")
-	rebuild(t, w.db, view(t, "audit"))
-	require.Equal(t, before, dump(t, w.db, "audit"))
+	before := world.Dump(t, w.DB, "audit")
+	world.Rebuild(t, w.DB, world.View(t, "audit"))
+	require.Equal(t, before, world.Dump(t, w.DB, "audit"))
 }
 
 // A page costs the same in a log of 100 and of 100,000 records: it reads about
 // as many blocks. What no index finds reads no more than a window's worth.
 func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 	t.Parallel()
-	w := newSilentWorld(t)
-	short, long := newID(), newID()
-	member, service := newID(), newID()
-	fill(t, w.db, short, member, service, 100)
-	fill(t, w.db, long, member, service, 100_000)
-	_, err := w.db.Exec(t.Context(), `analyze audit, events`)
+	w := world.NewSilent(t)
+	short, long := world.NewID(), world.NewID()
+	member, service := world.NewID(), world.NewID()
+	fill(t, w.DB, short, member, service, 100)
+	fill(t, w.DB, long, member, service, 100_000)
+	_, err := w.DB.Exec(t.Context(), `analyze audit, events`)
 	require.NoError(t, err)
 	type f = projections.AuditFilter
 	for name, test := range map[string]struct {
@@ -82,8 +84,8 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 	}{
 		"everything":             {find: true},
 		"an older page":          {before: 60, find: true},
-		"from a time on":         {filter: f{From: epoch.Add(20 * time.Second)}, find: true},
-		"up to a time":           {filter: f{To: epoch.Add(30 * time.Second)}, find: true},
+		"from a time on":         {filter: f{From: world.Epoch.Add(20 * time.Second)}, find: true},
+		"up to a time":           {filter: f{To: world.Epoch.Add(30 * time.Second)}, find: true},
 		"an actor's name":        {filter: f{Actor: "ann@acme.example"}, find: true},
 		"an actor's id":          {filter: f{Actor: service.String()}, find: true},
 		"a seldom actor":         {filter: f{Actor: "seldom@acme.example"}, find: true},
@@ -99,8 +101,8 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		"a target there is not":  {filter: f{Target: "acme/web#8"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			few := blocks(t, w.db, short, test.filter, test.before, test.find)
-			many := blocks(t, w.db, long, test.filter, test.before, test.find)
+			few := blocks(t, w.DB, short, test.filter, test.before, test.find)
+			many := blocks(t, w.DB, long, test.filter, test.before, test.find)
 			require.LessOrEqual(t, many, few+60, "%d blocks in a short log", few)
 		})
 	}
@@ -108,7 +110,7 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "not there"}}
 		var pages []int64
 		for {
-			list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			require.Empty(t, list)
 			if pages = append(pages, next); next == 0 {
@@ -122,7 +124,7 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "SELDÖM", Action: "member.*"}}
 		var found []int64
 		for {
-			list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), q)
+			list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			if found = append(found, seqs(list)...); next == 0 {
 				break
@@ -151,7 +153,7 @@ func fill(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, n i
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	_, err := projections.RebuildLog(t.Context(), db, view(t, "audit"), workspace, func(int64, int64) {})
+	_, err := fold.RebuildLog(t.Context(), db, world.View(t, "audit"), workspace, func(int64, int64) {})
 	require.NoError(t, err)
 }
 

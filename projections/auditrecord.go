@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"svc/events"
+	"svc/events/feed"
 )
 
 // A Target is what an event happened to.
@@ -32,6 +33,17 @@ func actionOf(r events.Record) (action, code string) {
 		return e.Kind(), "denials_omitted" // each had a code of its own
 	}
 	return r.Event.Kind(), ""
+}
+
+// Targets say what events happened to, as live updates tell it.
+func Targets() feed.Targets {
+	return feed.Targets{InData: []string{"member", "invitation", "command"}, Of: func(r events.Record) (string, events.ID) {
+		t := targetOf(r)
+		if t.Type == "decision" {
+			t.Type = "run" // without its data it does not say so itself
+		}
+		return t.Type, t.ID
+	}}
 }
 
 func targetOf(r events.Record) Target {

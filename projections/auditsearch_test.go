@@ -15,21 +15,23 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // Whatever is asked for, and however far the index has come, a search finds the
 // records that a look at each of them finds, in order.
 func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 	t.Parallel()
-	w := &world{url: pgtest.URL(t), clock: &clock{at: epoch}}
-	w.db = connect(t, w.url)
-	w.log = store.New(w.db, nil, func(events.ID, int64) {}) // the events are no story
-	t.Cleanup(w.log.Close)
+	w := &world.World{URL: pgtest.URL(t), Clock: world.NewClock()}
+	w.DB = world.Connect(t, w.URL)
+	w.Log = store.New(w.DB, nil, func(events.ID, int64) {}) // the events are no story
+	t.Cleanup(w.Log.Close)
 	const count = 4_500 // more than a segment
-	workspace := newID()
+	workspace := world.NewID()
 	random := rand.New(rand.NewPCG(1, 2))
-	w.fillAtRandom(t, workspace, random, count)
+	fillAtRandom(t, w, workspace, random, count)
 	all := lookAtEach(t, w, workspace)
 	require.Len(t, all, count)
 
@@ -49,44 +51,44 @@ func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 		}
 	}
 	t.Run("without an index", func(t *testing.T) { compare(t, 6, 3_000) })
-	require.NoError(t, only(projections.RebuildLog(t.Context(), w.db, view(t, "audit"), workspace, quiet)))
+	require.NoError(t, world.Only(fold.RebuildLog(t.Context(), w.DB, world.View(t, "audit"), workspace, world.Quiet)))
 	t.Run("rebuilt", func(t *testing.T) { compare(t, 30, 200) })
-	rebuilt := dump(t, w.db, "audit")
+	rebuilt := world.Dump(t, w.DB, "audit")
 
-	_, err := w.db.Exec(t.Context(), `truncate audit, checkpoints`)
+	_, err := w.DB.Exec(t.Context(), `truncate audit, checkpoints`)
 	require.NoError(t, err)
-	f := follow(t, w.db)
-	await(t, f, "audit", workspace, count)
-	require.Equal(t, rebuilt, dump(t, w.db, "audit"))
+	f := world.Follow(t, w.DB)
+	world.Await(t, f, "audit", workspace, count)
+	require.Equal(t, rebuilt, world.Dump(t, w.DB, "audit"))
 	for i := range 150 { // one event at a time, across the ends of blocks
-		w.fillAtRandom(t, workspace, random, 1)
+		fillAtRandom(t, w, workspace, random, 1)
 		f.Moved(workspace, 0)
 		if i%50 == 0 {
 			all = lookAtEach(t, w, workspace)
 			compare(t, 3, 700)
 		}
 	}
-	await(t, f, "audit", workspace, count+150)
+	world.Await(t, f, "audit", workspace, count+150)
 	all = lookAtEach(t, w, workspace)
 	t.Run("followed", func(t *testing.T) { compare(t, 10, 150) })
-	live := dump(t, w.db, "audit")
-	rebuild(t, w.db, view(t, "audit"))
-	require.Equal(t, live, dump(t, w.db, "audit"))
+	live := world.Dump(t, w.DB, "audit")
+	world.Rebuild(t, w.DB, world.View(t, "audit"))
+	require.Equal(t, live, world.Dump(t, w.DB, "audit"))
 
 	for _, r := range []projections.AuditRecord{all[0], all[127], all[128], all[4_200], all[count+149]} {
-		one, ok, err := projections.Audit{DB: w.db}.Of(t.Context(), workspace, r.ID)
+		one, ok, err := projections.Audit{DB: w.DB}.Of(t.Context(), workspace, r.ID)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, r, one)
 	}
-	_, ok, err := projections.Audit{DB: w.db}.Of(t.Context(), workspace, newID())
+	_, ok, err := projections.Audit{DB: w.DB}.Of(t.Context(), workspace, world.NewID())
 	require.NoError(t, err)
 	require.False(t, ok)
 }
 
 // fillAtRandom appends events of some runs, members and refusals, of which some do
 // not say what their target is called.
-func (w *world) fillAtRandom(t *testing.T, workspace events.ID, random *rand.Rand, count int) {
+func fillAtRandom(t *testing.T, w *world.World, workspace events.ID, random *rand.Rand, count int) {
 	t.Helper()
 	id := func(kind byte, n int) (id events.ID) {
 		id[0], id[15] = kind, byte(n)
@@ -119,14 +121,14 @@ func (w *world) fillAtRandom(t *testing.T, workspace events.ID, random *rand.Ran
 				list = append(list, events.RunCostRecorded{Cents: 1})
 			}
 		}
-		w.record(t, by, workspace, id(3, run), list...)
+		w.Record(t, by, workspace, id(3, run), list...)
 	}
 }
 
 // lookAtEach reads all records and says what their targets are called.
-func lookAtEach(t *testing.T, w *world, workspace events.ID) (list []projections.AuditRecord) {
+func lookAtEach(t *testing.T, w *world.World, workspace events.ID) (list []projections.AuditRecord) {
 	t.Helper()
-	records, err := store.AnyAfter(t.Context(), w.db, workspace, 0, 1_000_000)
+	records, err := store.AnyAfter(t.Context(), w.DB, workspace, 0, 1_000_000)
 	require.NoError(t, err)
 	names := map[events.ID]string{}
 	for _, r := range records {
@@ -182,11 +184,11 @@ func leaves(f projections.AuditFilter, r projections.AuditRecord) bool {
 		(f.From.IsZero() || !r.At.Before(f.From)) && (f.To.IsZero() || r.At.Before(f.To))
 }
 
-func oldestFirst(t *testing.T, w *world, workspace events.ID, f projections.AuditFilter) (found []int64) {
+func oldestFirst(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter) (found []int64) {
 	t.Helper()
 	const limit = 500
 	for after := int64(0); ; after = found[len(found)-1] {
-		list, err := projections.Audit{DB: w.db}.After(t.Context(), workspace, f, after, 1_000_000, limit)
+		list, err := projections.Audit{DB: w.DB}.After(t.Context(), workspace, f, after, 1_000_000, limit)
 		require.NoError(t, err)
 		for i := range list {
 			found = append(found, list[i].Seq())
@@ -197,10 +199,10 @@ func oldestFirst(t *testing.T, w *world, workspace events.ID, f projections.Audi
 	}
 }
 
-func newestFirst(t *testing.T, w *world, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+func newestFirst(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for before := int64(0); ; {
-		list, next, err := projections.Audit{DB: w.db}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
+		list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
 		require.NoError(t, err)
 		for _, r := range list {
 			found = append(found, r.Seq)

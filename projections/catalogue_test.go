@@ -4,6 +4,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // A noun that is missing would leave events out, and one too many would decode
@@ -30,12 +33,12 @@ func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
 		require.NoError(t, err)
 		for _, v := range All() {
 			b := &pgx.Batch{}
-			v.load(b, v.Name(), []events.Record{{Event: e}})
+			v.Load(b, v.Name(), []events.Record{{Event: e}})
 			if b.Len() > 0 {
 				if taken[v.Name()] == nil {
 					taken[v.Name()] = map[string]bool{}
 				}
-				if slices.Contains(nouns[v.Name()], kind) {
+				if slices.Contains(kindsOf(v), kind) {
 					taken[v.Name()][kind] = true
 				} else {
 					taken[v.Name()][parts[0]] = true
@@ -44,19 +47,51 @@ func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
 		}
 	}
 	delete(taken, audit.Name())
-	for _, v := range All() {
-		if v != View(audit) {
-			require.NotEmpty(t, nouns[v.Name()], "%s has no nouns: nothing is decoded for it", v.Name())
-		}
-	}
 	want := map[string]map[string]bool{}
-	for view, list := range nouns {
-		want[view] = map[string]bool{}
-		for _, noun := range list {
-			want[view][noun] = true
+	for _, v := range All() {
+		if v == fold.View(audit) {
+			continue
+		}
+		require.NotEmpty(t, kindsOf(v), "%s has no nouns: nothing is decoded for it", v.Name())
+		want[v.Name()] = map[string]bool{}
+		for _, noun := range kindsOf(v) {
+			want[v.Name()][noun] = true
 		}
 	}
 	require.Equal(t, want, taken)
+}
+
+// kindsOf returns the nouns and kinds that a table says it takes in.
+func kindsOf(v fold.View) []string {
+	table := reflect.ValueOf(v)
+	if table.Kind() != reflect.Pointer {
+		return nil
+	}
+	kinds, _ := table.Elem().FieldByName("Kinds").Interface().([]string)
+	return kinds
+}
+
+// Every view there is has a line in All, and says who keeps it.
+func TestEveryViewIsInTheCatalogue(t *testing.T) {
+	listed := map[string]bool{}
+	for _, v := range All() {
+		require.False(t, listed[v.Name()], "%s is listed twice", v.Name())
+		listed[v.Name()] = true
+		require.Contains(t, []fold.Kept{fold.Inline, fold.Followed, fold.ByAppend}, v.Kept(), "%s does not say who keeps it", v.Name())
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	declared := regexp.MustCompile(`(?s)= &fold\.Table\[.*?\bView: "(\w+)"`)
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			found++
+			require.True(t, listed[string(m[1])], "%s declares the view %s, which is not in All", file, m[1])
+		}
+	}
+	require.Equal(t, len(listed)-1, found, "tables, and the audit log's view")
 }
 
 // Live updates decode only where the target is in the data.
@@ -77,5 +112,5 @@ func TestTargetsAreWhereLiveLooksForThem(t *testing.T) {
 			inData[noun] = true
 		}
 	}
-	require.ElementsMatch(t, pointing, slices.Collect(maps.Keys(inData)))
+	require.ElementsMatch(t, Targets().InData, slices.Collect(maps.Keys(inData)))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // Decisions is the view of what runs ask people. It is followed.
@@ -35,9 +36,10 @@ type Decision struct {
 	Action    string              `db:"action"`
 }
 
-var decisions = &fold[events.ID, Decision]{
-	table: "decisions", key: "decision_id",
-	keys: func(r events.Record) []events.ID {
+var decisions = &fold.Table[events.ID, Decision]{
+	View: "decisions", KeptBy: fold.Followed, Key: "decision_id",
+	Kinds: []string{"decision"},
+	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
 		case events.DecisionRaised:
 			return []events.ID{e.Decision}
@@ -48,7 +50,7 @@ var decisions = &fold[events.ID, Decision]{
 		}
 		return nil
 	},
-	apply: func(id events.ID, row *Decision, r events.Record) *Decision {
+	Apply: func(id events.ID, row *Decision, r events.Record) *Decision {
 		if e, ok := r.Event.(events.DecisionRaised); ok {
 			return &Decision{
 				Workspace: r.Workspace, ID: id, Run: r.Stream, Kind: e.About, Question: e.Question, Head: e.Head,

@@ -54,7 +54,7 @@ func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, h
 // historyPage is how many events of a log are looked through by a statement, whatever
 // it finds: with a limit in its place the planner, who expects to find few, would
 // look through the whole rest of the log each time.
-const historyPage = 4 * page
+const historyPage = 4000
 
 // At returns a workspace as it was after its event seq. Events that have no
 // part in that are passed over. It reports [ErrStateTooLarge] if there are too

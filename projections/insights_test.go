@@ -12,6 +12,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
+	"svc/test/world"
 )
 
 // A told run is one whose whole story a test makes up, with all times.
@@ -145,19 +146,19 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := world.New(t)
 			random := rand.New(rand.NewPCG(seed, 9))
-			repos := []events.Repo{{ID: newID(), Name: "acme/web"}, {ID: newID(), Name: "acme/api"}}
-			list, workspace := story(random, repos, 40), newID()
-			w.reportAll(t, workspace, list)
-			w.caughtUp(t)
+			repos := []events.Repo{{ID: world.NewID(), Name: "acme/web"}, {ID: world.NewID(), Name: "acme/api"}}
+			list, workspace := story(random, repos, 40), world.NewID()
+			reportAll(t, w, workspace, list)
+			w.CaughtUp(t)
 			for range 2 {
 				for _, days := range []int{1, 7, 30} {
 					to := today.Add(24 * time.Hour)
 					from := to.AddDate(0, 0, -days)
 					var sum projections.Count
 					for _, repo := range []*events.ID{nil, &repos[0].ID, &repos[1].ID} {
-						got, prior, err := projections.Insights{DB: w.db}.Of(t.Context(), workspace, repo, from, to)
+						got, prior, err := projections.Insights{DB: w.DB}.Of(t.Context(), workspace, repo, from, to)
 						require.NoError(t, err)
 						requireCount(t, list, repo, from, to, got)
 						requireCount(t, list, repo, from.AddDate(0, 0, -days), from, prior)
@@ -173,7 +174,7 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 					sum.Cycle, sum.Autonomous, sum.Untouched = nil, 0, 0
 					require.Zero(t, sum, "the repositories add up to the workspace")
 				}
-				rebuild(t, w.db, view(t, "outcomes"))
+				world.Rebuild(t, w.DB, world.View(t, "outcomes"))
 			}
 		})
 	}
@@ -192,7 +193,7 @@ func requireCount(t *testing.T, list []told, repo *events.ID, from, to time.Time
 }
 
 // reportAll lets all stories happen in one log, in the order of time.
-func (w *world) reportAll(t *testing.T, workspace events.ID, list []told) {
+func reportAll(t *testing.T, w *world.World, workspace events.ID, list []told) {
 	t.Helper()
 	type step struct {
 		fact
@@ -210,7 +211,7 @@ func (w *world) reportAll(t *testing.T, workspace events.ID, list []told) {
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
 	var now time.Time
-	c := commands.New(w.log, func() time.Time { return now })
+	c := commands.New(w.Log, func() time.Time { return now })
 	meta := commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
 	for _, s := range steps {
 		now = s.at

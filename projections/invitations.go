@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // Invitations is the view of all invitations. It is inline.
@@ -36,9 +37,10 @@ const (
 	InvitationRevoked  = "revoked"
 )
 
-var invitations = &fold[events.ID, invitationRow]{
-	table: "invitations", key: "invitation_id",
-	keys: func(r events.Record) []events.ID {
+var invitations = &fold.Table[events.ID, invitationRow]{
+	View: "invitations", KeptBy: fold.Inline, Key: "invitation_id",
+	Kinds: []string{"invitation"},
+	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
 		case events.InvitationSent:
 			return []events.ID{e.Invitation}
@@ -53,7 +55,7 @@ var invitations = &fold[events.ID, invitationRow]{
 		}
 		return nil
 	},
-	apply: func(id events.ID, i *invitationRow, r events.Record) *invitationRow {
+	Apply: func(id events.ID, i *invitationRow, r events.Record) *invitationRow {
 		if e, ok := r.Event.(events.InvitationSent); ok {
 			return &invitationRow{
 				Workspace: r.Workspace, ID: id, Email: e.Email, Role: e.Role, Status: InvitationPending,

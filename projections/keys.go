@@ -1,6 +1,9 @@
 package projections
 
-import "svc/events"
+import (
+	"svc/events"
+	"svc/projections/fold"
+)
 
 // The keys that were claimed and not released, as the log says. The append keeps
 // their tables by itself, for it has to know at once whether a key is free; that
@@ -13,9 +16,10 @@ type globalKey struct {
 }
 
 // globalKeys are those that may exist once at all.
-var globalKeys = &fold[string, globalKey]{
-	table: "global_keys", key: "key", alone: true,
-	keys: func(r events.Record) []string {
+var globalKeys = &fold.Table[string, globalKey]{
+	View: "global_keys", KeptBy: fold.ByAppend, Key: "key", Alone: true,
+	Kinds: []string{"user", "workspace", "invitation"},
+	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
 		case events.UserRegistered:
 			return emailKeys(e.Emails)
@@ -32,7 +36,7 @@ var globalKeys = &fold[string, globalKey]{
 		}
 		return nil
 	},
-	apply: func(key string, k *globalKey, r events.Record) *globalKey {
+	Apply: func(key string, k *globalKey, r events.Record) *globalKey {
 		held := func(owner events.ID) *globalKey { return &globalKey{key, r.Workspace, owner} }
 		switch e := r.Event.(type) {
 		case events.UserRegistered:
@@ -76,9 +80,10 @@ type uniqueKey struct {
 // uniqueKeys are those that may exist once in a workspace. They are known by their
 // owners, of which each has one: the end of a run does not say which issue it was
 // about.
-var uniqueKeys = &fold[events.ID, uniqueKey]{
-	table: "unique_keys", key: "owner", unique: []string{"workspace_id", "key"},
-	keys: func(r events.Record) []events.ID {
+var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
+	View: "unique_keys", KeptBy: fold.ByAppend, Key: "owner", Unique: []string{"workspace_id", "key"},
+	Kinds: []string{"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled"},
+	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
 		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked:
 			return []events.ID{r.Stream}
@@ -88,7 +93,7 @@ var uniqueKeys = &fold[events.ID, uniqueKey]{
 		}
 		return nil
 	},
-	apply: func(owner events.ID, _ *uniqueKey, r events.Record) *uniqueKey {
+	Apply: func(owner events.ID, _ *uniqueKey, r events.Record) *uniqueKey {
 		switch e := r.Event.(type) {
 		case events.RunQueued:
 			return &uniqueKey{r.Workspace, events.IssueKey(e.Repo.ID, e.IssueNumber), owner}

@@ -1,6 +1,9 @@
 package projections
 
-import "svc/events"
+import (
+	"svc/events"
+	"svc/projections/fold"
+)
 
 // A memberCount is how many members have a role. It is kept by a view of its own, so
 // that the length of a list costs the same however long it is.
@@ -10,9 +13,10 @@ type memberCount struct {
 	Members   int         `db:"members"` // at least one
 }
 
-var memberCounts = &fold[events.Role, memberCount]{
-	table: "member_counts", key: "role",
-	keys: func(r events.Record) []events.Role {
+var memberCounts = &fold.Table[events.Role, memberCount]{
+	View: "member_counts", KeptBy: fold.Inline, Key: "role",
+	Kinds: []string{"member"},
+	Keys: func(r events.Record) []events.Role {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return []events.Role{e.Role}
@@ -27,7 +31,7 @@ var memberCounts = &fold[events.Role, memberCount]{
 		}
 		return nil
 	},
-	apply: func(role events.Role, row *memberCount, r events.Record) *memberCount {
+	Apply: func(role events.Role, row *memberCount, r events.Record) *memberCount {
 		after := memberCount{Workspace: r.Workspace, Role: role}
 		if row != nil {
 			after = *row

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // Members is the view of who is in which workspace. It is inline: a role that
@@ -27,9 +28,10 @@ type memberRow struct {
 	NameKey      string      `db:"name_key"` // what members are ordered by
 }
 
-var members = &fold[events.ID, memberRow]{
-	table: "members", key: "member_id",
-	keys: func(r events.Record) []events.ID {
+var members = &fold.Table[events.ID, memberRow]{
+	View: "members", KeptBy: fold.Inline, Key: "member_id",
+	Kinds: []string{"member"},
+	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return []events.ID{e.Member}
@@ -46,7 +48,7 @@ var members = &fold[events.ID, memberRow]{
 		}
 		return nil
 	},
-	apply: func(id events.ID, m *memberRow, r events.Record) *memberRow {
+	Apply: func(id events.ID, m *memberRow, r events.Record) *memberRow {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return &memberRow{

@@ -9,36 +9,37 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
+	"svc/test/world"
 )
 
 // team makes a workspace of people with these names, and returns who they are by the
 // order in which they joined.
-func (w *world) team(t *testing.T, names ...string) (workspace events.ID, list []events.ID) {
+func team(t *testing.T, w *world.World, names ...string) (workspace events.ID, list []events.ID) {
 	t.Helper()
-	p, err := w.settle(t.Context(), 1)
+	p, err := w.Settle(t.Context(), 1)
 	require.NoError(t, err)
 	for i, name := range names {
 		add := commands.AddMember{
-			Meta: meta(p.workspace, system), Member: newID(), User: newID(), Email: fmt.Sprintf("m%d@team.example", i), Name: name, Role: events.Viewer,
+			Meta: world.Meta(p.Workspace, world.System), Member: world.NewID(), User: world.NewID(), Email: fmt.Sprintf("m%d@team.example", i), Name: name, Role: events.Viewer,
 		}
 		if i%3 == 2 {
 			add.Role = events.Legacy
 		}
-		_, err := w.db.Exec(t.Context(), `
+		_, err := w.DB.Exec(t.Context(), `
 			insert into users (user_id, workspace_id, name, email, emails, avatar_url, registered_at) values ($1, $2, $3, $4, '{}', '', now())`,
-			add.User, newID(), name, add.Email)
+			add.User, world.NewID(), name, add.Email)
 		require.NoError(t, err)
-		_, err = w.commands.AddMember(t.Context(), add)
+		_, err = w.Commands.AddMember(t.Context(), add)
 		require.NoError(t, err)
 		list = append(list, add.Member)
 	}
-	return p.workspace, list
+	return p.Workspace, list
 }
 
 // names are those of a page of members of the team.
-func (w *world) names(t *testing.T, q projections.MemberQuery) (names []string, total int, next *projections.MemberCursor) {
+func namesOf(t *testing.T, w *world.World, q projections.MemberQuery) (names []string, total int, next *projections.MemberCursor) {
 	t.Helper()
-	list, total, next, err := projections.Members{DB: w.db}.Page(t.Context(), q)
+	list, total, next, err := projections.Members{DB: w.DB}.Page(t.Context(), q)
 	require.NoError(t, err)
 	for _, m := range list {
 		if m.Role != events.Owner { // whoever made it
@@ -51,19 +52,19 @@ func (w *world) names(t *testing.T, q projections.MemberQuery) (names []string, 
 // A search finds what a name, a word in it, an address or its domain begins with.
 func TestMembersAreSearchedByWords(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	workspace, _ := w.team(t, "Zoë Brandt", "Zoe Adams", "Émile O'Hara-Øst", "王小明", "İpek Żak", "Straße 9", "", "J. R. R. T. Olkien von Hohenstein zu Berg")
+	w := world.New(t)
+	workspace, _ := team(t, w, "Zoë Brandt", "Zoe Adams", "Émile O'Hara-Øst", "王小明", "İpek Żak", "Straße 9", "", "J. R. R. T. Olkien von Hohenstein zu Berg")
 	for q, want := range map[string][]string{
 		"zoe": {"Zoe Adams", "Zoë Brandt"}, "ZOË B": {"Zoë Brandt"}, "brandt": {"Zoë Brandt"}, "randt": nil, "emile": {"Émile O'Hara-Øst"},
 		"hara": {"Émile O'Hara-Øst"}, "o'hara": {"Émile O'Hara-Øst"}, "  ømile ": nil, "øst": {"Émile O'Hara-Øst"}, "王": {"王小明"}, "ipek zak": {"İpek Żak"}, "zak": {"İpek Żak"},
 		"9": {"Straße 9"}, "m3@": {"王小明"}, "m3@team.example": {"王小明"}, "m6": {""}, "team.ex": {"Émile O'Hara-Øst", "İpek Żak", "J. R. R. T. Olkien von Hohenstein zu Berg", "", "Straße 9", "Zoe Adams", "Zoë Brandt", "王小明"},
 		"%": nil, "z_e": nil, "olkien  von": {"J. R. R. T. Olkien von Hohenstein zu Berg"},
 	} {
-		names, total, _ := w.names(t, projections.MemberQuery{Workspace: workspace, Q: q, Limit: 25})
+		names, total, _ := namesOf(t, w, projections.MemberQuery{Workspace: workspace, Q: q, Limit: 25})
 		require.ElementsMatch(t, want, names, q)
 		require.Equal(t, len(want), total, q)
 	}
-	names, total, _ := w.names(t, projections.MemberQuery{Workspace: workspace, Q: "team", Roles: []events.Role{events.Legacy}, Limit: 25})
+	names, total, _ := namesOf(t, w, projections.MemberQuery{Workspace: workspace, Q: "team", Roles: []events.Role{events.Legacy}, Limit: 25})
 	require.Equal(t, []string{"Émile O'Hara-Øst", "Straße 9"}, names)
 	require.Equal(t, 2, total)
 }
@@ -71,26 +72,26 @@ func TestMembersAreSearchedByWords(t *testing.T) {
 // Pages by cursor are those by offset, whatever happens to who was on the page before.
 func TestMembersArePagedByCursor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := world.New(t)
 	var given []string
 	for i := range 60 {
 		given = append(given, fmt.Sprintf("Person %02d", (i*7)%60/2)) // each name twice
 	}
-	workspace, _ := w.team(t, given...)
+	workspace, _ := team(t, w, given...)
 	for _, q := range []projections.MemberQuery{{}, {Roles: []events.Role{events.Viewer}}, {Q: "person 1"}, {Q: "person", Roles: []events.Role{events.Viewer}}} {
 		q.Workspace, q.Limit = workspace, 100
-		all, total, next := w.names(t, q)
+		all, total, next := namesOf(t, w, q)
 		require.Nil(t, next)
 		require.IsIncreasing(t, append(unique(all), "~"))
 		q.Limit = 7
 		var paged []string
 		for page := 0; ; page++ {
-			names, of, next := w.names(t, q)
+			names, of, next := namesOf(t, w, q)
 			require.Equal(t, total, of)
 			paged = append(paged, names...)
 			byOffset := q
 			byOffset.After, byOffset.Offset = nil, 7*page
-			same, _, _ := w.names(t, byOffset)
+			same, _, _ := namesOf(t, w, byOffset)
 			require.Equal(t, names, same)
 			if next == nil {
 				break
@@ -120,21 +121,21 @@ func unique(list []string) (out []string) {
 // How many there are of each role is what a look at all of them says.
 func TestMembersAreCountedByRole(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	workspace, list := w.team(t, "A", "B", "C", "D")
-	owner := projections.Members{DB: w.db}
+	w := world.New(t)
+	workspace, list := team(t, w, "A", "B", "C", "D")
+	owner := projections.Members{DB: w.DB}
 	all, _, _, err := owner.Page(t.Context(), projections.MemberQuery{Workspace: workspace, Roles: []events.Role{events.Owner}, Limit: 5})
 	require.NoError(t, err)
-	o := meta(workspace, events.Actor{Type: events.ByUser, ID: all[0].User, Name: all[0].Email})
+	o := world.Meta(workspace, events.Actor{Type: events.ByUser, ID: all[0].User, Name: all[0].Email})
 	for _, step := range []func() (commands.Result, error){
 		func() (commands.Result, error) {
-			return w.commands.UpdateMember(t.Context(), commands.UpdateMember{Meta: o, Member: list[0], Role: ptr(events.Maintainer)})
+			return w.Commands.UpdateMember(t.Context(), commands.UpdateMember{Meta: o, Member: list[0], Role: world.Ptr(events.Maintainer)})
 		},
 		func() (commands.Result, error) {
-			return w.commands.UpdateMember(t.Context(), commands.UpdateMember{Meta: o, Member: list[2], Role: ptr(events.Viewer)})
+			return w.Commands.UpdateMember(t.Context(), commands.UpdateMember{Meta: o, Member: list[2], Role: world.Ptr(events.Viewer)})
 		},
 		func() (commands.Result, error) {
-			return w.commands.RemoveMember(t.Context(), commands.RemoveMember{Meta: o, Member: list[1]})
+			return w.Commands.RemoveMember(t.Context(), commands.RemoveMember{Meta: o, Member: list[1]})
 		},
 	} {
 		_, err := step()
@@ -146,13 +147,13 @@ func TestMembersAreCountedByRole(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"Maintainer 1", "Owner 1", "Viewer 2"}, counted(t, w, workspace))
-	names, _, _ := w.names(t, projections.MemberQuery{Workspace: workspace, OrderBy: projections.MemberByRole, Descending: true, Limit: 25})
+	names, _, _ := namesOf(t, w, projections.MemberQuery{Workspace: workspace, OrderBy: projections.MemberByRole, Descending: true, Limit: 25})
 	require.Equal(t, []string{"D", "C", "A"}, names)
 }
 
-func counted(t *testing.T, w *world, workspace events.ID) (list []string) {
+func counted(t *testing.T, w *world.World, workspace events.ID) (list []string) {
 	t.Helper()
-	rows, err := w.db.Query(t.Context(), `select role || ' ' || members from member_counts where workspace_id = $1 order by 1`, workspace)
+	rows, err := w.DB.Query(t.Context(), `select role || ' ' || members from member_counts where workspace_id = $1 order by 1`, workspace)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {

@@ -15,6 +15,7 @@ import (
 	"svc/migrations"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // before are the migrations that came before one.
@@ -42,19 +43,19 @@ func TestMembersOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
 	defer conn.Close(t.Context())
 	require.NoError(t, before(t, "0035").Migrate(t.Context(), conn, io.Discard))
 
-	db := connect(t, url)
-	workspace := newID()
-	commit := &events.Commit{Workspace: workspace, Envelope: events.Envelope{Actor: system}, At: epoch, Writes: []events.Write{{Stream: workspace}}}
+	db := world.Connect(t, url)
+	workspace := world.NewID()
+	commit := &events.Commit{Workspace: workspace, Envelope: events.Envelope{Actor: world.System}, At: world.Epoch, Writes: []events.Write{{Stream: workspace}}}
 	for i, email := range []string{"ann@acme.example", "Ünal@x", "no-address", "a@b@C.example", "@", "", "x@"} {
-		joined := events.MemberJoined{Member: newID(), User: newID(), Email: email, Role: events.Roles()[i%4]}
+		joined := events.MemberJoined{Member: world.NewID(), User: world.NewID(), Email: email, Role: events.Roles()[i%4]}
 		commit.Writes[0].Events = append(commit.Writes[0].Events, joined)
 		_, err := db.Exec(t.Context(), `
 			insert into members (workspace_id, member_id, user_id, email, role, joined_at) values ($1, $2, $3, $4, $5, $6)`,
-			workspace, joined.Member, joined.User, joined.Email, joined.Role, epoch)
+			workspace, joined.Member, joined.User, joined.Email, joined.Role, world.Epoch)
 		require.NoError(t, err)
 	}
 	others := slices.DeleteFunc(projections.Inline(), func(v store.View) bool {
-		return slices.Contains([]string{"members", "member_counts", "member_words"}, v.(projections.View).Name())
+		return slices.Contains([]string{"members", "member_counts", "member_words"}, v.(interface{ Name() string }).Name())
 	})
 	log := store.New(db, others, func(events.ID, int64) {})
 	defer log.Close()
@@ -63,11 +64,11 @@ func TestMembersOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
 
 	require.NoError(t, migrations.Migrate(t.Context(), conn, io.Discard))
 	db.Reset()
-	require.Empty(t, compared(t, db, workspace).Differences)
+	require.Empty(t, world.Compared(t, db, workspace).Differences)
 	for _, name := range []string{"members", "member_counts", "member_words"} {
-		rows := dump(t, db, name)
+		rows := world.Dump(t, db, name)
 		require.NotEmpty(t, rows)
-		rebuild(t, db, view(t, name))
-		require.Equal(t, rows, dump(t, db, name), name)
+		world.Rebuild(t, db, world.View(t, name))
+		require.Equal(t, rows, world.Dump(t, db, name), name)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"svc/events"
 	"svc/input"
+	"svc/projections/fold"
 )
 
 // A memberWord is a text that a search for a member may begin with: where the name
@@ -25,9 +26,10 @@ type memberWord struct {
 // memberWords is the view of what members are searched by. A member has as many
 // rows as the texts, numbered from 0, which are more than a key can tell: whoever
 // leaves may have had all of them.
-var memberWords = &fold[string, memberWord]{
-	table: "member_words", key: "word_id",
-	keys: func(r events.Record) []string {
+var memberWords = &fold.Table[string, memberWord]{
+	View: "member_words", KeptBy: fold.Inline, Key: "word_id",
+	Kinds: []string{"member"},
+	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return wordIDs(e.Member, len(wordsOf(e.Name, e.Email)))
@@ -40,7 +42,7 @@ var memberWords = &fold[string, memberWord]{
 		}
 		return nil
 	},
-	apply: func(id string, _ *memberWord, r events.Record) *memberWord {
+	Apply: func(id string, _ *memberWord, r events.Record) *memberWord {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return wordOf(id, r.Workspace, e.Member, e.Name, e.Email)

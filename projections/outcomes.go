@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // An outcome is what insights count of a run. It changes with the time that an
@@ -43,15 +44,16 @@ const (
 // are the same intervention.
 const pushesTogether = 10 * time.Minute
 
-var outcomes = &fold[events.ID, outcome]{
-	table: "outcomes", key: "run_id",
-	keys: func(r events.Record) []events.ID {
+var outcomes = &fold.Table[events.ID, outcome]{
+	View: "outcomes", KeptBy: fold.Followed, Key: "run_id",
+	Kinds: []string{"run", "decision"},
+	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(runEvent); ok {
 			return []events.ID{r.Stream}
 		}
 		return nil
 	},
-	apply: func(id events.ID, before *outcome, r events.Record) *outcome {
+	Apply: func(id events.ID, before *outcome, r events.Record) *outcome {
 		if e, ok := r.Event.(events.RunQueued); ok {
 			return &outcome{
 				Workspace: r.Workspace, Run: id, Repo: e.Repo.ID, QueuedAt: r.At, Counted: true,

@@ -1,6 +1,9 @@
 package projections
 
-import "svc/events"
+import (
+	"svc/events"
+	"svc/projections/fold"
+)
 
 // A runCount is how many runs a repository has. It is kept by a followed view
 // of its own, so that the length of a list costs the same however long it is.
@@ -11,9 +14,10 @@ type runCount struct {
 	Terminal  int       `db:"terminal"`
 }
 
-var runCounts = &fold[events.ID, runCount]{
-	table: "run_counts", key: "repo_id",
-	keys: func(r events.Record) []events.ID {
+var runCounts = &fold.Table[events.ID, runCount]{
+	View: "run_counts", KeptBy: fold.Followed, Key: "repo_id",
+	Kinds: []string{"run"},
+	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
 		case events.RunQueued:
 			return []events.ID{e.Repo.ID}
@@ -28,7 +32,7 @@ var runCounts = &fold[events.ID, runCount]{
 		}
 		return nil
 	},
-	apply: func(repo events.ID, row *runCount, r events.Record) *runCount {
+	Apply: func(repo events.ID, row *runCount, r events.Record) *runCount {
 		after := runCount{Workspace: r.Workspace, Repo: repo}
 		if row != nil {
 			after = *row

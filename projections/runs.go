@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/projections/fold"
 )
 
 // Runs is the view of all runs. It is followed.
@@ -65,15 +66,16 @@ type RunJob struct {
 	ComputeMS int64     `json:"computeMs"`
 }
 
-var runs = &fold[events.ID, Run]{
-	table: "runs", key: "run_id",
-	keys: func(r events.Record) []events.ID {
+var runs = &fold.Table[events.ID, Run]{
+	View: "runs", KeptBy: fold.Followed, Key: "run_id",
+	Kinds: []string{"run", "decision"},
+	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(runEvent); ok {
 			return []events.ID{r.Stream}
 		}
 		return nil
 	},
-	apply: func(id events.ID, run *Run, r events.Record) *Run {
+	Apply: func(id events.ID, run *Run, r events.Record) *Run {
 		if e, ok := r.Event.(events.RunQueued); ok {
 			return &Run{
 				Workspace: r.Workspace, ID: id, Repo: e.Repo.ID, RepoName: e.Repo.Name,
@@ -189,6 +191,9 @@ func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Re
 	return repo, true, nil
 }
 
+// issuesPage is how many events LargestIssue reads together.
+const issuesPage = 1000
+
 // LargestIssue returns the largest number of an issue that a run of a repository
 // was ever for, 0 if there is none. It looks at what the view has not taken in
 // yet as well, so the answer is that of the log at this moment.
@@ -199,13 +204,13 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0)`, workspace, repo).Scan(&n, &seq)
 	for more := true; more && err == nil; {
 		var list []events.Record
-		list, err = store.AnyAfter(ctx, v.DB, workspace, seq, page)
+		list, err = store.AnyAfter(ctx, v.DB, workspace, seq, issuesPage)
 		for _, r := range list {
 			if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo {
 				n = max(n, e.IssueNumber)
 			}
 		}
-		seq, more = seq+int64(len(list)), len(list) == page
+		seq, more = seq+int64(len(list)), len(list) == issuesPage
 	}
 	if err != nil {
 		return 0, fmt.Errorf("issues of repository %s of %s: %w", repo, workspace, err)

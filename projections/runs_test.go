@@ -8,6 +8,8 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
 )
 
 // A tale is a run as a test tells it: what follows after it was queued.
@@ -20,18 +22,18 @@ type tale struct {
 
 // tellAt appends tales in one commit, so that all of it happens at one time,
 // and returns the runs.
-func (w *world) tellAt(t *testing.T, at time.Time, workspace events.ID, tales ...tale) (runs []events.ID) {
+func tellAt(t *testing.T, w *world.World, at time.Time, workspace events.ID, tales ...tale) (runs []events.ID) {
 	t.Helper()
-	c := &events.Commit{Workspace: workspace, At: at, Envelope: events.Envelope{Actor: system, Origin: events.FromSystem}}
+	c := &events.Commit{Workspace: workspace, At: at, Envelope: events.Envelope{Actor: world.System, Origin: events.FromSystem}}
 	for _, story := range tales {
-		run := newID()
+		run := world.NewID()
 		queued := events.RunQueued{Repo: story.repo, IssueNumber: story.issue, IssueTitle: story.title}
 		c.Writes = append(c.Writes, events.Write{Stream: run, Events: append([]events.Event{queued}, story.facts...)})
 		runs = append(runs, run)
 	}
-	_, err := w.log.Append(t.Context(), c)
+	_, err := w.Log.Append(t.Context(), c)
 	require.NoError(t, err)
-	w.caughtUp(t)
+	w.CaughtUp(t)
 	return runs
 }
 
@@ -43,8 +45,8 @@ func entered(stages ...events.Stage) (list []events.Event) {
 }
 
 var (
-	web = events.Repo{ID: newID(), Name: "acme/web"}
-	api = events.Repo{ID: newID(), Name: "acme/api"}
+	web = events.Repo{ID: world.NewID(), Name: "acme/web"}
+	api = events.Repo{ID: world.NewID(), Name: "acme/api"}
 )
 
 // numbers returns the issues that a page lists, which name its runs.
@@ -58,8 +60,8 @@ func numbers(list []projections.Run) []int {
 
 func TestRunsPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	workspace, other := newID(), newID()
+	w := world.New(t)
+	workspace, other := world.NewID(), world.NewID()
 	for i, tales := range [][]tale{
 		{{web, 1, "Fix date parsing", entered(events.StagePlan)}},
 		{{web, 2, "100% CPU", nil}},
@@ -70,9 +72,9 @@ func TestRunsPage(t *testing.T) {
 		{{web, 7, "Reject", []events.Event{events.RunRejected{Repo: web.ID}}}},
 		{{web, 12, "Twelve", entered(events.StageAnalyze)}},
 	} {
-		w.tellAt(t, epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
+		tellAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
 	}
-	w.tellAt(t, epoch, other, tale{web, 99, "Fix elsewhere", nil})
+	tellAt(t, w, world.Epoch, other, tale{web, 99, "Fix elsewhere", nil})
 
 	for name, test := range map[string]struct {
 		query projections.RunQuery
@@ -97,7 +99,7 @@ func TestRunsPage(t *testing.T) {
 		"a quote is a quote":                           {projections.RunQuery{Active: true, Q: `'`}, []int{}, 0},
 		"a part of the title, of one repository":       {projections.RunQuery{Repo: &web.ID, Q: "fix"}, []int{5}, 1},
 		"what is elsewhere is not here":                {projections.RunQuery{Active: true, Q: "elsewhere"}, []int{}, 0},
-		"a workspace without runs":                     {projections.RunQuery{Workspace: newID(), Active: true}, []int{}, 0},
+		"a workspace without runs":                     {projections.RunQuery{Workspace: world.NewID(), Active: true}, []int{}, 0},
 		"another workspace, the same repository":       {projections.RunQuery{Workspace: other, Active: true, Repo: &web.ID}, []int{99}, 1},
 		"another workspace has none that have stopped": {projections.RunQuery{Workspace: other}, []int{}, 0},
 	} {
@@ -109,7 +111,7 @@ func TestRunsPage(t *testing.T) {
 			if q.Limit == 0 {
 				q.Limit = 50
 			}
-			list, total, err := projections.Runs{DB: w.db}.Page(t.Context(), q)
+			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			require.Equal(t, test.want, numbers(list))
 			require.Equal(t, test.total, total)
@@ -120,20 +122,20 @@ func TestRunsPage(t *testing.T) {
 // What happened at the same time still has one order, on every page.
 func TestRunsOfOneTimeAreInTheOrderOfTheirIDs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	workspace := newID()
+	w := world.New(t)
+	workspace := world.NewID()
 	const each = 9
 	var moving, stopped []tale
 	for i := range each {
 		moving = append(moving, tale{web, i, "x", nil})
 		stopped = append(stopped, tale{web, i, "x", []events.Event{events.RunCancelled{Repo: web.ID}}})
 	}
-	w.tellAt(t, epoch, workspace, append(moving, stopped...)...)
+	tellAt(t, w, world.Epoch, workspace, append(moving, stopped...)...)
 	for active, sign := range map[bool]int{true: 1, false: -1} {
 		var last string
 		seen := map[events.ID]bool{}
 		for offset := 0; offset < each; offset += 2 {
-			list, total, err := projections.Runs{DB: w.db}.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
+			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
 			require.NoError(t, err)
 			require.Equal(t, each, total)
 			for _, r := range list {
@@ -151,10 +153,10 @@ func TestRunsOfOneTimeAreInTheOrderOfTheirIDs(t *testing.T) {
 
 func TestOneRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	workspace, job := newID(), newID()
-	at := epoch.Add(1_234_567 * time.Microsecond)
-	run := w.tellAt(t, at, workspace, tale{web, 7, "Fix it", []events.Event{
+	w := world.New(t)
+	workspace, job := world.NewID(), world.NewID()
+	at := world.Epoch.Add(1_234_567 * time.Microsecond)
+	run := tellAt(t, w, at, workspace, tale{web, 7, "Fix it", []events.Event{
 		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunStageSucceeded{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunBranchCreated{Branch: "run/7"},
@@ -165,7 +167,7 @@ func TestOneRun(t *testing.T) {
 		events.RunCostRecorded{Cents: 30}, events.RunCostRecorded{Cents: 12},
 	}})[0]
 
-	r, ok, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run)
+	r, ok, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run)
 	require.NoError(t, err)
 	require.True(t, ok)
 	millis := at.Truncate(time.Millisecond)
@@ -181,8 +183,8 @@ func TestOneRun(t *testing.T) {
 	require.Equal(t, "unchecked", r.Detail.Guardrails)
 	require.Equal(t, []any{12, int64(42), true, at, at}, []any{*r.PRNumber, r.CostCents, r.Active, r.CreatedAt.UTC(), r.UpdatedAt.UTC()})
 
-	for what, id := range map[string][2]events.ID{"no run": {workspace, newID()}, "another workspace's": {newID(), run}} {
-		_, ok, err = projections.Runs{DB: w.db}.Of(t.Context(), id[0], id[1])
+	for what, id := range map[string][2]events.ID{"no run": {workspace, world.NewID()}, "another workspace's": {world.NewID(), run}} {
+		_, ok, err = projections.Runs{DB: w.DB}.Of(t.Context(), id[0], id[1])
 		require.NoError(t, err)
 		require.False(t, ok, what)
 	}
@@ -191,7 +193,7 @@ func TestOneRun(t *testing.T) {
 // What a run's stages show while it goes back and how it ends.
 func TestStagesOfARun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := world.New(t)
 	up := entered(events.StageAnalyze, events.StagePlan, events.StageImplementing)
 	for name, test := range map[string]struct {
 		facts  []events.Event
@@ -200,7 +202,7 @@ func TestStagesOfARun(t *testing.T) {
 	}{
 		"queued":                 {nil, events.RunInQueue, "ac pe pe pe pe pe pe"},
 		"a slot became free":     {up[:1], events.RunAnalyzing, "su ac pe pe pe pe pe"},
-		"needs input":            {append(up[:1:1], events.DecisionRaised{Decision: newID(), About: events.FactReview}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
+		"needs input":            {append(up[:1:1], events.DecisionRaised{Decision: world.NewID(), About: events.FactReview}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
 		"a stage failed":         {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunAnalyzing, "su fa pe pe pe pe pe"},
 		"back to the first":      {append(succeeding(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
 		"cancelled in between":   {append(succeeding(up[:2]), events.RunCancelled{}), events.RunIsCancelled, "su su su sk sk sk sk"},
@@ -209,9 +211,9 @@ func TestStagesOfARun(t *testing.T) {
 		"cancelled in the queue": {[]events.Event{events.RunCancelled{}}, events.RunIsCancelled, "sk sk sk sk sk sk sk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			workspace := newID()
-			run := w.tellAt(t, epoch, workspace, tale{web, 1, "x", test.facts})[0]
-			r, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run)
+			workspace := world.NewID()
+			run := tellAt(t, w, world.Epoch, workspace, tale{web, 1, "x", test.facts})[0]
+			r, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run)
 			require.NoError(t, err)
 			got := ""
 			for _, s := range r.Detail.Stages {
@@ -229,12 +231,12 @@ func TestStagesOfARun(t *testing.T) {
 // taken it in.
 func TestLargestIssue(t *testing.T) {
 	t.Parallel()
-	w := newSilentWorld(t)
-	workspace := newID()
-	runs := projections.Runs{DB: w.db}
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	runs := projections.Runs{DB: w.DB}
 	queue := func(in events.ID, r events.Repo, issue int) {
-		_, err := w.log.Append(t.Context(), &events.Commit{Workspace: in, At: epoch, Writes: []events.Write{{
-			Stream: newID(), Events: []events.Event{events.RunQueued{Repo: r, IssueNumber: issue}},
+		_, err := w.Log.Append(t.Context(), &events.Commit{Workspace: in, At: world.Epoch, Writes: []events.Write{{
+			Stream: world.NewID(), Events: []events.Event{events.RunQueued{Repo: r, IssueNumber: issue}},
 		}}})
 		require.NoError(t, err)
 	}
@@ -248,10 +250,10 @@ func TestLargestIssue(t *testing.T) {
 	queue(workspace, web, 12)
 	queue(workspace, web, 7)
 	queue(workspace, api, 30)
-	queue(newID(), web, 40)
+	queue(world.NewID(), web, 40)
 	is(12)
-	w.follower = follow(t, w.db)
-	w.caughtUp(t)
+	w.Follower = world.Follow(t, w.DB)
+	w.CaughtUp(t)
 	is(12)
 	queue(workspace, web, 13)
 	is(13)
@@ -261,19 +263,19 @@ func TestLargestIssue(t *testing.T) {
 // knows, and no event of it is parked.
 func TestAStageOfANewerBuild(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := world.New(t)
 	const scan, sign = events.Stage("security_scan"), events.Stage("sign")
-	workspace := newID()
+	workspace := world.NewID()
 	facts := succeeding(entered(events.StageAnalyze, events.StagePlan, events.StageImplementing))
 	facts = append(facts, succeeding(entered(scan))...)
 	facts = append(facts, events.RunStageFailed{Stage: sign, Attempt: 1}, events.RunStageEntered{Stage: scan, Attempt: 2})
 	facts = facts[:len(facts):len(facts)]
-	first, second := events.DecisionRaised{Decision: newID(), About: "license_review"}, events.DecisionRaised{Decision: newID(), About: "license_review"}
-	run := w.tellAt(t, epoch, workspace,
+	first, second := events.DecisionRaised{Decision: world.NewID(), About: "license_review"}, events.DecisionRaised{Decision: world.NewID(), About: "license_review"}
+	run := tellAt(t, w, world.Epoch, workspace,
 		tale{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
 		tale{web, 2, "y", append(facts, second)})
 	for i, status := range []string{"active", "blocked"} {
-		r, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run[i])
+		r, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run[i])
 		require.NoError(t, err)
 		require.Len(t, r.Detail.Stages, len(events.Stages())+2)
 		require.Equal(t, []string{"security_scan", status}, []string{r.Detail.Stages[r.Stage].Name, r.Detail.Stages[r.Stage].Status})
@@ -281,23 +283,23 @@ func TestAStageOfANewerBuild(t *testing.T) {
 		require.Equal(t, []string{"sign", "failed"}, []string{r.Detail.Stages[r.Stage+1].Name, r.Detail.Stages[r.Stage+1].Status})
 		require.Equal(t, []events.RunStatus{events.RunInUnknownStage, events.RunNeedsInput}[i], r.Status)
 	}
-	o, err := projections.Dashboard{DB: w.db}.Of(t.Context(), workspace, 10)
+	o, err := projections.Dashboard{DB: w.DB}.Of(t.Context(), workspace, 10)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 0, 0, 0, 0, 0, 2}, o.ByStage)
-	parked, err := projections.ListParked(t.Context(), w.db)
+	parked, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Empty(t, parked)
-	rebuild(t, w.db, view(t, "runs"))
-	again, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run[0])
+	world.Rebuild(t, w.DB, world.View(t, "runs"))
+	again, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run[0])
 	require.NoError(t, err)
 	require.Equal(t, "security_scan", again.Detail.Stages[again.Stage].Name)
 
-	_, err = w.log.Append(t.Context(), &events.Commit{Workspace: workspace, At: epoch, Writes: []events.Write{{
+	_, err = w.Log.Append(t.Context(), &events.Commit{Workspace: workspace, At: world.Epoch, Writes: []events.Write{{
 		Stream: run[0], Version: 1 + len(facts) + 2, Events: entered(events.StageBuildFarm),
 	}}})
 	require.NoError(t, err)
-	w.caughtUp(t)
-	r, _, err := projections.Runs{DB: w.db}.Of(t.Context(), workspace, run[0])
+	w.CaughtUp(t)
+	r, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run[0])
 	require.NoError(t, err)
 	require.Equal(t, []any{events.RunBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status}, "the newer build leads it on")
 }

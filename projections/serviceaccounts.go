@@ -10,6 +10,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/projections/fold"
 )
 
 // ServiceAccounts is the view of the service accounts of workspaces and of
@@ -30,16 +31,17 @@ type serviceAccountRow struct {
 	RevokedAt *time.Time     `db:"revoked_at"`
 }
 
-var serviceAccounts = &fold[events.ID, serviceAccountRow]{
-	table: "service_accounts", key: "account_id",
-	keys: func(r events.Record) []events.ID {
+var serviceAccounts = &fold.Table[events.ID, serviceAccountRow]{
+	View: "service_accounts", KeptBy: fold.Inline, Key: "account_id",
+	Kinds: []string{"service_account"},
+	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
 		case events.ServiceAccountCreated, events.ServiceAccountRotated, events.ServiceAccountRevoked:
 			return []events.ID{r.Stream}
 		}
 		return nil
 	},
-	apply: func(id events.ID, a *serviceAccountRow, r events.Record) *serviceAccountRow {
+	Apply: func(id events.ID, a *serviceAccountRow, r events.Record) *serviceAccountRow {
 		if e, ok := r.Event.(events.ServiceAccountCreated); ok {
 			return &serviceAccountRow{
 				Workspace: r.Workspace, ID: id, Name: e.Name, Scopes: e.Scopes, Tail: e.Tail, Status: "active",
@@ -67,9 +69,10 @@ type serviceTokenRow struct {
 	Status      string             `db:"status"`
 }
 
-var serviceTokens = &fold[events.Fingerprint, serviceTokenRow]{
-	table: "service_tokens", key: "fingerprint", alone: true,
-	keys: func(r events.Record) []events.Fingerprint {
+var serviceTokens = &fold.Table[events.Fingerprint, serviceTokenRow]{
+	View: "service_tokens", KeptBy: fold.Inline, Key: "fingerprint", Alone: true,
+	Kinds: []string{"service_account"},
+	Keys: func(r events.Record) []events.Fingerprint {
 		switch e := r.Event.(type) {
 		case events.ServiceAccountCreated:
 			return []events.Fingerprint{e.Fingerprint}
@@ -80,7 +83,7 @@ var serviceTokens = &fold[events.Fingerprint, serviceTokenRow]{
 		}
 		return nil
 	},
-	apply: func(key events.Fingerprint, t *serviceTokenRow, r events.Record) *serviceTokenRow {
+	Apply: func(key events.Fingerprint, t *serviceTokenRow, r events.Record) *serviceTokenRow {
 		switch e := r.Event.(type) {
 		case events.ServiceAccountCreated:
 			return &serviceTokenRow{

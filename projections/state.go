@@ -8,6 +8,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/projections/fold"
 )
 
 // ErrUnreadable says that the state of a workspace cannot be told, because of
@@ -109,24 +110,24 @@ func (s *State) ServiceAccounts() []ServiceAccount { return each(&s.serviceAccou
 
 // A rowSet is the rows of a fold of one workspace, with their keys in order.
 type rowSet[K comparable, R any] struct {
-	rows map[rowID[K]]*R
+	rows map[fold.RowID[K]]*R
 	keys []K
 }
 
-func take[R, S any](set *rowSet[events.ID, R], f *fold[events.ID, R], list List, r events.Record, show func(*R) S) (changes []StateChange, err error) {
+func take[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list List, r events.Record, show func(*R) S) (changes []StateChange, err error) {
 	if set.rows == nil {
-		set.rows = map[rowID[events.ID]]*R{}
+		set.rows = map[fold.RowID[events.ID]]*R{}
 	}
-	keys := f.keys(r)
+	keys := f.Keys(r)
 	before := make([]*R, len(keys))
 	for i, k := range keys {
-		before[i] = set.rows[rowID[events.ID]{r.Workspace, k}]
+		before[i] = set.rows[fold.RowID[events.ID]{Workspace: r.Workspace, Key: k}]
 	}
-	if err := f.one(set.rows, r); err != nil {
+	if err := f.Take(set.rows, r); err != nil {
 		return nil, err
 	}
 	for i, k := range keys {
-		id := rowID[events.ID]{r.Workspace, k}
+		id := fold.RowID[events.ID]{Workspace: r.Workspace, Key: k}
 		after := set.rows[id]
 		at, _ := slices.BinarySearchFunc(set.keys, k, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
 		c := StateChange{List: list, Index: at}
@@ -154,7 +155,7 @@ func take[R, S any](set *rowSet[events.ID, R], f *fold[events.ID, R], list List,
 func each[R, S any](set *rowSet[events.ID, R], show func(*R) S) []S {
 	byKey := make(map[events.ID]*R, len(set.rows))
 	for id, row := range set.rows {
-		byKey[id.key] = row
+		byKey[id.Key] = row
 	}
 	list := make([]S, 0, len(set.keys))
 	for _, k := range set.keys {

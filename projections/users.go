@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // Users is the view of all people who ever signed in. It is inline.
@@ -24,9 +25,10 @@ type User struct {
 	RegisteredAt time.Time `db:"registered_at"`
 }
 
-var users = &fold[events.ID, User]{
-	table: "users", key: "user_id", alone: true,
-	keys: func(r events.Record) []events.ID {
+var users = &fold.Table[events.ID, User]{
+	View: "users", KeptBy: fold.Inline, Key: "user_id", Alone: true,
+	Kinds: []string{"user"},
+	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
 		case events.UserRegistered:
 			return []events.ID{e.User}
@@ -35,7 +37,7 @@ var users = &fold[events.ID, User]{
 		}
 		return nil
 	},
-	apply: func(id events.ID, u *User, r events.Record) *User {
+	Apply: func(id events.ID, u *User, r events.Record) *User {
 		switch e := r.Event.(type) {
 		case events.UserRegistered:
 			return &User{

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // Workspaces is the view of all workspaces. It is inline.
@@ -22,16 +23,17 @@ type Workspace struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
-var workspaces = &fold[events.ID, Workspace]{
-	table: "workspaces", key: "workspace_id", alone: true,
-	keys: func(r events.Record) []events.ID {
+var workspaces = &fold.Table[events.ID, Workspace]{
+	View: "workspaces", KeptBy: fold.Inline, Key: "workspace_id", Alone: true,
+	Kinds: []string{"workspace"},
+	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
 		case events.WorkspaceCreated, events.WorkspaceRenamed:
 			return []events.ID{r.Workspace}
 		}
 		return nil
 	},
-	apply: func(id events.ID, w *Workspace, r events.Record) *Workspace {
+	Apply: func(id events.ID, w *Workspace, r events.Record) *Workspace {
 		switch e := r.Event.(type) {
 		case events.WorkspaceCreated:
 			return &Workspace{ID: id, Name: e.Name, Slug: e.Slug, CreatedAt: r.At}

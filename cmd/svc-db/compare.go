@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 // errDiffer says that rows are not what the log says; the report names them.
@@ -21,7 +22,7 @@ var errDiffer = errors.New("not every row is what the log says")
 // without a log too.
 func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.ID) error {
 	if j.workspace.IsZero() {
-		strays, err := projections.Strays(ctx, db)
+		strays, err := fold.Strays(ctx, db, projections.All())
 		if err != nil {
 			return err
 		}
@@ -30,7 +31,7 @@ func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.I
 	bad := 0
 	for _, workspace := range list {
 		start := time.Now()
-		done, err := projections.Compare(ctx, db, workspace, projections.NoPause)
+		done, err := fold.Compare(ctx, db, projections.All(), workspace, fold.NoPause)
 		if err != nil {
 			return err
 		}

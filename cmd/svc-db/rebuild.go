@@ -17,6 +17,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 // rebuild makes the views j.views anew, or all of them, of one workspace or of
@@ -38,7 +39,7 @@ func rebuild(ctx context.Context, j job) error {
 		for _, v := range list {
 			one := j.rebuildView
 			if !j.workspace.IsZero() {
-				one = func(ctx context.Context, db *pgxpool.Pool, v projections.View) error {
+				one = func(ctx context.Context, db *pgxpool.Pool, v fold.View) error {
 					return j.rebuildLog(ctx, db, v, j.workspace)
 				}
 			}
@@ -50,10 +51,10 @@ func rebuild(ctx context.Context, j job) error {
 	})
 }
 
-func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v projections.View) error {
+func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) error {
 	start := time.Now()
 	p := newProgress(j.out, v.Name())
-	done, err := projections.Rebuild(ctx, db, v, p.step)
+	done, err := fold.Rebuild(ctx, db, v, p.step)
 	p.end()
 	if err != nil {
 		return err
@@ -66,10 +67,10 @@ func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v projections.Vi
 	return nil
 }
 
-func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v projections.View, workspace events.ID) error {
+func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) error {
 	start := time.Now()
 	p := newProgress(j.out, v.Name())
-	done, err := projections.RebuildLog(ctx, db, v, workspace, p.step)
+	done, err := fold.RebuildLog(ctx, db, v, workspace, p.step)
 	p.end()
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v projections.Vie
 }
 
 // tell says what an operator will want to know of a rebuild.
-func (j job) tell(view string, done projections.Rebuilt) {
+func (j job) tell(view string, done fold.Rebuilt) {
 	for _, workspace := range done.Differing {
 		fmt.Fprintf(j.out, "%s of %s: the rows before were others\n", view, workspace)
 	}
@@ -92,7 +93,7 @@ func (j job) tell(view string, done projections.Rebuilt) {
 	}
 }
 
-func named(names []string) (list []projections.View, err error) {
+func named(names []string) (list []fold.View, err error) {
 	all := projections.All()
 	if len(names) == 0 {
 		return all, nil

@@ -14,6 +14,7 @@ import (
 	"svc/events/bus"
 	"svc/migrations"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 )
 
@@ -45,7 +46,7 @@ func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error 
 // bus. It looks twice, a second apart, to see how fast they go.
 func views(ctx context.Context, j job) error {
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		before, err := projections.Survey(ctx, db, proof.View, bus.View)
+		before, err := fold.Survey(ctx, db, projections.All(), proof.View, bus.View)
 		if err != nil {
 			return err
 		}
@@ -55,7 +56,7 @@ func views(ctx context.Context, j job) error {
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
-		now, err := projections.Survey(ctx, db, proof.View, bus.View)
+		now, err := fold.Survey(ctx, db, projections.All(), proof.View, bus.View)
 		if err != nil {
 			return err
 		}
@@ -78,14 +79,14 @@ func views(ctx context.Context, j job) error {
 	})
 }
 
-func formOf(s projections.Standing) string {
+func formOf(s fold.Standing) string {
 	if s.Form == s.Wanted {
 		return strconv.Itoa(s.Form)
 	}
 	return fmt.Sprintf("%d, rebuild it to %d", s.Form, s.Wanted)
 }
 
-func rebuiltAt(s projections.Standing) string {
+func rebuiltAt(s fold.Standing) string {
 	if s.RebuiltAt == nil {
 		return "never"
 	}
@@ -95,7 +96,7 @@ func rebuiltAt(s projections.Standing) string {
 // parked lists the events that followed views have gone on without.
 func parked(ctx context.Context, j job) error {
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		list, err := projections.ListParked(ctx, db)
+		list, err := fold.ListParked(ctx, db)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func retry(ctx context.Context, j job) error {
 		return err
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		found, err := projections.ListParked(ctx, db)
+		found, err := fold.ListParked(ctx, db)
 		if err != nil {
 			return err
 		}
@@ -141,7 +142,7 @@ func skip(ctx context.Context, j job) error {
 		return err
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		there, err := projections.Skip(ctx, db, list[0].Name(), j.workspace, j.seq)
+		there, err := fold.Skip(ctx, db, list[0].Name(), j.workspace, j.seq)
 		switch {
 		case err != nil:
 			return err

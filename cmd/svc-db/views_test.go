@@ -13,6 +13,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 // An operator sees what a view has gone on without, tries it again, and in the
@@ -93,7 +94,7 @@ func TestAWorkspaceThatIsNone(t *testing.T) {
 // follow lets followed views take in what there is.
 func follow(t *testing.T, db *pgxpool.Pool, views ...string) {
 	t.Helper()
-	f := projections.NewFollower(db, func(view string) bool { return slices.Contains(views, view) }, slog.New(slog.DiscardHandler))
+	f := fold.NewFollower(db, projections.Followed(), func(view string) bool { return slices.Contains(views, view) }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); f.Run(ctx) }()

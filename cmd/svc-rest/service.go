@@ -18,6 +18,7 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/events/bus"
+	"svc/events/feed"
 	"svc/events/store"
 	"svc/http/auth"
 	"svc/http/home"
@@ -28,6 +29,7 @@ import (
 	"svc/leader"
 	"svc/metrics"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
 	"svc/vault"
@@ -91,12 +93,12 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		return nil, err
 	}
 	elections := leader.New(db, log, append(leads(), integrity.Lease)...)
-	follower := projections.NewFollower(db, elections.Leads, log)
+	follower := fold.NewFollower(db, projections.Followed(), elections.Leads, log)
 	prover := proof.New(db, ring, cfg.AuthURL.URL().Host, elections.Leads, log)
 	prover.RequireAuthors()
 	sweep := integrity.New(db, prover, elections.Leads, cfg.IntegrityInterval, log)
 	relay := bus.NewRelay(db, elections.Leads, log)
-	live := projections.NewLive(db, log)
+	live := feed.New(db, projections.Targets(), log)
 	moved := func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)
@@ -114,7 +116,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	m.Pool("primary", db)
 	m.Limit("api", apiLimit.Refused)
 	m.Limit("sign_in", signInLimit.Refused)
-	m.Views(func(ctx context.Context) ([]projections.Lag, error) { return projections.Lags(ctx, db, leads()...) }, func() map[string]int {
+	m.Views(func(ctx context.Context) ([]fold.Lag, error) { return fold.Lags(ctx, db, leads()...) }, func() map[string]int {
 		stuck := follower.Stuck()
 		stuck[proof.View], stuck[bus.View] = prover.Stuck(), relay.Stuck()
 		return stuck
@@ -185,16 +187,16 @@ func leads() (names []string) {
 }
 
 // lists are read in db, which may be a replica of the follower's database.
-func lists(db *pgxpool.Pool, follower *projections.Follower) rest.Lists {
+func lists(db *pgxpool.Pool, follower *fold.Follower) rest.Lists {
 	return rest.Lists{
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db},
-		Views: projections.Replica{DB: db, Follower: follower},
+		Views: fold.Replica{DB: db, Follower: follower},
 	}
 }
 
 // updates tells live of what other processes have appended.
-func updates(live *projections.Live) bus.Consumer {
+func updates(live *feed.Feed) bus.Consumer {
 	return bus.Consumer{Name: "live", Live: true, Take: func(m *message.Message) error {
 		workspace, seq, err := bus.PositionOf(m)
 		if err == nil {

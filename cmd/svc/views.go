@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 )
 
@@ -48,7 +49,7 @@ func viewsBehind(ctx context.Context, c *pgx.Conn) (names []string, err error) {
 	for _, v := range projections.Followed() {
 		list = append(list, v.Name())
 	}
-	lags, err := projections.Lags(ctx, c, list...)
+	lags, err := fold.Lags(ctx, c, list...)
 	for _, l := range lags {
 		if l.Behind > 0 {
 			names = append(names, l.View)

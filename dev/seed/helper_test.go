@@ -15,6 +15,7 @@ import (
 	"svc/dev/seed"
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/pgtest"
 )
 
@@ -80,7 +81,7 @@ func views() (names []string) {
 // followed lets the followed views take in the whole log.
 func followed(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
-	f := projections.NewFollower(db, func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	f := fold.NewFollower(db, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(testContext(t))
 	done := make(chan struct{})
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/sessions"
 )
 
@@ -136,7 +137,7 @@ func (s *seed) make() error {
 // answers show it.
 func (s *seed) views() error {
 	for _, v := range projections.Followed() {
-		if _, err := projections.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
+		if _, err := fold.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/sessions"
 	"svc/test/pgtest"
 )
@@ -192,7 +193,7 @@ func (d *demonstration) rebuilt(t *testing.T) {
 		if v.Name() != "accounts" { // nobody has come by the code host yet
 			require.NotEmpty(t, before[v.Name()], v.Name())
 		}
-		require.NoError(t, rebuiltOnly(projections.Rebuild(testContext(t), d.db, v, func(int64, int64) {})))
+		require.NoError(t, rebuiltOnly(fold.Rebuild(testContext(t), d.db, v, func(int64, int64) {})))
 	}
 	require.Equal(t, content(t, d.db, views()...), only(before, views()...))
 }
@@ -299,4 +300,4 @@ func TestAddressIsNotNamedInAnError(t *testing.T) {
 	require.NotContains(t, err.Error(), "secret")
 }
 
-func rebuiltOnly(_ projections.Rebuilt, err error) error { return err }
+func rebuiltOnly(_ fold.Rebuilt, err error) error { return err }

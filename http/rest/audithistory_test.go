@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/feed"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/pgtest"
 )
 
@@ -90,11 +92,11 @@ func (l *tale) tell(t *testing.T, db *pgxpool.Pool, n int) {
 }
 
 func historyServer(db *pgxpool.Pool) *Server {
-	follower := projections.NewFollower(db, func(string) bool { return false }, slog.New(slog.DiscardHandler))
+	follower := fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	return &Server{
 		Follower: follower, Lists: Lists{Views: follower},
 		History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}, Now: time.Now,
-		Live: projections.NewLive(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
+		Live: feed.New(db, projections.Targets(), slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
 	}
 }
 

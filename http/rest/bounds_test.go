@@ -14,6 +14,7 @@ import (
 	"svc/http/quota"
 	"svc/http/reply"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/pgtest"
 )
 
@@ -115,9 +116,9 @@ func TestOneTokenWaitsForFewPositions(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	stop()
 	for range most {
-		require.ErrorIs(t, <-answers, projections.ErrNotCaughtUp)
+		require.ErrorIs(t, <-answers, fold.ErrNotCaughtUp)
 	}
-	require.ErrorIs(t, <-other, projections.ErrNotCaughtUp)
+	require.ErrorIs(t, <-other, fold.ErrNotCaughtUp)
 }
 
 // What is wrong with a request comes before whether there is a slot.

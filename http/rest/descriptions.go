@@ -9,6 +9,7 @@ import (
 	"svc/commands"
 	"svc/fault"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 )
 
@@ -31,7 +32,7 @@ var descriptions = map[string]description{
 		refuses: []*fault.Fault{aggregates.ErrNoRun, aggregates.ErrRunOver, aggregates.ErrRunOutOfStep},
 		text:    "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged."},
 	"queueIssue": {tag: "Backlog", summary: "Queue an issue", status: http.StatusCreated,
-		refuses: []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, projections.ErrNotCaughtUp},
+		refuses: []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
 		text:    "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository."},
 
 	"listInbox": {tag: "Inbox", summary: "List the decisions that wait",

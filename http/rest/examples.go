@@ -12,7 +12,7 @@ import (
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/reply"
-	"svc/projections"
+	"svc/projections/fold"
 )
 
 // faults lists everything that a route may refuse: what its guard asks, what
@@ -31,7 +31,7 @@ func (r route) faults() []*fault.Fault {
 		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.roles))
 	}
 	if r.method == http.MethodGet {
-		list = append(list, projections.ErrNotCaughtUp)
+		list = append(list, fold.ErrNotCaughtUp)
 		if r.intent != nil {
 			list = append(list, errCrossOrigin)
 		}

@@ -24,6 +24,7 @@ import (
 	"svc/events"
 	"svc/http/middleware"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/pgtest"
 )
 
@@ -50,7 +51,7 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 	}
 	for _, v := range projections.Followed() {
 		if v.Name() == "audit" {
-			_, err := projections.RebuildLog(t.Context(), db, v, workspace, func(int64, int64) {})
+			_, err := fold.RebuildLog(t.Context(), db, v, workspace, func(int64, int64) {})
 			require.NoError(t, err)
 		}
 	}

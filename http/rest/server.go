@@ -16,6 +16,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/events/feed"
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -46,7 +47,7 @@ type Server struct {
 	ServiceAccounts projections.ServiceAccounts
 	History         projections.History
 	Proof           *proof.Prover
-	Live            *projections.Live
+	Live            *feed.Feed
 	Follower        Awaiter
 	Keys            Keys
 	Sessions        *sessions.Store

@@ -13,8 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
+	"svc/events/feed"
 	"svc/http/middleware"
-	"svc/projections"
 )
 
 const (
@@ -84,7 +84,7 @@ func nounOf(kind string) string {
 // A stream tells one caller what happens in the workspace.
 type stream struct {
 	caller  *caller
-	watch   *projections.Watch
+	watch   *feed.Watch
 	seq     int64     // of the last event that was told, or left out
 	checked time.Time // when the caller was last looked at
 	beat    time.Duration

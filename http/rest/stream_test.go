@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/feed"
 	"svc/http/middleware"
 	"svc/projections"
 	"svc/test/pgtest"
@@ -26,13 +27,13 @@ import (
 // as its row is there.
 type told struct {
 	*httptest.Server
-	live  *projections.Live
+	live  *feed.Feed
 	ended chan error
 }
 
 func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience time.Duration) *told {
 	t.Helper()
-	live := projections.NewLive(db, slog.New(slog.DiscardHandler))
+	live := feed.New(db, projections.Targets(), slog.New(slog.DiscardHandler))
 	s := &Server{Live: live, ServiceAccounts: projections.ServiceAccounts{DB: db}, Log: slog.New(slog.DiscardHandler)}
 	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	for _, sql := range []string{

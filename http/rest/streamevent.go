@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/events"
-	"svc/projections"
+	"svc/events/feed"
 )
 
 // What the stream says, as the description has it: the fields of a server-sent
@@ -44,7 +44,7 @@ type (
 	}
 )
 
-func newStreamEvent(n projections.News) streamEvent {
+func newStreamEvent(n feed.News) streamEvent {
 	kind := streamKind(n.Kind)
 	return streamEvent{n.Seq, kind, streamEventData{n.Seq, at(n.At), kind, streamTarget{n.Target.Type, n.Target.ID.String()}}}
 }

@@ -15,6 +15,7 @@ import (
 	"svc/events/bus"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/sessions"
 )
 
@@ -78,7 +79,7 @@ func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *htt
 		return nil, nil, fmt.Errorf("fill log: %w", err)
 	}
 	for _, v := range projections.Followed() {
-		if _, err := projections.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
+		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
 			return nil, nil, err
 		}
 	}

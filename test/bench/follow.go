@@ -13,6 +13,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 // follow compares a view that has half a million events to take in with
@@ -51,7 +52,7 @@ func takeAllIn(ctx context.Context, db *pgxpool.Pool, view string, n int) (float
 			return 0, err
 		}
 	}
-	f := projections.NewFollower(db, func(name string) bool { return name == view }, slog.New(slog.DiscardHandler))
+	f := fold.NewFollower(db, projections.Followed(), func(name string) bool { return name == view }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 // fillLogs writes logs as the store leaves them behind: events of runs, ten
@@ -63,7 +64,7 @@ func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) 
 func rebuildAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 	from := time.Now()
 	for _, v := range projections.All() {
-		if _, err := projections.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
+		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
 			return 0, err
 		}
 	}
@@ -184,7 +185,7 @@ func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (floa
 		if v.Name() != name {
 			continue
 		}
-		if _, err := projections.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
+		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
 			return 0, err
 		}
 	}

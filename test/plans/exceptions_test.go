@@ -17,9 +17,9 @@ var exceptions = []exception{
 	{part: "from parked order by view", reason: "all that are parked, for operators"},
 
 	{part: "where l.head <> c.size", reason: "finds the logs that are not signed for, for a fiftieth of the time at most, and for svc-db verify"},
-	{file: "projections/compare", reason: "compares all rows of a log, which it reads: an operator's, and paced in the service"},
+	{file: "projections/fold/compare", reason: "compares all rows of a log, which it reads: an operator's, and paced in the service"},
 	{part: "select head from logs where workspace_id = $1 and head > $2", reason: "asked where a log seems to end: a look-up by key"},
-	{file: "projections/rebuild", reason: "an operator's: reads all of a view, or of a log"},
+	{file: "projections/fold/rebuild", reason: "an operator's: reads all of a view, or of a log"},
 	{part: "delete from where workspace_id = $1 and = any($2:: [])", reason: "a rebuild's: by keys"},
 	{part: "on conflict (workspace_id, view) do update set seq = checkpoints.seq", reason: "parks an event that is damaged: by key"},
 	{part: "values ($1, $2, $3) on conflict (workspace_id, view) do update set seq = excluded.seq", reason: "parks an event that is damaged: by key"},

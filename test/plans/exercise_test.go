@@ -17,8 +17,10 @@ import (
 	"svc/commands"
 	"svc/config"
 	"svc/events"
+	"svc/events/feed"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
 	"svc/vault"
@@ -32,9 +34,9 @@ type process struct {
 	*site
 	log      *store.Store
 	commands *commands.Handler
-	follower *projections.Follower
+	follower *fold.Follower
 	prover   *proof.Prover
-	live     *projections.Live
+	live     *feed.Feed
 	seen     *sessions.LastSeen
 	asks     *pgxpool.Pool // questions
 	keeps    *pgxpool.Pool // the log
@@ -49,9 +51,9 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	ring, err := vault.NewRing([]config.Secret{"0123456789abcdef0123456789abcdef"})
 	require.NoError(t, err)
 	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url)}
-	p.follower = projections.NewFollower(w.pool(t, s.url), always, quiet)
+	p.follower = fold.NewFollower(w.pool(t, s.url), projections.Followed(), always, quiet)
 	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
-	p.live = projections.NewLive(w.pool(t, s.url), quiet)
+	p.live = feed.New(w.pool(t, s.url), projections.Targets(), quiet)
 	p.seen = sessions.NewLastSeen(w.pool(t, s.url), quiet)
 	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
 		p.follower.Moved(workspace, head)
@@ -299,10 +301,10 @@ func (p *process) askLogs(t *testing.T) {
 	watch := p.live.Watch(p.acme, []string{"member"})
 	defer watch.Close()
 	done[int64](t)(watch.Head(ctx))
-	done[[]projections.News](t)(watch.After(ctx, 1))
-	done[[]projections.Parked](t)(projections.ListParked(ctx, p.asks))
-	done[bool](t)(projections.Skip(ctx, p.asks, "runs", p.acme, 1))
-	done[[]projections.Standing](t)(projections.Survey(ctx, p.asks))
+	done[[]feed.News](t)(watch.After(ctx, 1))
+	done[[]fold.Parked](t)(fold.ListParked(ctx, p.asks))
+	done[bool](t)(fold.Skip(ctx, p.asks, "runs", p.acme, 1))
+	done[[]fold.Standing](t)(fold.Survey(ctx, p.asks, projections.All()))
 	require.NoError(t, p.follower.Await(ctx, "", p.acme, 1))
 
 	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, "", nil))

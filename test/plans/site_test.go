@@ -15,6 +15,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -178,7 +179,7 @@ func (s *site) fill(t *testing.T) {
 	}
 	for _, v := range projections.Followed() {
 		if v.Name() == "audit" {
-			_, err := projections.RebuildLog(t.Context(), s.db, v, s.told, func(int64, int64) {})
+			_, err := fold.RebuildLog(t.Context(), s.db, v, s.told, func(int64, int64) {})
 			require.NoError(t, err)
 		}
 	}

@@ -1,0 +1,179 @@
+package feed_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/feed"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/world"
+)
+
+// newLive returns a world in which only live is told what moved.
+func newLive(t *testing.T) (*world.World, *feed.Feed) {
+	t.Helper()
+	w := world.NewSilent(t)
+	live := feed.New(w.DB, projections.Targets(), slog.New(slog.DiscardHandler))
+	log := store.New(w.DB, projections.Inline(), live.Moved)
+	t.Cleanup(log.Close)
+	w.Commands = commands.New(log, w.Clock.Now)
+	return w, live
+}
+
+// follows reads from after seq up to an event, and requires that it misses none.
+func follows(t *testing.T, watch *feed.Watch, seq, upTo int64) {
+	t.Helper()
+	for seq < upTo {
+		list, err := watch.After(t.Context(), seq)
+		require.NoError(t, err)
+		for _, n := range list {
+			require.Equal(t, seq+1, n.Seq)
+			seq = n.Seq
+		}
+		if len(list) > 0 {
+			continue
+		}
+		select {
+		case <-watch.Moved:
+		case <-time.After(world.Limit):
+			require.FailNow(t, "nothing more came", "after %d of %d", seq, upTo)
+		}
+	}
+}
+
+func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := world.NewID()
+	watch := live.Watch(workspace, nil)
+	defer watch.Close()
+	run := w.Queued(t, workspace)
+	list, err := watch.After(t.Context(), 0)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, feed.News{
+		Seq: 1, At: list[0].At, Kind: "run.queued", Target: feed.Target{Type: "run", ID: run},
+	}, list[0], "without the issue's name")
+	require.False(t, list[0].At.IsZero())
+}
+
+// While many write, those who watch from the beginning, from somewhere and from
+// now on all read every event after where they began, once and in order.
+func TestWhoeverWatchesMissesNothing(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := world.NewID()
+	run := w.Queued(t, workspace)
+	w.Bills(t, workspace, run, 700) // more than a page
+	const more = 600
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := range more {
+			w.Bills(t, workspace, run, 1)
+			if i%50 == 0 {
+				live.Moved(workspace, 3) // an old message of the bus comes late
+			}
+		}
+	})
+	for i := range 12 {
+		group.Go(func() {
+			watch := live.Watch(workspace, nil)
+			defer watch.Close()
+			head, err := watch.Head(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			follows(t, watch, []int64{0, 350, head}[i%3], 701+more)
+		})
+	}
+	group.Wait()
+}
+
+// What nobody told of, because another process appended it and the bus is
+// away, is found.
+func TestLiveLooksForItself(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	live := feed.New(w.DB, projections.Targets(), slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { live.Run(ctx) })
+	workspace := world.NewID()
+	watch := live.Watch(workspace, nil)
+	defer watch.Close()
+	_, err := watch.Head(t.Context())
+	require.NoError(t, err)
+	w.Queued(t, workspace)
+	follows(t, watch, 0, 1)
+	stop()
+	running.Wait()
+}
+
+// A hint of another process says that a log has grown, or that any may have,
+// and not how far.
+func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	live := feed.New(w.DB, projections.Targets(), slog.New(slog.DiscardHandler))
+	live.PollEvery(time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { live.Run(ctx) })
+	workspace, other := world.NewID(), world.NewID()
+	watch, elsewhere := live.Watch(workspace, nil), live.Watch(other, nil)
+	defer watch.Close()
+	defer elsewhere.Close()
+	run := w.Queued(t, workspace)
+	w.Queued(t, other)
+	live.Moved(world.NewID(), 0) // nobody watches that
+	live.Moved(workspace, 0)
+	follows(t, watch, 0, 1)
+	require.Empty(t, elsewhere.Moved)
+	w.Bills(t, workspace, run, 1)
+	live.Moved(events.ID{}, 0)
+	follows(t, watch, 1, 2)
+	follows(t, elsewhere, 0, 1)
+	stop()
+	running.Wait()
+}
+
+// Who has fallen behind what is kept in memory reads from the log.
+func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := world.NewID()
+	slow, quick := live.Watch(workspace, nil), live.Watch(workspace, nil)
+	defer slow.Close()
+	defer quick.Close()
+	run := w.Queued(t, workspace)
+	follows(t, slow, 0, 1)
+	for at := int64(1); at < 1700; at += 100 {
+		w.Bills(t, workspace, run, 100)
+		follows(t, quick, at, at+100)
+	}
+	follows(t, slow, 1, 1701)
+	follows(t, quick, 1701, 1701)
+}
+
+func TestAWatchThatIsClosedHearsNothing(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace, elsewhere := world.NewID(), world.NewID()
+	watch, other := live.Watch(workspace, nil), live.Watch(elsewhere, nil)
+	defer other.Close()
+	watch.Close()
+	w.Queued(t, workspace)
+	require.Empty(t, watch.Moved)
+	require.Empty(t, other.Moved, "it is another workspace's")
+	w.Queued(t, elsewhere)
+	require.NotEmpty(t, other.Moved)
+}

@@ -1,0 +1,156 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/test/pgtest"
+)
+
+// targets are those of the events of these tests.
+var targets = Targets{InData: []string{"member"}, Of: func(r events.Record) (string, events.ID) {
+	switch e := r.Event.(type) {
+	case events.MemberLeft:
+		return "member", e.Member
+	case events.DecisionRaised:
+		return "run", r.Stream
+	}
+	noun, _, _ := strings.Cut(r.Event.Kind(), ".")
+	if noun == "decision" {
+		noun = "run"
+	}
+	return noun, r.Stream
+}}
+
+// However many want to, one is at it at a time, and that half of the time.
+func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many, turns, took = 12, 10, 5 * time.Millisecond
+		p, begun := newPace(), time.Now()
+		var under, most, done int // one at a time changes them: -race sees if not
+		var last time.Time
+		var group sync.WaitGroup
+		for range many {
+			group.Go(func() {
+				for range turns {
+					err := p.take(t.Context(), func() error {
+						if done > 0 {
+							assert.GreaterOrEqual(t, time.Since(last), took)
+						}
+						under++
+						most = max(most, under)
+						<-time.After(took)
+						under--
+						done++
+						last = time.Now()
+						return nil
+					})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		group.Wait()
+		require.Equal(t, many*turns, done)
+		require.Equal(t, 1, most)
+		require.Equal(t, (2*many*turns-1)*took, time.Since(begun))
+	})
+}
+
+func TestWhoLeavesGivesTheTurnBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		broken := errors.New("broken")
+		require.ErrorIs(t, p.take(t.Context(), func() error { <-time.After(time.Second); return broken }), broken)
+		never := func() error { assert.Fail(t, "it had left"); return nil }
+		for range 3 { // of whom one waits for the moment, the others for that one
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			go func() { assert.ErrorIs(t, p.take(ctx, never), context.DeadlineExceeded) }()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		require.NoError(t, p.take(t.Context(), func() error { return nil }))
+		require.Equal(t, time.Second, time.Since(begun), "the pause is no shorter")
+	})
+}
+
+// While it is somebody else's turn whoever is far behind waits, and those who
+// are near the head read on.
+func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace, head := events.NewID(time.Now()), int64(2*newsKept)
+	lengthen(t, db, workspace, workspace, head)
+	live := New(db, targets, slog.New(slog.DiscardHandler))
+	watch := live.Watch(workspace, nil)
+	defer watch.Close()
+	_, err := watch.Head(t.Context())
+	require.NoError(t, err)
+
+	turn := <-live.pace // somebody has it
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, seq := range []int64{0, head - newsKept - 1} {
+		_, err = watch.After(gone, seq)
+		require.Equal(t, context.Canceled, err, "it did not begin to read")
+	}
+	for _, seq := range []int64{head - 1, head - newsKept} { // the tail, and what is before it
+		list, err := watch.After(t.Context(), seq)
+		require.NoError(t, err)
+		require.Equal(t, seq+1, list[0].Seq)
+	}
+	live.pace <- turn
+	list, err := watch.After(t.Context(), 0)
+	require.NoError(t, err)
+	require.Len(t, list, newsPage)
+	require.EqualValues(t, 1, list[0].Seq)
+}
+
+// What the caller is not told of anyway is not decoded.
+func TestWhoIsFarBehindDecodesWhatIsOfInterest(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace, member := events.NewID(time.Now()), events.NewID(time.Now())
+	lengthen(t, db, workspace, member, 2*newsKept)
+	live := New(db, targets, slog.New(slog.DiscardHandler))
+	for _, c := range []struct {
+		nouns []string
+		of    Target
+	}{
+		{[]string{"run", "decision"}, Target{Type: "member", ID: workspace}},
+		{[]string{"member", "run"}, Target{Type: "member", ID: member}},
+	} {
+		watch := live.Watch(workspace, c.nouns)
+		_, err := watch.Head(t.Context())
+		require.NoError(t, err)
+		list, err := watch.After(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, Target{Type: "run", ID: workspace}, list[0].Target)
+		require.Equal(t, c.of, list[1].Target)
+		watch.Close()
+	}
+}
+
+// lengthen makes a log in which every second event is the member's.
+func lengthen(t *testing.T, db *pgxpool.Pool, workspace, member events.ID, head int64) {
+	t.Helper()
+	for _, sql := range []string{`insert into logs values ($1::uuid, $2::bigint, now())`, `
+		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+		select $1::uuid, n, md5($1::uuid::text || n)::uuid, $1::uuid, n, case n % 2 when 0 then 'member.left' else 'decision.raised' end, 1, now(), '{}',
+			'{"memberId":"` + member.String() + `","role":"Viewer"}'
+		from generate_series(1, $2::bigint) n`} {
+		_, err := db.Exec(t.Context(), sql, workspace, head)
+		require.NoError(t, err)
+	}
+}

@@ -1,0 +1,215 @@
+package fold_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
+)
+
+// However much happened, what is kept live is what the log says: views of either
+// kind, and the keys that commands claim.
+func TestWhatIsKeptLiveIsWhatTheLogSays(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	var players []*world.Player
+	for seed := range uint64(3) {
+		p, err := w.Settle(t.Context(), seed)
+		require.NoError(t, err)
+		require.NoError(t, p.Play(t.Context(), 400))
+		players = append(players, p)
+	}
+	w.CaughtUp(t)
+	for _, p := range players {
+		c := world.Compared(t, w.DB, p.Workspace)
+		require.Empty(t, c.Differences)
+		require.Greater(t, c.Rows, 100)
+		require.Greater(t, c.Events, int64(200))
+		for _, limit := range []int{30, 100} { // in several parts
+			c, err := fold.CompareWithin(t.Context(), w.DB, projections.All(), p.Workspace, limit, fold.NoPause)
+			require.NoError(t, err)
+			require.Empty(t, c.Differences, limit)
+		}
+	}
+	var keys int
+	require.NoError(t, w.DB.QueryRow(t.Context(), `select (select count(*) from global_keys) + (select count(*) from unique_keys)`).Scan(&keys))
+	require.Greater(t, keys, 50)
+}
+
+// A view that is behind is compared where it is, while people go on.
+func TestToBeBehindIsNoDifference(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 7)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for q := p.Joins(8); ctx.Err() == nil; {
+			_ = q.Play(ctx, 50)
+		}
+	})
+	for range 30 {
+		require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
+	}
+	stop()
+	group.Wait()
+
+	silent := world.NewSilent(t) // nobody follows
+	p, err = silent.Settle(t.Context(), 9)
+	require.NoError(t, err)
+	require.NoError(t, p.Play(t.Context(), 100))
+	require.Empty(t, world.Compared(t, silent.DB, p.Workspace).Differences)
+}
+
+// Whatever somebody does to a view or to keys by SQL, the row is named.
+func TestARowThatIsNotWhatTheLogSaysIsNamed(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, p.Play(t.Context(), 1000))
+	w.CaughtUp(t)
+	other := world.NewID()
+	for name, c := range map[string]struct {
+		sql  string
+		want string // of the difference
+	}{
+		"a role": {
+			`update members set role = 'Owner' where workspace_id = $1 and role = 'Viewer' and member_id = (select min(member_id::text)::uuid from members where workspace_id = $1 and role = 'Viewer')`,
+			`stored is role "Owner", the log says role "Viewer"`},
+		"a member more":           {`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x' from logs where workspace_id = $1`, `is not in the log, stored is workspace_id`},
+		"a member less":           {`delete from members where workspace_id = $1`, `is missing, the log says`},
+		"a number of members":     {`update member_counts set members = members + 1 where workspace_id = $1`, "member_counts"},
+		"a text of a member less": {`delete from member_words where workspace_id = $1`, `is missing, the log says`},
+		"a fingerprint":           {`update service_tokens set fingerprint = sha256('mine') where fingerprint = (select fingerprint from service_tokens where workspace_id = $1 and status = 'current' limit 1)`, "service_tokens"},
+		"a token more":            {`insert into service_tokens select sha256('mine'), workspace_id, account_id, name, scopes, tail, 'current' from service_accounts where workspace_id = $1 limit 1`, "service_tokens"},
+		"a token made current":    {`update service_tokens set status = 'current' where workspace_id = $1 and status = 'rotated'`, `stored is status "current", the log says status "rotated"`},
+		"a linked account":        {`insert into accounts select 'github/666', workspace_id, user_id, 'github', '666', 'eve', now() from users where workspace_id = $1`, `accounts "github/666": is not in the log`},
+		"a verified address":      {`update users set emails = array_append(emails, 'eve@x') where workspace_id = $1`, "users"},
+		"an invitation":           {`update invitations set role = 'Owner' where workspace_id = $1 and status = 'pending'`, `stored is role "Owner"`},
+		"a run":                   {`update runs set cost_cents = cost_cents + 1 where workspace_id = $1 and active`, "cost_cents"},
+		"a run's detail":          {`update runs set detail = (detail::text || ' ')::json where workspace_id = $1`, "runs"},
+		"a count":                 {`update run_counts set terminal = terminal + 1 where workspace_id = $1`, "run_counts"},
+		"a time without bounds":   {`update outcomes set queued_at = '-infinity' where workspace_id = $1`, "outcomes"},
+		"an audit row less":       {`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`, "audit"},
+		"an audit row changed":    {`update audit set data = data || '\x00' where workspace_id = $1`, "audit"},
+		"an audit row more":       {`insert into audit values ($1, '\x09', '\x00')`, "audit 09: is not in the log"},
+		"a global key moved":      {`update global_keys set owner = gen_random_uuid() where workspace_id = $1 and key like 'email/%'`, `global_keys "email/`},
+		"a global key less":       {`delete from global_keys where workspace_id = $1 and key like 'slug/%'`, `global_keys "slug/`},
+		"a key moved elsewhere":   {fmt.Sprintf(`update global_keys set workspace_id = '%s' where workspace_id = $1 and key like 'account/%%'`, other), `is missing, the log says key "account/`},
+		"a unique key less":       {`delete from unique_keys where workspace_id = $1 and key like 'issue/%'`, "unique_keys"},
+		"a unique key more":       {`insert into unique_keys values ($1, 'service_account/held', gen_random_uuid())`, `key "service_account/held"`},
+		"a position too low":      {`update checkpoints set seq = 0 where workspace_id = $1 and view = 'runs'`, "runs"},
+		"a position beyond":       {`update checkpoints set seq = 1000000 where workspace_id = $1 and view = 'runs'`, "runs position: stored is 1000000"},
+		"an event behind its row": {`update events set data = replace(data::text, '"Viewer"', '"Owner"')::json where workspace_id = $1 and kind = 'member.joined'`, "members"},
+		"an event that is none":   {`update events set data = '7' where workspace_id = $1 and kind = 'workspace.created'`, "workspaces event 1: is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx, err := w.DB.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			tag, err := tx.Exec(t.Context(), strings.Replace(c.sql, "$1", "'"+p.Workspace.String()+"'", -1))
+			require.NoError(t, err)
+			require.Positive(t, tag.RowsAffected(), "it changes nothing")
+			found := fold.ComparedIn(t, tx, projections.All(), p.Workspace)
+			require.NotEmpty(t, found)
+			all := ""
+			for _, d := range found {
+				all += d.String() + "\n"
+				require.NotContains(t, d.String(), "%!")
+			}
+			require.Contains(t, all, c.want)
+		})
+	}
+	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
+}
+
+// Rows of a workspace that has no log belong to nobody.
+func TestRowsWithoutALogAreFound(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 1)
+	require.NoError(t, err)
+	list, err := fold.Strays(t.Context(), w.DB, projections.All())
+	require.NoError(t, err)
+	require.Empty(t, list)
+	nowhere := world.NewID()
+	_, err = w.DB.Exec(t.Context(), `insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now(), name, name_key from members where workspace_id = $1`, p.Workspace, nowhere)
+	require.NoError(t, err)
+	list, err = fold.Strays(t.Context(), w.DB, projections.All())
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{nowhere}, list)
+	require.Len(t, world.Compared(t, w.DB, nowhere).Differences, 1)
+}
+
+// Rows of another form are another build's.
+func TestAViewOfAnotherFormIsNotCompared(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 1)
+	require.NoError(t, err)
+	_, err = w.DB.Exec(t.Context(), `insert into views values ('members', 9, now())`)
+	require.NoError(t, err)
+	_, err = w.DB.Exec(t.Context(), `delete from members`)
+	require.NoError(t, err)
+	c, err := fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace, fold.NoPause)
+	require.NoError(t, err)
+	require.Empty(t, c.Differences)
+	require.Equal(t, []string{"members: its rows have form 9, this build makes form 1: rebuild it"}, c.Skipped)
+}
+
+// Events that a view has parked are in neither.
+func TestParkedEventsAreNoDifference(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 1)
+	require.NoError(t, err)
+	run := world.NewID()
+	_, err = w.Commands.QueueRun(t.Context(), commands.QueueRun{
+		Meta: world.Meta(p.Workspace, world.System), Run: run, Repo: events.Repo{ID: world.NewID(), Name: "acme/api"}, IssueNumber: 7, IssueTitle: "x",
+	})
+	require.NoError(t, err)
+	done, err := w.Commands.RecordRun(t.Context(), commands.RecordRun{
+		Meta: world.Meta(p.Workspace, world.System), Run: run, Facts: []events.Event{events.RunBranchCreated{Branch: "b"}},
+	})
+	require.NoError(t, err)
+	w.CaughtUp(t)
+	_, err = w.DB.Exec(t.Context(), `update events set data = '7' where workspace_id = $1 and seq = $2`, p.Workspace, done.Position)
+	require.NoError(t, err)
+	for _, v := range projections.Followed() {
+		world.Rebuild(t, w.DB, v)
+	}
+	c := world.Compared(t, w.DB, p.Workspace)
+	require.Empty(t, c.Differences)
+}
+
+// A comparison pauses as it is told to, in proportion to what it does.
+func TestAComparisonPauses(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.Settle(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, p.Play(t.Context(), 3000))
+	w.CaughtUp(t)
+	pauses := 0
+	_, err = fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace, func(_ context.Context, worked time.Duration) error {
+		require.Positive(t, worked)
+		pauses++
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, pauses, 2)
+	_, err = fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace, func(context.Context, time.Duration) error { return context.Canceled })
+	require.ErrorIs(t, err, context.Canceled)
+}

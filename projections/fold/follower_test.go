@@ -1,0 +1,245 @@
+package fold_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/pgtest"
+	"svc/test/world"
+)
+
+// Three followers in three processes, all told of everything, while bills come
+// in: an event that is taken in twice, or not, shows in the sum.
+func TestSeveralFollowersTakeInEachEventOnce(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	others := []*fold.Follower{world.Follow(t, world.Connect(t, w.URL)), world.Follow(t, world.Connect(t, w.URL))}
+	log := store.New(world.Connect(t, w.URL), projections.Inline(), func(workspace events.ID, head int64) {
+		w.Follower.Moved(workspace, head)
+		for _, f := range others {
+			f.Moved(workspace, head)
+		}
+	})
+	t.Cleanup(log.Close)
+	handler := commands.New(log, w.Clock.Now)
+
+	const bills = 40
+	type account struct{ workspace, run events.ID }
+	var accounts []account
+	for range 2 {
+		workspace := world.NewID()
+		for range 4 {
+			accounts = append(accounts, account{workspace, w.Queued(t, workspace)})
+		}
+	}
+	sums := make([]int64, len(accounts))
+	var all sync.WaitGroup
+	for i, a := range accounts {
+		all.Go(func() { sums[i] = world.Bill(t, handler, a.workspace, a.run, bills, func() {}) })
+	}
+	all.Wait()
+	w.CaughtUp(t)
+	for i, a := range accounts {
+		run, ok, err := projections.Runs{DB: w.DB}.Of(t.Context(), a.workspace, a.run)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, sums[i], run.CostCents)
+		records, err := w.Log.Load(t.Context(), a.workspace, a.run, 0)
+		require.NoError(t, err)
+		require.Len(t, records, 1+bills)
+		require.Equal(t, records[bills].At, run.UpdatedAt.UTC(), "the last one was the last")
+	}
+	world.RequireRebuilt(t, w.DB)
+}
+
+// Somebody ends all connections of the followers, again and again.
+func TestAFollowerGoesOnWhenItsConnectionsAreLost(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	victims := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+	follower := world.Follow(t, victims)
+	log := store.New(world.Connect(t, w.URL), projections.Inline(), follower.Moved) // nobody tells the other follower
+	t.Cleanup(log.Close)
+	handler := commands.New(log, w.Clock.Now)
+	workspace := world.NewID()
+	run := w.Queued(t, workspace)
+
+	ended, n := 0, 0
+	sum := world.Bill(t, handler, workspace, run, 150, func() {
+		if n++; n%15 == 0 {
+			var killed int
+			err := w.DB.QueryRow(t.Context(), `
+				select count(pg_terminate_backend(pid)) from pg_stat_activity
+				where application_name = 'victim' and datname = current_database()`).Scan(&killed)
+			require.NoError(t, err)
+			ended += killed
+		}
+	})
+	require.Positive(t, ended, "connections that were ended")
+	w.CaughtUp(t)
+	got, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run)
+	require.NoError(t, err)
+	require.Equal(t, sum, got.CostCents)
+	world.RequireRebuilt(t, w.DB)
+}
+
+// A follower that starts finds by itself what there is to take in, and what
+// nobody told it of.
+func TestAFollowerLooksForItself(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	w.Queued(t, world.NewID())
+	require.Empty(t, world.Dump(t, w.DB, "runs"))
+
+	w.Follower = world.Follow(t, w.DB)
+	w.CaughtUp(t)
+	require.Len(t, world.Dump(t, w.DB, "runs"), 1)
+	w.Queued(t, world.NewID())
+	w.CaughtUp(t)
+	require.Len(t, world.Dump(t, w.DB, "runs"), 2)
+}
+
+// A log with an event that this build does not know halts its view, loudly,
+// and no other; when the event is known it goes on.
+func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	bad, good := world.NewID(), world.NewID()
+	w.Queued(t, bad)
+	w.Queued(t, good)
+	_, err := w.DB.Exec(t.Context(), `update events set kind = 'run.teleported' where workspace_id = $1`, bad)
+	require.NoError(t, err)
+
+	said := make(lines, 100)
+	f := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.NewTextHandler(said, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+	world.Await(t, f, "runs", good, 1)
+	said.await(t, "standing still", "run.teleported")
+	require.Len(t, world.Dump(t, w.DB, "runs"), 1)
+	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 1 }, world.Limit, time.Millisecond)
+	require.Zero(t, f.Stuck()["audit"])
+	require.Equal(t, []fold.Lag{{View: "runs", Taken: 1, Behind: 1, Logs: 1}}, lags(t, w.DB, "runs"))
+
+	_, err = w.DB.Exec(t.Context(), `update events set kind = 'run.queued' where workspace_id = $1`, bad)
+	require.NoError(t, err)
+	world.Await(t, f, "runs", bad, 1)
+	require.Len(t, world.Dump(t, w.DB, "runs"), 2)
+	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 0 }, world.Limit, time.Millisecond)
+	require.Equal(t, []fold.Lag{{View: "nobody's", Behind: 2, Logs: 2}, {View: "runs", Taken: 2}}, lags(t, w.DB, "runs", "nobody's"))
+}
+
+func lags(t *testing.T, db *pgxpool.Pool, views ...string) []fold.Lag {
+	t.Helper()
+	list, err := fold.Lags(t.Context(), db, views...)
+	require.NoError(t, err)
+	slices.SortFunc(list, func(a, b fold.Lag) int { return strings.Compare(a.View, b.View) })
+	return list
+}
+
+func TestAnEmptyDatabaseHasNoLag(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []fold.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
+}
+
+// lines is what was logged, as far as there is l.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// await waits for a line that holds all words.
+func (l lines) await(t *testing.T, words ...string) {
+	t.Helper()
+	late := time.After(world.Limit)
+	for {
+		select {
+		case line := <-l:
+			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+				return
+			}
+		case <-late:
+			require.FailNow(t, "nobody said so", words)
+		}
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	w.Queued(t, workspace)
+	elsewhere := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler)) // of a process that follows nothing itself
+	for _, view := range []string{"runs", "audit", ""} {
+		for name, f := range map[string]*fold.Follower{"here": w.Follower, "elsewhere": elsewhere} {
+			t.Run(fmt.Sprintf("%q %s", view, name), func(t *testing.T) {
+				world.Await(t, f, view, workspace, 1)
+				require.NoError(t, f.Await(t.Context(), view, world.NewID(), 0), "the beginning of anything")
+
+				next := make(chan error, 1)
+				head := int64(0)
+				require.NoError(t, w.DB.QueryRow(t.Context(), `select head from logs where workspace_id = $1`, workspace).Scan(&head))
+				go func() { next <- f.Await(t.Context(), view, workspace, head+1) }()
+				w.Queued(t, workspace)
+				select {
+				case err := <-next:
+					require.NoError(t, err, "what is about to happen")
+				case <-time.After(world.Limit):
+					require.FailNow(t, "it did not return")
+				}
+			})
+		}
+	}
+}
+
+func TestAwaitGivesUp(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	w.Queued(t, workspace)
+	w.CaughtUp(t)
+	for _, view := range []string{"runs", ""} {
+		t.Run(fmt.Sprintf("%q after five seconds", view), func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			require.ErrorIs(t, w.Follower.Await(context.WithoutCancel(t.Context()), view, workspace, 2), fold.ErrNotCaughtUp)
+			require.GreaterOrEqual(t, time.Since(begun), 5*time.Second)
+			require.Less(t, time.Since(begun), world.Limit)
+		})
+		t.Run(fmt.Sprintf("%q when its caller does", view), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			begun := time.Now()
+			cancel()
+			require.ErrorIs(t, w.Follower.Await(ctx, view, workspace, 2), fold.ErrNotCaughtUp)
+			require.Less(t, time.Since(begun), world.Limit)
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package fold_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
+)
+
+var web = events.Repo{ID: world.NewID(), Name: "acme/web"}
+
+// Events that a view cannot take in are parked one by one, whatever is wrong
+// with them, and all that is around them is taken in. A rebuild comes to the
+// same, and so does one of the workspace alone.
+func TestPoisonousEventsAreParked(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace, other := world.NewID(), world.NewID()
+	var want []string
+	append1 := func(workspace, stream events.ID, version int, e events.Event, bad string) {
+		_, err := w.Log.Append(t.Context(), &events.Commit{Workspace: workspace, At: world.Epoch, Writes: []events.Write{{Stream: stream, Version: version, Events: []events.Event{e}}}})
+		require.NoError(t, err)
+		if bad != "" {
+			want = append(want, bad)
+		}
+	}
+	queue := func(workspace events.ID, title string) events.ID {
+		run := world.NewID()
+		append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: title}, "")
+		return run
+	}
+	w.Queued(t, other)
+	for range 20 {
+		queue(workspace, "Fix it")
+	}
+	append1(workspace, world.NewID(), 0, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, "the view cannot take in an event") // of no run
+	damaged := queue(workspace, "Fix it")
+	append1(workspace, damaged, 1, events.RunCostRecorded{Cents: 4}, "decode run.cost_recorded")
+	_, err := w.DB.Exec(t.Context(), `update events set data = '[]' where workspace_id = $1 and stream = $2 and version = 2`, workspace, damaged)
+	require.NoError(t, err)
+	run := world.NewID()
+	append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "a\x00b"}, "invalid byte sequence") // PostgreSQL keeps no NUL
+	last := queue(workspace, "The last")
+
+	w.Follower = world.Follow(t, w.DB)
+	w.CaughtUp(t)
+	live := map[string][]string{}
+	for _, v := range projections.Followed() {
+		live[v.Name()] = world.Dump(t, w.DB, v.Name())
+	}
+	require.Len(t, live["runs"], 23)
+	require.Contains(t, strings.Join(live["runs"], ""), last.String())
+	shown := func() (texts []string) {
+		list, err := fold.ListParked(t.Context(), w.DB)
+		require.NoError(t, err)
+		for _, p := range list {
+			require.Equal(t, workspace, p.Workspace)
+			if p.View == "runs" {
+				texts = append(texts, p.Error)
+			}
+		}
+		return texts
+	}
+	for i, text := range shown() {
+		require.Contains(t, text, want[i])
+	}
+	require.Len(t, shown(), len(want))
+
+	for name, rebuild := range map[string]func(v fold.View) (fold.Rebuilt, error){
+		"of the workspace": func(v fold.View) (fold.Rebuilt, error) {
+			return fold.RebuildLog(t.Context(), w.DB, v, workspace, world.Quiet)
+		},
+		"of the workspace, in parts": func(v fold.View) (fold.Rebuilt, error) {
+			return fold.RebuildLogIn(t.Context(), w.DB, v, workspace, 6)
+		},
+		"of all": func(v fold.View) (fold.Rebuilt, error) {
+			return fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
+		},
+		"of all, in parts": func(v fold.View) (fold.Rebuilt, error) {
+			return fold.RebuildIn(t.Context(), w.DB, v, 2, 6, world.Quiet)
+		},
+	} {
+		for _, v := range projections.Followed() {
+			r, err := rebuild(v)
+			require.NoError(t, err)
+			require.Empty(t, r.Differing, name, v.Name())
+			require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), name, v.Name())
+		}
+		require.Len(t, shown(), len(want), name)
+	}
+}
+
+// The rows of one workspace are made anew while others, and itself, go on.
+func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	first, err := w.Settle(t.Context(), 1)
+	require.NoError(t, err)
+	second, err := w.Settle(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, first.Play(t.Context(), 200))
+	w.CaughtUp(t)
+	over, end := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for _, p := range []*world.Player{first, second} {
+		others.Go(func() {
+			for over.Err() == nil {
+				if err := p.Play(t.Context(), 5); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		for _, v := range projections.All() {
+			r, err := fold.RebuildLog(t.Context(), w.DB, v, first.Workspace, world.Quiet)
+			require.NoError(t, err, v.Name())
+			require.Empty(t, r.Differing, v.Name())
+			require.Positive(t, r.Events)
+		}
+	}
+	end()
+	others.Wait()
+	w.CaughtUp(t)
+	world.RequireRebuilt(t, w.DB)
+}
+
+// Rows that went wrong are found and made right.
+func TestARebuildTellsWhatWasWrong(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, other := world.NewID(), world.NewID()
+	w.Queued(t, workspace)
+	w.Queued(t, other)
+	w.CaughtUp(t)
+	spoil := func() {
+		_, err := w.DB.Exec(t.Context(), `update runs set cost_cents = 1e6 where workspace_id = $1`, workspace)
+		require.NoError(t, err)
+	}
+	want := world.Dump(t, w.DB, "runs")
+	spoil()
+	r, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), world.Quiet)
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{workspace}, r.Differing)
+	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
+	spoil()
+	r, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.Quiet)
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{workspace}, r.Differing)
+	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
+}
+
+// What a killed rebuild has folded is not folded again.
+func TestARebuildGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	for range 8 {
+		w.Queued(t, world.NewID())
+	}
+	w.CaughtUp(t)
+	for _, v := range projections.All() {
+		want := world.Dump(t, w.DB, v.Name())
+		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
+		victim := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+		folded := 0
+		_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
+			if folded++; folded == 4 {
+				_, err := w.DB.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
+				require.NoError(t, err)
+			}
+		})
+		require.Error(t, err)
+		victim.Close()                      // one that was opened since
+		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
+			var there int
+			err := w.DB.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
+			return err == nil && there == 0
+		}, world.Limit, time.Millisecond)
+		r, err := fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
+		require.NoError(t, err, v.Name())
+		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // they fit together at one moment of all logs alone
+		require.Equal(t, !keys, r.Resumed > 0, v.Name())
+		require.Positive(t, r.Events, v.Name())
+		require.Equal(t, want, world.Dump(t, w.DB, v.Name()), v.Name())
+		left, err := w.DB.Query(t.Context(), `select view from rebuilds`)
+		require.NoError(t, err)
+		names, err := pgx.CollectRows(left, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Empty(t, names)
+	}
+}
+
+// While the rows of one log are put in the place of others, which may take long,
+// the log goes on, and so does the view once it is done.
+func TestALogGrowsWhileAFollowedViewOfItIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	run := w.Queued(t, workspace)
+	w.CaughtUp(t)
+	held, err := w.DB.Begin(t.Context())
+	require.NoError(t, err)
+	defer held.Rollback(context.Background())
+	_, err = held.Exec(t.Context(), `select from runs where workspace_id = $1 for update`, workspace)
+	require.NoError(t, err)
+
+	done := make(chan error, 1)
+	go func() {
+		done <- world.Only(fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.Quiet))
+	}()
+	require.Eventually(t, func() (waits bool) {
+		require.NoError(t, w.DB.QueryRow(t.Context(), `
+			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from runs%')`).Scan(&waits))
+		return waits
+	}, world.Limit, 2*time.Millisecond)
+	world.Bill(t, w.Commands, workspace, run, 3, func() {})
+	require.NoError(t, held.Rollback(t.Context()))
+	select {
+	case err = <-done:
+	case <-time.After(world.Limit):
+		require.FailNow(t, "it did not end")
+	}
+	require.NoError(t, err)
+	w.CaughtUp(t)
+	world.RequireRebuilt(t, w.DB)
+}

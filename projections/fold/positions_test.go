@@ -1,0 +1,131 @@
+package fold_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events/store"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
+)
+
+// A counter counts the questions for positions.
+type counter struct{ asked atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, "select coalesce((select") {
+		c.asked.Add(1)
+	}
+	return ctx
+}
+
+func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// countedFollower is one that follows nothing, and counts what it asks.
+func countedFollower(t *testing.T, w *world.World) (*fold.Follower, *counter) {
+	t.Helper()
+	c := &counter{}
+	db := world.Connect(t, w.URL, func(config *pgxpool.Config) { config.ConnConfig.Tracer = c })
+	return fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler)), c
+}
+
+// However many wait for a view of a workspace, one of them asks.
+func TestThoseWhoWaitForTheSameShareTheQuestions(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	w.Queued(t, workspace)
+	for _, view := range []string{"runs", ""} {
+		f, c := countedFollower(t, w)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		var waiting sync.WaitGroup
+		for i := range 500 {
+			waiting.Go(func() {
+				if err := f.Await(ctx, view, workspace, 1_000_000+int64(i%3)); err != fold.ErrNotCaughtUp { //nolint:errorlint // nothing is around it
+					t.Error(err)
+				}
+			})
+		}
+		waiting.Wait()
+		stop()
+		// A second has room for a dozen pauses that double; those who come one
+		// after the other do not sit them out.
+		require.Less(t, c.asked.Load(), int64(200), view)
+		require.Positive(t, c.asked.Load())
+	}
+}
+
+// Whoever asks for all hears it, goes, and leaves the asking to another.
+func TestEachOfThoseWhoWaitHearsOfTheirPosition(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	run := w.Queued(t, workspace)
+	f, _ := countedFollower(t, w)
+	const most = 40
+	var waiting sync.WaitGroup
+	var heard atomic.Int64
+	for seq := range int64(most) {
+		for range 3 {
+			waiting.Go(func() {
+				world.Await(t, f, "", workspace, seq+1)
+				heard.Add(1)
+			})
+		}
+	}
+	w.Bills(t, workspace, run, most-1)
+	waiting.Wait()
+	require.EqualValues(t, 3*most, heard.Load())
+}
+
+// That another log has grown, and views have come further in it, is no news for
+// those who wait.
+func TestAPageWakesThoseWhoWaitForItAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	c := &counter{}
+	w.Follower = world.Follow(t, world.Connect(t, w.URL, func(config *pgxpool.Config) { config.ConnConfig.Tracer = c }))
+	log := store.New(w.DB, projections.Inline(), w.Follower.Moved)
+	t.Cleanup(log.Close)
+	w.Commands = commands.New(log, w.Clock.Now)
+	workspace, elsewhere := world.NewID(), world.NewID()
+	run := w.Queued(t, elsewhere)
+	w.Queued(t, workspace)
+	w.CaughtUp(t)
+
+	before, begun := c.asked.Load(), time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for _, view := range []string{"runs", "audit", ""} {
+		waiting.Go(func() {
+			for ctx.Err() == nil {
+				_ = w.Follower.Await(ctx, view, workspace, 1_000_000)
+			}
+		})
+	}
+	w.Bills(t, elsewhere, run, 200)
+	stop()
+	waiting.Wait()
+	pauses := time.Since(begun) / (200 * time.Millisecond)
+	require.Less(t, c.asked.Load()-before, 3*(20+int64(pauses)), "in the order of the pauses, not of the events")
+
+	heard := make(chan error, 1)
+	go func() { heard <- w.Follower.Await(t.Context(), "runs", elsewhere, 201) }()
+	select {
+	case err := <-heard:
+		require.NoError(t, err)
+	case <-time.After(world.Limit):
+		require.FailNow(t, "it did not hear of its own")
+	}
+}

@@ -1,0 +1,314 @@
+//go:build !race
+
+package fold_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections/fold"
+	"svc/test/pgtest"
+	"svc/test/world"
+)
+
+// phases are what a rebuild does, in this order.
+var phases = []string{"fold", "index", "catch up", "compare", "swap", "swap again"}
+
+// A rebuild is killed before and after each of its commits while writers append.
+// What it leaves is the fold of each log up to the position beside it, and the
+// rebuild that goes on from there, or is killed in its turn, comes to what one
+// from nothing does.
+func TestARebuildThatIsKilledAnywhereCountsNothingTwice(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"run_counts", "audit", "members"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t)
+			p, err := w.Settle(t.Context(), 1)
+			require.NoError(t, err)
+			require.NoError(t, p.Play(t.Context(), 60))
+			g := &growing{World: w, logs: []events.ID{p.Workspace, world.NewID(), world.NewID()}, repo: world.NewID()}
+			for range 12 {
+				g.grow(t)
+			}
+			v, scratch := world.View(t, name), pgtest.New(t)
+			for _, phase := range phases {
+				kills := g.killEverywhere(t, v, scratch, phase)
+				require.GreaterOrEqual(t, kills, 2, phase)
+				w.CaughtUp(t)
+				live := world.Dump(t, w.DB, name)
+				requireNothingLeft(t, w.DB)
+				world.Rebuild(t, w.DB, v)
+				require.Equal(t, world.Dump(t, w.DB, name), live, phase)
+			}
+		})
+	}
+}
+
+// killEverywhere kills rebuilds at the first, second … moment of a phase, until one
+// comes to its end.
+func (g *growing) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Pool, phase string) (kills int) {
+	for resumed := int64(0); ; kills++ {
+		k := &killer{t: t, db: g.DB, live: v.Name(), at: phase, nth: kills + 1, now: phases[0], before: func() { g.grow(t) }}
+		r, err := fold.RebuildIn(t.Context(), k.connect(t, g.URL), v, 2, 25, world.Quiet)
+		k.release()
+		if !k.killed {
+			require.NoError(t, err)
+			require.Positive(t, resumed)
+			return kills
+		}
+		k.gone()
+		requireFoldOfItsPositions(t, g.DB, scratch, v)
+		resumed += r.Resumed
+	}
+}
+
+// A rebuild that has lost the connection that keeps others away goes on until
+// another one moves a position, and leaves that one alone.
+func TestARebuildThatIsOvertakenEnds(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	for range 4 {
+		w.Queued(t, world.NewID())
+	}
+	w.CaughtUp(t)
+	v, want := world.View(t, "run_counts"), world.Dump(t, w.DB, "run_counts")
+	lost, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		first := sync.OnceFunc(func() {
+			loseLock(t, w)
+			close(lost)
+			<-goOn
+		})
+		over <- world.Only(fold.RebuildIn(t.Context(), world.Connect(t, w.URL), v, 1, 100, func(int64, int64) { first() }))
+	}()
+	<-lost
+	overtake := sync.OnceFunc(func() {
+		close(goOn)
+		require.ErrorContains(t, <-over, "another rebuild of this view is under way")
+	})
+	r, err := fold.RebuildIn(t.Context(), w.DB, v, 1, 100, func(int64, int64) { overtake() })
+	require.NoError(t, err)
+	require.EqualValues(t, 1, r.Resumed)
+	require.Empty(t, r.Differing)
+	require.Equal(t, want, world.Dump(t, w.DB, "run_counts"))
+
+	before := shape(t, w.DB, "run_counts")
+	err = world.Only(fold.Rebuild(t.Context(), world.Connect(t, w.URL), v, func(int64, int64) { loseLock(t, w) }))
+	require.ErrorContains(t, err, "another rebuild of this view is under way", "nobody can know whether there is one")
+	require.Equal(t, before, shape(t, w.DB, "run_counts"))
+	world.Rebuild(t, w.DB, v)
+	require.Equal(t, want, world.Dump(t, w.DB, "run_counts"))
+}
+
+// loseLock ends the connections that keep rebuilds away.
+func loseLock(t *testing.T, w *world.World) {
+	_, err := w.DB.Exec(t.Context(), `
+		select pg_terminate_backend(pid, 60000) from pg_locks
+		where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
+	assert.NoError(t, err)
+}
+
+// growing are logs that grow in all that additive views count.
+type growing struct {
+	*world.World
+	logs []events.ID
+	repo events.ID
+	n    int
+}
+
+// grow queues a run in one of the logs, and lets every second one end.
+func (g *growing) grow(t *testing.T) {
+	g.n++
+	o, run := world.Meta(g.logs[g.n%len(g.logs)], world.System), world.NewID()
+	_, err := g.Commands.QueueRun(t.Context(), commands.QueueRun{
+		Meta: o, Run: run, Repo: events.Repo{ID: g.repo, Name: "acme/web"}, IssueNumber: g.n, IssueTitle: "Count",
+	})
+	require.NoError(t, err)
+	facts := []events.Event{events.RunCostRecorded{Cents: 7, Source: "compute"}}
+	if g.n%2 == 0 {
+		facts = append(facts, events.RunCancelled{Repo: g.repo})
+	}
+	_, err = g.Commands.RecordRun(t.Context(), commands.RecordRun{Meta: o, Run: run, Facts: facts})
+	require.NoError(t, err)
+}
+
+// requireFoldOfItsPositions requires that what a rebuild has left has the rows
+// that come of each log up to the position that was left with them.
+func requireFoldOfItsPositions(t *testing.T, db, scratch *pgxpool.Pool, v fold.View) {
+	t.Helper()
+	next := v.Name() + "__next"
+	var left bool
+	require.NoError(t, db.QueryRow(t.Context(), `select to_regclass($1) is not null`, next).Scan(&left))
+	if !left {
+		return
+	}
+	_, err := scratch.Exec(t.Context(), `truncate logs, events, checkpoints, parked`)
+	require.NoError(t, err)
+	for table, sql := range map[string]string{
+		"logs":   `select workspace_id, seq as head, now() as last_at from rebuilds where view = $1`,
+		"events": `select e.* from events e join rebuilds r on r.workspace_id = e.workspace_id and r.view = $1 and e.seq <= r.seq`,
+	} {
+		rows, err := db.Query(t.Context(), sql, v.Name())
+		require.NoError(t, err)
+		var columns []string
+		for _, f := range rows.FieldDescriptions() {
+			columns = append(columns, f.Name)
+		}
+		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
+		require.NoError(t, err)
+		_, err = scratch.CopyFrom(t.Context(), pgx.Identifier{table}, columns, pgx.CopyFromRows(list))
+		require.NoError(t, err)
+	}
+	world.Rebuild(t, scratch, v)
+	require.Equal(t, world.Dump(t, scratch, v.Name()), world.Dump(t, db, next))
+}
+
+// A killer ends all connections of a rebuild at once, as the end of its process
+// does, at the nth moment of a phase at which it has made something last or is about
+// to. The first swap of each rebuild finds the view in use.
+type killer struct {
+	t      *testing.T
+	db     *pgxpool.Pool // of somebody else
+	live   string
+	at     string
+	nth    int
+	before func() // is called at each moment
+
+	mu      sync.Mutex
+	now     string // the phase
+	count   int
+	killed  bool
+	reading pgx.Tx // somebody who reads the view
+}
+
+const victim = "victim"
+
+func (k *killer) connect(t *testing.T, url string) *pgxpool.Pool {
+	return world.Connect(t, url, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["application_name"] = victim
+		c.ConnConfig.Tracer = k
+		c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if k.killed {
+				return errors.New("the process is gone")
+			}
+			return nil
+		}
+	})
+}
+
+func (k *killer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.HasPrefix(q.SQL, "CREATE "): // as PostgreSQL writes what it says of indexes
+		k.enter("index")
+	case strings.HasPrefix(q.SQL, "analyze "):
+		k.enter("catch up")
+	case strings.Contains(q.SQL, "full join next"):
+		k.enter("compare")
+	}
+	for _, prefix := range []string{"commit", "CREATE ", "create ", "alter ", "analyze "} {
+		if strings.HasPrefix(q.SQL, prefix) {
+			k.moment()
+		}
+	}
+	return context.WithValue(ctx, victimSQL{}, q.SQL)
+}
+
+type victimSQL struct{}
+
+func (k *killer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	if sql, _ := ctx.Value(victimSQL{}).(string); sql == "commit" && q.Err == nil {
+		k.moment()
+	}
+}
+
+func (k *killer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	for _, q := range b.Batch.QueuedQueries {
+		if strings.HasPrefix(q.SQL, "lock table "+k.live+" ") {
+			k.swap()
+		}
+	}
+	return ctx
+}
+
+func (k *killer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (k *killer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func (k *killer) enter(phase string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now = phase
+}
+
+func (k *killer) moment() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.killed {
+		return
+	}
+	k.before()
+	if k.now != k.at {
+		return
+	}
+	if k.count++; k.count == k.nth {
+		k.killed = true
+		k.end()
+	}
+}
+
+// swap lets somebody read the view while it is swapped for the first time.
+func (k *killer) swap() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.killed {
+		return
+	}
+	if k.now == "swap" {
+		k.release()
+		k.now = "swap again"
+		return
+	}
+	k.now = "swap"
+	var err error
+	k.reading, err = k.db.Begin(k.t.Context())
+	require.NoError(k.t, err)
+	_, err = k.reading.Exec(k.t.Context(), `select from `+k.live+` limit 1`)
+	require.NoError(k.t, err)
+}
+
+func (k *killer) release() {
+	if k.reading != nil {
+		require.NoError(k.t, k.reading.Rollback(context.Background()))
+		k.reading = nil
+	}
+}
+
+func (k *killer) end() {
+	_, err := k.db.Exec(k.t.Context(), `
+		select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = $1 and datname = current_database()`, victim)
+	require.NoError(k.t, err)
+}
+
+// gone waits until nothing of the rebuild is left in the server.
+func (k *killer) gone() {
+	require.Eventually(k.t, func() bool {
+		k.end()
+		var there int
+		err := k.db.QueryRow(k.t.Context(), `
+			select count(*) from pg_stat_activity where application_name = $1 and datname = current_database()`, victim).Scan(&there)
+		return err == nil && there == 0
+	}, world.Limit, time.Millisecond)
+}

@@ -1,0 +1,54 @@
+package fold
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/test/pgtest"
+)
+
+// workspaces is a view of a database without events.
+var workspaces = &Table[events.ID, struct {
+	ID events.ID `db:"workspace_id"`
+}]{View: "workspaces", KeptBy: Inline, Key: "workspace_id", Alone: true}
+
+// A swap that would hold up everybody is given up, and leaves the view as it was.
+func TestASwapThatTakesTooLongIsGivenUp(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), pgtest.New(t)
+	r := newRebuild(db, workspaces, "__next", foldLimits, func(int64, int64) {})
+	r.table, r.resumable = db, true
+	conn, err := db.Acquire(ctx)
+	require.NoError(t, err)
+	defer conn.Release()
+	require.NoError(t, r.lock(ctx, conn.Conn()))
+	require.NoError(t, r.begin(ctx, conn.Conn()))
+	require.NoError(t, r.fold(ctx))
+	indexes, err := r.index(ctx, nil)
+	require.NoError(t, err)
+	oid := func(table string) (oid int64) {
+		require.NoError(t, db.QueryRow(ctx, `select $1::text::regclass::oid::bigint`, table).Scan(&oid))
+		return oid
+	}
+	live, next := oid(r.view.Name()), oid(r.next)
+
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.swapIn(ctx, stuck{tx}, indexes, 50*time.Millisecond) })
+	require.ErrorIs(t, err, errHeldTooLong)
+	require.Equal(t, []int64{live, next}, []int64{oid(r.view.Name()), oid(r.next)})
+
+	require.NoError(t, r.swap(ctx, indexes))
+	require.Equal(t, next, oid(r.view.Name()))
+}
+
+// A stuck transaction has no answer to any question in time.
+type stuck struct{ pgx.Tx }
+
+func (s stuck) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	<-ctx.Done()
+	return s.Tx.Query(ctx, sql, args...)
+}

@@ -1,0 +1,148 @@
+package fold
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// abreast is how many rows one statement writes, if there are as many. Others
+// are written one by one, so that two statements do for each table.
+const abreast = 16
+
+// write queues writing rows in their order; a row that is nil is deleted.
+func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], rows map[RowID[K]]*R) {
+	var present []*R
+	flush := func() {
+		for len(present) > 0 {
+			n := 1
+			if len(present) >= abreast {
+				n = abreast
+			}
+			t.upsert(b, table, present[:n])
+			present = present[n:]
+		}
+	}
+	for _, id := range order {
+		if row := rows[id]; row != nil {
+			present = append(present, row)
+			continue
+		}
+		flush()
+		b.Queue(fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = $2`, table, t.Key), id.Workspace, id.Key)
+	}
+	flush()
+}
+
+func (t *Table[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
+	columns := t.columns()
+	var sets, tuples []string
+	for _, c := range columns {
+		sets = append(sets, c+" = excluded."+c)
+	}
+	var args []any
+	for _, row := range rows {
+		var places []string
+		for _, field := range fields(row) {
+			args = append(args, field)
+			places = append(places, "$"+strconv.Itoa(len(args)))
+		}
+		tuples = append(tuples, "("+strings.Join(places, ", ")+")")
+	}
+	b.Queue(fmt.Sprintf(`insert into %s (%s) values %s on conflict (%s) do update set %s`, table,
+		strings.Join(columns, ", "), strings.Join(tuples, ", "), strings.Join(t.PrimaryKey(), ", "), strings.Join(sets, ", "),
+	), args...)
+}
+
+// Lookups names the index by which rows are found.
+func (t *Table[K, R]) Lookups() []string { return []string{t.View + "_pkey"} }
+
+// Copy folds logs in memory and copies the rows into a table.
+func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park Park) error {
+	rows := map[RowID[K]]*R{}
+	var stored []RowID[K] // of rows, those that the table has
+	for {
+		records, err := next()
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return t.replaceRows(ctx, tx, table, rows, stored)
+		}
+		if behind {
+			found, err := t.fetch(ctx, tx, table, records, rows)
+			if err != nil {
+				return err
+			}
+			stored = append(stored, found...)
+		}
+		for _, r := range records {
+			if err := t.Take(rows, r); err != nil {
+				if err := park(r.Workspace, r.Seq, err); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// fetch reads the rows that records touch into rows, unless they are there, and
+// returns which of them the table has.
+func (t *Table[K, R]) fetch(ctx context.Context, tx pgx.Tx, table string, records []events.Record, rows map[RowID[K]]*R) (stored []RowID[K], err error) {
+	var touched []RowID[K]
+	for _, r := range records {
+		for _, k := range t.Keys(r) {
+			id := RowID[K]{r.Workspace, k}
+			if _, known := rows[id]; !known {
+				rows[id], touched = nil, append(touched, id)
+			}
+		}
+	}
+	if len(touched) == 0 {
+		return nil, nil
+	}
+	b := &pgx.Batch{}
+	t.read(b, table, touched, rows)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("read rows of %s: %w", table, err)
+	}
+	for _, id := range touched {
+		if rows[id] != nil {
+			stored = append(stored, id)
+		}
+	}
+	return stored, nil
+}
+
+// replaceRows puts rows in the place of those of one log that are stored.
+func (t *Table[K, R]) replaceRows(ctx context.Context, tx pgx.Tx, table string, rows map[RowID[K]]*R, stored []RowID[K]) error {
+	if len(stored) > 0 {
+		keys := make([]K, len(stored))
+		for i, id := range stored {
+			keys[i] = id.Key
+		}
+		sql := fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = any($2::%s[])`, table, t.Key, t.keyType())
+		if _, err := tx.Exec(ctx, sql, stored[0].Workspace, keys); err != nil {
+			return fmt.Errorf("delete rows of %s: %w", table, err)
+		}
+	}
+	return t.copyRows(ctx, tx, table, rows)
+}
+
+func (t *Table[K, R]) copyRows(ctx context.Context, tx pgx.Tx, table string, rows map[RowID[K]]*R) error {
+	values := make([][]any, 0, len(rows))
+	for _, row := range rows {
+		if row != nil {
+			values = append(values, fields(row))
+		}
+	}
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, t.columns(), pgx.CopyFromRows(values)); err != nil {
+		return fmt.Errorf("copy into %s: %w", table, err)
+	}
+	return nil
+}

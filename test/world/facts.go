@@ -1,0 +1,87 @@
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+	"svc/projections/fold"
+)
+
+// Queued puts an issue in the queue and returns its run.
+func (w *World) Queued(t *testing.T, workspace events.ID) events.ID {
+	t.Helper()
+	run := NewID()
+	_, err := w.Commands.QueueRun(t.Context(), commands.QueueRun{
+		Meta: Meta(workspace, System), Run: run, Repo: events.Repo{ID: NewID(), Name: "acme/web"}, IssueNumber: 1, IssueTitle: "Count",
+	})
+	require.NoError(t, err)
+	return run
+}
+
+// Bill records costs for a run, one command each, and returns their sum.
+func Bill(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, answered func()) (sum int64) {
+	for range n {
+		cents := rand.Int64N(1_000_000)
+		_, err := h.RecordRun(t.Context(), commands.RecordRun{
+			Meta: Meta(workspace, System), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: cents, Source: "compute"}},
+		})
+		if !assert.NoError(t, err) {
+			return sum
+		}
+		sum += cents
+		answered()
+	}
+	return sum
+}
+
+// RequireRebuilt requires that a rebuild of the followed views changes nothing.
+func RequireRebuilt(t *testing.T, db *pgxpool.Pool) {
+	t.Helper()
+	for _, v := range []string{"runs", "audit"} {
+		live := Dump(t, db, v)
+		require.True(t, len(live) > 0 || v == "audit", "of less than a block of events it has no row")
+		Rebuild(t, db, View(t, v))
+		require.Equal(t, live, Dump(t, db, v), v)
+	}
+}
+
+// Record appends events to a stream, wherever it stands.
+func (w *World) Record(t *testing.T, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
+	t.Helper()
+	have, err := w.Log.Load(t.Context(), workspace, stream, 0)
+	require.NoError(t, err)
+	done, err := w.Log.Append(t.Context(), &events.Commit{
+		Workspace: workspace, At: w.Clock.Now(), Envelope: events.Envelope{Actor: by, Origin: events.FromSystem},
+		Writes: []events.Write{{Stream: stream, Version: len(have), Events: list}},
+	})
+	require.NoError(t, err)
+	return done.Records
+}
+
+// Bills appends n events to a log.
+func (w *World) Bills(t *testing.T, workspace, run events.ID, n int) {
+	t.Helper()
+	for range n {
+		_, err := w.Commands.RecordRun(context.WithoutCancel(t.Context()), commands.RecordRun{
+			Meta: Meta(workspace, System), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1, Source: "compute"}},
+		})
+		require.NoError(t, err)
+	}
+}
+
+// Compared compares all views with a log.
+func Compared(t *testing.T, db *pgxpool.Pool, workspace events.ID) fold.Compared {
+	t.Helper()
+	c, err := fold.Compare(t.Context(), db, projections.All(), workspace, fold.NoPause)
+	require.NoError(t, err)
+	require.Empty(t, c.Skipped)
+	return c
+}
