@@ -15,8 +15,12 @@ type ExportAudit struct {
 	UpTo   int64              `json:"upTo"`
 }
 
-// ExportAudit carries out the command of the same name: it records that the
-// copy is taken.
+func (c ExportAudit) denial() events.CommandDenied {
+	return denialOf(events.AuditExported{}, c.Workspace)
+}
+
+// ExportAudit records that the copy is taken, before its first byte is sent. It refuses
+// everybody but Owners.
 func (h *Handler) ExportAudit(ctx context.Context, c ExportAudit) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Export(c.Actor.ID, events.AuditExported{Format: c.Format, Filter: c.Filter, UpTo: c.UpTo})

@@ -3,6 +3,18 @@
 // A command is a struct in the imperative. The [Handler] method of the same
 // name folds the streams it concerns, lets their aggregates decide, and appends
 // the answer to the log. There is no other way by which anything happens.
+//
+// Concurrency is optimistic. Streams are cached as folds, which may be stale: the
+// append compares versions, of what is written and of what was only read, and a
+// conflict is retried on the log as it is then. A command that conflicts again
+// decides under the lock of the log, and backs off exponentially where that is in
+// vain (retry.go). Commands of one process queue for a fold (folds.go), so that
+// they do not conflict with each other.
+//
+// A command with an idempotency key happens once: its hash and answer are stored
+// with its events. What a person may do in a day is a quota, reserved before the
+// append and given back when nothing comes of it (quota.go). What is refused is
+// recorded under what the command itself says, whoever refuses it (denial.go).
 package commands
 
 import (
@@ -79,11 +91,11 @@ func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*w
 	if before != nil || err != nil {
 		return orNone(before), err
 	}
-	share := h.shareOf(m, request)
-	defer func() { share.settle(ctx, result, err) }()
-	turn, cancel := untilAnswer(ctx)
+	quota := h.quotaOf(m, request)
+	defer func() { quota.settle(ctx, result, err) }()
+	within, cancel := withDeadline(ctx)
 	defer cancel()
-	w := &work{ctx: turn, handler: h, meta: m, command: command, decide: decide, share: share}
+	w := &work{ctx: within, handler: h, meta: m, command: command, decide: decide, quota: quota}
 	done, err := w.run()
 	taken, _ := errors.AsType[*events.Taken](err)
 	switch {
@@ -95,7 +107,7 @@ func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*w
 			return orNone(before), lookup
 		}
 	case taken != nil:
-		err = w.taken[taken.Key]
+		err = w.refusals[taken.Key]
 	case errors.Is(err, events.ErrKeyReused):
 		return Result{}, ErrKeyReused
 	case errors.Is(err, events.ErrOutcomeUnknown):

@@ -13,8 +13,8 @@ import (
 func TestUntilAnswer(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[time.Duration]time.Duration{
-		0:                     waitMost, // no deadline
-		time.Minute:           waitMost,
+		0:                     maxWait, // no deadline
+		time.Minute:           maxWait,
 		20 * time.Second:      19 * time.Second,
 		5 * time.Second:       4500 * time.Millisecond,
 		50 * time.Millisecond: 45 * time.Millisecond,
@@ -26,9 +26,9 @@ func TestUntilAnswer(t *testing.T) {
 			}
 			defer cancel()
 			began := time.Now()
-			turn, end := untilAnswer(ctx)
+			within, end := withDeadline(ctx)
 			defer end()
-			<-turn.Done()
+			<-within.Done()
 			require.Equal(t, want, time.Since(began))
 		})
 	}

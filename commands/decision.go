@@ -14,8 +14,13 @@ type AnswerDecision struct {
 	aggregates.Answer
 }
 
-// AnswerDecision carries out the command of the same name. Who may answer is
-// asked of the workspace at the moment at which the answer is stored.
+func (c AnswerDecision) denial() events.CommandDenied {
+	return denialOf(events.DecisionAnswered{}, c.Decision)
+}
+
+// AnswerDecision has a run go on as the answer says, or end. It refuses whoever has no
+// say at the moment at which the answer is stored, what was answered before, and what
+// is about a commit that is no longer the newest.
 func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)

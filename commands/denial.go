@@ -11,7 +11,6 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
-	"svc/input"
 )
 
 const (
@@ -67,10 +66,11 @@ func (d *denials) allow(by denied, now time.Time, times int) bool {
 	return budget.AllowN(now, 1)
 }
 
-// A Deniable command is one whose refusal is recorded. wants names the kind of the
-// event that it asks for, and what that would happen to.
+// A Deniable command is one whose refusal is recorded, be it by the guard of its
+// route or by its aggregate. It says under which kind of event, and what that would
+// have happened to.
 type Deniable interface {
-	wants() events.CommandDenied
+	denial() events.CommandDenied
 }
 
 // deny records that a command was refused, if refusals of its kind are
@@ -97,7 +97,7 @@ func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal er
 	if f == nil {
 		return nil
 	}
-	e := command.wants()
+	e := command.denial()
 	e.Code = f.Code
 	now := h.now()
 	if !h.denied.note(denial{denied{m.Workspace, m.Actor.ID}, e}, m.Actor, now) {
@@ -118,62 +118,7 @@ type denial struct {
 // A denied is who was denied something, and in which workspace.
 type denied struct{ workspace, actor events.ID }
 
-// of begins the denial of an event.
-func of(e events.Event, target events.ID) events.CommandDenied {
+// denialOf is the denial of a command that asks for an event.
+func denialOf(e events.Event, target events.ID) events.CommandDenied {
 	return events.CommandDenied{Action: e.Kind(), Target: target}
-}
-
-func (c UpdateMember) wants() events.CommandDenied {
-	if c.Role == nil && c.ApproveLoops != nil {
-		return of(events.MemberApproveLoopsSet{}, c.Member)
-	}
-	return of(events.MemberRoleChanged{}, c.Member)
-}
-
-func (c SendInvitation) wants() events.CommandDenied {
-	e := of(events.InvitationSent{}, events.ID{})
-	e.Name, _ = input.Email(c.Email) // as it is kept, or nothing
-	return e
-}
-
-func (c CreateServiceAccount) wants() events.CommandDenied {
-	e := of(events.ServiceAccountCreated{}, events.ID{})
-	if input.AccountName.Fits(c.Name) {
-		e.Name = "service:" + c.Name
-	}
-	return e
-}
-
-func (c QueueIssue) wants() events.CommandDenied {
-	e := of(events.RunQueued{}, events.ID{})
-	e.Name = c.Repo.Name
-	return e
-}
-
-func (c ExportAudit) wants() events.CommandDenied  { return of(events.AuditExported{}, c.Workspace) }
-func (c RemoveMember) wants() events.CommandDenied { return of(events.MemberRemoved{}, c.Member) }
-func (c RenameWorkspace) wants() events.CommandDenied {
-	return of(events.WorkspaceRenamed{}, c.Workspace)
-}
-func (c ResendInvitation) wants() events.CommandDenied {
-	return of(events.InvitationResent{}, c.Invitation)
-}
-func (c RevokeInvitation) wants() events.CommandDenied {
-	return of(events.InvitationRevoked{}, c.Invitation)
-}
-func (c AcceptInvitation) wants() events.CommandDenied {
-	return of(events.InvitationAccepted{}, c.Invitation)
-}
-func (c RejectInvitation) wants() events.CommandDenied {
-	return of(events.InvitationRejected{}, c.Invitation)
-}
-func (c AnswerDecision) wants() events.CommandDenied {
-	return of(events.DecisionAnswered{}, c.Decision)
-}
-func (c CancelRun) wants() events.CommandDenied { return of(events.RunCancelled{}, c.Run) }
-func (c RotateServiceAccount) wants() events.CommandDenied {
-	return of(events.ServiceAccountRotated{}, c.Account)
-}
-func (c RevokeServiceAccount) wants() events.CommandDenied {
-	return of(events.ServiceAccountRevoked{}, c.Account)
 }

@@ -11,11 +11,11 @@ import (
 	"svc/fault"
 )
 
-// foldsMost is how many streams a process keeps folded.
-const foldsMost = 20_000
+// maxFolds is how many streams a process keeps folded.
+const maxFolds = 20_000
 
-// folds remembers aggregates between commands. What it remembers may be old,
-// which is safe: the append compares versions.
+// folds caches aggregates between commands. What it has may be stale, which is
+// safe: the append compares versions.
 type folds struct {
 	cache *lru.Cache[foldKey, *fold]
 }
@@ -28,14 +28,14 @@ type foldKey struct {
 }
 
 func newFolds() *folds {
-	cache, err := lru.New[foldKey, *fold](foldsMost)
+	cache, err := lru.New[foldKey, *fold](maxFolds)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
 	return &folds{cache}
 }
 
-// of returns the fold of a stream, an empty one if it is not remembered.
+// of returns the fold of a stream, an empty one if it is not cached.
 func (c *folds) of(key foldKey) *fold {
 	f := &fold{key: key, free: make(chan struct{}, 1)}
 	f.free <- struct{}{}
@@ -76,12 +76,12 @@ const (
 // kept says how large the newest snapshot is, which is of the fold as it is.
 func (f *fold) kept(size int) { f.due = f.version + max(eventsBetween, size/bytesAnEvent) }
 
-// queueMost is how many commands may wait for a fold.
-const queueMost = 4096
+// maxQueue is how many commands may wait for a fold.
+const maxQueue = 4096
 
 // lock waits for the fold, as long as ctx does. Whoever comes first is first.
 func (f *fold) lock(ctx context.Context) error {
-	if f.waiting.Add(1) > queueMost {
+	if f.waiting.Add(1) > maxQueue {
 		f.waiting.Add(-1)
 		return fault.ErrBusy
 	}

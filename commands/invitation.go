@@ -21,12 +21,19 @@ type SendInvitation struct {
 	Role       events.Role `json:"role"`
 }
 
+func (c SendInvitation) denial() events.CommandDenied {
+	e := denialOf(events.InvitationSent{}, events.ID{})
+	e.Name, _ = input.Email(c.Email) // as it is kept, or nothing
+	return e
+}
+
 // An InvitationAnswer is what is kept of SendInvitation, for its repetition.
 type InvitationAnswer struct {
 	Invitation events.ID `json:"invitationId"`
 }
 
-// SendInvitation carries out the command of the same name.
+// SendInvitation refuses an address that is a member's or invited already, an
+// invitation as Owner by anybody but an Owner, and whoever does not manage members.
 func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result, error) {
 	address, _ := input.Email(c.Email) // what is none the workspace refuses
 	_, known, err := h.log.Holder(ctx, events.EmailKey(address))
@@ -51,7 +58,12 @@ type ResendInvitation struct {
 	Invitation events.ID `json:"invitationId"`
 }
 
-// ResendInvitation carries out the command of the same name.
+func (c ResendInvitation) denial() events.CommandDenied {
+	return denialOf(events.InvitationResent{}, c.Invitation)
+}
+
+// ResendInvitation refuses what was answered or revoked, and whoever could not send
+// such an invitation.
 func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Resend(c.Actor.ID, c.Invitation, at.at)
@@ -64,7 +76,12 @@ type RevokeInvitation struct {
 	Invitation events.ID `json:"invitationId"`
 }
 
-// RevokeInvitation carries out the command of the same name.
+func (c RevokeInvitation) denial() events.CommandDenied {
+	return denialOf(events.InvitationRevoked{}, c.Invitation)
+}
+
+// RevokeInvitation refuses what was answered or revoked, and whoever does not manage
+// members.
 func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Revoke(c.Actor.ID, c.Invitation)
@@ -81,7 +98,12 @@ type AcceptInvitation struct {
 	Emails     []string  `json:"-"`
 }
 
-// AcceptInvitation carries out the command of the same name.
+func (c AcceptInvitation) denial() events.CommandDenied {
+	return denialOf(events.InvitationAccepted{}, c.Invitation)
+}
+
+// AcceptInvitation refuses an invitation to another address, one that has expired, was
+// answered or revoked, or whose sender could no longer send it, and who is a member.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, at.at)
@@ -95,7 +117,12 @@ type RejectInvitation struct {
 	Emails     []string  `json:"-"`
 }
 
-// RejectInvitation carries out the command of the same name.
+func (c RejectInvitation) denial() events.CommandDenied {
+	return denialOf(events.InvitationRejected{}, c.Invitation)
+}
+
+// RejectInvitation refuses an invitation to another address, and what was answered or
+// revoked. One that has expired can be rejected.
 func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)

@@ -18,7 +18,7 @@ type AddMember struct {
 	Role   events.Role `json:"role"`
 }
 
-// AddMember carries out the command of the same name.
+// AddMember refuses who is a member already.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
@@ -34,7 +34,16 @@ type UpdateMember struct {
 	ApproveLoops *bool        `json:"canApproveLoops"`
 }
 
-// UpdateMember carries out the command of the same name.
+func (c UpdateMember) denial() events.CommandDenied {
+	if c.Role == nil && c.ApproveLoops != nil {
+		return denialOf(events.MemberApproveLoopsSet{}, c.Member)
+	}
+	return denialOf(events.MemberRoleChanged{}, c.Member)
+}
+
+// UpdateMember refuses to leave the workspace without an Owner, a change of an Owner or
+// to one by anybody but an Owner, and whoever does not manage members. Invitations
+// that the member could not send in the new role are withdrawn with it.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) (list []events.Event, err error) {
 		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, at.at)
@@ -49,7 +58,7 @@ type RefreshMember struct {
 	Email string `json:"email"`
 }
 
-// RefreshMember carries out the command of the same name.
+// RefreshMember does nothing where the person is no member.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Present(c.Actor.ID, c.Name, c.Email)
@@ -62,7 +71,13 @@ type RemoveMember struct {
 	Member events.ID `json:"memberId"`
 }
 
-// RemoveMember carries out the command of the same name.
+func (c RemoveMember) denial() events.CommandDenied {
+	return denialOf(events.MemberRemoved{}, c.Member)
+}
+
+// RemoveMember refuses to leave the workspace without an Owner, and whoever may not
+// change the member; members may remove themselves, which is to leave. Invitations that
+// they sent are withdrawn with it.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
 	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Remove(c.Actor.ID, c.Member, at.at)

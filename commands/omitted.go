@@ -15,7 +15,7 @@ const (
 	omittedEvery  = time.Minute     // they are recorded
 	omittedLimit  = 5 * time.Second // that recording them may take
 	omittedAtOnce = 8               // appends under way
-	omittedMost   = 1000            // people and workspaces who are counted by themselves, and as many workspaces for all the others
+	maxOmitted    = 1000            // people and workspaces who are counted by themselves, and as many workspaces for all the others
 )
 
 // An omission is how many denials of somebody were left out.
@@ -31,10 +31,10 @@ type omission struct {
 type omitted map[denied]omission
 
 func (list omitted) add(by denied, o omission) {
-	if _, known := list[by]; !known && len(list) >= omittedMost {
+	if _, known := list[by]; !known && len(list) >= maxOmitted {
 		by, o.actor = denied{workspace: by.workspace}, events.Actor{Type: events.BySystem, Name: "others"}
 	}
-	if _, known := list[by]; !known && len(list) >= 2*omittedMost {
+	if _, known := list[by]; !known && len(list) >= 2*maxOmitted {
 		by = denied{}
 	}
 	if before, known := list[by]; known {

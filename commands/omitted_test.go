@@ -20,7 +20,7 @@ func TestOmissionsOfManyAreBounded(t *testing.T) {
 			list.add(denied{id(w), id(a)}, omission{actor: events.Actor{ID: id(a)}, count: 1, since: at, until: at.Add(time.Duration(w))})
 		}
 	}
-	require.Len(t, list, 2*omittedMost+1)
+	require.Len(t, list, 2*maxOmitted+1)
 	total := int64(0)
 	for by, o := range list {
 		total += o.count

@@ -34,33 +34,33 @@ type Counts interface {
 // Limit holds people to daily bounds. Call it before the first command.
 func (h *Handler) Limit(d Daily) { h.daily = d }
 
-// An allowance is what one command takes of somebody's day: one more of what.
-type allowance struct {
+// A charge is what one command takes of somebody's quota: one more of what.
+type charge struct {
 	subject events.ID // a person, or an address
-	most    int       // 0: no bound
+	limit   int       // 0: no bound
 	what    string
-	refusal string // says most
+	refusal string // says limit
 
-	taken bool
+	reserved bool
 }
 
 const tomorrow = " The next day begins at midnight UTC."
 
-// allowances are what a command takes that a person has given and that has come to
+// charges are what a command takes that a person has given and that has come to
 // these events. They are all of the daily bounds.
 //
 // What changes a workspace that is there, such as renaming it, has none: it keeps
 // nothing outside of that workspace's log, and the limit of requests is one of that.
-func (d Daily) allowances(person events.ID, request any, list []events.Event) (out []*allowance) {
+func (d Daily) charges(person events.ID, request any, list []events.Event) (out []*charge) {
 	switch request.(type) {
 	case CreateWorkspace:
-		out = append(out, &allowance{subject: person, most: d.Workspaces, what: "workspaces",
+		out = append(out, &charge{subject: person, limit: d.Workspaces, what: "workspaces",
 			refusal: "You have made %d workspaces today, as many as a person may in a day."})
 	case CreateServiceAccount:
-		out = append(out, &allowance{subject: person, most: d.ServiceAccounts, what: "service accounts",
+		out = append(out, &charge{subject: person, limit: d.ServiceAccounts, what: "service accounts",
 			refusal: "You have made %d service accounts today, as many as a person may in a day."})
 	case SendInvitation, ResendInvitation:
-		out = append(out, &allowance{subject: person, most: d.Invitations, what: "invitations",
+		out = append(out, &charge{subject: person, limit: d.Invitations, what: "invitations",
 			refusal: "You have sent %d invitations today, as many as a person may in a day."})
 	}
 	for _, e := range list {
@@ -73,10 +73,10 @@ func (d Daily) allowances(person events.ID, request any, list []events.Event) (o
 		default:
 			continue
 		}
-		out = append(out, &allowance{subject: addressID(address), most: d.InvitationsReceived, what: "invitations received",
+		out = append(out, &charge{subject: addressID(address), limit: d.InvitationsReceived, what: "invitations received",
 			refusal: "This address has been sent %d invitations today, as many as an address may be in a day."})
 	}
-	return slices.DeleteFunc(out, func(a *allowance) bool { return a.most == 0 })
+	return slices.DeleteFunc(out, func(c *charge) bool { return c.limit == 0 })
 }
 
 // addressID is what an address is counted under: its account need not exist, and
@@ -86,43 +86,43 @@ func addressID(address string) events.ID {
 	return events.ID(sum[:len(events.ID{})])
 }
 
-// A share is what one command takes of a day.
-type share struct {
+// A quota is what one command reserves of the daily bounds.
+type quota struct {
 	daily   Daily
 	actor   events.Actor
 	request any
 
 	decided bool
-	list    []*allowance
+	charges []*charge
 	day     time.Time
 }
 
-func (h *Handler) shareOf(m Meta, request any) *share {
-	return &share{daily: h.daily, actor: m.Actor, request: request}
+func (h *Handler) quotaOf(m Meta, request any) *quota {
+	return &quota{daily: h.daily, actor: m.Actor, request: request}
 }
 
-// take is called when the command is decided and about to be stored, so that what
+// reserve is called when the command is decided and about to be stored, so that what
 // is refused for another reason counts for nothing. A command that is decided again
-// has taken its share already.
-func (s *share) take(ctx context.Context, at time.Time, writes []events.Write) error {
-	if !s.decided && s.daily.Counts != nil && s.actor.Type == events.ByUser {
+// has reserved already.
+func (q *quota) reserve(ctx context.Context, at time.Time, writes []events.Write) error {
+	if !q.decided && q.daily.Counts != nil && q.actor.Type == events.ByUser {
 		var list []events.Event
 		for _, w := range writes {
 			list = append(list, w.Events...)
 		}
-		s.decided, s.day = true, at.UTC().Truncate(24*time.Hour)
-		s.list = s.daily.allowances(s.actor.ID, s.request, list)
+		q.decided, q.day = true, at.UTC().Truncate(24*time.Hour)
+		q.charges = q.daily.charges(q.actor.ID, q.request, list)
 	}
-	for _, a := range s.list {
-		if a.taken {
+	for _, c := range q.charges {
+		if c.reserved {
 			continue
 		}
-		if err := s.count(ctx, a); err != nil {
+		if err := q.count(ctx, c); err != nil {
 			return err
 		}
-		if !a.taken {
-			wait := s.day.Add(24 * time.Hour).Sub(at)
-			return fault.New(fault.RateLimited, "rate_limited", a.refusal+tomorrow, a.most).After(wait)
+		if !c.reserved {
+			wait := q.day.Add(24 * time.Hour).Sub(at)
+			return fault.New(fault.RateLimited, "rate_limited", c.refusal+tomorrow, c.limit).After(wait)
 		}
 	}
 	return ctx.Err()
@@ -133,27 +133,27 @@ const countLimit = 2 * time.Second
 
 // count goes on if the caller goes away meanwhile: a count that is broken off may
 // have been made, and nobody would know to give it back.
-func (s *share) count(ctx context.Context, a *allowance) (err error) {
+func (q *quota) count(ctx context.Context, c *charge) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), countLimit)
 	defer cancel()
-	a.taken, err = s.daily.Counts.Take(within, a.subject, a.what, s.day, a.most)
+	c.reserved, err = q.daily.Counts.Take(within, c.subject, c.what, q.day, c.limit)
 	return err
 }
 
-// settle gives back what was taken for a command that came to nothing. A process
+// settle gives back what was reserved for a command that came to nothing. A process
 // that dies before counts one too many, which lasts for a day at most.
-func (s *share) settle(ctx context.Context, done Result, err error) {
+func (q *quota) settle(ctx context.Context, done Result, err error) {
 	if err == nil && !done.Replayed || errors.Is(err, ErrOutcomeUnknown) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countLimit)
 	defer cancel()
-	for _, a := range s.list {
-		if a.taken {
-			_ = s.daily.Counts.GiveBack(ctx, a.subject, a.what, s.day) // then one too many is counted
+	for _, c := range q.charges {
+		if c.reserved {
+			_ = q.daily.Counts.GiveBack(ctx, c.subject, c.what, q.day) // then one too many is counted
 		}
 	}
 }

@@ -22,16 +22,16 @@ func (w *work) refresh(f *fold, empty func() state) error {
 		case err != nil:
 			return fmt.Errorf("load %s/%s: %w", f.key.workspace, f.key.stream, err)
 		case follows:
-			if w.footing < exclusive {
+			if w.strategy < locked {
 				w.keep(f)
 			} else if f.version == version {
 				f.contended = false
 			}
 			return nil
-		case w.footing == exclusive:
-			return &offside{footing: current}
+		case w.strategy == locked:
+			return &restart{strategy: fresh}
 		}
-		if err := w.setBack(f); err != nil {
+		if err := w.discard(f); err != nil {
 			return fmt.Errorf("drop the snapshot of %s/%s: %w", f.key.workspace, f.key.stream, err)
 		}
 	}
@@ -54,10 +54,10 @@ func (w *work) follow(f *fold) (bool, error) {
 	}
 }
 
-// setBack forgets what is no fold of the log: the log was set back, as by a
+// discard forgets what is no fold of the log: the log was rewound, as by a
 // backup that was restored, or what was read of it has been changed since. Other
-// folds that are remembered may be none either.
-func (w *work) setBack(f *fold) error {
+// cached folds may be stale as well.
+func (w *work) discard(f *fold) error {
 	w.handler.logger.ErrorContext(w.ctx, "the log no longer has what was read of it before: remembered streams are read again",
 		"workspace", f.key.workspace, "stream", f.key.stream, "version", f.version, "seq", f.seq)
 	w.handler.folds.cache.Purge()
@@ -67,8 +67,8 @@ func (w *work) setBack(f *fold) error {
 
 // restore begins a fold, from a snapshot if there is one.
 func (w *work) restore(f *fold, empty func() state) error {
-	if w.footing == exclusive { // it may take long
-		return &offside{footing: current}
+	if w.strategy == locked { // it may take long
+		return &restart{strategy: fresh}
 	}
 	begun := empty()
 	of, ok := begun.(aggregates.Snapshotter)

@@ -12,18 +12,18 @@ import (
 	"svc/fault"
 )
 
-// A command that comes to nothing because others were faster waits its turn: as
-// long as its caller does, but for what it takes to answer them.
+// A command that conflicts with others is retried as long as its caller waits, but
+// for the time that it takes to answer them.
 const (
-	waitMost   = 25 * time.Second // for whoever sets no deadline
+	maxWait    = 25 * time.Second // for whoever sets no deadline
 	answerTime = time.Second
-	pauseLeast = time.Millisecond // after the log was locked in vain, which nobody should do often
-	pauseMost  = 250 * time.Millisecond
+	minBackoff = time.Millisecond // after the log was locked in vain; doubled each time
+	maxBackoff = 250 * time.Millisecond
 )
 
-// untilAnswer returns ctx with the deadline of a command.
-func untilAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
-	wait := waitMost
+// withDeadline returns ctx with the deadline of a command.
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		wait = min(wait, max(left-answerTime, left*9/10))
@@ -31,25 +31,26 @@ func untilAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, wait)
 }
 
-// A footing is what a decision is made on.
-type footing int
+// A strategy is how a decision is kept from resting on what others have changed.
+type strategy int
 
-// The footings, each for those who got nowhere on the one before.
+// The strategies. A command begins with the first and goes on to the next one when
+// it conflicts.
 const (
-	remembered footing = iota // what is in memory
-	current                   // what is in the log
-	exclusive                 // what is in the log while nobody else can append to it
+	cached strategy = iota // optimistic, on the folds in memory: the append compares versions
+	fresh                  // optimistic, on the log as it was just read
+	locked                 // pessimistic: on the log while nobody else can append to it
 )
 
-// An offside says that a decision needs what it cannot have while the log is locked,
-// where nothing waits for what another command of this process holds: that one
-// may wait for the log.
-type offside struct {
-	held    *fold   // by another command; nil if a stream has to be read from its beginning
-	footing footing // on which it can go on
+// A restart says that a decision has to be made again under another strategy. While
+// the log is locked nothing waits for a fold that another command has locked: that
+// one may wait for the log, and both would for ever.
+type restart struct {
+	lockedBy *fold // what another command has locked, to be waited for first; nil if a stream has to be read from its beginning
+	strategy strategy
 }
 
-func (*offside) Error() string { return "not while the log is locked" }
+func (*restart) Error() string { return "not while the log is locked" }
 
 // run lets decide work until what it decides is stored, or is nothing. Whatever
 // happens meanwhile, no fold stays locked. A panic becomes an error, and the
@@ -64,54 +65,54 @@ func (w *work) run() (done events.Committed, err error) {
 	}()
 	for tries := 0; w.ctx.Err() == nil; tries++ {
 		done, err = w.attempt()
-		off, _ := errors.AsType[*offside](err)
+		again, _ := errors.AsType[*restart](err)
 		switch {
-		case off != nil:
-			w.footing = off.footing
-			if off.held == nil {
+		case again != nil:
+			w.strategy = again.strategy
+			if again.lockedBy == nil {
 				continue
 			}
-			if err := w.lock(off.held); err != nil {
-				return done, w.late(err)
+			if err := w.lock(again.lockedBy); err != nil {
+				return done, w.timedOut(err)
 			}
-		case !w.decided && w.footing == remembered:
-			w.footing = current
-		case w.decided && w.lost(err):
-			w.yield(tries)
+		case !w.decided && w.strategy == cached:
+			w.strategy = fresh
+		case w.decided && w.conflicted(err):
+			w.backOff(tries)
 		default:
-			return done, w.late(err)
+			return done, w.timedOut(err)
 		}
 	}
-	return done, w.late(w.ctx.Err())
+	return done, w.timedOut(w.ctx.Err())
 }
 
-// lost reports whether others were faster: a stream has moved on, or a number
-// that was chosen is taken. The next attempt then stands on firmer ground.
-func (w *work) lost(err error) bool {
+// conflicted reports whether err is a conflict: a stream has moved on, or a number
+// that was chosen is taken. The next attempt has the next strategy.
+func (w *work) conflicted(err error) bool {
 	taken, _ := errors.AsType[*events.Taken](err)
 	switch {
-	case taken != nil && w.taken[taken.Key] == nil:
-		w.gone = append(w.gone, taken.Key)
+	case taken != nil && w.refusals[taken.Key] == nil:
+		w.takenKeys = append(w.takenKeys, taken.Key)
 	case !errors.Is(err, events.ErrConflict):
 		return false
-	case w.footing == current:
+	case w.strategy == fresh:
 		for _, h := range w.holds {
 			if h.held && len(h.events) > 0 { // another command may hold the others by now
 				h.fold.contended = true
 			}
 		}
 	}
-	w.footing = min(w.footing+1, exclusive)
+	w.strategy = min(w.strategy+1, locked)
 	return true
 }
 
-// yield leaves the log to others after it was locked in vain, the longer the
-// more often.
-func (w *work) yield(tries int) {
-	if tries < int(exclusive)+1 {
+// backOff leaves the log to others after it was locked in vain: it backs off
+// exponentially, with jitter.
+func (w *work) backOff(tries int) {
+	if tries < int(locked)+1 {
 		return
 	}
-	pause := min(pauseLeast<<min(tries, 10), pauseMost)
+	pause := min(minBackoff<<min(tries, 10), maxBackoff)
 	wait := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // no secret
 	defer wait.Stop()
 	select {
@@ -120,10 +121,11 @@ func (w *work) yield(tries int) {
 	}
 }
 
-// late makes an answer of it that the time of a command is over.
-func (w *work) late(err error) error {
+// timedOut makes of an error that the deadline of a command has passed the one that
+// is answered.
+func (w *work) timedOut(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(w.ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: waited for its turn: %w", fault.ErrBusy, err)
+		return fmt.Errorf("%w: waited for others: %w", fault.ErrBusy, err)
 	}
 	return err
 }
@@ -131,7 +133,7 @@ func (w *work) late(err error) error {
 // attempt lets decide work once, and stores what it decides.
 func (w *work) attempt() (done events.Committed, err error) {
 	w.reset()
-	if w.footing == exclusive {
+	if w.strategy == locked {
 		done, err = w.handler.log.Exclusively(w.ctx, w.meta.Workspace, func(s events.Streams) (*events.Commit, error) {
 			w.streams = s
 			return w.commit()

@@ -12,9 +12,9 @@ import (
 	"svc/events"
 )
 
-// setBack takes away what a log has gained since a position, as a backup that is
+// rewind takes away what a log has gained since a position, as a backup that is
 // restored does.
-func (m *team) setBack(t *testing.T, position int64) {
+func (m *team) rewind(t *testing.T, position int64) {
 	t.Helper()
 	for _, sql := range []string{
 		`delete from events where workspace_id = $1 and seq > $2`,
@@ -41,7 +41,7 @@ func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
 	before := m.head(t, m.id)
 	m.toggle(t, h, 5) // the viewer is a maintainer now
 	require.Empty(t, said.String())
-	m.setBack(t, before)
+	m.rewind(t, before)
 
 	_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
 	h, said := m.listening()
 	before := m.head(t, m.id)
 	m.toggle(t, h, 4)
-	m.setBack(t, before)
+	m.rewind(t, before)
 	other, _ := m.listening()
 	m.toggle(t, other, 3) // and so a maintainer
 	_, err := other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.old.member})
@@ -84,7 +84,7 @@ func TestASnapshotAheadOfTheLogIsDropped(t *testing.T) {
 	first, _ := m.begin()
 	m.toggle(t, first, 2)
 	require.Greater(t, m.snapshots(t), 600)
-	m.setBack(t, before)
+	m.rewind(t, before)
 
 	cold, said := m.listening()
 	m.toggle(t, cold, 2)

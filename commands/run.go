@@ -19,7 +19,7 @@ type QueueRun struct {
 	IssueTitle  string      `json:"issueTitle"`
 }
 
-// QueueRun carries out the command of the same name.
+// QueueRun refuses an issue that has an active run.
 func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
@@ -39,7 +39,8 @@ type RecordRun struct {
 	Facts []events.Event `json:"facts"`
 }
 
-// RecordRun carries out the command of the same name.
+// RecordRun refuses all of the facts if one does not follow from those before it. A run
+// that ends leaves its issue to another.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
@@ -68,12 +69,18 @@ type QueueIssue struct {
 	Body        string                             `json:"body"`
 }
 
+func (c QueueIssue) denial() events.CommandDenied {
+	e := denialOf(events.RunQueued{}, events.ID{})
+	e.Name = c.Repo.Name
+	return e
+}
+
 // A RunAnswer is what is kept of a command that queued a run, for its repetition.
 type RunAnswer struct {
 	Run events.ID `json:"runId"`
 }
 
-// QueueIssue carries out the command of the same name.
+// QueueIssue refuses an issue that has an active run, and whoever does not queue issues.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(c.Actor.ID, events.QueueIssues) }); err != nil {
@@ -104,7 +111,7 @@ type issues struct{}
 // nextIssue returns the next number of a repository's issues. Nobody else can
 // give one away meanwhile, so that none is given twice and none left out.
 func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, error)) (int, error) {
-	if err := w.alone(foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
+	if err := w.serialize(foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
 		return 0, err
 	}
 	n, err := largest(w.ctx)
@@ -112,7 +119,7 @@ func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, err
 		return 0, fmt.Errorf("largest issue of %s: %w", repo, err)
 	}
 	n++
-	for slices.Contains(w.gone, events.IssueKey(repo, n)) {
+	for slices.Contains(w.takenKeys, events.IssueKey(repo, n)) {
 		n++
 	}
 	return n, nil
@@ -125,7 +132,10 @@ type CancelRun struct {
 	Reason string    `json:"reason"`
 }
 
-// CancelRun carries out the command of the same name.
+func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCancelled{}, c.Run) }
+
+// CancelRun refuses a run that has stopped or is being merged, and whoever does not
+// cancel runs. Its issue is left to another.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(c.Actor.ID, events.CancelRuns) }); err != nil {

@@ -16,7 +16,7 @@ type RecordSignIn struct {
 	Method  string // the provider, or "email"
 }
 
-// RecordSignIn carries out the command of the same name.
+// RecordSignIn refuses who never registered.
 func (h *Handler) RecordSignIn(ctx context.Context, c RecordSignIn) (Result, error) {
 	return h.carryUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
 		return u.Record(events.UserSignedIn{User: c.Actor.ID, Email: c.Email, Session: c.Session, Method: c.Method})
@@ -31,7 +31,7 @@ type EndSessions struct {
 	Sessions []events.ID
 }
 
-// EndSessions carries out the command of the same name.
+// EndSessions refuses who never registered. Without a session it does nothing.
 func (h *Handler) EndSessions(ctx context.Context, c EndSessions) (Result, error) {
 	return h.carryUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
 		if len(c.Sessions) == 0 {

@@ -31,7 +31,8 @@ type RegisterUser struct {
 	Account       events.UserAccountLinked `json:"account"`
 }
 
-// RegisterUser carries out the command of the same name.
+// RegisterUser refuses an address or account that another person has, and a slug that
+// another workspace has. To register again does nothing.
 func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
@@ -72,7 +73,8 @@ type RefreshUser struct {
 	Account events.UserAccountLinked `json:"account"`
 }
 
-// RefreshUser carries out the command of the same name.
+// RefreshUser refuses an address or account that another person has. Addresses that are
+// no longer verified are given up, but not the last ones.
 func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		user, err := load[aggregates.User](w, c.Actor.ID)

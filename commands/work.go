@@ -17,15 +17,15 @@ import (
 // move before the append either: a decision never rests on a right that was
 // revoked in between.
 type work struct {
-	ctx     context.Context
-	handler *Handler
-	meta    Meta
-	command events.Command
-	decide  func(*work) error
-	share   *share // of what may be done in a day
-	footing footing
-	holds   []*hold
-	gone    []string // keys that others have, for which decide chooses another one
+	ctx       context.Context
+	handler   *Handler
+	meta      Meta
+	command   events.Command
+	decide    func(*work) error
+	quota     *quota
+	strategy  strategy
+	holds     []*hold
+	takenKeys []string // that others hold, for which decide chooses another one
 
 	// Of one attempt.
 	streams  events.Streams
@@ -34,7 +34,7 @@ type work struct {
 	decided  bool // there is a commit
 	claims   []events.Claim
 	releases []events.Claim
-	taken    map[string]*fault.Fault // what to answer if the claim of a key is refused
+	refusals map[string]*fault.Fault // what to answer if a key is taken; nil decides anew
 	answer   any                     // kept for a repetition of the command; never a secret
 }
 
@@ -48,7 +48,7 @@ type hold struct {
 }
 
 // reset forgets the attempt before this one. The folds that the work holds it
-// keeps: it has waited its turn for them.
+// keeps: it has queued for them.
 func (w *work) reset() {
 	var kept []*hold
 	for _, h := range w.holds {
@@ -57,15 +57,15 @@ func (w *work) reset() {
 		}
 	}
 	w.holds, w.at, w.position, w.decided = kept, w.handler.now(), 0, false
-	w.claims, w.releases, w.taken, w.answer = nil, nil, nil, nil
+	w.claims, w.releases, w.refusals, w.answer = nil, nil, nil, nil
 }
 
 // load folds a stream that the command writes to. The aggregate is the work's own
 // until it ends.
 func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error) {
 	h, err := use[T, A](w, stream)
-	if err == nil && h.fold.contended && w.footing < exclusive {
-		err = &offside{footing: exclusive}
+	if err == nil && h.fold.contended && w.strategy < locked {
+		err = &restart{strategy: locked}
 	}
 	if err != nil {
 		return nil, err
@@ -87,14 +87,14 @@ func look[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see func(
 	return err
 }
 
-// use holds the fold of a stream and brings it up to what the attempt stands on.
+// use holds the fold of a stream and brings it up to what the strategy asks for.
 // If there is an error the hold may be nil.
 func use[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*hold, error) {
 	h, err := w.hold(foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
 	if err != nil {
 		return nil, err
 	}
-	if f := h.fold; !h.used && (f.state == nil || w.footing > remembered) {
+	if f := h.fold; !h.used && (f.state == nil || w.strategy > cached) {
 		if err := w.refresh(f, func() state { return A(new(T)) }); err != nil {
 			return h, err
 		}
@@ -112,9 +112,9 @@ func (w *work) hold(key foldKey) (*hold, error) {
 		}
 	}
 	f := w.handler.folds.of(key)
-	if w.footing == exclusive {
+	if w.strategy == locked {
 		if !f.tryLock() {
-			return nil, &offside{held: f, footing: exclusive}
+			return nil, &restart{lockedBy: f, strategy: locked}
 		}
 		w.holds = append(w.holds, &hold{fold: f, held: true})
 	} else if err := w.lock(f); err != nil {
@@ -132,17 +132,17 @@ func (w *work) lock(f *fold) error {
 	return nil
 }
 
-// alone keeps others of this process who name the same thing out until the work
-// ends, and has it decide while nobody else can append.
-func (w *work) alone(thing foldKey) error {
-	if w.footing == exclusive {
+// serialize keeps others of this process who name the same thing out until the work
+// ends, and has it decide under the lock of the log.
+func (w *work) serialize(thing foldKey) error {
+	if w.strategy == locked {
 		_, err := w.hold(thing)
 		return err
 	}
 	if _, err := w.hold(thing); err != nil {
 		return err
 	}
-	return &offside{footing: exclusive}
+	return &restart{strategy: locked}
 }
 
 // then adds what the aggregate of a loaded stream decided.
@@ -160,12 +160,12 @@ func (w *work) then(stream events.ID, list []events.Event, err error) error {
 }
 
 // claim takes a key for a stream when the work is committed. If somebody else
-// holds it the command is answered taken or, if that is nil, decided anew.
-func (w *work) claim(c events.Claim, taken *fault.Fault) {
-	if w.taken == nil {
-		w.taken = map[string]*fault.Fault{}
+// holds it the command is answered refusal or, if that is nil, decided anew.
+func (w *work) claim(c events.Claim, refusal *fault.Fault) {
+	if w.refusals == nil {
+		w.refusals = map[string]*fault.Fault{}
 	}
-	w.claims, w.taken[c.Key] = append(w.claims, c), taken
+	w.claims, w.refusals[c.Key] = append(w.claims, c), refusal
 }
 
 // commit lets decide work. It is nil if there is nothing to append.
@@ -194,8 +194,8 @@ func (w *work) commit() (*events.Commit, error) {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	if err := w.share.take(w.ctx, w.at, c.Writes); err != nil {
-		return nil, err // what is remembered may have led to it: it is decided again on the log
+	if err := w.quota.reserve(w.ctx, w.at, c.Writes); err != nil {
+		return nil, err // what is cached may have led to it: it is decided again on the log
 	}
 	w.decided = true
 	return c, nil

@@ -18,7 +18,7 @@ type CreateWorkspace struct {
 	Slug   string    `json:"slug"`
 }
 
-// CreateWorkspace carries out the command of the same name.
+// CreateWorkspace refuses a slug that another workspace has.
 func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
@@ -39,7 +39,11 @@ type RenameWorkspace struct {
 	Slug *string `json:"slug"`
 }
 
-// RenameWorkspace carries out the command of the same name.
+func (c RenameWorkspace) denial() events.CommandDenied {
+	return denialOf(events.WorkspaceRenamed{}, c.Workspace)
+}
+
+// RenameWorkspace refuses a slug that another workspace has, and everybody but Owners.
 func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
