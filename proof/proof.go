@@ -1,17 +1,3 @@
-// Package proof makes every later change of a log show.
-//
-// The events of a workspace are the leaves of a Merkle log: the hash of each is
-// stored, and hashes over them up to a root that stands for all. Again and again
-// the root is signed, together with how many events it stands for. Whoever
-// changes, removes, swaps or slips in an event that was signed for would have to
-// find another with the same hash, or the key; or take away all that was ever
-// signed for that log, so that it is signed anew from its beginning.
-//
-// The key is sealed in the vault, so the database alone does not give it away;
-// its public side is in clear beside it. Keep a copy of that elsewhere: who may
-// write to the database could replace it together with everything it signed.
-// What nobody can see in the database alone is that all of it was set back to
-// an earlier state, or to none: verify with a checkpoint that was kept elsewhere.
 package proof
 
 import (

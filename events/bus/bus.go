@@ -1,13 +1,3 @@
-// Package bus carries every event from the log to whoever acts upon it.
-//
-// A [Relay] reads on in the log of each workspace and publishes what it finds;
-// consumers take it in behind Watermill's router, which tries again what went
-// wrong and parks what keeps going wrong. The message's id is the event's.
-// An event is published at least once, so a consumer may meet it again: it must
-// come to the same. One that carries out a command gives the message's id as
-// the command's idempotency key. The events of one workspace come in order.
-//
-// Views do not need a bus: they read the log.
 package bus
 
 import (

@@ -1,9 +1,3 @@
-// Package store keeps the log in PostgreSQL.
-//
-// The log of a workspace is a row of logs, its head, and the events it counts.
-// Whoever appends holds the head row until the commit, so numbers become
-// visible in order and a reader that has seen n knows that nothing below n is
-// still to come: it can check that the next one it reads is n + 1.
 package store
 
 import (

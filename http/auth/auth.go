@@ -1,7 +1,3 @@
-// Package auth serves /api/auth: sign-in, sessions, and a person's side of
-// workspaces. Paths, bodies, codes and statuses are those of the Better Auth
-// project with its organization plugin, so that its browser client works
-// unmodified. Each route is a thin row over the commands that /api/v1 uses.
 package auth
 
 import (

@@ -1,0 +1,133 @@
+// Package documents holds what the documents say against the code.
+package documents
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// imports returns which packages of ours each package imports. Programs and tests
+// are left out: programs wire everything together.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	found := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name := strings.TrimPrefix(words[0], "svc/")
+		if strings.HasPrefix(name, "cmd/") || name == "test" || strings.HasPrefix(name, "test/") {
+			continue
+		}
+		found[name] = []string{}
+		for _, w := range words[1:] {
+			if of, ours := strings.CutPrefix(w, "svc/"); ours {
+				found[name] = append(found[name], of)
+			}
+		}
+		slices.Sort(found[name])
+	}
+	return found
+}
+
+var room = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| [^|]+ \\| ([^|]+) \\|$")
+
+func TestTheHouseIsDrawnAsItIs(t *testing.T) {
+	t.Parallel()
+	drawn := map[string][]string{}
+	for _, row := range room.FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1) {
+		drawn[row[1]] = []string{}
+		if row[2] != "none" {
+			drawn[row[1]] = strings.Split(row[2], ", ")
+		}
+	}
+	require.Equal(t, imports(t), drawn)
+}
+
+// Only a short page is read.
+func TestArchitectureIsShort(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, utf8.RuneCountInString(read(t, "ARCHITECTURE.md")), 12000)
+}
+
+var invariant = regexp.MustCompile("(?m)^\\| [^|`]+ \\| `([a-z/]+)` (`Test.*) \\|$")
+
+func TestEachInvariantHasItsTests(t *testing.T) {
+	t.Parallel()
+	rows := invariant.FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1)
+	require.GreaterOrEqual(t, len(rows), 10)
+	for _, row := range rows {
+		var code strings.Builder
+		files, err := filepath.Glob(filepath.Join(root, row[1], "*_test.go"))
+		require.NoError(t, err)
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			code.Write(text)
+		}
+		for name := range strings.SplitSeq(row[2], ", ") {
+			test, part, _ := strings.Cut(strings.Trim(name, "`"), "/")
+			require.True(t, strings.Contains(code.String(), "func "+test+"("), "%s: %s", row[1], name)
+			if part != "" {
+				require.True(t, strings.Contains(code.String(), `"`+strings.ReplaceAll(part, "_", " ")+`"`), "%s: %s", row[1], name)
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:\s]*)(#[^)\s]+)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 4)
+	for _, page := range append(pages, filepath.Join(root, "test/bench/README.md")) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, l := range link.FindAllStringSubmatch(string(text), -1) {
+			to := page
+			if l[1] != "" {
+				to = filepath.Join(filepath.Dir(page), l[1])
+			}
+			target, err := os.ReadFile(to)
+			if info, failed := os.Stat(to); failed == nil && info.IsDir() {
+				continue
+			}
+			require.NoError(t, err, "%s: %s", page, l[0])
+			if l[2] != "" {
+				require.Contains(t, anchors(string(target)), l[2], "%s: %s", page, l[0])
+			}
+		}
+	}
+}
+
+var heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+
+// anchors are the fragments under which headings of a page are found.
+func anchors(text string) (list []string) {
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		words := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		list = append(list, "#"+strings.ReplaceAll(words, " ", "-"))
+	}
+	return list
+}
