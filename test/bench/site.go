@@ -112,23 +112,52 @@ func measure(ctx context.Context, workers int, do func(ctx context.Context, work
 	return float64(n) / took.Seconds(), first
 }
 
+// A round is how often something was done in a second, and how much processor
+// time of all processes each took. Where others use the machine meanwhile, the
+// second says more than the first.
+type round struct {
+	rate float64
+	each time.Duration
+}
+
+// timed measures a turn.
+func timed(turn func() (float64, error)) (r round, err error) {
+	before, err := processorTime()
+	if err != nil {
+		return r, err
+	}
+	from := time.Now()
+	if r.rate, err = turn(); err != nil {
+		return r, err
+	}
+	took := time.Since(from)
+	after, err := processorTime()
+	r.each = time.Duration(float64(after-before) / took.Seconds() / r.rate)
+	return r, err
+}
+
 // compare lets two take turns, after one each that does not count. It returns
 // how much faster ours was, each round.
 func compare(ctx context.Context, ours, theirs func() (float64, error)) (r result, err error) {
-	var a, b []float64
+	var rates [2][]float64
+	var each [2][]time.Duration
 	for i := range *rounds + 1 {
-		x, err := ours()
-		if err != nil {
-			return r, err
-		}
-		y, err := theirs()
-		if err != nil {
-			return r, err
+		for side, turn := range []func() (float64, error){ours, theirs} {
+			x, err := timed(turn)
+			if err != nil {
+				return r, err
+			}
+			if i > 0 {
+				rates[side], each[side] = append(rates[side], x.rate), append(each[side], x.each)
+			}
 		}
 		if i > 0 {
-			a, b, r.Ratios = append(a, x), append(b, y), append(r.Ratios, x/y)
+			r.Ratios = append(r.Ratios, rates[0][i-1]/rates[1][i-1])
 		}
 	}
-	r.Note = map[string]any{"ours": int(median(a)), "theirs": int(median(b))}
+	r.Note = map[string]any{
+		"ours": int(median(rates[0])), "ours_cpu": median(each[0]).Round(100 * time.Nanosecond).String(),
+		"theirs": int(median(rates[1])), "theirs_cpu": median(each[1]).Round(100 * time.Nanosecond).String(),
+	}
 	return r, ctx.Err()
 }
