@@ -15,7 +15,7 @@ import (
 
 const (
 	lanes    = 2               // appenders of a process
-	few      = 12              // commits at once that one appender has no trouble with
+	oneLane  = 64              // commits at once that share one appender
 	queued   = 1024            // commits that may wait in a lane; further ones wait in Append
 	together = 256             // commits that share a transaction at most
 	patience = 5 * time.Second // how long a transaction may take
@@ -90,7 +90,7 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 // transaction; many are spread over all, a workspace's to the same one, because
 // two that append to one log wait for each other.
 func (s *Store) lane(workspace events.ID) chan *pending {
-	if s.waiting.Load() <= few {
+	if s.waiting.Load() <= oneLane {
 		return s.lanes[0]
 	}
 	return s.lanes[int(workspace[15])%lanes]
