@@ -19,12 +19,20 @@ import (
 // inserts its events, $4 to $14, numbered from there: "after" is how many of the
 // batch follow in the same log. It answers the new heads, and how many events
 // went in: one that finds its version taken does not, nor one that has to
-// follow another which is not there. Where the commit follows in the same round
-// trip, $15, it divides by zero unless all went in.
+// follow another which is not there.
 //
 // With "offset 0" that other one is looked up in the index. Without it a plan
 // that is made while the log is small reads the whole log, and is kept as it grows.
-const appendSQL = `
+const appendSQL = appendBegin + `
+		on conflict do nothing` + appendEnd + ` from heads`
+
+// appendAtOnceSQL is appendSQL where the commit follows in the same round trip. It
+// divides by zero unless all events went in. A version that is taken violates the
+// unique key: to look for that in each index before an event goes in takes longer.
+const appendAtOnceSQL = appendBegin + appendEnd + `, 1 / ((select count(*) from stored) = cardinality($5::bigint[]))::int from heads`
+
+const (
+	appendBegin = `
 	with heads as (
 		insert into logs as l (workspace_id, head, last_at)
 		select * from unnest($1::uuid[], $2::bigint[], $3::timestamptz[])
@@ -37,13 +45,12 @@ const appendSQL = `
 			as b (workspace_id, after, id, stream, version, follows, kind, schema, meta, data, mac)
 		join heads h using (workspace_id)
 		where not b.follows or exists (
-			select from events e where (e.workspace_id, e.stream, e.version) = (b.workspace_id, b.stream, b.version - 1) offset 0)
-		on conflict do nothing
+			select from events e where (e.workspace_id, e.stream, e.version) = (b.workspace_id, b.stream, b.version - 1) offset 0)`
+	appendEnd = `
 		returning 1
 	)
-	select workspace_id, head, last_at, (select count(*) from stored),
-		1 / (not $15 or (select count(*) from stored) = cardinality($5::bigint[]))::int
-	from heads`
+	select workspace_id, head, last_at, (select count(*) from stored)`
+)
 
 // standSQL counts the streams that do not end where a commit has read them to.
 // It runs after appendSQL, under the head rows that one holds, so that nobody
@@ -72,6 +79,7 @@ const restSQL = `
 // SQLSTATEs.
 const (
 	divisionByZero   = "22012" // a round trip that commits ends before it does
+	uniqueViolation  = "23505" // somebody else's event has the version
 	lockNotAvailable = "55P03" // somebody held a row for too long
 	queryCanceled    = "57014" // or several did
 )
@@ -190,7 +198,7 @@ func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batc
 	case err == nil:
 		t.settle()
 		return nil
-	case ok && pg.Code == divisionByZero && t.atOnce:
+	case ok && t.atOnce && (pg.Code == divisionByZero || pg.Code == uniqueViolation):
 		return rollBack(ctx, conn, events.ErrConflict)
 	case ok && pg.SeverityUnlocalized == "ERROR":
 		return rollBack(ctx, conn, err)
@@ -244,16 +252,19 @@ func (t *transaction) order() error {
 }
 
 func (t *transaction) queueAppend(b *pgx.Batch) {
-	rows := t.rows
-	heads := t.count(rows)
-	b.Queue(appendSQL, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
-		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, rows.macs, t.atOnce,
+	rows, heads := t.rows, t.count(t.rows)
+	var workspace events.ID
+	var head int64
+	var at time.Time
+	sql, into := appendSQL, []any{&workspace, &head, &at, &t.inserted}
+	if t.atOnce {
+		sql, into = appendAtOnceSQL, append(into, nil)
+	}
+	b.Queue(sql, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
+		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, rows.macs,
 	).Query(func(found pgx.Rows) error {
-		var workspace events.ID
-		var head int64
-		var at time.Time
 		stand := make(map[events.ID]events.Record, len(heads.workspaces))
-		_, err := pgx.ForEachRow(found, []any{&workspace, &head, &at, &t.inserted, nil}, func() error {
+		_, err := pgx.ForEachRow(found, into, func() error {
 			stand[workspace] = events.Record{Seq: head, At: at.UTC()}
 			return nil
 		})
