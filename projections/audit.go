@@ -120,7 +120,7 @@ func (u *unindexed) whole() error {
 // targetsOf returns what records happened to.
 func targetsOf(records []events.Record) (list []events.ID) {
 	for _, r := range records {
-		if id := targetOf(r).ID; !id.IsZero() && !slices.Contains(list, id) {
+		if id := r.Target().ID; !id.IsZero() && !slices.Contains(list, id) {
 			list = append(list, id)
 		}
 	}

@@ -79,7 +79,7 @@ func newTerm(field byte, value string) term {
 type recordText struct{ action, actor, target string }
 
 // terms returns the terms of a record that has these texts.
-func (t recordText) terms(r *events.Record, target Target) []term {
+func (t recordText) terms(r *events.Record, target events.Target) []term {
 	noun, _, _ := strings.Cut(t.action, ".")
 	list := []term{
 		newTerm(actionField, t.action), newTerm(nounField, noun),
@@ -99,7 +99,7 @@ func (t recordText) terms(r *events.Record, target Target) []term {
 type targetNames map[events.ID]string
 
 // of returns the name of a target, and remembers one that the target brings.
-func (n targetNames) of(t Target) string {
+func (n targetNames) of(t events.Target) string {
 	switch {
 	case t.ID.IsZero():
 		return clip(t.Name)
@@ -110,9 +110,9 @@ func (n targetNames) of(t Target) string {
 }
 
 // describe returns what a record says, and what it happened to.
-func (n targetNames) describe(r *events.Record) (recordText, Target) {
-	target := targetOf(*r)
-	action, _ := actionOf(*r)
+func (n targetNames) describe(r *events.Record) (recordText, events.Target) {
+	target := r.Target()
+	action, _ := r.Action()
 	return recordText{clip(action), clip(r.Actor.Name), n.of(target)}, target
 }
 
@@ -127,7 +127,7 @@ func indexBlock(records []events.Record, names targetNames) (rows []auditRow) {
 	var texts textWriter
 	for i := range records {
 		r := &records[i]
-		target := targetOf(*r).ID
+		target := r.Target().ID
 		before := names[target]
 		text, of := names.describe(r)
 		if now := names[target]; now != before {

@@ -20,8 +20,8 @@ type AuditRecord struct {
 	events.Record
 	Action  string
 	Denied  string // the code of the refusal; empty for what did happen
-	Target  Target
-	Changes []Change
+	Target  events.Target
+	Changes []events.Change
 }
 
 // An AuditFilter narrows the records by each field that is not zero.
@@ -100,9 +100,9 @@ func (r *AuditRow) Record() AuditRecord {
 // NewAuditRecord returns what the audit log tells of an event. target is what its
 // target was called last, for an event that does not say.
 func NewAuditRecord(r events.Record, target string) AuditRecord {
-	found := AuditRecord{Record: r, Target: targetOf(r), Changes: changesOf(r)}
+	found := AuditRecord{Record: r, Target: r.Target(), Changes: r.Changes()}
 	found.Target.Name = cmp.Or(found.Target.Name, target)
-	found.Action, found.Denied = actionOf(r)
+	found.Action, found.Denied = r.Action()
 	return found
 }
 

@@ -351,7 +351,7 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 }
 
 // leaves reports whether the filter leaves a record.
-func (s *auditSearch) leaves(text recordText, r *events.Record, target Target) bool {
+func (s *auditSearch) leaves(text recordText, r *events.Record, target events.Target) bool {
 	has := text.terms(r, target)
 	for _, t := range s.terms {
 		if !slices.Contains(has, t) {

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -92,25 +90,4 @@ func TestEveryViewIsInTheCatalogue(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(listed)-1, found, "tables, and the audit log's view")
-}
-
-// Live updates decode only where the target is in the data.
-func TestTargetsAreWhereLiveLooksForThem(t *testing.T) {
-	files, err := filepath.Glob("../events/testdata/*.json")
-	require.NoError(t, err)
-	inData := map[string]bool{}
-	for _, file := range files {
-		noun, rest, _ := strings.Cut(filepath.Base(file), ".")
-		kind, _, _ := strings.Cut(rest, ".")
-		kind = noun + "." + kind
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
-		e, err := events.Decode(kind, events.Schema(kind), data)
-		require.NoError(t, err)
-		r := events.Record{Stream: events.NewID(time.Now()), Event: e}
-		if target := targetOf(r); target.Type != noun && noun != "decision" || target.ID != r.Stream {
-			inData[noun] = true
-		}
-	}
-	require.ElementsMatch(t, Targets().InData, slices.Collect(maps.Keys(inData)))
 }

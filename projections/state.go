@@ -56,13 +56,9 @@ type StateChange struct {
 	Before, After any
 }
 
-// stateNouns begin the kinds that a state depends on.
-var stateNouns = []string{"workspace", "member", "invitation", "service_account"}
-
 // Take folds the next event into s.
 func (s *State) Take(r events.Record) ([]StateChange, error) {
-	noun, _, _ := bytes.Cut([]byte(r.Event.Kind()), []byte("."))
-	if _, unread := r.Event.(events.Unread); unread && slices.Contains(stateNouns, string(noun)) {
+	if _, unread := r.Event.(events.Unread); unread && events.NounOf(r.Event.Kind()).State {
 		return nil, ErrUnreadable.With("seq", r.Seq)
 	}
 	s.Seq, s.At = r.Seq, r.At

@@ -98,7 +98,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	prover.RequireAuthors()
 	sweep := integrity.New(db, prover, elections.Leads, cfg.IntegrityInterval, log)
 	relay := bus.NewRelay(db, elections.Leads, log)
-	live := feed.New(db, projections.Targets(), log)
+	live := feed.New(db, log)
 	moved := func(workspace events.ID, head int64) {
 		follower.Moved(workspace, head)
 		prover.Moved(workspace, head)

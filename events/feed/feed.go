@@ -27,20 +27,6 @@ const (
 	newsWait = 10 * time.Second // for the database
 )
 
-// Targets say what events happened to.
-type Targets struct {
-	// InData begin the kinds whose target is in the data. Of the others Of looks at
-	// none, and they need not be decoded.
-	InData []string
-	Of     func(r events.Record) (noun string, id events.ID)
-}
-
-// A Target is what an event happened to.
-type Target struct {
-	Type string // a noun: member, service_account, run …
-	ID   events.ID
-}
-
 // A Feed tells those who watch a workspace what is new in its log.
 //
 // That a log has grown it is told by [Feed.Moved], or sees for itself a little
@@ -50,7 +36,6 @@ type Target struct {
 // all who do take turns.
 type Feed struct {
 	db   *pgxpool.Pool
-	of   Targets
 	log  *slog.Logger
 	pace pace // of those who are far behind
 	poll time.Duration
@@ -62,20 +47,20 @@ type Feed struct {
 }
 
 // New returns a Feed that sees nothing for itself until it runs.
-func New(db *pgxpool.Pool, of Targets, log *slog.Logger) *Feed {
+func New(db *pgxpool.Pool, log *slog.Logger) *Feed {
 	return &Feed{
-		db: db, of: of, log: log, pace: newPace(), poll: newsPoll, wake: make(chan struct{}, 1),
+		db: db, log: log, pace: newPace(), poll: newsPoll, wake: make(chan struct{}, 1),
 		tails: map[events.ID]*tail{}, hints: map[events.ID]bool{},
 	}
 }
 
 // News is an event as far as those who only follow along are told: what kind of
-// thing happened to what, and when.
+// thing happened to what, and when. The target has no name.
 type News struct {
 	Seq    int64
 	At     time.Time
 	Kind   string
-	Target Target
+	Target events.Target
 }
 
 // A tail is the end of a log that somebody watches.
@@ -99,6 +84,12 @@ type Watch struct {
 	nouns []string // of those whose target is in the data, those that are of interest
 }
 
+// namingTarget returns the nouns whose events say what they happened to. The others
+// happened to their stream, and need not be decoded to tell.
+func namingTarget() []string {
+	return events.NounsThat(func(n events.Noun) bool { return n.NamesTarget })
+}
+
 // Watch begins to watch a workspace. Of events whose kind begins with none of
 // nouns the target may be left out.
 func (f *Feed) Watch(workspace events.ID, nouns []string) *Watch {
@@ -110,7 +101,7 @@ func (f *Feed) Watch(workspace events.ID, nouns []string) *Watch {
 		f.tails[workspace] = t
 	}
 	w := &Watch{Moved: make(chan struct{}, 1), feed: f, tail: t}
-	for _, noun := range f.of.InData {
+	for _, noun := range namingTarget() {
 		if slices.Contains(nouns, noun) {
 			w.nouns = append(w.nouns, noun)
 		}
@@ -255,7 +246,7 @@ func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 		t.from, t.list, end = seq, nil, seq
 	}
 	if seq == end && head > end {
-		more, err := w.read(ctx, end, w.feed.of.InData)
+		more, err := w.read(ctx, end, namingTarget())
 		if err != nil {
 			return nil, err
 		}
@@ -283,8 +274,9 @@ func (w *Watch) read(ctx context.Context, seq int64, nouns []string) (list []New
 		if seq++; r.Seq != seq {
 			return nil, fmt.Errorf("news: log %s: event %d is missing, found %d in its place", w.tail.workspace, seq, r.Seq)
 		}
-		noun, id := w.feed.of.Of(r)
-		list = append(list, News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: Target{noun, id}})
+		target := r.Target()
+		target.Name = ""
+		list = append(list, News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: target})
 	}
 	return list, nil
 }

@@ -21,7 +21,7 @@ import (
 func newLive(t *testing.T) (*world.World, *feed.Feed) {
 	t.Helper()
 	w := world.NewSilent(t)
-	live := feed.New(w.DB, projections.Targets(), slog.New(slog.DiscardHandler))
+	live := feed.New(w.DB, slog.New(slog.DiscardHandler))
 	log := store.New(w.DB, projections.Inline(), live.Moved)
 	t.Cleanup(log.Close)
 	w.Commands = commands.New(log, w.Clock.Now)
@@ -60,7 +60,7 @@ func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, feed.News{
-		Seq: 1, At: list[0].At, Kind: "run.queued", Target: feed.Target{Type: "run", ID: run},
+		Seq: 1, At: list[0].At, Kind: "run.queued", Target: events.Target{Type: "run", ID: run},
 	}, list[0], "without the issue's name")
 	require.False(t, list[0].At.IsZero())
 }
@@ -103,7 +103,7 @@ func TestWhoeverWatchesMissesNothing(t *testing.T) {
 func TestLiveLooksForItself(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	live := feed.New(w.DB, projections.Targets(), slog.New(slog.DiscardHandler))
+	live := feed.New(w.DB, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { live.Run(ctx) })
@@ -123,7 +123,7 @@ func TestLiveLooksForItself(t *testing.T) {
 func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	live := feed.New(w.DB, projections.Targets(), slog.New(slog.DiscardHandler))
+	live := feed.New(w.DB, slog.New(slog.DiscardHandler))
 	live.PollEvery(time.Hour)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,21 +16,6 @@ import (
 	"svc/events"
 	"svc/test/pgtest"
 )
-
-// targets are those of the events of these tests.
-var targets = Targets{InData: []string{"member"}, Of: func(r events.Record) (string, events.ID) {
-	switch e := r.Event.(type) {
-	case events.MemberLeft:
-		return "member", e.Member
-	case events.DecisionRaised:
-		return "run", r.Stream
-	}
-	noun, _, _ := strings.Cut(r.Event.Kind(), ".")
-	if noun == "decision" {
-		noun = "run"
-	}
-	return noun, r.Stream
-}}
 
 // However many want to, one is at it at a time, and that half of the time.
 func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
@@ -92,7 +76,7 @@ func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
 	db := pgtest.New(t)
 	workspace, head := events.NewID(time.Now()), int64(2*newsKept)
 	lengthen(t, db, workspace, workspace, head)
-	live := New(db, targets, slog.New(slog.DiscardHandler))
+	live := New(db, slog.New(slog.DiscardHandler))
 	watch := live.Watch(workspace, nil)
 	defer watch.Close()
 	_, err := watch.Head(t.Context())
@@ -123,20 +107,20 @@ func TestWhoIsFarBehindDecodesWhatIsOfInterest(t *testing.T) {
 	db := pgtest.New(t)
 	workspace, member := events.NewID(time.Now()), events.NewID(time.Now())
 	lengthen(t, db, workspace, member, 2*newsKept)
-	live := New(db, targets, slog.New(slog.DiscardHandler))
+	live := New(db, slog.New(slog.DiscardHandler))
 	for _, c := range []struct {
 		nouns []string
-		of    Target
+		of    events.Target
 	}{
-		{[]string{"run", "decision"}, Target{Type: "member", ID: workspace}},
-		{[]string{"member", "run"}, Target{Type: "member", ID: member}},
+		{[]string{"run", "decision"}, events.Target{Type: "member", ID: workspace}},
+		{[]string{"member", "run"}, events.Target{Type: "member", ID: member}},
 	} {
 		watch := live.Watch(workspace, c.nouns)
 		_, err := watch.Head(t.Context())
 		require.NoError(t, err)
 		list, err := watch.After(t.Context(), 0)
 		require.NoError(t, err)
-		require.Equal(t, Target{Type: "run", ID: workspace}, list[0].Target)
+		require.Equal(t, events.Target{Type: "run", ID: workspace}, list[0].Target)
 		require.Equal(t, c.of, list[1].Target)
 		watch.Close()
 	}

@@ -96,7 +96,7 @@ func historyServer(db *pgxpool.Pool) *Server {
 	return &Server{
 		Follower: follower, Lists: Lists{Views: follower},
 		History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}, Now: time.Now,
-		Live: feed.New(db, projections.Targets(), slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
+		Live: feed.New(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
 	}
 }
 

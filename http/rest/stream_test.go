@@ -33,7 +33,7 @@ type told struct {
 
 func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience time.Duration) *told {
 	t.Helper()
-	live := feed.New(db, projections.Targets(), slog.New(slog.DiscardHandler))
+	live := feed.New(db, slog.New(slog.DiscardHandler))
 	s := &Server{Live: live, ServiceAccounts: projections.ServiceAccounts{DB: db}, Log: slog.New(slog.DiscardHandler)}
 	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	for _, sql := range []string{

@@ -53,7 +53,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url)}
 	p.follower = fold.NewFollower(w.pool(t, s.url), projections.Followed(), always, quiet)
 	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
-	p.live = feed.New(w.pool(t, s.url), projections.Targets(), quiet)
+	p.live = feed.New(w.pool(t, s.url), quiet)
 	p.seen = sessions.NewLastSeen(w.pool(t, s.url), quiet)
 	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
 		p.follower.Moved(workspace, head)
