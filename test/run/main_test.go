@@ -3,6 +3,25 @@
 // Package run tests the whole product as make run starts it: the real programs
 // and a real PostgreSQL, the files and processes that they leave, and what is
 // left of the data when any of them is killed.
+//
+// # Chaos
+//
+// TestNothingAcknowledgedIsEverLost (for minutes: make chaos) has sixteen writers send
+// commands to two svc-rest, and a clerk carry out commands in the test's own process,
+// while the faults of faults_test.go come in an order made from a printed seed:
+// connections cut, slow or silent, replicas killed or stopped for longer than a lease,
+// PostgreSQL restarted, aborted and killed, its disk full, the clerk's clock hours
+// off, messages of the bus delivered again. A fault counts only when it is seen to
+// have happened. The disk is a small file system in a mount namespace of the test's
+// own, which an ordinary user gets as well; where that is forbidden the test says so
+// and goes without.
+//
+// Afterwards each acknowledged command is in its log once, where the answer said, and
+// none is in it twice; no log has a gap; every view is, byte for byte, what a rebuild
+// makes; each event came over the bus, and what follows from it followed once; no
+// goroutine is left. TestARightEndsAtOnce holds tokens, accounts, roles and
+// memberships against porcupine, over both replicas; a cache of 40 ms, put in by the
+// test, is found in each.
 package run
 
 import (
