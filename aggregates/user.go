@@ -2,18 +2,23 @@ package aggregates
 
 import (
 	"slices"
+	"strings"
 
 	"svc/events"
 	"svc/fault"
 	"svc/input"
 )
 
-// ErrNoUser says that a person never signed in.
-var ErrNoUser = fault.New(fault.NotFound, "user_not_found", "There is no such person.")
+// Why a person may not sign in.
+var (
+	ErrNoUser       = fault.New(fault.NotFound, "user_not_found", "There is no such person.")
+	ErrOtherAccount = fault.New(fault.Denied, "other_account", "This person signs in by another account of the same provider.")
+)
 
 // A User is a person. Their stream lies in their personal workspace.
 type User struct {
 	registered bool
+	name       string
 	emails     []string
 	accounts   map[string]bool // provider/id at the provider
 }
@@ -26,7 +31,7 @@ func (u *User) Apply(e events.Event, _ events.ID) {
 	}
 	switch e := e.(type) {
 	case events.UserRegistered:
-		u.registered, u.emails, u.accounts = true, e.Emails, map[string]bool{}
+		u.registered, u.name, u.emails, u.accounts = true, e.Name, e.Emails, map[string]bool{}
 	case events.UserEmailsVerified:
 		u.emails = e.Emails
 	case events.UserAccountLinked:
@@ -57,6 +62,9 @@ func checkEmails(list []string) error {
 	return nil
 }
 
+// Name returns what the person is called.
+func (u *User) Name() string { return u.name }
+
 // Emails returns the addresses that the person has verified, the primary one first.
 func (u *User) Emails() []string { return u.emails }
 
@@ -83,6 +91,24 @@ func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
 		return nil, nil
 	}
 	return one(e)
+}
+
+// SignIn refuses an account other than the one by which the person signs in at the
+// same provider: an address that was given up there and verified by somebody else
+// does not open the first one's door.
+func (u *User) SignIn(by events.UserAccountLinked) error {
+	switch {
+	case !u.registered:
+		return ErrNoUser
+	case u.accounts[by.Key()]:
+		return nil
+	}
+	for key := range u.accounts {
+		if strings.HasPrefix(key, by.Provider+"/") {
+			return ErrOtherAccount
+		}
+	}
+	return nil
 }
 
 // Record takes in what the person did about their own account.

@@ -77,6 +77,28 @@ func TestLink(t *testing.T) {
 	})
 }
 
+func TestSignInByAnAccount(t *testing.T) {
+	elsewhere, longer := linked("8"), linked("8")
+	elsewhere.Provider, longer.Provider = "gitea", "github2"
+	old := linked("8") // of when a second one could be linked
+	for name, c := range map[string]struct {
+		given []events.Event
+		by    events.UserAccountLinked
+		want  error
+	}{
+		"by the first one":                          {[]events.Event{zoe}, linked("7"), nil},
+		"by the one that is known":                  {[]events.Event{zoe, linked("7")}, linked("7"), nil},
+		"by either of two":                          {[]events.Event{zoe, linked("7"), old}, linked("7"), nil},
+		"by one of another provider":                {[]events.Event{zoe, linked("7")}, elsewhere, nil},
+		"whose name may begin alike":                {[]events.Event{zoe, linked("7")}, longer, nil},
+		"not by another one of the same provider":   {[]events.Event{zoe, linked("7")}, linked("8"), ErrOtherAccount},
+		"nor as somebody who was never here before": {nil, linked("7"), ErrNoUser},
+	} {
+		require.Equal(t, c.want, folded[User](c.given).SignIn(c.by), name)
+	}
+	require.Equal(t, zoe.Name, folded[User]([]events.Event{zoe}).Name())
+}
+
 func TestRecordOfAUser(t *testing.T) {
 	in := events.UserSignedIn{User: id(1), Email: "zoe@acme.example", Session: id(60), Method: "github"}
 	record := func(u *User) ([]events.Event, error) { return u.Record(in) }

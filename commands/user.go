@@ -76,9 +76,17 @@ type RefreshUser struct {
 // RefreshUser refuses an address or account that another person has. Addresses that are
 // no longer verified are given up, but not the last ones.
 func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
+	return h.refreshUser(ctx, c, func(*aggregates.User) error { return nil })
+}
+
+// refreshUser is RefreshUser, if allow does not refuse.
+func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*aggregates.User) error) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
 		user, err := load[aggregates.User](w, c.Actor.ID)
 		if err != nil {
+			return err
+		}
+		if err := allow(user); err != nil {
 			return err
 		}
 		for _, address := range user.Emails() {

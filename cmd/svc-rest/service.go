@@ -143,7 +143,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Warnings:     func() map[string]string { return warnings(prover, sweep, form) },
 		Origin:       cfg.origin(),
 		Auth: (&auth.Server{
-			Commands: handler, Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
+			Commands: handler, Accounts: projections.Accounts{DB: db},
 			Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 			Keys: events, Sessions: sessionStore, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 			Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),

@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
 	"svc/events"
-	"svc/http/auth"
+	"svc/projections"
 )
 
 // user is the person that a browser is signed in as.
@@ -29,7 +27,7 @@ func (b *browser) user() events.ID {
 // emails are the addresses of a person, the primary one first.
 func (s *site) emails(user events.ID) []string {
 	s.t.Helper()
-	u, ok, err := s.server.Users.Of(s.t.Context(), user)
+	u, ok, err := projections.Users{DB: s.server.Sessions.DB}.Of(s.t.Context(), user)
 	require.NoError(s.t, err)
 	require.True(s.t, ok)
 	require.Equal(s.t, u.Emails[0], u.Email)
@@ -245,44 +243,6 @@ func (s *site) with(c *http.Cookie) *browser {
 	b := s.browser()
 	b.plant(c.Name, c.Value)
 	return b
-}
-
-func TestTheSlugOfALogin(t *testing.T) {
-	t.Parallel()
-	for login, want := range map[string]string{
-		"ada": "ada", "Ada-Lind": "ada-lind", "ada_lind": "ada-lind", "a.b": "a-b", "ada--lind": "ada-lind",
-		"al": "al-home", "a": "a-home", "": "u-home", "-": "u-home", "-----": "u-home", "日本": "u-home", "é": "u-home",
-		"7": "u-7", "42nd": "u-42nd", "-ada-": "ada", "zoë": "zo-home", "a b\n": "a-b", "İ": "u-home",
-		strings.Repeat("x", 39):                 strings.Repeat("x", 34),
-		strings.Repeat("x", 33) + "-yz":         strings.Repeat("x", 33),
-		strings.Repeat("1", 39):                 "u-" + strings.Repeat("1", 32),
-		"api":                                   "api",
-		"019a9f3e-0000-7000-8000-0000000000001": "u-019a9f3e-0000-7000-8000-00000000",
-		"a19a9f3e-0000-7000-8000-000000000000":  "a19a9f3e-0000-7000-8000-0000000000",
-	} {
-		require.Equal(t, want, auth.Slug(login, 0), "%q", login)
-		for try := range 20 {
-			slug := auth.Slug(login, try)
-			if try > 10 { // a login that many have
-				require.Regexp(t, "^"+want+`-\d{5}$`, slug)
-			} else if try > 0 {
-				require.Equal(t, fmt.Sprintf("%s-%d", want, try+1), slug)
-			}
-			var w aggregates.Workspace
-			_, err := w.Create("A name", slug, events.MemberJoined{})
-			require.NoError(t, err, "%q: %q", login, slug)
-		}
-	}
-}
-
-func FuzzTheSlugOfALogin(f *testing.F) {
-	f.Add("ada", 0)
-	f.Add("-7", 19)
-	f.Fuzz(func(t *testing.T, login string, try int) {
-		var w aggregates.Workspace
-		_, err := w.Create("A name", auth.Slug(login, (try%20+20)%20), events.MemberJoined{})
-		require.NoError(t, err)
-	})
 }
 
 func TestPeopleWithTheSameLoginGetANumber(t *testing.T) {

@@ -19,7 +19,6 @@ const prefix = "/api/auth"
 // A Server answers the requests. All fields are needed but the limits.
 type Server struct {
 	Commands    *commands.Handler
-	Users       projections.Users
 	Accounts    projections.Accounts
 	Workspaces  projections.Workspaces
 	Members     projections.Members

@@ -166,7 +166,7 @@ func (s *Server) visited(handle handler, v *visit) (any, error) {
 	return handle(s, v)
 }
 
-// order begins a command of the person's in a workspace.
+// meta begins a command of the person's in a workspace.
 func (v *visit) meta(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
 		Actor:  events.Actor{Type: events.ByUser, ID: v.session.User, Name: v.session.Email},

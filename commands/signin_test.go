@@ -1,0 +1,110 @@
+package commands_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+// signedIn signs somebody in at a provider, by a replica.
+func (s *system) signedIn(t *testing.T, r replica, provider, account, login string, emails ...string) (commands.Person, error) {
+	t.Helper()
+	return r.SignIn(t.Context(), commands.SignIn{
+		Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
+		Account: events.UserAccountLinked{Provider: provider, Account: account, Login: login},
+		Name:    strings.ToUpper(login), Emails: emails, CalledOtherwise: projections.Members{DB: s.db}.CalledOtherwise,
+	})
+}
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ann, err := s.signedIn(t, s.replica, "github", "1", "ann", "ann@acme.example", "ann@home.example")
+	require.NoError(t, err)
+	require.True(t, ann.New)
+	require.Equal(t, events.Actor{Type: events.ByUser, ID: ann.User, Name: "ann@acme.example"}, ann.Meta.Actor)
+	require.Equal(t, ann.Home, ann.Meta.Workspace)
+	require.Equal(t, ann.Home, s.holder(t, events.SlugKey("ann")))
+	bob, err := s.signedIn(t, s.other, "github", "2", "ann", "bob@acme.example")
+	require.NoError(t, err, "of the same login")
+	require.Equal(t, bob.Home, s.holder(t, events.SlugKey("ann-2")))
+	before := s.head(t, ann.Home)
+
+	again := func(provider, account string, emails ...string) events.ID {
+		t.Helper()
+		p, err := s.signedIn(t, s.other, provider, account, "ann", emails...)
+		require.NoError(t, err)
+		require.False(t, p.New)
+		return p.User
+	}
+	require.Equal(t, ann.User, again("github", "1", "ann@acme.example", "ann@home.example"), "by the account")
+	require.Equal(t, before, s.head(t, ann.Home), "nothing is new")
+	require.Equal(t, ann.User, again("gitea", "7", "ann@home.example"), "by an address, at another provider")
+	s.requireAdded(t, ann.Home, before,
+		events.UserEmailsVerified{User: ann.User, From: []string{"ann@acme.example", "ann@home.example"}, Emails: []string{"ann@home.example"}},
+		events.UserAccountLinked{User: ann.User, Provider: "gitea", Account: "7", Login: "ann"},
+		events.MemberProfileChanged{Member: s.memberOf(t, ann), User: ann.User, Email: "ann@home.example", Name: "ANN"})
+	require.Equal(t, ann.User, again("github", "1", "ann@home.example", "bob@acme.example"), "the account comes before addresses")
+	require.Equal(t, []string{"ann@home.example"}, s.emails(t, ann.User), "what another person holds stays theirs")
+
+	_, err = s.signedIn(t, s.replica, "github", "3", "eve", "ann@home.example")
+	require.ErrorIs(t, err, commands.ErrNotLinked, "by another account of the same provider")
+	require.ErrorIs(t, err, aggregates.ErrOtherAccount)
+}
+
+// memberOf is the member that somebody is at home.
+func (s *system) memberOf(t *testing.T, p commands.Person) events.ID {
+	t.Helper()
+	for _, r := range s.records(t, p.Home, 1) {
+		if e, ok := r.Event.(events.MemberJoined); ok && e.User == p.User {
+			return e.Member
+		}
+	}
+	require.Fail(t, "they are none")
+	return events.ID{}
+}
+
+func TestTheSlugOfALogin(t *testing.T) {
+	t.Parallel()
+	for login, want := range map[string]string{
+		"ada": "ada", "Ada-Lind": "ada-lind", "ada_lind": "ada-lind", "a.b": "a-b", "ada--lind": "ada-lind",
+		"al": "al-home", "a": "a-home", "": "u-home", "-": "u-home", "-----": "u-home", "日本": "u-home", "é": "u-home",
+		"7": "u-7", "42nd": "u-42nd", "-ada-": "ada", "zoë": "zo-home", "a b\n": "a-b", "İ": "u-home",
+		strings.Repeat("x", 39):                 strings.Repeat("x", 34),
+		strings.Repeat("x", 33) + "-yz":         strings.Repeat("x", 33),
+		strings.Repeat("1", 39):                 "u-" + strings.Repeat("1", 32),
+		"api":                                   "api",
+		"019a9f3e-0000-7000-8000-0000000000001": "u-019a9f3e-0000-7000-8000-00000000",
+		"a19a9f3e-0000-7000-8000-000000000000":  "a19a9f3e-0000-7000-8000-0000000000",
+	} {
+		require.Equal(t, want, commands.PersonalSlug(login, 0), "%q", login)
+		for try := range 20 {
+			slug := commands.PersonalSlug(login, try)
+			if try > 10 { // a login that many have
+				require.Regexp(t, "^"+want+`-\d{5}$`, slug)
+			} else if try > 0 {
+				require.Equal(t, fmt.Sprintf("%s-%d", want, try+1), slug)
+			}
+			var w aggregates.Workspace
+			_, err := w.Create("A name", slug, events.MemberJoined{})
+			require.NoError(t, err, "%q: %q", login, slug)
+		}
+	}
+}
+
+func FuzzTheSlugOfALogin(f *testing.F) {
+	f.Add("ada", 0)
+	f.Add("-7", 19)
+	f.Fuzz(func(t *testing.T, login string, try int) {
+		var w aggregates.Workspace
+		_, err := w.Create("A name", commands.PersonalSlug(login, (try%20+20)%20), events.MemberJoined{})
+		require.NoError(t, err)
+	})
+}
