@@ -47,6 +47,7 @@ var benches = []bench{
 	{"runs_partial", "≤ 1.3", most(1.3), runsPartial},
 	{"members_page", "≤ 2", most(2), membersPage},
 	{"poll", "≥ 0.8", least(0.8), poll},
+	{"fair_shares", "≤ 2", most(2), fairShares},
 	{"rebuild", "≥ 0.3", least(0.3), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
 	{"rebuild_many", "≤ 3", most(3), rebuildMany},

@@ -36,22 +36,27 @@ func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, e
 	if err != nil {
 		return nil, err
 	}
+	return r, fillRuns(ctx, db, w.id, n, active)
+}
+
+// fillRuns writes n runs into the view, of which active still move.
+func fillRuns(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n, active int) error {
 	repo := events.NewID(time.Now())
-	_, err = db.Exec(ctx, `
+	_, err := db.Exec(ctx, `
 		insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
 			cost_cents, created_at, updated_at, finished_at, detail)
 		select $1, gen_random_uuid(), $2, 'acme/web', i, 'Fix date parsing ' || i, i % 7, case when i <= $4 then 'coding' else 'merged' end, i <= $4, i,
 			112, now() - i * interval '1 second', now(), case when i > $4 then now() - i * interval '1 second' end, '{}'
-		from generate_series(1, $3::int) i`, w.id, repo, n, active)
+		from generate_series(1, $3::int) i`, workspace, repo, n, active)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, err = db.Exec(ctx, `insert into run_counts (workspace_id, repo_id, active, terminal) values ($1, $2, $3, $4)`, w.id, repo, active, n-active)
+	_, err = db.Exec(ctx, `insert into run_counts (workspace_id, repo_id, active, terminal) values ($1, $2, $3, $4)`, workspace, repo, active, n-active)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = db.Exec(ctx, `vacuum analyze runs`)
-	return r, err
+	return err
 }
 
 func (r *reader) authorization() string { return "Authorization: Bearer " + r.token.Reveal() }
