@@ -19,14 +19,14 @@ type Commit struct {
 	Command   Command
 }
 
-// A Write appends events to a stream that stands at Version, 0 if it is new.
+// A Write appends events to a stream whose version is Version, 0 if it is new.
 type Write struct {
 	Stream  ID
 	Version int
 	Events  []Event
 }
 
-// A Read makes the commit conflict unless the stream still stands at Version:
+// A Read makes the commit conflict unless Version is still that of the stream:
 // what was decided by it is then still true.
 type Read struct {
 	Stream  ID

@@ -2,7 +2,7 @@
 //
 // Events happen to nouns. A noun has a file: the types of its events, each with
 // its kind, what it happened to and what it changed, and the noun itself, which
-// lists them and says who is told of them. The list of nouns is the catalogue.
+// lists them and says who may read them as they happen. The list of nouns is the catalogue.
 //
 // An event's kind and JSON form are stored for ever: testdata holds one stored
 // form of each kind, and a test decodes it and encodes it again. A form may

@@ -19,9 +19,9 @@ import (
 var update = flag.Bool("update", false, "write the stored forms that testdata lacks, with made-up values to be replaced by real ones")
 
 const (
-	minimal = ".minimal"       // ends the name of a form without its optional fields
-	told    = "told.txt"       // how the forms are told
-	madeUp  = "to be replaced" // what -update writes in the place of text
+	minimal   = ".minimal"       // ends the name of a form without its optional fields
+	auditText = "audit.txt"      // how the audit log shows them
+	madeUp    = "to be replaced" // what -update writes in the place of text
 )
 
 // TestEarlierForms reads forms that are no longer written, as what they are today.
@@ -72,7 +72,7 @@ func TestEveryStoredFormIsOfAKind(t *testing.T) {
 	require.NoError(t, err)
 	wanted := wantedForms(t)
 	for _, f := range files {
-		if f.Name() == "fuzz" || f.Name() == told { // fuzz is where go test keeps what it found
+		if f.Name() == "fuzz" || f.Name() == auditText { // fuzz is where go test keeps what it found
 			continue
 		}
 		name, ok := strings.CutSuffix(f.Name(), ".json")

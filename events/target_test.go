@@ -19,9 +19,9 @@ func TestTargetsAreWhereTheirNounsSay(t *testing.T) {
 	elsewhere := map[string]bool{}
 	for name, kind := range wantedForms(t) {
 		r.Event, r.Data = stored(t, name, kind)
-		told := r.Target()
+		named := r.Target()
 		r.Event = events.Unread{Name: kind}
-		if plain := r.Target(); told.Type != plain.Type || told.ID != plain.ID {
+		if plain := r.Target(); named.Type != plain.Type || named.ID != plain.ID {
 			elsewhere[events.NounOf(kind).Name] = true
 		}
 	}
@@ -30,9 +30,9 @@ func TestTargetsAreWhereTheirNounsSay(t *testing.T) {
 	}
 }
 
-// How each stored form is told, as what happened to what and what that changed.
+// How the audit log shows each stored form: what happened to what, and what that changed.
 // A new kind adds lines by -update.
-func TestHowFormsAreTold(t *testing.T) {
+func TestHowTheAuditLogShowsForms(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Workspace: events.ID{15: 2}}
 	var got strings.Builder
 	names := wantedForms(t)
@@ -54,7 +54,7 @@ func TestHowFormsAreTold(t *testing.T) {
 			fmt.Fprintf(&got, "  %s: %s -> %s\n", c.Field, from, to)
 		}
 	}
-	golden := filepath.Join("testdata", told)
+	golden := filepath.Join("testdata", auditText)
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 	}
@@ -63,7 +63,7 @@ func TestHowFormsAreTold(t *testing.T) {
 	require.Equal(t, string(want), got.String(), "go test ./events -update writes it")
 }
 
-func TestOfWhatCannotBeReadTheStreamIsTold(t *testing.T) {
+func TestWhatCannotBeReadHappenedToItsStream(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Data: []byte(`{"a":1}`)}
 	for kind, noun := range map[string]string{"member.left": "member", "decision.raised": "run", "run.paused": "run", "moon.landed": "moon"} {
 		r.Event = events.Unread{Name: kind}
