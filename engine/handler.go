@@ -15,13 +15,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/julienschmidt/httprouter"
-
 	"svc/config"
 	"svc/engine/client"
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/reply"
+	"svc/http/router"
 )
 
 // Errors that the engine answers with.
@@ -35,17 +34,12 @@ var (
 func NewHandler(secret config.Secret, version string, log *slog.Logger) http.Handler {
 	status := client.Status{Status: "ok", Version: version, StartedAt: time.Now()}
 
-	refuse := func(f *fault.Fault) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, log, f) }
-	}
-	r := httprouter.New()
-	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
-	r.NotFound = refuse(errNotFound)
-	r.MethodNotAllowed = refuse(errMethod)
+	r := router.New(router.Refuse(log, errNotFound), router.Refuse(log, errMethod))
 	for path, body := range map[string]any{"/healthz": map[string]string{"status": "ok"}, "/internal/status": status} {
-		r.Handler(http.MethodGet, path, middleware.Routed(http.MethodGet, path, show(body)))
+		r.Handle(router.Route{Method: http.MethodGet, Path: path, Handler: show(body)})
 	}
-	return middleware.Traced(log, middleware.Bounded(guarded(secret, refuse(errKey), r)))
+	refuse := middleware.Limited(middleware.Limits{}, router.Refuse(log, errKey))
+	return middleware.Traced(log, guarded(secret, refuse, r))
 }
 
 func show(body any) http.HandlerFunc {

@@ -132,27 +132,34 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	handler := commands.New(events, time.Now)
 	handler.LogTo(log)
 	handler.Limit(cfg.daily(db))
-	api := &rest.Server{
-		Commands:    handler,
-		Invitations: projections.Invitations{DB: db},
-		Runs:        projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db},
-		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Proof: prover,
-		Lists: lists(reads, follower), Live: live, Ending: ctx.Done(), Load: func() float64 { return max(load(db), load(reads)) },
-		Follower: follower, Keys: events, Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
+	views := rest.Views{
+		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
+		Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Follower: follower,
+	}
+	api := rest.New(rest.Config{
+		Commands: handler, Views: views, Lists: lists(reads, follower), Prover: prover, Live: live, Keys: events,
+		Sessions: sessionStore, LastSeen: lastSeen, Limit: apiLimit,
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": engineClient.Health},
 		Warnings:     func() map[string]string { return warnings(prover, sweep, form) },
-		Origin:       cfg.origin(),
-		Auth: (&auth.Server{
-			Commands: handler, Accounts: projections.Accounts{DB: db},
-			Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
-			Keys: events, Sessions: sessionStore, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
-			Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),
-			Limit: apiLimit, SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
-		}).Handler(),
-		Home: home.Handler(cfg.provider()), Now: time.Now, Log: log,
+		Load:         func() float64 { return max(load(db), load(reads)) },
+		Origin:       cfg.origin(), Ending: ctx.Done(), Now: time.Now, Log: log,
+	})
+	account := &auth.Server{
+		Commands: handler, Accounts: projections.Accounts{DB: db},
+		Workspaces: views.Workspaces, Members: views.Members, Invitations: views.Invitations,
+		Keys: events, Sessions: sessionStore, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
+		Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),
+		Limit: apiLimit, SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
+	}
+	mounted := mounts{
+		{"/api/auth/", account.Handler()},
+		{"/api/", api.Handler()},
+		{"/health/", api.Health()},
+		{"", home.Handler(cfg.provider(), log)},
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	web := middleware.Forwarded(cfg.TrustedProxies.Contains, middleware.Measured(m.Request, api.Handler()))
+	web := middleware.Forwarded(cfg.TrustedProxies.Contains, middleware.Measured(m.Request, middleware.Traced(log, mounted)))
 	m.Slots(api.Bounds()...)
 	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
 	s := &service{handler: web, db: db, reads: reads, log: events, stop: stop, stopCommands: stopCommands}

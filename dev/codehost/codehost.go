@@ -52,8 +52,7 @@ type Client struct {
 }
 
 var (
-	errHost     = fault.New(fault.Denied, "host_refused", "This code host answers to the names of loopback only.")
-	errTooLarge = fault.New(fault.TooLarge, "body_too_large", "The body of a request may have 16 KiB at most.")
+	errHost = fault.New(fault.Denied, "host_refused", "This code host answers to the names of loopback only.")
 )
 
 // maxForm is how many bytes any form has.
@@ -94,7 +93,7 @@ func New(cfg Config) (http.Handler, error) {
 		}
 		h.clients[c.ID] = &client{c, callback}
 	}
-	return middleware.Traced(cfg.Log, middleware.Bounded(h.admit(cfg.Faults.serve(h.routes())))), nil
+	return middleware.Traced(cfg.Log, middleware.Limited(middleware.Limits{Body: maxForm}, h.admit(cfg.Faults.serve(h.routes())))), nil
 }
 
 func (h *host) routes() http.Handler {
@@ -129,13 +128,11 @@ func (h *host) routes() http.Handler {
 // for another name come from a page that had its own name resolved to us.
 func (h *host) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := reply.CheckForm(r)
+		err := reply.CheckForm(r, maxForm)
 		switch {
 		case err != nil:
 		case !loopback(r.Host):
 			err = errHost
-		case r.ContentLength > maxForm:
-			err = errTooLarge
 		default:
 			err = h.limit.Allow(r.Context(), w.Header(), middleware.Address(r))
 		}
@@ -143,7 +140,6 @@ func (h *host) admit(next http.Handler) http.Handler {
 			reply.Error(w, r, h.log, err)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/julienschmidt/httprouter"
-
 	"svc/commands"
 	"svc/http/limit"
-	"svc/http/middleware"
+	"svc/http/router"
 	"svc/projections"
 	"svc/sessions"
 )
@@ -96,11 +94,9 @@ type route struct {
 func (s *Server) Handler() http.Handler {
 	s.sameSite = http.NewCrossOriginProtection()
 	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // providers post; it only leads on to the GET
-	mux := httprouter.New()
-	mux.RedirectTrailingSlash, mux.RedirectFixedPath, mux.HandleOPTIONS, mux.HandleMethodNotAllowed = false, false, false, false
-	mux.NotFound = s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound }))
+	routes := router.New(s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound })), nil)
 	for _, r := range s.routes() {
-		mux.Handler(r.method, prefix+r.path, middleware.Routed(r.method, prefix+r.path, s.serve(r.handle)))
+		routes.Handle(router.Route{Method: r.method, Path: prefix + r.path, Handler: s.serve(r.handle)})
 	}
-	return mux
+	return routes
 }

@@ -75,7 +75,7 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 		c(s.server)
 	}
 	s.register()
-	server.Config.Handler = middleware.Traced(log, middleware.Bounded(s.server.Handler()))
+	server.Config.Handler = middleware.Traced(log, s.server.Handler())
 	server.Start()
 	t.Cleanup(server.Close)
 	return s

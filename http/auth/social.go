@@ -14,7 +14,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/julienschmidt/httprouter"
 	"golang.org/x/oauth2"
 
 	"svc/config"
@@ -116,7 +115,7 @@ func (s *Server) trusted(address string) bool {
 
 // callback ends a sign-in. Whatever happens, the browser is sent somewhere.
 func (s *Server) callback(v *visit) (any, error) {
-	name := httprouter.ParamsFromContext(v.Context()).ByName("provider")
+	name := v.PathValue("provider")
 	state, err := s.takeState(v, name)
 	http.SetCookie(v.w, s.stateCookie("", -1))
 	if err != nil && v.URL.Query().Get("error") == errRedirect.Error() {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/http/auth"
-	"svc/http/middleware"
 	"svc/sessions"
 )
 
@@ -101,7 +100,7 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 func (s *site) withSecret(secret string) *site {
 	changed := *s.server
 	changed.Sessions = &sessions.Store{DB: s.server.Sessions.DB, Secret: []byte(secret), Now: s.now}
-	server := httptest.NewServer(middleware.Bounded(changed.Handler()))
+	server := httptest.NewServer(changed.Handler())
 	s.t.Cleanup(server.Close)
 	return &site{t: s.t, url: server.URL, server: &changed, log: s.log}
 }

@@ -157,7 +157,7 @@ func (s *Server) serve(handle handler) http.Handler {
 }
 
 func (s *Server) visited(handle handler, v *visit) (any, error) {
-	if err := reply.CheckForm(v.Request); err != nil {
+	if err := reply.CheckForm(v.Request, middleware.Limits{}.OrDefault().Body); err != nil {
 		return nil, err
 	}
 	if s.sameSite.Check(v.Request) != nil {
@@ -188,8 +188,8 @@ func (v *visit) did(done commands.Result, err error) error {
 func read[T any](v *visit) (in T, err error) {
 	text, err := io.ReadAll(v.Body)
 	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return in, reply.ErrTooLarge
+		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return in, reply.TooLarge(large.Limit)
 		}
 		return in, errBadJSON
 	}

@@ -36,7 +36,7 @@ func TestEachRequestIsToldWhenItIsAnswered(t *testing.T) {
 			var told []middleware.Request
 			tell := func(r middleware.Request) { told = append(told, r) }
 			var j journal.Log
-			h := middleware.Measured(tell, middleware.Traced(j.Logger(), middleware.Bounded(middleware.Routed("GET", "/cups/{id}", c.handle))))
+			h := middleware.Measured(tell, middleware.Traced(j.Logger(), middleware.Limited(middleware.Limits{}, middleware.Routed("GET", "/cups/{id}", c.handle))))
 			func() {
 				defer func() { _ = recover() }()
 				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/cups/7", nil))

@@ -3,9 +3,11 @@
 package middleware
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -85,6 +87,15 @@ func (s *seen) Write(p []byte) (int, error) {
 	n, err := s.ResponseWriter.Write(p)
 	s.bytes += int64(n)
 	return n, err
+}
+
+// Hijack takes the connection over: whatever protocol goes on there, to HTTP it is a 101.
+func (s *seen) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(s.ResponseWriter).Hijack()
+	if err == nil && s.status == 0 {
+		s.status = http.StatusSwitchingProtocols
+	}
+	return conn, buffered, err
 }
 
 // Unwrap leads [http.ResponseController] to the connection.

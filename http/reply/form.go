@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,20 +13,25 @@ import (
 	"svc/input"
 )
 
-// MaxBody is how many bytes the body of a request may have, unless its route
-// says otherwise.
-const MaxBody = 1 << 20
-
-// ErrTooLarge says that the body is larger than MaxBody.
-var ErrTooLarge = fault.New(fault.TooLarge, "body_too_large", "The body of a request may have 1 MiB at most.")
+// TooLarge says that the body of a request has more than so many bytes.
+func TooLarge(limit int64) *fault.Fault {
+	size := fmt.Sprintf("%d bytes", limit)
+	switch {
+	case limit%(1<<20) == 0:
+		size = fmt.Sprintf("%d MiB", limit>>20)
+	case limit%(1<<10) == 0:
+		size = fmt.Sprintf("%d KiB", limit>>10)
+	}
+	return fault.New(fault.TooLarge, "body_too_large", "The body of a request may have %s at most.", size)
+}
 
 const idempotencyKey = "Idempotency-Key"
 
-// CheckForm refuses a request that cannot be read: a body that is too large
-// by its own word, and text that is not UTF-8 or holds a NUL.
-func CheckForm(r *http.Request) error {
-	if r.ContentLength > MaxBody {
-		return ErrTooLarge
+// CheckForm refuses a request that cannot be read: a body that has more bytes than it
+// may by its own word, and text that is not UTF-8 or holds a NUL.
+func CheckForm(r *http.Request, maxBody int64) error {
+	if r.ContentLength > maxBody {
+		return TooLarge(maxBody)
 	}
 	if !readable(r.URL.Path) {
 		return fault.Field("path", "must be UTF-8 text without NUL")

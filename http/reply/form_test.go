@@ -22,7 +22,7 @@ func TestCheckForm(t *testing.T) {
 		"no query":                         {path: "/members"},
 		"a body as large as it may be":     {path: "/", length: 1 << 20},
 		"a body of unknown length":         {path: "/", length: -1},
-		"a body that is too large":         {path: "/", length: 1<<20 + 1, want: reply.ErrTooLarge},
+		"a body that is too large":         {path: "/", length: 1<<20 + 1, want: reply.TooLarge(1 << 20)},
 		"a NUL in the path":                {path: "/members/\x00", want: text("path")},
 		"a path that is not UTF-8":         {path: "/members/\xff", want: text("path")},
 		"a NUL in a parameter":             {path: "/", query: "q=a%00b", want: text("q")},
@@ -38,7 +38,7 @@ func TestCheckForm(t *testing.T) {
 		"the same parameter several times": {path: "/", query: "q=a&q=b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := reply.CheckForm(&http.Request{URL: &url.URL{Path: c.path, RawQuery: c.query}, ContentLength: c.length})
+			err := reply.CheckForm(&http.Request{URL: &url.URL{Path: c.path, RawQuery: c.query}, ContentLength: c.length}, 1<<20)
 			require.Equal(t, c.want, err)
 		})
 	}
@@ -66,6 +66,10 @@ func TestStorable(t *testing.T) {
 }
 
 func TestTooLargeIsA413(t *testing.T) {
-	require.Equal(t, http.StatusRequestEntityTooLarge, reply.ErrTooLarge.Kind.Status())
-	require.Equal(t, "body_too_large", reply.ErrTooLarge.Code)
+	for limit, size := range map[int64]string{1 << 20: "1 MiB", 256 << 20: "256 MiB", 16 << 10: "16 KiB", 1000: "1000 bytes"} {
+		f := reply.TooLarge(limit)
+		require.Equal(t, http.StatusRequestEntityTooLarge, f.Kind.Status())
+		require.Equal(t, "body_too_large", f.Code)
+		require.Equal(t, "The body of a request may have "+size+" at most.", f.Message)
+	}
 }

@@ -11,6 +11,28 @@ import (
 	"svc/projections"
 )
 
+func (s *Server) auditRoutes() section {
+	return section{tag: "Audit", about: "Who did what.", routes: []route{
+		query(s.listAudit, route{
+			method: "GET", path: "/audit", guard: administrators, views: []string{"audit"},
+			id: "listAudit", summary: "Search the audit log",
+			text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap." +
+				" The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; " +
+				"how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads " +
+				"to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through " +
+				"20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by.",
+			answered: exampleAudit().Body,
+		}),
+		query(s.getAuditRecord, route{
+			method: "GET", path: "/audit/{id}", guard: administrators, views: []string{"audit"},
+			id: "getAuditRecord", summary: "Get a record",
+			text:     "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id.",
+			refuses:  []*fault.Fault{errNoRecord},
+			answered: exampleStored(),
+		}),
+	}}
+}
+
 // An AuditRecord is an event as the audit log tells it.
 type AuditRecord struct {
 	ID      string        `json:"id" format:"uuid"`
@@ -133,7 +155,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 			return nil, invalid("cursor", "must be the nextCursor of an answer")
 		}
 	}
-	found, next, err := s.Lists.Audit.Page(ctx, q)
+	found, next, err := s.lists.Audit.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +195,7 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 	if err != nil {
 		return nil, errNoRecord
 	}
-	found, ok, err := s.Lists.Audit.Of(ctx, callerOf(ctx).workspace, id)
+	found, ok, err := s.lists.Audit.Of(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -181,4 +203,47 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 		return nil, errNoRecord
 	}
 	return &recordAnswer{storedRecord{newAuditRecord(found), storedEvent{found.Event.Kind(), found.Schema, found.Data}}}, nil
+}
+
+// exampleRecords are the first events of the workspace.
+func exampleRecords() (list []projections.AuditRecord) {
+	n := byte(0)
+	tell := func(target projections.Target, changes []projections.Change, e events.Event, data string) {
+		n++
+		list = append(list, projections.AuditRecord{
+			Record: events.Record{
+				Workspace: exampleAcme.ID, Seq: int64(n), ID: exampleNo(20 + n), Stream: exampleAcme.ID, Version: int(n), Schema: 1, At: exampleAt(9500 - 500*int(n)),
+				Envelope: events.Envelope{Actor: exampleAda, Origin: events.FromAPI, IP: "203.0.113.7", UserAgent: "curl/8.14.1", RequestID: exampleID},
+				Event:    e, Data: []byte(data),
+			},
+			Action: e.Kind(), Target: target, Changes: changes,
+		})
+	}
+	zoe := projections.Target{Type: "member", ID: exampleZoe.ID, Name: exampleZoe.Email}
+	tell(projections.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []projections.Change{},
+		events.WorkspaceCreated{Name: exampleAcme.Name, Slug: exampleAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
+	tell(zoe, []projections.Change{{Field: "role", To: events.Viewer}},
+		events.MemberJoined{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email, Name: exampleZoe.Name, Role: events.Viewer},
+		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","role":"Viewer"}`)
+	tell(zoe, []projections.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
+		events.MemberRoleChanged{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email, From: events.Viewer, To: events.Maintainer},
+		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
+	return list
+}
+
+func exampleAudit() *auditAnswer {
+	newest := newestExample()
+	out := &auditAnswer{}
+	out.Body.Items, out.Body.NextCursor = []AuditRecord{newAuditRecord(newest)}, strconv.FormatInt(newest.Seq, 10)
+	return out
+}
+
+func exampleStored() storedRecord {
+	newest := newestExample()
+	return storedRecord{newAuditRecord(newest), storedEvent{newest.Event.Kind(), newest.Schema, newest.Data}}
+}
+
+func newestExample() projections.AuditRecord {
+	list := exampleRecords()
+	return list[len(list)-1]
 }

@@ -13,15 +13,31 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 	"golang.org/x/sync/errgroup"
 
 	"svc/commands"
 	"svc/events"
 	"svc/http/middleware"
+	"svc/http/openapi"
 	"svc/projections"
 	"svc/proof"
 )
+
+func (s *Server) exportRoutes() section {
+	return section{tag: "Audit", routes: []route{
+		command((*exportQuery).command, s.exportAudit, route{
+			method: "GET", path: "/audit/export", guard: owners, views: []string{"audit"},
+			limits: middleware.Limits{Time: exportLimit, Stream: true},
+			id:     "exportAudit", summary: "Export the audit log",
+			text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the " +
+				"export. It is recorded itself, as `audit.exported`, before the first byte. In CSV every cell is quoted, and what" +
+				" a spreadsheet would run has an apostrophe before it, also within a cell that it may split. A browser has to ask" +
+				" from the service's own site: 403 `cross_origin_refused`. A reader may be slow, but has to read something every " +
+				"30 seconds. A person or a workspace may have two under way: 429 `rate_limited`.",
+			ownSlot: true, answer: describeExport,
+		}),
+	}}
+}
 
 const (
 	exportPage  = 500              // records that are read together; four such pages are in memory
@@ -48,7 +64,9 @@ type export struct {
 
 // exportAudit records that a copy is taken, reads its first page, so that what
 // goes wrong until then has an answer, and leaves the rest to the stream.
-func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.StreamResponse, err error) {
+func (s *Server) exportAudit(ctx context.Context, in *exportQuery, take commands.ExportAudit) (_ *huma.StreamResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	defer cancel()
 	c := callerOf(ctx)
 	filter, err := in.filter()
 	if err != nil {
@@ -60,16 +78,15 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 	if err = s.take(ctx, s.bounds.exports); err != nil {
 		return nil, err
 	}
-	head, _, err := s.History.Head(ctx, c.workspace)
+	head, _, err := s.views.History.Head(ctx, c.workspace)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.Lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
+	if err = s.lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
 		return nil, err
 	}
-	take := in.command(c, events.ID{})
 	take.UpTo = head
-	done, err := s.Commands.ExportAudit(ctx, take)
+	done, err := s.commands.ExportAudit(ctx, take)
 	if err != nil {
 		return nil, err
 	}
@@ -77,24 +94,23 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery) (_ *huma.Stre
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-			return s.Lists.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
+			return s.lists.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
 		},
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {
 		return nil, err
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		watch := s.Live.Watch(c.workspace, nil)
+	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
+		watch := s.live.Watch(c.workspace, nil)
 		defer watch.Close()
 		e.still = s.newRights(c, watch.Moved).still
-		r, w, _ := humahttprouter.Unwrap(hc)
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
 		s.send(w, r, e, readLimit)
-	}}, nil
+	}), nil
 }
 
-func (in *exportQuery) command(c *caller, _ events.ID) commands.ExportAudit {
-	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.words()}
+func (in *exportQuery) command(c *caller, _ events.ID) (commands.ExportAudit, error) {
+	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.words()}, nil
 }
 
 // words returns the filter as it is recorded.
@@ -113,8 +129,7 @@ func (f AuditFilter) words() events.AuditFilter {
 // send streams an export page by page. If it cannot go on it breaks the
 // connection off: nobody takes half a copy for a whole one.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patience time.Duration) {
-	ctx, done := middleware.Extend(r.Context(), w, exportLimit)
-	defer done()
+	ctx := r.Context()
 	h := w.Header()
 	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])
 	h.Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
@@ -123,11 +138,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patienc
 	case err == nil:
 		return
 	case ctx.Err() != nil:
-		s.Log.InfoContext(ctx, "the reader of an export went away")
+		s.log.InfoContext(ctx, "the reader of an export went away")
 	case errors.Is(err, errNoLonger):
-		s.Log.InfoContext(ctx, "export ended: the reader's rights have changed")
+		s.log.InfoContext(ctx, "export ended: the reader's rights have changed")
 	default:
-		s.Log.ErrorContext(ctx, "export broke off", "err", err)
+		s.log.ErrorContext(ctx, "export broke off", "err", err)
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -243,25 +258,33 @@ func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error 
 	}
 }
 
-// exporting makes the operation of an export: its answer is described here,
-// because it is no JSON of ours.
-func exporting() operation {
-	return func(s *Server, api huma.API, o huma.Operation) {
-		text := &huma.Schema{Type: huma.TypeString}
-		if o.Responses == nil {
-			o.Responses = map[string]*huma.Response{}
-		}
-		o.Responses["200"] = &huma.Response{
-			Description: "The records, the oldest first. A copy that was cut off ends without the end of its chunked encoding.",
-			Content: map[string]*huma.MediaType{
-				"application/x-ndjson": {Schema: text, Example: toldExport("ndjson")},
-				"text/csv":             {Schema: text, Example: toldExport("csv")},
+// describeExport describes the answer of an export, which is no JSON of ours.
+func describeExport(huma.Registry) *huma.Response {
+	text := &huma.Schema{Type: huma.TypeString}
+	return &huma.Response{
+		Description: "The records, the oldest first. A copy that was cut off ends without the end of its chunked encoding.",
+		Content: map[string]*huma.MediaType{
+			"application/x-ndjson": {Schema: text, Example: exampleExport("ndjson")},
+			"text/csv":             {Schema: text, Example: exampleExport("csv")},
+		},
+		Headers: map[string]*huma.Param{
+			"Content-Disposition": {Schema: text, Description: "Names a file.", Example: `attachment; filename="audit-acme-4182.csv"`},
+			"X-Svc-Position": {
+				Schema:      &huma.Schema{Type: huma.TypeInteger},
+				Description: "The number that the workspace's log reached by the export itself.",
 			},
-			Headers: map[string]*huma.Param{
-				"Content-Disposition": {Schema: text, Description: "Names a file.", Example: `attachment; filename="audit-acme-4182.csv"`},
-				"X-Svc-Position":      {Schema: &huma.Schema{Type: huma.TypeInteger}, Description: "The number that the workspace's log reached by the export itself."},
-			},
-		}
-		op(s.exportAudit)(s, api, o)
+		},
 	}
+}
+
+// exampleExport is an export of these records.
+func exampleExport(format string) string {
+	var text bytes.Buffer
+	write := (&export{format: format}).lines(&text)
+	for _, r := range exampleRecords() {
+		if err := write(r); err != nil {
+			panic(err)
+		}
+	}
+	return text.String()
 }

@@ -9,8 +9,38 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
+
+func (s *Server) historyRoutes() section {
+	state := &projections.State{}
+	replayed, err := replay(state, exampleRecords())
+	if err != nil {
+		panic(err) // they are ours
+	}
+	return section{tag: "Audit", routes: []route{
+		query(s.getAuditState, route{
+			method: "GET", path: "/audit/state", guard: owners,
+			id: "getAuditState", summary: "The workspace as it was",
+			text: "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the " +
+				"events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than " +
+				"100,000 members, invitations and service accounts.",
+			refuses:  []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			answered: newState(state),
+			ownSlot:  true,
+		}),
+		query(s.replayAudit, route{
+			method: "GET", path: "/audit/replay", guard: owners,
+			id: "replayAudit", summary: "Replay events",
+			text: "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all " +
+				"of them applied to `before` make `after`.",
+			refuses:  []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			answered: replayed.Body,
+			ownSlot:  true,
+		}),
+	}}
+}
 
 // A workspaceState is a workspace as it was after one of its events.
 type workspaceState struct {
@@ -108,7 +138,7 @@ type stateAnswer struct{ Body workspaceState }
 
 func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	head, _, err := s.History.Head(ctx, workspace)
+	head, _, err := s.views.History.Head(ctx, workspace)
 	seq := in.Seq
 	switch {
 	case err != nil:
@@ -117,10 +147,10 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 		return nil, invalid("seq", "give either seq or at")
 	case in.Seq > head:
 		return nil, invalid("seq", fmt.Sprintf("must not be beyond the newest record, %d", head))
-	case in.At.After(s.Now()):
+	case in.At.After(s.now()):
 		return nil, invalid("at", "must not be in the future")
 	case !in.At.IsZero():
-		if seq, err = s.History.SeqAt(ctx, workspace, in.At, head); err != nil {
+		if seq, err = s.views.History.SeqAt(ctx, workspace, in.At, head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {
@@ -130,7 +160,7 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	if err := s.take(ctx, s.bounds.histories); err != nil {
 		return nil, err
 	}
-	state, err := s.History.At(ctx, workspace, seq)
+	state, err := s.views.History.At(ctx, workspace, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +199,7 @@ type patchOperation struct {
 
 func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	head, _, err := s.History.Head(ctx, workspace)
+	head, _, err := s.views.History.Head(ctx, workspace)
 	switch {
 	case err != nil:
 		return nil, err
@@ -185,11 +215,11 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 	}
 	state := &projections.State{}
 	if in.FromSeq > 1 {
-		if state, err = s.History.At(ctx, workspace, in.FromSeq-1); err != nil {
+		if state, err = s.views.History.At(ctx, workspace, in.FromSeq-1); err != nil {
 			return nil, err
 		}
 	}
-	records, err := s.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
+	records, err := s.views.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
 	if err != nil {
 		return nil, err
 	}

@@ -94,9 +94,9 @@ func (l *tale) tell(t *testing.T, db *pgxpool.Pool, n int) {
 func historyServer(db *pgxpool.Pool) *Server {
 	follower := fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	return &Server{
-		Follower: follower, Lists: Lists{Views: follower},
-		History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}, Now: time.Now,
-		Live: feed.New(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
+		views: Views{Follower: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
+		lists: Lists{Views: follower}, now: time.Now,
+		live: feed.New(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
 	}
 }
 

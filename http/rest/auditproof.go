@@ -4,8 +4,30 @@ import (
 	"context"
 	"time"
 
+	"svc/fault"
+	"svc/http/middleware"
 	"svc/proof"
 )
+
+func (s *Server) proofRoutes() section {
+	return section{tag: "Audit", routes: []route{
+		query(s.verifyAudit, route{
+			method: "GET", path: "/audit/verify", guard: owners, views: []string{proof.View},
+			limits: middleware.Limits{Time: verifyLimit},
+			id:     "verifyAudit", summary: "Verify the audit log",
+			text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed" +
+				" checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while; what has just " +
+				"been recorded it gives ten seconds to be signed for. 503 `signing_key_unavailable` if the key of the checkpoints" +
+				" cannot be opened, until its operator restores or replaces it; a replacement is a record, " +
+				"`signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set " +
+				"everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to " +
+				"it.",
+			refuses:  []*fault.Fault{proof.ErrSigningKey},
+			answered: exampleVerified().Body,
+			ownSlot:  true,
+		}),
+	}}
+}
 
 // verifyLimit is how long a verification may take. It ends when its caller goes.
 const verifyLimit = 15 * time.Minute
@@ -46,7 +68,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswe
 	if err := s.take(ctx, s.bounds.verifications); err != nil {
 		return nil, err
 	}
-	report, err := s.Proof.Verify(ctx, callerOf(ctx).workspace, in.Since, nil)
+	report, err := s.prover.Verify(ctx, callerOf(ctx).workspace, in.Since, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -69,4 +91,12 @@ func newVerifyAnswer(r proof.Report) *verifyAnswer {
 		b.FirstBad = &badRecord{Seq: r.Bad.Seq, Reason: r.Bad.Reason}
 	}
 	return out
+}
+
+func exampleVerified() *verifyAnswer {
+	n := newestExample().Seq
+	return newVerifyAnswer(proof.Report{
+		Workspace: exampleAcme.ID, Size: n, Head: n, CheckedAt: exampleAt(0), VerifierKey: "svc.example.com+5f2a9c01+AbCd",
+		Checkpoint: "svc.example.com/" + exampleAcme.ID.String() + "\n3\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— svc.example.com Az3grl…\n",
+	})
 }

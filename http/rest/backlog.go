@@ -4,13 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/projections/fold"
 )
+
+func (s *Server) backlogRoutes() section {
+	return section{tag: "Backlog", about: "What there is to do.", routes: []route{
+		command((*newIssue).command, s.queueIssue, route{
+			method: "POST", path: "/backlog/queue", guard: queuers,
+			id: "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
+			text: "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue" +
+				" has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.",
+			refuses:  []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
+			sent:     object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
+			answered: newRun(exampleQueued),
+		}),
+	}}
+}
 
 var errNoRepo = fault.New(fault.NotFound, "repo_not_found", "There is no such repository in this workspace.")
 
@@ -29,33 +45,33 @@ type queuedAnswer struct {
 	Body run
 }
 
-func (in *newIssue) command(c *caller, _ events.ID) commands.QueueIssue {
-	return commands.QueueIssue{Meta: c.orderOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
-}
-
-func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, error) {
-	c := callerOf(ctx)
+func (in *newIssue) command(c *caller, _ events.ID) (commands.QueueIssue, error) {
+	queue := commands.QueueIssue{Meta: c.metaOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
 	switch {
 	case in.Body.IssueNumber == 0 && strings.TrimSpace(in.Body.Title) == "":
-		return nil, invalid("title", "must say what there is to do, or issueNumber name an issue")
+		return queue, invalid("title", "must say what there is to do, or issueNumber name an issue")
 	case in.Body.IssueNumber != 0 && in.Body.Body != "":
-		return nil, invalid("body", "must be left out of an issue that has a number")
+		return queue, invalid("body", "must be left out of an issue that has a number")
 	}
+	return queue, nil
+}
+
+func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.QueueIssue) (*queuedAnswer, error) {
+	c := callerOf(ctx)
 	id, err := events.ParseID(in.Body.RepoID)
 	if err != nil {
 		return nil, invalid("repoId", "must be an id")
 	}
-	repo, ok, err := s.Runs.Repo(ctx, c.workspace, id)
+	repo, ok, err := s.views.Runs.Repo(ctx, c.workspace, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
 		return nil, errNoRepo
 	}
-	queue := in.command(c, events.ID{})
-	queue.Run, queue.Repo = events.NewID(s.Now()), repo
-	queue.Largest = func(ctx context.Context) (int, error) { return s.Runs.LargestIssue(ctx, c.workspace, id) }
-	done, err := s.Commands.QueueIssue(ctx, queue)
+	queue.Run, queue.Repo = events.NewID(s.now()), repo
+	queue.Largest = func(ctx context.Context) (int, error) { return s.views.Runs.LargestIssue(ctx, c.workspace, id) }
+	done, err := s.commands.QueueIssue(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
@@ -67,47 +83,4 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue) (*queuedAnswer, e
 		queue.Run = kept.Run
 	}
 	return s.runAfter(ctx, done, queue.Run)
-}
-
-type cancellation struct {
-	ID   string `path:"id" maxLength:"64" doc:"The run's id."`
-	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the audit log." example:"No longer needed."`
-	}
-}
-
-func (in *cancellation) command(c *caller, id events.ID) commands.CancelRun {
-	cancel := commands.CancelRun{Meta: c.meta(), Run: id}
-	if in.Body != nil {
-		cancel.Reason = in.Body.Reason
-	}
-	return cancel
-}
-
-func (s *Server) cancelRun(ctx context.Context, in *cancellation) (*queuedAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoRun
-	}
-	done, err := s.Commands.CancelRun(ctx, in.command(callerOf(ctx), id))
-	if err != nil {
-		return nil, err
-	}
-	return s.runAfter(ctx, done, id)
-}
-
-// runAfter answers a run as a command left it, when the view has got there.
-func (s *Server) runAfter(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
-	workspace := callerOf(ctx).workspace
-	if err := s.Follower.Await(ctx, "runs", workspace, done.Position); err != nil {
-		return nil, err
-	}
-	found, ok, err := s.Runs.Of(ctx, workspace, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoRun
-	}
-	return &queuedAnswer{Position{done.Position}, newRun(found)}, nil
 }

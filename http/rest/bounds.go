@@ -53,17 +53,11 @@ func newBounds() bounds {
 	}
 }
 
-// boundedElsewhere are the routes that take a slot of another bound.
-var boundedElsewhere = []string{"streamEvents", "exportAudit", "getAuditState", "replayAudit", "verifyAudit"}
-
 // readsPart is how many reads of one person or workspace are under way while others
 // ask too: more would only take processors from those.
 func readsPart() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
-// Bounds returns every bound, for metrics.
-func (s *Server) Bounds() []*quota.Semaphore {
-	s.once.Do(s.prepare)
-	b := s.bounds
+func (b bounds) all() []*quota.Semaphore {
 	return []*quota.Semaphore{b.reads, b.streams, b.exports, b.verifications, b.histories, b.positions}
 }
 
@@ -100,7 +94,7 @@ func (s *Server) holder(ctx context.Context, c *caller) (quota.Holder, error) {
 		return h, nil
 	}
 	var err error
-	h.Person, err = s.issuers.of(ctx, s.ServiceAccounts, c.token)
+	h.Person, err = s.issuers.of(ctx, s.views.ServiceAccounts, c.token)
 	return h, err
 }
 

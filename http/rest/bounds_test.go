@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
 	"svc/events/store"
 	"svc/fault"
@@ -41,7 +42,7 @@ func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
 	}{
 		"a stream": {&s.bounds.streams, func(ctx context.Context) error { _, err := s.streamEvents(ctx, &streamQuery{}); return err }},
 		"an export": {&s.bounds.exports, func(ctx context.Context) error {
-			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"})
+			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
 			return err
 		}},
 		"a verification": {&s.bounds.verifications, func(ctx context.Context) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err }},
@@ -129,9 +130,9 @@ func TestAWrongRequestTakesNoSlot(t *testing.T) {
 	for range 2 {
 		require.NoError(t, s.take(as(t, c), s.bounds.exports))
 	}
-	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}})
+	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}}, commands.ExportAudit{})
 	require.ErrorIs(t, err, fault.ErrValidation)
-	_, err = s.exportAudit(as(t, c), &exportQuery{Format: "csv"})
+	_, err = s.exportAudit(as(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
 	require.ErrorIs(t, err, quota.ErrShare)
 }
 

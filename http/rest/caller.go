@@ -39,7 +39,8 @@ type caller struct {
 	cookie      string
 	fingerprint events.Fingerprint
 
-	slots []func() // that are given back when the answer has been written
+	target string   // what the path of the request names, as it was sent
+	slots  []func() // that are given back when the answer has been written
 }
 
 // giveBack gives back every slot that was taken for the request.
@@ -59,16 +60,16 @@ type person struct {
 	approveLoops bool
 }
 
-// order begins a command of the caller's.
+// meta begins a command of the caller's.
 func (c *caller) meta() commands.Meta {
 	return commands.Meta{Envelope: c.envelope, Workspace: c.workspace}
 }
 
-// orderOnce begins one that happens once if the request has a key.
-func (c *caller) orderOnce(once Once) commands.Meta {
-	o := c.meta()
-	o.Key = once.Key
-	return o
+// metaOnce begins one that happens once if the request has a key.
+func (c *caller) metaOnce(once Once) commands.Meta {
+	m := c.meta()
+	m.Key = once.Key
+	return m
 }
 
 // authenticate says who makes the request. An Authorization header is judged
@@ -77,11 +78,11 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	if values, ok := r.Header["Authorization"]; ok {
 		return s.authenticateToken(r, values)
 	}
-	cookie, err := r.Cookie(s.Sessions.CookieName())
+	cookie, err := r.Cookie(s.sessions.CookieName())
 	if err != nil {
 		return nil, fault.ErrUnauthenticated
 	}
-	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
+	session, renewed, ok, err := s.sessions.Find(r.Context(), cookie.Value)
 	switch {
 	case err != nil:
 		return nil, err
@@ -91,7 +92,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 		return nil, errCrossOrigin
 	}
 	if renewed {
-		http.SetCookie(w, s.Sessions.Cookie(session))
+		http.SetCookie(w, s.sessions.Cookie(session))
 	}
 	c := &caller{person: &person{user: session.User, active: session.Active}, envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
@@ -121,7 +122,7 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 	if !ok {
 		return nil, errTokenInvalid
 	}
-	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.ServiceAccounts.Tokens)
+	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.views.ServiceAccounts.Tokens)
 	switch {
 	case err != nil:
 		return nil, err
@@ -144,14 +145,14 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 		if tenant != "" && !names(tenant, c.workspace, c.slug) {
 			return fault.ErrTenantNotFound
 		}
-		s.LastSeen.ServiceAccount(c.workspace, c.token.Account, s.Now())
+		s.lastSeen.ServiceAccount(c.workspace, c.token.Account, s.now())
 		return nil
 	}
 	id, err := s.tenant(ctx, c.person, tenant)
 	if err != nil {
 		return err
 	}
-	m, ok, err := s.memberships.Find(ctx, projections.Place{Workspace: id, ID: c.person.user}, s.Members.Memberships)
+	m, ok, err := s.memberships.Find(ctx, projections.Place{Workspace: id, ID: c.person.user}, s.views.Members.Memberships)
 	switch {
 	case err != nil:
 		return err
@@ -161,7 +162,7 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 	c.workspace, c.slug = m.Workspace, m.Slug
 	c.person.member, c.person.role = m.Member, m.Role
 	c.person.approveLoops = events.MayApproveLoops(m.Role, m.ApproveLoops)
-	s.LastSeen.Member(c.workspace, c.person.user, s.Now())
+	s.lastSeen.Member(c.workspace, c.person.user, s.now())
 	return nil
 }
 
@@ -174,7 +175,7 @@ func (s *Server) tenant(ctx context.Context, p *person, name string) (events.ID,
 	if id, err := events.ParseID(name); err == nil {
 		return id, nil
 	}
-	_, id, err := s.Keys.Holder(ctx, events.SlugKey(input.Lower(name)))
+	_, id, err := s.keys.Holder(ctx, events.SlugKey(input.Lower(name)))
 	return id, err
 }
 

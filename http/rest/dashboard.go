@@ -11,7 +11,23 @@ import (
 
 	"svc/events"
 	"svc/projections"
+
+	"github.com/danielgtaylor/huma/v2"
 )
+
+func (s *Server) dashboardRoutes() section {
+	return section{tag: "Dashboard", about: "What goes on, for cheap polling.", routes: []route{
+		query(s.getDashboard, route{
+			method: "GET", path: "/dashboard", guard: readers, views: []string{"runs", "decisions"},
+			id: "getDashboard", summary: "What goes on",
+			text: "What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as " +
+				"`If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, " +
+				"without a body.",
+			answered:  newDashboard(exampleOverview, exampleSystem),
+			responses: map[string]*huma.Response{"304": dashboardUnchanged()},
+		}),
+	}}
+}
 
 type dashboardQuery struct {
 	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of the answer that the caller has."`
@@ -76,7 +92,7 @@ const recentRuns = 10
 // as that and the dependencies stay as they were.
 func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboardAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	position, _, err := s.positions.Find(ctx, workspace, s.Lists.Dashboard.Positions)
+	position, _, err := s.positions.Find(ctx, workspace, s.lists.Dashboard.Positions)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +103,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if matches(in.IfNoneMatch, out.ETag) {
 		return out, nil
 	}
-	found, err := s.Lists.Dashboard.Of(ctx, workspace, recentRuns)
+	found, err := s.lists.Dashboard.Of(ctx, workspace, recentRuns)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +167,7 @@ const (
 )
 
 func (s *Server) pollAfter() int {
-	switch load := s.Load(); {
+	switch load := s.load(); {
 	case load >= 0.95:
 		return pollFull
 	case load >= 0.75:
@@ -159,3 +175,16 @@ func (s *Server) pollAfter() int {
 	}
 	return pollNormally
 }
+
+// dashboardUnchanged describes the answer to whoever has the newest dashboard.
+func dashboardUnchanged() *huma.Response {
+	return &huma.Response{Description: "Nothing has changed since the answer with that ETag.", Headers: map[string]*huma.Param{
+		"ETag":             {Schema: &huma.Schema{Type: huma.TypeString}},
+		"X-Svc-Poll-After": {Schema: &huma.Schema{Type: huma.TypeInteger}},
+		"Cache-Control":    {Schema: &huma.Schema{Type: huma.TypeString}},
+	}}
+}
+
+var exampleOverview = projections.Overview{ByStage: []int{0, 0, 0, 0, 0, 0, 1}, Waiting: 1, Recent: []projections.Run{exampleRun()}}
+
+var exampleSystem = system{Status: "ok", Dependencies: []systemDependency{{Name: "database", Status: "up"}, {Name: "engine", Status: "up"}}}

@@ -80,11 +80,11 @@ func TestAnUnchangedDashboardCostsOneLookup(t *testing.T) {
 		require.NoError(t, err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := &Server{
-		Lists: Lists{Dashboard: projections.Dashboard{DB: db}}, ServiceAccounts: projections.ServiceAccounts{DB: db},
+	s := New(Config{
+		Lists: Lists{Dashboard: projections.Dashboard{DB: db}}, Views: Views{ServiceAccounts: projections.ServiceAccounts{DB: db}},
 		LastSeen: sessions.NewLastSeen(db, log), Load: func() float64 { return 0 }, Now: time.Now, Log: log,
-		Home: http.NotFoundHandler(), Auth: http.NotFoundHandler(), Origin: "http://localhost:4000",
-	}
+		Origin: "http://localhost:4000",
+	})
 	api := s.Handler()
 	ask := func(etag string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/dashboard", nil)

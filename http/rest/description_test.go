@@ -19,7 +19,7 @@ import (
 // described returns what the service says of itself.
 func described(t *testing.T) gjson.Result {
 	t.Helper()
-	s := &Server{Home: http.NotFoundHandler(), Auth: http.NotFoundHandler(), Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)}
+	s := New(Config{Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)})
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/openapi.json", nil))
 	require.True(t, gjson.ValidBytes(w.Body.Bytes()))

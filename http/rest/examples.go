@@ -1,121 +1,43 @@
 package rest
 
 import (
-	"net/http"
-	"slices"
-	"strconv"
+	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
-	"svc/aggregates"
-	"svc/commands"
-	"svc/fault"
-	"svc/http/limit"
-	"svc/http/reply"
-	"svc/projections/fold"
+	"svc/events"
 )
 
-// faults lists everything that a route may refuse: what its guard asks, what
-// may happen to any request of its kind, and what is its own.
-func (r route) faults() []*fault.Fault {
-	list := []*fault.Fault{
-		fault.ErrUnauthenticated, errTokenInvalid, fault.ErrTenantNotFound, fault.ErrValidation,
-		limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy,
+// The examples of the OpenAPI document are of one small workspace: each noun's are in
+// its file, rows of the views of which the code that makes answers makes answers, so
+// that no example contradicts another. Here is what they share.
+
+const (
+	exampleID   = "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"
+	exampleTime = "2026-11-20T23:56:25.123Z"
+	exampleHead = "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"
+)
+
+// object is an example of what is sent, or of an answer whose type has no name.
+type object map[string]any
+
+var exampleAda = events.Actor{Type: events.ByUser, ID: exampleNo(2), Name: "ada@acme.example"}
+
+var examplePage = Paging{Limit: 25}
+
+// exampleNo is exampleID with another end.
+func exampleNo(n byte) events.ID {
+	id, err := events.ParseID(exampleID)
+	if err != nil {
+		panic(err)
 	}
-	if r.guard.scope == "" {
-		list = append(list, errPrincipalRefused)
-	} else {
-		list = append(list, errScopeMissing(r.guard.scope))
-	}
-	if r.guard.roles != nil {
-		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.roles))
-	}
-	if r.method == http.MethodGet {
-		list = append(list, fold.ErrNotCaughtUp)
-		if r.intent != nil {
-			list = append(list, errCrossOrigin)
-		}
-	} else {
-		list = append(list, errCrossOrigin, reply.ErrTooLarge, errUnsupportedMedia, commands.ErrOutcomeUnknown)
-	}
-	return append(list, descriptions[r.id].refuses...)
+	id[len(id)-1] = n
+	return id
 }
 
-// statuses lists those of all that a route may refuse.
-func (r route) statuses() (list []int) {
-	for _, f := range r.faults() {
-		list = append(list, f.Kind.Status())
+// exampleAt is so many minutes before exampleTime.
+func exampleAt(minutes int) time.Time {
+	at, err := time.Parse(time.RFC3339, exampleTime)
+	if err != nil {
+		panic(err)
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// illustrate adds to every operation an example of what is sent and answered,
-// and each refusal that there is.
-func illustrate(o *huma.OpenAPI, routes []route) {
-	told := examples()
-	for _, r := range routes {
-		op := operationOf(o, r)
-		for _, p := range op.Parameters {
-			if p.In == "path" {
-				p.Example = exampleID
-			}
-		}
-		if op.RequestBody != nil {
-			example(op.RequestBody.Content, told[r.id].sent)
-		}
-		for status, response := range op.Responses {
-			if status[0] == '2' {
-				example(response.Content, told[r.id].answered)
-			}
-			illustrateHeaders(status, response)
-		}
-		for _, f := range r.faults() {
-			for _, media := range op.Responses[strconv.Itoa(f.Kind.Status())].Content {
-				if media.Examples == nil {
-					media.Examples = map[string]*huma.Example{}
-				}
-				media.Examples[f.Code] = &huma.Example{Summary: f.Message, Value: reply.BodyOf(f)}
-			}
-		}
-	}
-}
-
-func operationOf(o *huma.OpenAPI, r route) *huma.Operation {
-	item := o.Paths[prefix+r.path]
-	return map[string]*huma.Operation{
-		http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
-	}[r.method]
-}
-
-// illustrateHeaders describes the headers that answers have whatever the route.
-func illustrateHeaders(status string, response *huma.Response) {
-	if response.Headers == nil {
-		response.Headers = map[string]*huma.Param{}
-	}
-	add := func(name, text string, example any, kind string) {
-		response.Headers[name] = &huma.Header{Description: text, Schema: &huma.Schema{Type: kind, Examples: []any{example}}}
-	}
-	add("X-Request-Id", "Names the request in the service's log: the one that was sent, or a new one.", exampleID, huma.TypeString)
-	if status != "401" {
-		add("RateLimit-Limit", "How many requests the caller may make at once.", 600, huma.TypeInteger)
-		add("RateLimit-Remaining", "How many of them are left.", 599, huma.TypeInteger)
-		add("RateLimit-Reset", "Seconds until all of them are back.", 1, huma.TypeInteger)
-	}
-	switch status {
-	case "401":
-		add("WWW-Authenticate", "How to say who asks.", "Bearer", huma.TypeString)
-	case "429", "503":
-		add("Retry-After", "Seconds to wait.", 1, huma.TypeInteger)
-	}
-}
-
-// example shows what is sent or answered as JSON.
-func example(content map[string]*huma.MediaType, value any) {
-	if media := content["application/json"]; media != nil {
-		if value == nil {
-			panic("an operation has no example")
-		}
-		media.Example = value
-	}
+	return at.Add(-time.Duration(minutes) * time.Minute)
 }

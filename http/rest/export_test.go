@@ -72,9 +72,9 @@ type exporter struct {
 
 func newExporter(t testing.TB, patience time.Duration, begin func(ctx context.Context) *export) *exporter {
 	t.Helper()
-	s := &Server{Log: slog.New(slog.DiscardHandler)}
+	s := &Server{log: slog.New(slog.DiscardHandler)}
 	e := &exporter{ended: make(chan struct{}, 100)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.log, middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { e.ended <- struct{}{} }()
 		x := begin(r.Context())
 		x.first, _ = x.next(r.Context(), 0)

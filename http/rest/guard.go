@@ -2,22 +2,15 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
-
-	"svc/commands"
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
-	"svc/http/middleware"
+	"svc/http/openapi"
 	"svc/http/reply"
 )
 
@@ -37,8 +30,6 @@ var (
 	owners         = guard{name: "Owner", roles: events.ExportAudit.Roles()}
 )
 
-var errUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json, and not compressed.")
-
 type callerKey struct{}
 
 // callerOf returns who made the request. Only guarded routes may ask.
@@ -48,62 +39,51 @@ func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*cal
 // everywhere: is the request readable, who asks and do they ask too often, may
 // this kind of caller ask at all, in which workspace, with which scope or role.
 // Only then is anything of the request validated.
-func (s *Server) admit(row route) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		r, w, params := humahttprouter.Unwrap(ctx)
-		middleware.Route(r.Context(), row.method, prefix+row.path)
-		c, err := s.admitted(w, r, row, params.ByName("id"))
-		if err != nil {
-			reply.Error(w, r, s.Log, err)
-			return
+func (s *Server) admit(row route) openapi.Guard {
+	return func(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
+		asked := r
+		if row.limits.Time > beginLimit {
+			ctx, cancel := context.WithTimeout(r.Context(), beginLimit)
+			defer cancel()
+			asked = r.WithContext(ctx)
 		}
-		defer c.giveBack()
-		next(huma.WithValue(ctx, callerKey{}, c))
+		c, err := s.admitted(w, asked, row)
+		if err != nil {
+			return nil, nil, err
+		}
+		return context.WithValue(r.Context(), callerKey{}, c), c.giveBack, nil
 	}
 }
 
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route, target string) (*caller, error) {
-	if err := checkForm(r); err != nil {
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
+	if err := checkForm(r, row.limits.OrDefault().Body); err != nil {
 		return nil, err
 	}
 	c, err := s.identify(w, r, row)
+	if c != nil {
+		c.target = r.PathValue("id")
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case c.token != nil && row.guard.scope == "":
-		s.recordDenial(r, row, target, c, errPrincipalRefused)
+		s.recordDenial(r, row, c, errPrincipalRefused)
 		return nil, errPrincipalRefused
 	}
 	if err := s.enter(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
 		return nil, err
 	}
 	if err := c.may(row.guard); err != nil {
-		s.recordDenial(r, row, target, c, err)
+		s.recordDenial(r, row, c, err)
 		return nil, err
 	}
 	if err := s.await(r, row.views, c); err != nil {
 		return nil, err
 	}
-	if row.method == http.MethodGet && !slices.Contains(boundedElsewhere, row.id) {
+	if row.method == http.MethodGet && !row.ownSlot {
 		return c, s.takeFor(r.Context(), s.bounds.reads, c)
 	}
 	return c, nil
-}
-
-// An intent makes the command of a request that the guard refuses, as far as it can
-// be made out: only the command knows what its refusal is recorded under.
-type intent func(c *caller, target events.ID, body []byte) commands.Deniable
-
-// intends makes an intent of the function by which the handler makes the command
-// of its input.
-func intends[I any, C commands.Deniable](command func(in *I, c *caller, target events.ID) C) intent {
-	return func(c *caller, target events.ID, text []byte) commands.Deniable {
-		in := new(I)
-		if body := reflect.ValueOf(in).Elem().FieldByName("Body"); body.IsValid() {
-			_ = json.Unmarshal(text, body.Addr().Interface()) // what cannot be read says nothing
-		}
-		return command(in, c, target)
-	}
 }
 
 // deniedBody is how much of a body is looked at for what was asked for.
@@ -111,19 +91,19 @@ const deniedBody = 64 << 10
 
 // recordDenial writes down that the caller asked for what they may not have. The
 // refusal stands whether or not that succeeds.
-func (s *Server) recordDenial(r *http.Request, row route, target string, c *caller, refusal error) {
+func (s *Server) recordDenial(r *http.Request, row route, c *caller, refusal error) {
 	if row.intent == nil {
 		return
 	}
-	id, _ := events.ParseID(target)                           // what is no id is nothing's
+	id, _ := events.ParseID(c.target)                         // what is no id is nothing's
 	body, _ := io.ReadAll(io.LimitReader(r.Body, deniedBody)) // of one that breaks off what came
-	if err := s.Commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
-		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
+	if err := s.commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
+		s.log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
 }
 
-func checkForm(r *http.Request) error {
-	if err := reply.CheckForm(r); err != nil {
+func checkForm(r *http.Request, maxBody int64) error {
+	if err := reply.CheckForm(r, maxBody); err != nil {
 		return err
 	}
 	if err := checkHeaders(r.Header); err != nil {
@@ -131,11 +111,11 @@ func checkForm(r *http.Request) error {
 	}
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.ContentLength != 0 && media != "" && !strings.EqualFold(strings.TrimSpace(media), "application/json") {
-		return errUnsupportedMedia
+		return openapi.ErrUnsupportedMedia
 	}
 	coding := strings.Join(r.Header.Values("Content-Encoding"), ",")
 	if r.ContentLength != 0 && coding != "" && !strings.EqualFold(coding, "identity") {
-		return errUnsupportedMedia
+		return openapi.ErrUnsupportedMedia
 	}
 	return nil
 }
@@ -151,9 +131,9 @@ func (s *Server) await(r *http.Request, views []string, c *caller) error {
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
-	awaiter := s.Lists.Views
+	awaiter := s.lists.Views
 	if views == nil {
-		awaiter, views = s.Follower, []string{""}
+		awaiter, views = s.views.Follower, []string{""}
 	}
 	var behind []string
 	for _, view := range views {
@@ -187,12 +167,12 @@ func (s *Server) await(r *http.Request, views []string, c *caller) error {
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
 	c, err := s.authenticate(w, r, row)
 	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-		if limited := s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
+		if limited := s.limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
 			return nil, limited
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(c.envelope.Actor.ID))
+	return c, s.limit.Allow(r.Context(), w.Header(), limit.Caller(c.envelope.Actor.ID))
 }

@@ -58,6 +58,13 @@ type health struct {
 	look *look // the newest that a caller began
 }
 
+func newHealth(checks map[string]Check, warnings func() map[string]string, log *slog.Logger) *health {
+	if warnings == nil {
+		warnings = func() map[string]string { return nil }
+	}
+	return &health{checks: checks, warnings: warnings, log: log}
+}
+
 // lookAge is how long callers share a look at the dependencies, from its beginning:
 // anybody may ask, as often as they like.
 const lookAge = 250 * time.Millisecond

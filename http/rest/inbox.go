@@ -11,6 +11,36 @@ import (
 	"svc/projections"
 )
 
+func (s *Server) inboxRoutes() section {
+	ada := &caller{person: &person{role: events.Owner, approveLoops: true}}
+	return section{tag: "Inbox", about: "What runs ask people.", routes: []route{
+		query(s.listInbox, route{
+			method: "GET", path: "/inbox", guard: readers, views: []string{"decisions", "runs"},
+			id: "listInbox", summary: "List the decisions that wait",
+			text: "What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names" +
+				" a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none.",
+			answered: inbox{
+				sentence{ada.inboxSentence(1, 1)},
+				newList([]projections.Waiting{exampleDecision}, 1, examplePage, func(w projections.Waiting) inboxItem { return newInboxItem(w, ada) }),
+			},
+		}),
+		command((*newAnswer).command, s.answerDecision, route{
+			method: "POST", path: "/inbox/{id}/answer", guard: people, // each kind has its own rule
+			id: "answerDecision", summary: "Answer a decision",
+			text: "Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the" +
+				" run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, " +
+				"by the kind of the decision.",
+			missing: aggregates.ErrNoDecision,
+			refuses: []*fault.Fault{
+				aggregates.ErrRoleRequired, aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
+				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
+			},
+			sent:     object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
+			answered: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(), aggregates.ActionApproveAndMerge},
+		}),
+	}}
+}
+
 type inboxQuery struct{ Paging }
 
 type inboxAnswer struct{ Body inbox }
@@ -68,7 +98,7 @@ var actionLabels = map[string]string{
 
 func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
 	c := callerOf(ctx)
-	found, byKind, err := s.Lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
+	found, byKind, err := s.lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -155,30 +185,31 @@ type decidedBody struct {
 	Action string              `json:"action" example:"approve_and_merge"`
 }
 
-func (in *newAnswer) command(c *caller, id events.ID) commands.AnswerDecision {
-	return commands.AnswerDecision{Meta: c.orderOnce(in.Once), Answer: aggregates.Answer{
+func (in *newAnswer) command(c *caller, id events.ID) (commands.AnswerDecision, error) {
+	return commands.AnswerDecision{Meta: c.metaOnce(in.Once), Answer: aggregates.Answer{
 		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
-	}}
+	}}, nil
 }
 
-func (s *Server) answerDecision(ctx context.Context, in *newAnswer) (*decisionAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoDecision
-	}
-	c := callerOf(ctx)
-	d, ok, err := s.Decisions.Of(ctx, c.workspace, id)
+func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
+	d, ok, err := s.views.Decisions.Of(ctx, callerOf(ctx).workspace, answer.Decision)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
 		return nil, aggregates.ErrNoDecision
 	}
-	answer := in.command(c, id)
 	answer.Run = d.Run
-	done, err := s.Commands.AnswerDecision(ctx, answer)
+	done, err := s.commands.AnswerDecision(ctx, answer)
 	if err != nil {
 		return nil, err
 	}
 	return &decisionAnswer{Position{done.Position}, decidedBody{in.ID, d.Kind, d.Run.String(), in.Body.Action}}, nil
+}
+
+var exampleDecision = projections.Waiting{
+	Decision: projections.Decision{
+		ID: exampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?", Head: exampleHead, RaisedAt: exampleAt(5),
+	},
+	ByRun: exampleRun(),
 }

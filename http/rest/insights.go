@@ -9,6 +9,17 @@ import (
 	"svc/projections"
 )
 
+func (s *Server) insightRoutes() section {
+	return section{tag: "Insights", about: "How well the loop does.", routes: []route{
+		query(s.getInsights, route{
+			method: "GET", path: "/insights", guard: readers, views: []string{"outcomes"},
+			id: "getInsights", summary: "How well the loop does",
+			text:     "Five numbers over the last days and over the days before, each with how it is computed.",
+			answered: exampleInsights(),
+		}),
+	}}
+}
+
 type insightsQuery struct {
 	Range string `query:"range" enum:"7d,30d,90d" default:"30d" doc:"So many whole UTC days, ending today."`
 	Repo  string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
@@ -59,9 +70,9 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 	}
 	const day = 24 * time.Hour
 	days := time.Duration(insightDays[in.Range])
-	to := s.Now().UTC().Truncate(day).Add(day)
+	to := s.now().UTC().Truncate(day).Add(day)
 	from := to.Add(-days * day)
-	window, prior, err := s.Lists.Insights.Of(ctx, callerOf(ctx).workspace, repo, from, to)
+	window, prior, err := s.lists.Insights.Of(ctx, callerOf(ctx).workspace, repo, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -125,4 +136,14 @@ func costPerMergedPR(c projections.Count) (*float64, int) {
 func humanInterventions(c projections.Count) (*float64, int) {
 	value := float64(c.Interventions)
 	return &value, c.Interventions
+}
+
+func exampleInsights() any {
+	return newInsights(
+		projections.Count{Runs: 9, Merged: 6, Autonomous: 5, Untouched: 6, CostCents: 804, Interventions: 4,
+			Cycle: &projections.Durations{Whole: 5_400_000, Working: 2_700_000, Person: 1_800_000, Farm: 600_000}},
+		projections.Count{Runs: 8, Merged: 4, Autonomous: 3, Untouched: 4, CostCents: 640, Interventions: 6,
+			Cycle: &projections.Durations{Whole: 7_200_000, Working: 3_000_000, Person: 3_600_000, Farm: 540_000}},
+		time.Date(2026, time.October, 22, 0, 0, 0, 0, time.UTC), time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC),
+	).Body
 }

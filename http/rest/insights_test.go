@@ -78,7 +78,7 @@ func TestTheSentenceOfTheDashboard(t *testing.T) {
 
 func TestHowLongAClientWaits(t *testing.T) {
 	for load, want := range map[float64]int{0: 15, 0.7: 15, 0.8: 30, 1: 60} {
-		s := &Server{Load: func() float64 { return load }}
+		s := &Server{load: func() float64 { return load }}
 		require.Equal(t, want, s.pollAfter(), load)
 	}
 }

@@ -4,12 +4,56 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
+
+func (s *Server) invitationRoutes() section {
+	show := showInvitation(exampleAt(0))
+	resent := exampleInvitation
+	resent.ExpiresAt = exampleAt(0).Add(events.InvitationLifetime)
+	return section{tag: "Members & roles", routes: []route{
+		query(s.listInvitations, route{
+			method: "GET", path: "/invitations", guard: people,
+			id: "listInvitations", summary: "List invitations",
+			text:     "The invitations that wait for an answer, the newest first; one whose time is up reads `expired`.",
+			answered: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
+		}),
+		command((*newInvitation).command, s.sendInvitation, route{
+			method: "POST", path: "/invitations", guard: administrators,
+			id: "sendInvitation", summary: "Invite somebody", status: http.StatusCreated,
+			text: "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A " +
+				"person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. " +
+				"Only an Owner invites an Owner.",
+			refuses: []*fault.Fault{
+				aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused,
+			},
+			sent:     object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
+			answered: show(exampleInvitation),
+		}),
+		command((*InvitationPath).resend, s.resendInvitation, route{
+			method: "POST", path: "/invitations/{id}/resend", guard: administrators,
+			id: "resendInvitation", summary: "Resend an invitation",
+			text:     "Lets the 48 hours begin again, also after they are up. Whoever asks is the sender from then on.",
+			missing:  aggregates.ErrNoInvitation,
+			refuses:  []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+			answered: show(resent),
+		}),
+		command((*InvitationPath).revoke, s.revokeInvitation, route{
+			method: "DELETE", path: "/invitations/{id}", guard: administrators,
+			id: "revokeInvitation", summary: "Revoke an invitation", status: http.StatusNoContent,
+			text:    "Takes an invitation back.",
+			missing: aggregates.ErrNoInvitation,
+			refuses: []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+		}),
+	}}
+}
 
 type invitation struct {
 	ID        string    `json:"id" format:"uuid"`
@@ -21,12 +65,15 @@ type invitation struct {
 	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
 }
 
-func (s *Server) newInvitation(i projections.Invitation) invitation {
-	status := i.Status
-	if i.Status == projections.InvitationPending && !i.Acceptable(s.Now()) {
-		status = "expired"
+// showInvitation shows invitations as they are at a time.
+func showInvitation(now time.Time) func(projections.Invitation) invitation {
+	return func(i projections.Invitation) invitation {
+		status := i.Status
+		if i.Status == projections.InvitationPending && !i.Acceptable(now) {
+			status = "expired"
+		}
+		return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, at(i.SentAt), at(i.ExpiresAt)}
 	}
-	return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, at(i.SentAt), at(i.ExpiresAt)}
 }
 
 type invitationsQuery struct{ Paging }
@@ -34,11 +81,11 @@ type invitationsQuery struct{ Paging }
 type invitationsAnswer struct{ Body List[invitation] }
 
 func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
-	found, total, err := s.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.views.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	return &invitationsAnswer{newList(found, total, in.Paging, s.newInvitation)}, nil
+	return &invitationsAnswer{newList(found, total, in.Paging, showInvitation(s.now()))}, nil
 }
 
 type newInvitation struct {
@@ -54,20 +101,17 @@ type invitationAnswer struct {
 	Body invitation
 }
 
-func (in *newInvitation) command(c *caller, id events.ID) commands.SendInvitation {
-	send := commands.SendInvitation{Meta: c.orderOnce(in.Once), Invitation: id, Email: in.Body.Email}
-	if in.Body.Role != nil {
-		send.Role, _ = in.Body.Role.parse() // which is checked before it counts
+func (in *newInvitation) command(c *caller, _ events.ID) (_ commands.SendInvitation, err error) {
+	send := commands.SendInvitation{Meta: c.metaOnce(in.Once), Email: in.Body.Email}
+	if in.Body.Role != nil { // huma fills in the default, and a refused request need not have one
+		send.Role, err = in.Body.Role.parse()
 	}
-	return send
+	return send, err
 }
 
-func (s *Server) sendInvitation(ctx context.Context, in *newInvitation) (*invitationAnswer, error) {
-	if _, err := in.Body.Role.parse(); err != nil {
-		return nil, err
-	}
-	send := in.command(callerOf(ctx), events.NewID(s.Now()))
-	done, err := s.Commands.SendInvitation(ctx, send)
+func (s *Server) sendInvitation(ctx context.Context, _ *newInvitation, send commands.SendInvitation) (*invitationAnswer, error) {
+	send.Invitation = events.NewID(s.now())
+	done, err := s.commands.SendInvitation(ctx, send)
 	if err != nil {
 		return nil, err
 	}
@@ -87,45 +131,42 @@ type InvitationPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The invitation's id."`
 }
 
-func (in *InvitationPath) resend(c *caller, id events.ID) commands.ResendInvitation {
-	return commands.ResendInvitation{Meta: c.meta(), Invitation: id}
+func (in *InvitationPath) resend(c *caller, id events.ID) (commands.ResendInvitation, error) {
+	return commands.ResendInvitation{Meta: c.meta(), Invitation: id}, nil
 }
 
-func (in *InvitationPath) revoke(c *caller, id events.ID) commands.RevokeInvitation {
-	return commands.RevokeInvitation{Meta: c.meta(), Invitation: id}
+func (in *InvitationPath) revoke(c *caller, id events.ID) (commands.RevokeInvitation, error) {
+	return commands.RevokeInvitation{Meta: c.meta(), Invitation: id}, nil
 }
 
-func (s *Server) resendInvitation(ctx context.Context, in *InvitationPath) (*invitationAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoInvitation
-	}
-	done, err := s.Commands.ResendInvitation(ctx, in.resend(callerOf(ctx), id))
+func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend commands.ResendInvitation) (*invitationAnswer, error) {
+	done, err := s.commands.ResendInvitation(ctx, resend)
 	if err != nil {
 		return nil, err
 	}
-	return s.invitation(ctx, done, id)
+	return s.invitation(ctx, done, resend.Invitation)
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, ok, err := s.Invitations.Of(ctx, callerOf(ctx).workspace, id)
+	i, ok, err := s.views.Invitations.Of(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
 		return nil, aggregates.ErrNoInvitation
 	}
-	return &invitationAnswer{Position{done.Position}, s.newInvitation(i)}, nil
+	return &invitationAnswer{Position{done.Position}, showInvitation(s.now())(i)}, nil
 }
 
-func (s *Server) revokeInvitation(ctx context.Context, in *InvitationPath) (*removeAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoInvitation
-	}
-	done, err := s.Commands.RevokeInvitation(ctx, in.revoke(callerOf(ctx), id))
+func (s *Server) revokeInvitation(ctx context.Context, _ *InvitationPath, revoke commands.RevokeInvitation) (*removeAnswer, error) {
+	done, err := s.commands.RevokeInvitation(ctx, revoke)
 	if err != nil {
 		return nil, err
 	}
 	return &removeAnswer{Position{done.Position}}, nil
+}
+
+var exampleInvitation = projections.Invitation{
+	ID: exampleNo(6), Email: "bob@example.com", Role: events.Viewer, Status: projections.InvitationPending,
+	InviterName: exampleAda.Name, InviterRole: events.Owner, SentAt: exampleAt(60), ExpiresAt: exampleAt(60).Add(events.InvitationLifetime),
 }

@@ -2,12 +2,50 @@ package rest
 
 import (
 	"context"
+	"net/http"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
+
+func (s *Server) memberRoutes() section {
+	show := func(m projections.Member) member { return newMember(m, exampleAda.ID) }
+	ticked := exampleZoe
+	ticked.ApproveLoops = new(true)
+	return section{tag: "Members & roles", about: "Who is in the workspace, and what they may do.", routes: []route{
+		query(s.listMembers, route{
+			method: "GET", path: "/members", guard: people,
+			id: "listMembers", summary: "List members",
+			text: "The members of the workspace, by name: in the order of letters without case and accents, those whose name is not" +
+				" known by address. The order and a search take the name that a member joined with. `total` counts all pages, of " +
+				"a search what it finds, which is up to 250 members. `nextCursor` leads to the page that follows, wherever that " +
+				"is; `offset` to the first 1,000.",
+			answered: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
+		}),
+		command((*memberChange).command, s.updateMember, route{
+			method: "PATCH", path: "/members/{id}", guard: administrators,
+			id: "updateMember", summary: "Change a member",
+			text: "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes " +
+				"somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in " +
+				"the new role, are withdrawn.",
+			missing:  aggregates.ErrNoMember,
+			refuses:  []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
+			sent:     object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
+			answered: show(ticked),
+		}),
+		command((*MemberPath).remove, s.removeMember, route{
+			method: "DELETE", path: "/members/{id}", guard: people, // everybody may leave
+			id: "removeMember", summary: "Remove a member", status: http.StatusNoContent,
+			text: "Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last " +
+				"Owner stays. Invitations that the member sent are withdrawn.",
+			missing: aggregates.ErrNoMember,
+			refuses: []*fault.Fault{aggregates.ErrRoleRequired, aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
+		}),
+	}}
+}
 
 type member struct {
 	ID                   string     `json:"id" format:"uuid"`
@@ -64,7 +102,7 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		}
 		q.After = &after
 	}
-	found, total, next, err := s.Members.Page(ctx, q)
+	found, total, next, err := s.views.Members.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -96,31 +134,22 @@ type memberAnswer struct {
 	Body member
 }
 
-func (in *memberChange) command(c *caller, id events.ID) commands.UpdateMember {
+func (in *memberChange) command(c *caller, id events.ID) (_ commands.UpdateMember, err error) {
 	change := commands.UpdateMember{Meta: c.meta(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
 	if in.Body.Role != nil {
-		role, _ := in.Body.Role.parse() // which is checked before it counts
-		change.Role = &role
+		change.Role = new(events.Role)
+		*change.Role, err = in.Body.Role.parse()
 	}
-	return change
+	return change, err
 }
 
-func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAnswer, error) {
-	c := callerOf(ctx)
-	if in.Body.Role != nil {
-		if _, err := in.Body.Role.parse(); err != nil {
-			return nil, err
-		}
-	}
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoMember
-	}
-	done, err := s.Commands.UpdateMember(ctx, in.command(c, id))
+func (s *Server) updateMember(ctx context.Context, _ *memberChange, change commands.UpdateMember) (*memberAnswer, error) {
+	done, err := s.commands.UpdateMember(ctx, change)
 	if err != nil {
 		return nil, err
 	}
-	m, ok, err := s.members.Find(ctx, projections.Place{Workspace: c.workspace, ID: id}, s.Members.These)
+	c := callerOf(ctx)
+	m, ok, err := s.members.Find(ctx, projections.Place{Workspace: c.workspace, ID: change.Member}, s.views.Members.These)
 	switch {
 	case err != nil:
 		return nil, err
@@ -132,18 +161,19 @@ func (s *Server) updateMember(ctx context.Context, in *memberChange) (*memberAns
 
 type removeAnswer struct{ Position }
 
-func (in *MemberPath) remove(c *caller, id events.ID) commands.RemoveMember {
-	return commands.RemoveMember{Meta: c.meta(), Member: id}
+func (in *MemberPath) remove(c *caller, id events.ID) (commands.RemoveMember, error) {
+	return commands.RemoveMember{Meta: c.meta(), Member: id}, nil
 }
 
-func (s *Server) removeMember(ctx context.Context, in *MemberPath) (*removeAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoMember
-	}
-	done, err := s.Commands.RemoveMember(ctx, in.remove(callerOf(ctx), id))
+func (s *Server) removeMember(ctx context.Context, _ *MemberPath, remove commands.RemoveMember) (*removeAnswer, error) {
+	done, err := s.commands.RemoveMember(ctx, remove)
 	if err != nil {
 		return nil, err
 	}
 	return &removeAnswer{Position{done.Position}}, nil
+}
+
+var exampleZoe = projections.Member{
+	ID: exampleNo(4), User: exampleNo(5), Name: "Zoë Brandt", Email: "zoe@acme.example", AvatarURL: "https://avatars.example.com/u/583231",
+	Role: events.Maintainer, JoinedAt: exampleAt(8500), LastActiveAt: new(exampleAt(3)),
 }

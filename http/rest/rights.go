@@ -55,17 +55,17 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckLimit)
 	defer cancel()
 	if c.token != nil {
-		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.ServiceAccounts.Tokens)
+		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.views.ServiceAccounts.Tokens)
 		if err == nil && (!ok || t.Status != projections.TokenCurrent || !slices.Equal(t.Scopes, c.token.Scopes)) {
 			err = errNoLonger
 		}
 		return err
 	}
-	ok, err := s.Sessions.Lasts(ctx, c.cookie)
+	ok, err := s.sessions.Lasts(ctx, c.cookie)
 	if err != nil {
 		return err
 	}
-	m, member, err := s.memberships.Find(ctx, projections.Place{Workspace: c.workspace, ID: c.person.user}, s.Members.Memberships)
+	m, member, err := s.memberships.Find(ctx, projections.Place{Workspace: c.workspace, ID: c.person.user}, s.views.Members.Memberships)
 	if err == nil && (!ok || !member || m.Role != c.person.role) {
 		err = errNoLonger
 	}

@@ -2,148 +2,159 @@ package rest
 
 import (
 	"context"
-	"io"
+	"encoding/json"
 	"net/http"
-	"strings"
-	"time"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
 	"svc/fault"
+	"svc/http/limit"
 	"svc/http/middleware"
+	"svc/http/openapi"
 	"svc/http/reply"
-	"svc/proof"
+	"svc/projections/fold"
 )
 
-// A route is a row of the API: what is asked for, who may ask, which followed
-// views are read (nil if only inline ones are), which command it asks for (nil if it
-// only reads), and who answers. id is the key of its description.
+// sections is the whole API, in the order of its document. The routes of a noun are in
+// the noun's file, each with its guard, its description and its examples.
+func (s *Server) sections() []section {
+	return []section{
+		s.runRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(), s.streamRoutes(),
+		s.workspaceRoutes(), s.memberRoutes(), s.invitationRoutes(), s.serviceAccountRoutes(),
+		s.auditRoutes(), s.exportRoutes(), s.historyRoutes(), s.proofRoutes(),
+	}
+}
+
+// A section is a tag of the document with the routes of one noun. Sections may share a
+// tag, which the first of them describes.
+type section struct {
+	tag, about string
+	routes     []route
+}
+
+// A route is a row of the API. Made by query or by command.
 type route struct {
 	method, path string // the path is under /api/v1
 	guard        guard
-	views        []string
-	intent       intent
-	id           string
-	serve        operation
+	views        []string          // followed views that are read; nil if only inline ones are
+	limits       middleware.Limits // where they are not the usual ones
+	ownSlot      bool              // its handler takes a slot of another bound than that of reads
+
+	id, summary, text string
+	more              string         // follows what text says of the guard
+	status            int            // of success; 200 if 0
+	missing           *fault.Fault   // answers an id in the path that is none, and what is not there
+	refuses           []*fault.Fault // beyond what its guard does
+	sent, answered    any            // examples
+	responses         map[string]*huma.Response
+	answer            func(huma.Registry) *huma.Response // of what is no JSON
+
+	intent  intent // nil if it only reads
+	handler openapi.Handler
 }
 
-// The followed views that routes read.
-var (
-	listed   = []string{"runs", "run_counts"}
-	asked    = []string{"decisions", "runs"}
-	seen     = []string{"runs", "decisions"}
-	counted  = []string{"outcomes"}
-	searched = []string{"audit"}
-	proved   = []string{proof.View}
-)
-
-// routes is the whole API.
-func (s *Server) routes() []route {
-	return []route{
-		{"GET", "/runs", readers, listed, nil, "listRuns", op(s.listRuns)},
-		{"GET", "/runs/{id}", readers, listed, nil, "getRun", op(s.getRun)},
-
-		{"POST", "/runs/{id}/cancel", administrators, nil, intends((*cancellation).command), "cancelRun", op(s.cancelRun)},
-		{"POST", "/backlog/queue", queuers, nil, intends((*newIssue).command), "queueIssue", op(s.queueIssue)},
-
-		{"GET", "/inbox", readers, asked, nil, "listInbox", op(s.listInbox)},
-		{"POST", "/inbox/{id}/answer", people, nil, intends((*newAnswer).command), "answerDecision", op(s.answerDecision)}, // each kind has its own rule
-
-		{"GET", "/insights", readers, counted, nil, "getInsights", op(s.getInsights)},
-		{"GET", "/dashboard", readers, seen, nil, "getDashboard", op(s.getDashboard)},
-
-		{"GET", "/events/stream", readers, nil, nil, "streamEvents", streaming()},
-
-		{"GET", "/workspace", people, nil, nil, "getWorkspace", op(s.getWorkspace)},
-		{"PATCH", "/workspace", owners, nil, intends((*workspaceChange).command), "renameWorkspace", op(s.renameWorkspace)},
-
-		{"GET", "/members", people, nil, nil, "listMembers", op(s.listMembers)},
-		{"PATCH", "/members/{id}", administrators, nil, intends((*memberChange).command), "updateMember", op(s.updateMember)},
-		{"DELETE", "/members/{id}", people, nil, intends((*MemberPath).remove), "removeMember", op(s.removeMember)}, // everybody may leave
-
-		{"GET", "/invitations", people, nil, nil, "listInvitations", op(s.listInvitations)},
-		{"POST", "/invitations", administrators, nil, intends((*newInvitation).command), "sendInvitation", op(s.sendInvitation)},
-		{"POST", "/invitations/{id}/resend", administrators, nil, intends((*InvitationPath).resend), "resendInvitation", op(s.resendInvitation)},
-		{"DELETE", "/invitations/{id}", administrators, nil, intends((*InvitationPath).revoke), "revokeInvitation", op(s.revokeInvitation)},
-
-		{"GET", "/service-accounts", administrators, nil, nil, "listServiceAccounts", op(s.listServiceAccounts)},
-		{"POST", "/service-accounts", administrators, nil, intends((*newAccount).command), "createServiceAccount", op(s.createServiceAccount)},
-		{"POST", "/service-accounts/{id}/rotate", administrators, nil, intends((*rotation).command), "rotateServiceAccount", op(s.rotateServiceAccount)},
-		{"POST", "/service-accounts/{id}/revoke", administrators, nil, intends((*AccountPath).revoke), "revokeServiceAccount", op(s.revokeServiceAccount)},
-
-		{"GET", "/audit", administrators, searched, nil, "listAudit", op(s.listAudit)},
-		{"GET", "/audit/{id}", administrators, searched, nil, "getAuditRecord", op(s.getAuditRecord)},
-		{"GET", "/audit/export", owners, searched, intends((*exportQuery).command), "exportAudit", exporting()},
-		{"GET", "/audit/state", owners, nil, nil, "getAuditState", op(s.getAuditState)},
-		{"GET", "/audit/replay", owners, nil, nil, "replayAudit", op(s.replayAudit)},
-		{"GET", "/audit/verify", owners, proved, nil, "verifyAudit", long(verifyLimit, op(s.verifyAudit))},
-	}
+// query makes a route of a handler that only reads.
+func query[I, O any](serve func(context.Context, *I) (*O, error), r route) route {
+	r.handler = openapi.Handle(serve)
+	return r
 }
 
-// An operation adds what answers a route to the API.
-type operation func(s *Server, api huma.API, o huma.Operation)
+// An intent makes the command of a request that the guard refuses, as far as it can
+// be made out: only the command knows what its refusal is recorded under.
+type intent func(c *caller, target events.ID, body []byte) commands.Deniable
 
-// op makes an operation of a function from a request to an answer.
-func op[I, O any](serve func(context.Context, *I) (*O, error)) operation {
-	return func(s *Server, api huma.API, o huma.Operation) {
-		huma.Register(api, o, func(ctx context.Context, in *I) (*O, error) {
-			out, err := serve(ctx, in)
-			if err != nil {
-				return nil, s.refusal(ctx, err)
-			}
-			return out, nil
-		})
+// command makes a route of a handler that is given a command. What makes the command of
+// the input makes it for the guard too, if that refuses: so what is recorded is what
+// would have been done. Its error is that of an input that no command comes of.
+func command[I, O any, C commands.Deniable](
+	form func(in *I, c *caller, target events.ID) (C, error), serve func(context.Context, *I, C) (*O, error), r route,
+) route {
+	r.intent = func(c *caller, target events.ID, text []byte) commands.Deniable {
+		in := new(I)
+		if body := reflect.ValueOf(in).Elem().FieldByName("Body"); body.IsValid() {
+			_ = json.Unmarshal(text, body.Addr().Interface()) // what cannot be read says nothing
+		}
+		denied, _ := form(in, c, target)
+		return denied
 	}
-}
-
-// long lets an operation take longer than others.
-func long(limit time.Duration, o operation) operation {
-	return func(s *Server, api huma.API, described huma.Operation) {
-		described.Middlewares = append(described.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
-			_, w, _ := humahttprouter.Unwrap(ctx)
-			longer, done := middleware.Extend(ctx.Context(), w, limit)
-			defer done()
-			next(huma.WithContext(ctx, longer))
-		})
-		o(s, api, described)
-	}
+	r.handler = openapi.Handle(func(ctx context.Context, in *I) (*O, error) {
+		c := callerOf(ctx)
+		target, malformed := events.ParseID(c.target)
+		asked, err := form(in, c, target)
+		switch {
+		case err != nil:
+			return nil, err
+		case r.missing != nil && malformed != nil:
+			return nil, r.missing
+		}
+		return serve(ctx, in, asked)
+	})
+	return r
 }
 
 // mount adds every route to the API.
-func (s *Server) mount(api huma.API) {
-	for _, r := range s.routes() {
-		d := descriptions[r.id]
-		r.serve(s, api, huma.Operation{
-			OperationID: r.id, Method: r.method, Path: prefix + r.path,
-			Summary: d.summary, Description: d.text + "\n\nFor: " + r.guard.name + ".", Tags: []string{d.tag},
-			DefaultStatus: d.status, Errors: r.statuses(), Security: r.security(),
-			MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the whole request has a limit
-			Middlewares: huma.Middlewares{s.admit(r), s.checkQuery, s.refuseBody}, Responses: d.responses(), Parameters: r.headers(),
-		})
-	}
-}
-
-// refuseBody answers 422 to a body where none is wanted, as to any field that is
-// not known; none, or {}, is what clients send that always send something.
-func (s *Server) refuseBody(ctx huma.Context, next func(huma.Context)) {
-	r, w, _ := humahttprouter.Unwrap(ctx)
-	if ctx.Operation().RequestBody == nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
-		text, err := io.ReadAll(io.LimitReader(r.Body, 64))
-		if body := strings.TrimSpace(string(text)); err != nil || body != "" && body != "{}" {
-			reply.Error(w, r, s.Log, fault.Field("body", "is not wanted here"))
-			return
+func (s *Server) mount(api *openapi.API) {
+	for _, section := range s.sections() {
+		for _, r := range section.routes {
+			api.Add(s.operation(section.tag, r), r.handler)
 		}
 	}
-	next(ctx)
 }
 
-// headers describes what the guard reads of every request.
-func (r route) headers() []*huma.Param {
+func (s *Server) operation(tag string, r route) openapi.Operation {
+	o := openapi.Operation{
+		Method: r.method, Path: prefix + r.path, Limits: r.limits, Guard: s.admit(r),
+		ID: r.id, Tag: tag, Summary: r.summary, Text: r.text + "\n\nFor: " + r.guard.name + ".", Status: r.status,
+		Faults: r.faults(), Security: r.security(), Parameters: r.parameters(),
+		Sent: r.sent, Answered: r.answered, Responses: r.responses, Answer: r.answer,
+	}
+	if r.more != "" {
+		o.Text += "\n\n" + r.more
+	}
+	return o
+}
+
+// faults lists everything that a route may refuse: what its guard asks, what
+// may happen to any request of its kind, and what is its own.
+func (r route) faults() []*fault.Fault {
+	list := []*fault.Fault{
+		fault.ErrUnauthenticated, errTokenInvalid, fault.ErrTenantNotFound, fault.ErrValidation,
+		limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy,
+	}
+	if r.guard.scope == "" {
+		list = append(list, errPrincipalRefused)
+	} else {
+		list = append(list, errScopeMissing(r.guard.scope))
+	}
+	if r.guard.roles != nil {
+		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.roles))
+	}
+	if r.method == http.MethodGet {
+		list = append(list, fold.ErrNotCaughtUp)
+		if r.intent != nil {
+			list = append(list, errCrossOrigin)
+		}
+	} else {
+		tooLarge := reply.TooLarge(r.limits.OrDefault().Body)
+		list = append(list, errCrossOrigin, tooLarge, openapi.ErrUnsupportedMedia, commands.ErrOutcomeUnknown)
+	}
+	if r.missing != nil {
+		list = append(list, r.missing)
+	}
+	return append(list, r.refuses...)
+}
+
+// parameters describes what the guard reads of every request.
+func (r route) parameters() []*huma.Param {
 	list := []*huma.Param{{
 		Name: "X-Svc-Tenant", In: "header", Example: "acme",
-		Description: "The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
+		Description: "The workspace, by id or slug. For a person: by default the session's active one. " +
+			"A token has only its own, and naming another is answered like naming none.",
+		Schema: &huma.Schema{Type: huma.TypeString},
 	}}
 	if r.method == http.MethodGet {
 		list = append(list, &huma.Param{

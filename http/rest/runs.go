@@ -3,11 +3,46 @@ package rest
 import (
 	"cmp"
 	"context"
+	"net/http"
 
 	"svc/aggregates"
+	"svc/commands"
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
+
+func (s *Server) runRoutes() section {
+	cancelled := exampleQueued
+	cancelled.Status, cancelled.UpdatedAt = events.RunIsCancelled, exampleAt(0)
+	return section{tag: "Runs", about: "Issues on their way to a merged pull request.", routes: []route{
+		query(s.listRuns, route{
+			method: "GET", path: "/runs", guard: readers, views: []string{"runs", "run_counts"},
+			id: "listRuns", summary: "List runs",
+			text: "Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped " +
+				"(`status=terminal`), the newest first.",
+			answered: newList([]projections.Run{exampleRun()}, 1, examplePage, newRun),
+		}),
+		query(s.getRun, route{
+			method: "GET", path: "/runs/{id}", guard: readers, views: []string{"runs", "run_counts"},
+			id: "getRun", summary: "Get a run",
+			text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one " +
+				"that does not exist: 404 `run_not_found`.",
+			refuses:  []*fault.Fault{aggregates.ErrNoRun},
+			answered: newRunDetail(exampleRun()),
+		}),
+		command((*cancellation).command, s.cancelRun, route{
+			method: "POST", path: "/runs/{id}/cancel", guard: administrators,
+			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
+			text: "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 " +
+				"`run_out_of_step` while it is being merged.",
+			missing:  aggregates.ErrNoRun,
+			refuses:  []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep},
+			sent:     object{"reason": "No longer needed."},
+			answered: newRun(cancelled),
+		}),
+	}}
+}
 
 type repo struct {
 	ID   string `json:"id" format:"uuid"`
@@ -56,7 +91,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 		}
 		q.Repo = &id
 	}
-	found, total, err := s.Lists.Runs.Page(ctx, q)
+	found, total, err := s.lists.Runs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +166,7 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	if err != nil {
 		return nil, aggregates.ErrNoRun
 	}
-	found, ok, err := s.Lists.Runs.Of(ctx, callerOf(ctx).workspace, id)
+	found, ok, err := s.lists.Runs.Of(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -168,4 +203,70 @@ func newRunDetail(r projections.Run) runDetail {
 		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, append([]events.GuardrailFinding{}, c.Findings...)})
 	}
 	return out
+}
+
+type cancellation struct {
+	ID   string `path:"id" maxLength:"64" doc:"The run's id."`
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the audit log." example:"No longer needed."`
+	}
+}
+
+func (in *cancellation) command(c *caller, id events.ID) (commands.CancelRun, error) {
+	cancel := commands.CancelRun{Meta: c.meta(), Run: id}
+	if in.Body != nil {
+		cancel.Reason = in.Body.Reason
+	}
+	return cancel, nil
+}
+
+func (s *Server) cancelRun(ctx context.Context, _ *cancellation, cancel commands.CancelRun) (*queuedAnswer, error) {
+	done, err := s.commands.CancelRun(ctx, cancel)
+	if err != nil {
+		return nil, err
+	}
+	return s.runAfter(ctx, done, cancel.Run)
+}
+
+// runAfter answers a run as a command left it, when the view has got there.
+func (s *Server) runAfter(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
+	workspace := callerOf(ctx).workspace
+	if err := s.views.Follower.Await(ctx, "runs", workspace, done.Position); err != nil {
+		return nil, err
+	}
+	found, ok, err := s.views.Runs.Of(ctx, workspace, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, aggregates.ErrNoRun
+	}
+	return &queuedAnswer{Position{done.Position}, newRun(found)}, nil
+}
+
+// The examples of this noun are a run when it was queued, and what it is an hour later.
+var exampleRepo = events.Repo{ID: exampleNo(3), Name: "acme/web"}
+
+var exampleQueued = projections.Run{
+	ID: exampleNo(8), Repo: exampleRepo.ID, RepoName: exampleRepo.Name, IssueNumber: 7, IssueTitle: "Fix date parsing",
+	Status: events.RunInQueue, Active: true, CreatedAt: exampleAt(60), UpdatedAt: exampleAt(60),
+}
+
+// exampleRun is exampleQueued an hour later: somebody is asked to merge it.
+func exampleRun() projections.Run {
+	r, pr := exampleQueued, 12
+	r.Stage, r.Status, r.PRNumber, r.CostCents, r.UpdatedAt = events.StageMerge.Index(), events.RunAwaitingApproval, &pr, 112, exampleAt(5)
+	d := &r.Detail
+	d.Branch, d.Head = "run/7", exampleHead
+	for i := range events.Stages() {
+		d.Stages = append(d.Stages, projections.RunStage{
+			Status: "succeeded", Attempt: 1, StartedAt: new(exampleAt(60 - 9*i)), FinishedAt: new(exampleAt(51 - 9*i)),
+		})
+	}
+	last := &d.Stages[r.Stage]
+	last.Status, last.FinishedAt = "blocked", nil
+	d.Files = []events.FileChange{{Path: "web/date.go", Added: 12, Removed: 3}, {Path: "web/date_test.go", Added: 29}}
+	d.Jobs = []projections.RunJob{{ID: exampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000}}
+	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass"}}
+	return r
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/http"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -9,6 +10,45 @@ import (
 	"svc/fault"
 	"svc/projections"
 )
+
+func (s *Server) serviceAccountRoutes() section {
+	revoked, rotated := exampleAccount, exampleAccount
+	revoked.Status, revoked.RevokedAt = "revoked", new(exampleAt(0))
+	rotated.RotatedAt = new(exampleAt(0))
+	return section{tag: "Service accounts", about: "Identities for scripts, each with one token.", routes: []route{
+		query(s.listServiceAccounts, route{
+			method: "GET", path: "/service-accounts", guard: administrators,
+			id: "listServiceAccounts", summary: "List service accounts",
+			text:     "The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown.",
+			answered: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
+		}),
+		command((*newAccount).command, s.createServiceAccount, route{
+			method: "POST", path: "/service-accounts", guard: administrators,
+			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
+			text:     "Makes a service account and its token. The token is in this answer and can never be read again.",
+			refuses:  []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
+			sent:     object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
+			answered: exampleToken(exampleAccount),
+		}),
+		command((*rotation).command, s.rotateServiceAccount, route{
+			method: "POST", path: "/service-accounts/{id}/rotate", guard: administrators,
+			id: "rotateServiceAccount", summary: "Rotate a token",
+			text: "Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has " +
+				"stopped working when this is answered.",
+			missing:  aggregates.ErrNoServiceAccount,
+			refuses:  []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
+			answered: exampleToken(rotated),
+		}),
+		command((*AccountPath).revoke, s.revokeServiceAccount, route{
+			method: "POST", path: "/service-accounts/{id}/revoke", guard: administrators,
+			id: "revokeServiceAccount", summary: "Revoke a service account",
+			text:     "Disables the account and its token, at once and for good.",
+			missing:  aggregates.ErrNoServiceAccount,
+			refuses:  []*fault.Fault{aggregates.ErrServiceAccountRevoked},
+			answered: newServiceAccount(revoked),
+		}),
+	}}
+}
 
 // errTokenShown says that a token was shown when it was made, and never again.
 var errTokenShown = fault.New(fault.Conflict, "token_already_shown", "This was done before, and its token was shown then. Rotate the account to get another one.")
@@ -40,7 +80,7 @@ type accountsAnswer struct{ Body List[serviceAccount] }
 type accountsQuery struct{ Paging }
 
 func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
-	found, total, err := s.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.views.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +105,13 @@ type tokenAnswer struct {
 	}
 }
 
-func (in *newAccount) command(c *caller, _ events.ID) commands.CreateServiceAccount {
-	return commands.CreateServiceAccount{Meta: c.orderOnce(in.Once), Name: string(in.Body.Name), Scopes: in.Body.Scopes}
+func (in *newAccount) command(c *caller, _ events.ID) (commands.CreateServiceAccount, error) {
+	return commands.CreateServiceAccount{Meta: c.metaOnce(in.Once), Name: string(in.Body.Name), Scopes: in.Body.Scopes}, nil
 }
 
-func (s *Server) createServiceAccount(ctx context.Context, in *newAccount) (*tokenAnswer, error) {
-	create := in.command(callerOf(ctx), events.ID{})
-	create.Account, create.Token = events.NewID(s.Now()), commands.NewServiceToken()
-	done, err := s.Commands.CreateServiceAccount(ctx, create)
+func (s *Server) createServiceAccount(ctx context.Context, _ *newAccount, create commands.CreateServiceAccount) (*tokenAnswer, error) {
+	create.Account, create.Token = events.NewID(s.now()), commands.NewServiceToken()
+	done, err := s.commands.CreateServiceAccount(ctx, create)
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }
 
@@ -86,19 +125,14 @@ type rotation struct {
 	Once
 }
 
-func (in *rotation) command(c *caller, id events.ID) commands.RotateServiceAccount {
-	return commands.RotateServiceAccount{Meta: c.orderOnce(in.Once), Account: id}
+func (in *rotation) command(c *caller, id events.ID) (commands.RotateServiceAccount, error) {
+	return commands.RotateServiceAccount{Meta: c.metaOnce(in.Once), Account: id}, nil
 }
 
-func (s *Server) rotateServiceAccount(ctx context.Context, in *rotation) (*tokenAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoServiceAccount
-	}
-	rotate := in.command(callerOf(ctx), id)
+func (s *Server) rotateServiceAccount(ctx context.Context, _ *rotation, rotate commands.RotateServiceAccount) (*tokenAnswer, error) {
 	rotate.Token = commands.NewServiceToken()
-	done, err := s.Commands.RotateServiceAccount(ctx, rotate)
-	return s.showToken(ctx, done, err, id, rotate.Token)
+	done, err := s.commands.RotateServiceAccount(ctx, rotate)
+	return s.showToken(ctx, done, err, rotate.Account, rotate.Token)
 }
 
 func (s *Server) showToken(ctx context.Context, done commands.Result, err error, id events.ID, token commands.ServiceToken) (*tokenAnswer, error) {
@@ -123,20 +157,16 @@ type accountAnswer struct {
 	Body serviceAccount
 }
 
-func (in *AccountPath) revoke(c *caller, id events.ID) commands.RevokeServiceAccount {
-	return commands.RevokeServiceAccount{Meta: c.meta(), Account: id}
+func (in *AccountPath) revoke(c *caller, id events.ID) (commands.RevokeServiceAccount, error) {
+	return commands.RevokeServiceAccount{Meta: c.meta(), Account: id}, nil
 }
 
-func (s *Server) revokeServiceAccount(ctx context.Context, in *AccountPath) (*accountAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, aggregates.ErrNoServiceAccount
-	}
-	done, err := s.Commands.RevokeServiceAccount(ctx, in.revoke(callerOf(ctx), id))
+func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revoke commands.RevokeServiceAccount) (*accountAnswer, error) {
+	done, err := s.commands.RevokeServiceAccount(ctx, revoke)
 	if err != nil {
 		return nil, err
 	}
-	account, err := s.account(ctx, id)
+	account, err := s.account(ctx, revoke.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +174,7 @@ func (s *Server) revokeServiceAccount(ctx context.Context, in *AccountPath) (*ac
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, ok, err := s.ServiceAccounts.Of(ctx, callerOf(ctx).workspace, id)
+	a, ok, err := s.views.ServiceAccounts.Of(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return serviceAccount{}, err
@@ -152,4 +182,13 @@ func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, err
 		return serviceAccount{}, aggregates.ErrNoServiceAccount
 	}
 	return newServiceAccount(a), nil
+}
+
+var exampleAccount = projections.ServiceAccount{
+	ID: exampleNo(7), Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}, Tail: "x9Qa", Status: "active",
+	CreatedBy: exampleAda.Name, CreatedAt: exampleAt(500),
+}
+
+func exampleToken(a projections.ServiceAccount) object {
+	return object{"account": newServiceAccount(a), "token": "tok_svc_…" + a.Tail}
 }

@@ -37,7 +37,7 @@ func newStaleUses(c *commands.Handler, log *slog.Logger) *staleUses {
 }
 
 func (s *Server) noteStale(t projections.ServiceToken, e events.Envelope) {
-	if last, ok := s.stale.recorded.Get(t.Account); ok && s.Now().Sub(last) < staleAgain {
+	if last, ok := s.stale.recorded.Get(t.Account); ok && s.now().Sub(last) < staleAgain {
 		return
 	}
 	e.Actor = events.Actor{Type: events.BySystem, Name: "system"}
@@ -45,7 +45,7 @@ func (s *Server) noteStale(t projections.ServiceToken, e events.Envelope) {
 	use := commands.NoteStaleToken{Meta: commands.Meta{Envelope: e, Workspace: t.Workspace}, Account: t.Account, Tail: t.Tail}
 	select {
 	case s.stale.waiting <- use:
-		s.stale.recorded.Add(t.Account, s.Now())
+		s.stale.recorded.Add(t.Account, s.now())
 	default: // somebody hammers; the first of their uses are recorded
 	}
 }

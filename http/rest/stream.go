@@ -11,11 +11,30 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humahttprouter"
 
 	"svc/events/feed"
 	"svc/http/middleware"
+	"svc/http/openapi"
 )
+
+func (s *Server) streamRoutes() section {
+	return section{tag: "Live updates", about: "What changes, while it does.", routes: []route{
+		query(s.streamEvents, route{
+			method: "GET", path: "/events/stream", guard: readers,
+			limits: middleware.Limits{Time: streamLimit, Stream: true},
+			id:     "streamEvents", summary: "Follow what happens",
+			text: "What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what" +
+				" happened to what (`kind`, `target`), not how it is now. Whoever comes again with the `Last-Event-ID` that they " +
+				"have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is" +
+				" and after which `seq` it begins: if that is not what you asked for, read anew what you show. Events are left " +
+				"out that the caller could not read elsewhere. The stream ends when the caller's rights change, after an hour, or" +
+				" when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader " +
+				"has to take what is sent within 10 seconds. A caller may have 12 streams: 429 `rate_limited`.",
+			more:    describeAudiences(),
+			ownSlot: true, answer: describeStream,
+		}),
+	}}
+}
 
 const (
 	streamLimit    = time.Hour        // then the client comes again
@@ -92,6 +111,8 @@ type stream struct {
 }
 
 func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.StreamResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	defer cancel()
 	c := callerOf(ctx)
 	seq, resumed, err := in.after()
 	if err != nil {
@@ -100,7 +121,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err := s.take(ctx, s.bounds.streams); err != nil {
 		return nil, err
 	}
-	st := &stream{caller: c, watch: s.Live.Watch(c.workspace, c.audience().nouns()), seq: seq, checked: time.Now(), beat: streamBeat}
+	st := &stream{caller: c, watch: s.live.Watch(c.workspace, c.audience().nouns()), seq: seq, checked: time.Now(), beat: streamBeat}
 	head, err := st.watch.Head(ctx)
 	if err != nil {
 		st.watch.Close()
@@ -109,18 +130,15 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if !resumed || seq > head { // a number of another workspace's
 		st.seq = head
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
+	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
 		defer st.watch.Close()
-		r, w, _ := humahttprouter.Unwrap(hc)
-		ctx, done := middleware.Extend(r.Context(), w, streamLimit)
-		defer done()
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy would wait for more
 		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), patience: streamPatience}
-		if err := s.tell(ctx, st); err != nil && ctx.Err() == nil {
-			s.Log.InfoContext(ctx, "stream broke off", "err", err)
+		if err := s.tell(r.Context(), st); err != nil && r.Context().Err() == nil {
+			s.log.InfoContext(r.Context(), "stream broke off", "err", err)
 		}
-	}}, nil
+	}), nil
 }
 
 // tell runs a stream until the reader goes away or may no longer read, the
@@ -141,7 +159,7 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 		}
 		if more { // perhaps all of it was left out
 			select {
-			case <-s.Ending:
+			case <-s.ending:
 				return nil
 			case <-beat.C:
 				err = st.stillHere()
@@ -155,7 +173,7 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.Ending:
+		case <-s.ending:
 			return nil
 		case <-st.watch.Moved:
 		case <-check.C:

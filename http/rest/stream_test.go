@@ -23,18 +23,18 @@ import (
 	"svc/test/pgtest"
 )
 
-// A told is a server of one stream: that of a token which is good for as long
+// A streamer is a server of one stream: that of a token which is good for as long
 // as its row is there.
-type told struct {
+type streamer struct {
 	*httptest.Server
 	live  *feed.Feed
 	ended chan error
 }
 
-func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience time.Duration) *told {
+func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience time.Duration) *streamer {
 	t.Helper()
 	live := feed.New(db, slog.New(slog.DiscardHandler))
-	s := &Server{Live: live, ServiceAccounts: projections.ServiceAccounts{DB: db}, Log: slog.New(slog.DiscardHandler)}
+	s := &Server{live: live, views: Views{ServiceAccounts: projections.ServiceAccounts{DB: db}}, log: slog.New(slog.DiscardHandler)}
 	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	for _, sql := range []string{
 		`insert into workspaces values ($1, 'Acme', 'acme', now())`,
@@ -43,13 +43,12 @@ func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience
 		_, err := db.Exec(t.Context(), sql, workspace)
 		require.NoError(t, err)
 	}
-	found, err := s.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
+	found, err := s.views.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	e := &told{live: live, ended: make(chan error, 1)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, done := middleware.Extend(r.Context(), w, most)
-		defer done()
+	e := &streamer{live: live, ended: make(chan error, 1)}
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.log, middleware.Limited(middleware.Limits{Time: streamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
 		st := &stream{
 			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
 			watch:  live.Watch(workspace, everybody.nouns()), checked: time.Now(), beat: beat,
@@ -71,7 +70,7 @@ func newTold(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience
 	return e
 }
 
-func (e *told) over(t *testing.T) error {
+func (e *streamer) over(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-e.ended:
@@ -87,7 +86,7 @@ func (e *told) over(t *testing.T) error {
 func TestAStreamWithoutNewsShowsThatItIsThere(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	e := newTold(t, db, events.NewID(epoch), time.Millisecond, most)
+	e := newStreamer(t, db, events.NewID(epoch), time.Millisecond, most)
 	res, err := e.Client().Get(e.URL)
 	require.NoError(t, err)
 	lines := bufio.NewScanner(res.Body)
@@ -112,7 +111,7 @@ func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `insert into logs values ($1, 60000, now())`, workspace)
 	require.NoError(t, err)
-	e := newTold(t, db, workspace, most, 100*time.Millisecond)
+	e := newStreamer(t, db, workspace, most, 100*time.Millisecond)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -127,7 +126,7 @@ func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
 func TestAStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	e := newTold(t, db, events.NewID(epoch), most, most)
+	e := newStreamer(t, db, events.NewID(epoch), most, most)
 	res, err := e.Client().Get(e.URL)
 	require.NoError(t, err)
 	defer res.Body.Close()

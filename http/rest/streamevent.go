@@ -90,29 +90,26 @@ func nounsOf(a audience) string {
 	return strings.Join(list, ", ")
 }
 
-// streaming makes the operation of the stream: its answer is described here,
-// because it is no JSON of ours.
-func streaming() operation {
-	return func(s *Server, api huma.API, o huma.Operation) {
-		if o.Responses == nil {
-			o.Responses = map[string]*huma.Response{}
-		}
-		schema := func(t reflect.Type) *huma.Schema { return api.OpenAPI().Components.Schemas.Schema(t, true, "") }
-		o.Responses["200"] = &huma.Response{
-			Description: "Server-sent events, for as long as it goes well; described as a list of them, with their data decoded. " +
-				"The first, `ready`, says in which workspace the stream is and after which event it begins. As they are sent:\n\n```\n" +
-				string(exampleReady.text()) + string(exampleEvent.text()) + "```\n",
-			Content: map[string]*huma.MediaType{"text/event-stream": {
-				Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{
-					OneOf: []*huma.Schema{schema(reflect.TypeFor[streamReady]()), schema(reflect.TypeFor[streamEvent]())},
-				}},
-				Example: []any{exampleReady, exampleEvent},
+// describeStream describes the answer of the stream, which is no JSON of ours.
+func describeStream(schemas huma.Registry) *huma.Response {
+	schema := func(t reflect.Type) *huma.Schema { return schemas.Schema(t, true, "") }
+	return &huma.Response{
+		Description: "Server-sent events, for as long as it goes well; described as a list of them, with their data decoded. " +
+			"The first, `ready`, says in which workspace the stream is and after which event it begins. As they are sent:\n\n```\n" +
+			string(exampleReady.text()) + string(exampleEvent.text()) + "```\n",
+		Content: map[string]*huma.MediaType{"text/event-stream": {
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{
+				OneOf: []*huma.Schema{schema(reflect.TypeFor[streamReady]()), schema(reflect.TypeFor[streamEvent]())},
 			}},
-		}
-		o.Description += fmt.Sprintf("\n\nA token is told of %s; a member of %s as well; an Owner or Maintainer also of %s.",
-			nounsOf(everybody), nounsOf(members), nounsOf(administration))
-		op(s.streamEvents)(s, api, o)
+			Example: []any{exampleReady, exampleEvent},
+		}},
 	}
+}
+
+// describeAudiences says who is told of what.
+func describeAudiences() string {
+	return fmt.Sprintf("A token is told of %s; a member of %s as well; an Owner or Maintainer also of %s.",
+		nounsOf(everybody), nounsOf(members), nounsOf(administration))
 }
 
 var (

@@ -3,10 +3,32 @@ package rest
 import (
 	"context"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/projections"
 )
+
+func (s *Server) workspaceRoutes() section {
+	acme := newWorkspace(exampleAcme, events.Owner)
+	return section{tag: "Workspace", about: "What the workspace is called.", routes: []route{
+		query(s.getWorkspace, route{
+			method: "GET", path: "/workspace", guard: people,
+			id: "getWorkspace", summary: "Get the workspace",
+			text:     "The name and slug of the workspace, and the caller's place in it.",
+			answered: acme,
+		}),
+		command((*workspaceChange).command, s.renameWorkspace, route{
+			method: "PATCH", path: "/workspace", guard: owners,
+			id: "renameWorkspace", summary: "Rename the workspace",
+			text:     "Gives the workspace another name, another slug, or both. The old slug is free for others at once.",
+			refuses:  []*fault.Fault{aggregates.ErrSlugTaken},
+			sent:     object{"name": acme.Name, "slug": acme.Slug},
+			answered: acme,
+		}),
+	}}
+}
 
 type workspace struct {
 	ID        string    `json:"id" format:"uuid"`
@@ -25,14 +47,18 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	c := callerOf(ctx)
-	w, ok, err := s.Workspaces.Of(ctx, c.workspace)
+	w, ok, err := s.views.Workspaces.Of(ctx, c.workspace)
 	switch {
 	case err != nil:
 		return workspace{}, err
 	case !ok:
 		return workspace{}, fault.ErrTenantNotFound
 	}
-	return workspace{w.ID.String(), w.Name, w.Slug, at(w.CreatedAt), string(c.person.role)}, nil
+	return newWorkspace(w, c.person.role), nil
+}
+
+func newWorkspace(w projections.Workspace, yours events.Role) workspace {
+	return workspace{w.ID.String(), w.Name, w.Slug, at(w.CreatedAt), string(yours)}
 }
 
 type workspaceChange struct {
@@ -48,12 +74,12 @@ type renameAnswer struct {
 	Body workspace
 }
 
-func (in *workspaceChange) command(c *caller, _ events.ID) commands.RenameWorkspace {
-	return commands.RenameWorkspace{Meta: c.meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}
+func (in *workspaceChange) command(c *caller, _ events.ID) (commands.RenameWorkspace, error) {
+	return commands.RenameWorkspace{Meta: c.meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}, nil
 }
 
-func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*renameAnswer, error) {
-	done, err := s.Commands.RenameWorkspace(ctx, in.command(callerOf(ctx), events.ID{}))
+func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename commands.RenameWorkspace) (*renameAnswer, error) {
+	done, err := s.commands.RenameWorkspace(ctx, rename)
 	if err != nil {
 		return nil, err
 	}
@@ -63,3 +89,5 @@ func (s *Server) renameWorkspace(ctx context.Context, in *workspaceChange) (*ren
 	}
 	return &renameAnswer{Position{done.Position}, w}, nil
 }
+
+var exampleAcme = projections.Workspace{ID: exampleNo(1), Name: "Acme", Slug: "acme", CreatedAt: exampleAt(9000)}

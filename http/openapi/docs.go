@@ -1,47 +1,51 @@
-package rest
+package openapi
 
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
+	"html/template"
 	"io"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
+	"svc/http/middleware"
 
-	"github.com/julienschmidt/httprouter"
 	"github.com/swaggest/swgui/v5/static"
 )
 
 // The documentation page is Swagger UI from the binary. It asks no other site
 // for anything, and its policy forbids it to.
-const (
-	docsPage = `<!doctype html>
+var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Workspace Service API</title>
-<link rel="icon" href="/api/docs/favicon-32x32.png">
-<link rel="stylesheet" href="/api/docs/swagger-ui.css">
+<title>{{.Title}} API</title>
+<link rel="icon" href="{{.Docs}}/favicon-32x32.png">
+<link rel="stylesheet" href="{{.Docs}}/swagger-ui.css">
 <div id="docs"></div>
-<script src="/api/docs/swagger-ui-bundle.js"></script>
-<script src="/api/docs/start.js"></script>
+<script src="{{.Docs}}/swagger-ui-bundle.js"></script>
+<script src="{{.Docs}}/start.js"></script>
 </html>
-`
-	docsScript = `SwaggerUIBundle({url: "/api/openapi.json", dom_id: "#docs", deepLinking: true, tryItOutEnabled: true, validatorUrl: null});
+`))
+
+const (
+	docsScript = `SwaggerUIBundle({url: %q, dom_id: "#docs", deepLinking: true, tryItOutEnabled: true, validatorUrl: null});
 `
 	docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-func serveDocs(mux *httprouter.Router) {
-	page := content("text/html; charset=utf-8", []byte(docsPage))
-	get(mux, "/api/docs", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", docsPolicy)
-		page(w, r)
-	})
-	get(mux, "/api/docs/start.js", content("text/javascript; charset=utf-8", []byte(docsScript)))
+// serveDocs serves the page that shows a document, and what it is made of.
+func (a *API) serveDocs(docs, document string) {
+	var page bytes.Buffer
+	if err := docsPage.Execute(&page, map[string]string{"Title": a.huma.OpenAPI().Info.Title, "Docs": docs}); err != nil {
+		panic(err) // it is our own template
+	}
+	a.Get(docs, middleware.Limits{Policy: docsPolicy}, content("text/html; charset=utf-8", page.Bytes()))
+	a.Get(docs+"/start.js", middleware.Limits{}, content("text/javascript; charset=utf-8", fmt.Appendf(nil, docsScript, document)))
 	for _, name := range []string{"swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"} {
-		get(mux, "/api/docs/"+name, asset(name))
+		a.Get(docs+"/"+name, middleware.Limits{}, asset(name))
 	}
 }
 

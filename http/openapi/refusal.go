@@ -1,4 +1,4 @@
-package rest
+package openapi
 
 import (
 	"context"
@@ -28,10 +28,13 @@ func (r *refusal) GetStatus() int { return r.status }
 func refuse(f *fault.Fault) *refusal { return &refusal{reply.BodyOf(f), f.Kind.Status()} }
 
 // refusal turns an error of a handler into its answer.
-func (s *Server) refusal(ctx context.Context, err error) error {
-	f := reply.Fault(ctx, s.Log, err)
+func (a *API) refusal(ctx context.Context, err error) error {
+	f := reply.Fault(ctx, a.log, err)
 	return huma.ErrorWithHeaders(refuse(f), reply.Headers(f))
 }
+
+// ErrUnsupportedMedia refuses what is no JSON as it is.
+var ErrUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json, and not compressed.")
 
 // missing stands in huma's text of a property that is not there. The name of
 // the property follows, because huma reports it of the object around it.
@@ -76,14 +79,14 @@ func init() { // huma keeps these for the whole process
 // faultOf sorts what huma found wrong with a request. None of the values that
 // were sent, and no error of ours, goes into the answer.
 func faultOf(status int, text string, errs []error) *fault.Fault {
-	_, tooLarge := errors.AsType[*http.MaxBytesError](errors.Join(errs...))
+	large, tooLarge := errors.AsType[*http.MaxBytesError](errors.Join(errs...))
 	switch {
-	case status == http.StatusRequestEntityTooLarge || tooLarge:
-		return reply.ErrTooLarge
+	case tooLarge:
+		return reply.TooLarge(large.Limit)
 	case text == "cannot read request body": // it ends early, or its chunks are none: to huma a 500
 		return fault.Field("body", "could not be read")
 	case status == http.StatusUnsupportedMediaType:
-		return errUnsupportedMedia
+		return ErrUnsupportedMedia
 	case status == http.StatusNotAcceptable, status >= http.StatusInternalServerError:
 		return fault.ErrInternal
 	}
@@ -108,7 +111,7 @@ const problems = 20
 // fieldOf names the field of the request that a detail is about: "status" for
 // query.status, "scopes" for body.scopes[0], "body" for the whole of it.
 func fieldOf(d *huma.ErrorDetail) (field, message string) {
-	place, rest, _ := strings.Cut(d.Location, ".")
+	part, rest, _ := strings.Cut(d.Location, ".")
 	field, _, _ = strings.Cut(rest, "[")
 	if name, ok := strings.CutPrefix(d.Message, missing); ok {
 		if field != "" {
@@ -123,12 +126,12 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 		return name, "must not be null"
 	}
 	if field == "" {
-		field = place
+		field = part
 	}
 	if strings.HasPrefix(d.Message, "required ") {
 		return field, "is missing"
 	}
-	if place == "body" && d.Location == "body" && strings.HasPrefix(d.Message, "invalid") {
+	if part == "body" && d.Location == "body" && strings.HasPrefix(d.Message, "invalid") {
 		return field, bodyProblem(d.Message)
 	}
 	what, _, _ := strings.Cut(d.Message, " for format ") // which would be Go's

@@ -1,0 +1,79 @@
+package openapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"svc/http/reply"
+)
+
+// illustrate adds to an operation of the document an example of what is sent and
+// answered, and each refusal that there is.
+func (a *API) illustrate(o Operation) {
+	op := a.described(o)
+	for _, p := range op.Parameters {
+		if p.In == "path" {
+			p.Example = a.exampleID
+		}
+	}
+	if op.RequestBody != nil {
+		example(op.RequestBody.Content, o.Sent)
+	}
+	for status, response := range op.Responses {
+		if status[0] == '2' {
+			example(response.Content, o.Answered)
+		}
+		a.illustrateHeaders(status, response)
+	}
+	for _, f := range o.Faults {
+		for _, media := range op.Responses[strconv.Itoa(f.Kind.Status())].Content {
+			if media.Examples == nil {
+				media.Examples = map[string]*huma.Example{}
+			}
+			media.Examples[f.Code] = &huma.Example{Summary: f.Message, Value: reply.BodyOf(f)}
+		}
+	}
+}
+
+// described returns an operation as the document has it.
+func (a *API) described(o Operation) *huma.Operation {
+	item := a.huma.OpenAPI().Paths[o.Path]
+	return map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post,
+		http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+	}[o.Method]
+}
+
+// illustrateHeaders describes the headers that answers have whatever the route.
+func (a *API) illustrateHeaders(status string, response *huma.Response) {
+	if response.Headers == nil {
+		response.Headers = map[string]*huma.Param{}
+	}
+	add := func(name, text string, example any, kind string) {
+		response.Headers[name] = &huma.Header{Description: text, Schema: &huma.Schema{Type: kind, Examples: []any{example}}}
+	}
+	add("X-Request-Id", "Names the request in the service's log: the one that was sent, or a new one.", a.exampleID, huma.TypeString)
+	if status != "401" {
+		add("RateLimit-Limit", "How many requests the caller may make at once.", 600, huma.TypeInteger)
+		add("RateLimit-Remaining", "How many of them are left.", 599, huma.TypeInteger)
+		add("RateLimit-Reset", "Seconds until all of them are back.", 1, huma.TypeInteger)
+	}
+	switch status {
+	case "401":
+		add("WWW-Authenticate", "How to say who asks.", "Bearer", huma.TypeString)
+	case "429", "503":
+		add("Retry-After", "Seconds to wait.", 1, huma.TypeInteger)
+	}
+}
+
+// example shows what is sent or answered as JSON.
+func example(content map[string]*huma.MediaType, value any) {
+	if media := content["application/json"]; media != nil {
+		if value == nil {
+			panic("an operation has no example")
+		}
+		media.Example = value
+	}
+}
