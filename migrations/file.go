@@ -83,7 +83,7 @@ func checksum(sql []byte) int32 {
 	for line := range bytes.FieldsFuncSeq(sql, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		sum.Write(line)
 	}
-	return int32(sum.Sum32()) //nolint:gosec // Flyway stores the bits as a signed number
+	return int32(sum.Sum32()) // Flyway stores the bits as a signed number
 }
 
 // alone tells whether the file asks to run outside a transaction.

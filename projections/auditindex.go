@@ -39,16 +39,16 @@ type auditRow struct {
 
 func postingEntry(t term, segment int64) []byte {
 	entry := append([]byte{postingKind}, t[:]...)
-	return binary.BigEndian.AppendUint32(entry, uint32(segment)) //nolint:gosec // 2^32 segments are 2^44 records
+	return binary.BigEndian.AppendUint32(entry, uint32(segment)) // 2^32 segments are 2^44 records
 }
 
 func textEntry(block int64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{textKind}, uint64(block)) //nolint:gosec // not negative
+	return binary.BigEndian.AppendUint64([]byte{textKind}, uint64(block)) // not negative
 }
 
 func nameEntry(target events.ID, seq int64) []byte {
 	entry := append([]byte{nameKind}, target[:]...)
-	return binary.BigEndian.AppendUint64(entry, uint64(seq)) //nolint:gosec // not negative
+	return binary.BigEndian.AppendUint64(entry, uint64(seq)) // not negative
 }
 
 // blockOf returns the block that a record is in.
@@ -166,13 +166,13 @@ const sparse = blockSize / 8
 // encode returns the set as a part of a posting list: the block's number in its
 // segment, a count below sparse and as many records, or sparse and a bitmap.
 func (s *recordSet) encode() []byte {
-	part := []byte{byte(s.block % segmentBlocks)} //nolint:gosec // below 32
+	part := []byte{byte(s.block % segmentBlocks)} // below 32
 	if s.size() >= sparse {
 		part = append(part, sparse)
 		part = binary.BigEndian.AppendUint64(part, s.bits[0])
 		return binary.BigEndian.AppendUint64(part, s.bits[1])
 	}
-	part = append(part, byte(s.size())) //nolint:gosec // below sparse
+	part = append(part, byte(s.size())) // below sparse
 	for i := range blockSize {
 		if s.has(i) {
 			part = append(part, byte(i))
@@ -243,11 +243,11 @@ type blockTexts struct {
 func decodeTexts(data []byte) (*blockTexts, error) {
 	number := func(below int) (int, error) {
 		n, size := binary.Uvarint(data)
-		if size <= 0 || n >= uint64(below) { //nolint:gosec // not negative
+		if size <= 0 || n >= uint64(below) { // not negative
 			return 0, errAuditRow
 		}
 		data = data[size:]
-		return int(n), nil //nolint:gosec // it is below an int
+		return int(n), nil // it is below an int
 	}
 	count, err := number(3*blockSize + 1)
 	if err != nil {

@@ -269,7 +269,7 @@ func (s *auditSearch) queueTexts(b *pgx.Batch, blocks []int64) map[int64]*blockT
 		var entry, data []byte
 		_, err := pgx.ForEachRow(rows, []any{&entry, &data}, func() error {
 			t, err := decodeTexts(data)
-			texts[int64(binary.BigEndian.Uint64(entry[1:]))] = t //nolint:gosec // as textEntry wrote it
+			texts[int64(binary.BigEndian.Uint64(entry[1:]))] = t // as textEntry wrote it
 			return err
 		})
 		return err

@@ -76,11 +76,11 @@ func (e *stored) canonical() []byte {
 func (e *stored) hash() tlog.Hash { return tlog.RecordHash(e.canonical()) }
 
 func field(b, value []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...) //nolint:gosec // PostgreSQL keeps no value of 4 GiB
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...) // PostgreSQL keeps no value of 4 GiB
 }
 
 func number(b []byte, n int64) []byte {
-	return field(b, binary.BigEndian.AppendUint64(nil, uint64(n))) //nolint:gosec // two's complement is what is written
+	return field(b, binary.BigEndian.AppendUint64(nil, uint64(n))) // two's complement is what is written
 }
 
 func micros(at pgtype.Timestamptz) int64 {
@@ -141,7 +141,7 @@ func (f *fields) number() int64 {
 		f.bad = true
 		return 0
 	}
-	return int64(binary.BigEndian.Uint64(value)) //nolint:gosec // two's complement is what was written
+	return int64(binary.BigEndian.Uint64(value)) // two's complement is what was written
 }
 
 func (f *fields) id() (id events.ID) {

@@ -50,7 +50,7 @@ func (t *tree) root() tlog.Hash {
 // edgeIndexes returns where the edge of a log of that size is stored.
 func edgeIndexes(size int64) (list []int64) {
 	for done := int64(0); done < size; {
-		level := bits.Len64(uint64(size-done)) - 1 //nolint:gosec // it is above 0
+		level := bits.Len64(uint64(size-done)) - 1 // it is above 0
 		list = append(list, tlog.StoredHashIndex(level, done>>level))
 		done += 1 << level
 	}

@@ -34,10 +34,10 @@ func CheckAuthor(by Checker, workspace, id, stream events.ID, version, schema in
 func authored(workspace, id, stream events.ID, version, schema int64, kind string, meta, data []byte) []byte {
 	b := make([]byte, 0, 3*16+2*8+3*4+len(kind)+len(meta)+len(data))
 	b = append(append(append(b, workspace[:]...), id[:]...), stream[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(version)) //nolint:gosec // two's complement is what is written
-	b = binary.BigEndian.AppendUint64(b, uint64(schema))  //nolint:gosec // as above
+	b = binary.BigEndian.AppendUint64(b, uint64(version)) // two's complement is what is written
+	b = binary.BigEndian.AppendUint64(b, uint64(schema))
 	for _, text := range [][]byte{[]byte(kind), meta, data} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...) //nolint:gosec // PostgreSQL keeps no value of 4 GiB
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...) // PostgreSQL keeps no value of 4 GiB
 	}
 	return b
 }

@@ -29,7 +29,7 @@ type idColumn []events.ID
 
 // Dimensions is part of [pgtype.ArrayGetter].
 func (c idColumn) Dimensions() []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(len(c)), LowerBound: 1}} //nolint:gosec // a batch is short
+	return []pgtype.ArrayDimension{{Length: int32(len(c)), LowerBound: 1}} // a batch is short
 }
 
 // Index is part of [pgtype.ArrayGetter].
