@@ -25,6 +25,7 @@ type Noun struct {
 	Name        string
 	Audience    Audience // of live updates: those who may read the same elsewhere
 	State       bool     // what a workspace was like at a moment depends on its events
+	Rights      bool     // what callers may do depends on its events
 	NamesTarget bool     // its events say what they happened to; of others it is their stream
 	of          string   // the noun that its events happened to, if that is another
 	kinds       [][]decoder

@@ -2,7 +2,7 @@ package events
 
 // members are the people of a workspace; their events are in its stream.
 var members = Noun{
-	Name: "member", Audience: Members, State: true, NamesTarget: true,
+	Name: "member", Audience: Members, State: true, Rights: true, NamesTarget: true,
 	kinds: [][]decoder{
 		of[MemberJoined](),
 		of[MemberRoleChanged](),

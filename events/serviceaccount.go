@@ -9,7 +9,7 @@ import (
 
 // serviceAccounts are identities for scripts, each with a stream.
 var serviceAccounts = Noun{
-	Name: "service_account", Audience: Administrators, State: true,
+	Name: "service_account", Audience: Administrators, State: true, Rights: true,
 	kinds: [][]decoder{
 		of[ServiceAccountCreated](),
 		of[ServiceAccountRotated](),

@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"svc/events"
 	"svc/events/feed"
 	"svc/http/middleware"
 	"svc/http/openapi"
@@ -58,46 +57,15 @@ func (q *streamQuery) after() (seq int64, ok bool, err error) {
 	return seq, true, nil
 }
 
-// An audience is who is told of an event.
-type audience int
-
-const (
-	nobody audience = iota // what a newer build knows and this one does not
-	administration
-	members
-	everybody // tokens too
-)
-
-// audiences are those who may read the same elsewhere, by the noun of the kind.
-var audiences = map[string]audience{
-	"run": everybody, "decision": everybody,
-	"workspace": members, "member": members, "invitation": members,
-	"service_account": administration, "user": administration, "audit": administration, "signing_key": administration, "command": administration,
-}
-
-func (c *caller) audience() audience {
+// audience is the one that the caller belongs to.
+func (c *caller) audience() events.Audience {
 	switch {
 	case c.person == nil:
-		return everybody
-	case slices.Contains(administrators.roles, c.person.role):
-		return administration
+		return events.Everybody
+	case c.person.role.May(events.ReadAudit):
+		return events.Administrators
 	}
-	return members
-}
-
-// nouns are those of whose events they are told.
-func (a audience) nouns() (list []string) {
-	for noun, who := range audiences {
-		if who >= a {
-			list = append(list, noun)
-		}
-	}
-	return list
-}
-
-func nounOf(kind string) string {
-	noun, _, _ := strings.Cut(kind, ".")
-	return noun
+	return events.Members
 }
 
 // A stream tells one caller what happens in the workspace.
@@ -121,7 +89,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err := s.take(ctx, s.bounds.streams); err != nil {
 		return nil, err
 	}
-	st := &stream{caller: c, watch: s.live.Watch(c.workspace, c.audience().nouns()), seq: seq, checked: time.Now(), beat: streamBeat}
+	st := &stream{caller: c, watch: s.live.Watch(c.workspace, nounsFor(c.audience())), seq: seq, checked: time.Now(), beat: streamBeat}
 	head, err := st.watch.Head(ctx)
 	if err != nil {
 		st.watch.Close()
@@ -204,9 +172,9 @@ func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error
 	var page bytes.Buffer
 	rights := time.Since(st.checked) > recheckEvery // it is long since, for there is much to tell
 	for _, n := range list {
-		noun := nounOf(n.Kind)
-		rights = rights || noun == "member" || noun == "service_account"
-		if audiences[noun] >= st.caller.audience() {
+		noun := events.NounOf(n.Kind)
+		rights = rights || noun.Rights
+		if noun.Audience >= st.caller.audience() {
 			page.Write(newStreamEvent(n).text())
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -71,23 +70,22 @@ type streamKind string
 func (streamKind) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString, Examples: []any{exampleEvent.Event}}
 	for _, kind := range events.Kinds() {
-		if audiences[nounOf(kind)] != nobody {
+		if events.NounOf(kind).Audience != events.Nobody {
 			s.Enum = append(s.Enum, kind)
 		}
 	}
 	return s
 }
 
-// nounsOf lists the nouns that an audience is told of and the one before it is not.
-func nounsOf(a audience) string {
-	var list []string
-	for noun, who := range audiences {
-		if who == a {
-			list = append(list, "`"+noun+".*`")
-		}
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
+// nounsFor lists the nouns whose events an audience is told of.
+func nounsFor(a events.Audience) []string {
+	return events.NounsThat(func(n events.Noun) bool { return n.Audience >= a })
+}
+
+// nounsOnlyFor lists those of which only an audience and the ones before it are told.
+func nounsOnlyFor(a events.Audience) string {
+	list := events.NounsThat(func(n events.Noun) bool { return n.Audience == a })
+	return "`" + strings.Join(list, ".*`, `") + ".*`"
 }
 
 // describeStream describes the answer of the stream, which is no JSON of ours.
@@ -109,7 +107,7 @@ func describeStream(schemas huma.Registry) *huma.Response {
 // describeAudiences says who is told of what.
 func describeAudiences() string {
 	return fmt.Sprintf("A token is told of %s; a member of %s as well; an Owner or Maintainer also of %s.",
-		nounsOf(everybody), nounsOf(members), nounsOf(administration))
+		nounsOnlyFor(events.Everybody), nounsOnlyFor(events.Members), nounsOnlyFor(events.Administrators))
 }
 
 var (

@@ -20,9 +20,8 @@ func TestEveryKindOfTheStreamIsDescribed(t *testing.T) {
 	}
 	text := doc.Get("paths./api/v1/events/stream.get.description").String()
 	for _, kind := range events.Kinds() {
-		require.NotEqual(t, nobody, audiences[nounOf(kind)], "%s has no audience", kind)
 		require.True(t, listed[kind], "%s is not described", kind)
-		require.Contains(t, text, "`"+nounOf(kind)+".*`")
+		require.Contains(t, text, "`"+events.NounOf(kind).Name+".*`")
 	}
 	require.Len(t, listed, len(events.Kinds()))
 	require.JSONEq(t, doc.Get("components.schemas.StreamEvent.properties.event.enum").Raw, doc.Get("components.schemas.StreamEventData.properties.kind.enum").Raw)

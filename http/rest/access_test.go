@@ -1,0 +1,48 @@
+package rest
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+var placeholder = regexp.MustCompile(`<[^>]+>`)
+
+// Every route has a block in access.txt, which says what each kind of caller is
+// answered; test/api holds the service to that.
+func TestEveryRouteSaysWhoMayCallIt(t *testing.T) {
+	text, err := os.ReadFile("../../test/testdata/access.txt")
+	require.NoError(t, err)
+	said := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		method, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+		path, _, _ = strings.Cut(path, "?")
+		if path, ok := strings.CutPrefix(path, prefix); ok && method != "#" {
+			said[method+" "+placeholder.ReplaceAllString(path, "{id}")] = true
+		}
+	}
+	for _, section := range (&Server{}).sections() {
+		for _, r := range section.routes {
+			route := r.method + " " + r.path
+			require.True(t, said[route], "test/testdata/access.txt does not say who may call %s", route)
+			delete(said, route)
+		}
+	}
+	require.Empty(t, said, "test/testdata/access.txt speaks of routes that there are not")
+}
+
+// A guard is named by the roles that it lets in.
+func TestGuardsAreNamedByTheirRoles(t *testing.T) {
+	for _, g := range []guard{readers, people, administrators, queuers, owners} {
+		for _, r := range []events.Role{events.Owner, events.Maintainer, events.Legacy} {
+			named := strings.Contains(strings.ReplaceAll(g.name, "legacy member", string(events.Legacy)), string(r))
+			let := g.roles != nil && (&caller{person: &person{role: r}}).may(g) == nil
+			require.Equal(t, let, named && g.roles != nil, "%s: %s", g.name, r)
+		}
+	}
+}
