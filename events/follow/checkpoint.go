@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -45,6 +46,57 @@ func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (
 		return nil, fmt.Errorf("begin checkpoints of %s: %w", name, err)
 	}
 	return append(list, begun...), nil
+}
+
+// A Checkpoint is how far something has come in a log.
+type Checkpoint struct {
+	Workspace events.ID
+	Name      string
+	Seq       int64
+}
+
+// HoldAll is [Hold] of several names that share a transaction. The names are
+// written into the statement: they are few, and known to the planner.
+func HoldAll(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) (list []Checkpoint, err error) {
+	b := &pgx.Batch{}
+	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
+	b.Queue(`set local synchronous_commit = off`)
+	b.Queue(`
+		select c.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
+			select workspace_id, view, seq from checkpoints c
+			where c.workspace_id = k.workspace_id and view in ('`+strings.Join(names, `', '`)+`') offset 0 for update skip locked) c
+		order by workspace_id`, workspaces).
+		Query(func(rows pgx.Rows) error {
+			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Checkpoint])
+			return err
+		})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, fmt.Errorf("checkpoints of %v: %w", names, err)
+	}
+	if len(list) == len(workspaces)*len(names) {
+		return list, nil
+	}
+	rows, _ := tx.Query(ctx, `
+		insert into checkpoints (workspace_id, view, seq)
+		select workspace_id, view, 0 from unnest($1::uuid[]) as workspace_id, unnest($2::text[]) as view order by 1, 2
+		on conflict do nothing returning workspace_id, view, seq`, workspaces, names)
+	begun, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Checkpoint])
+	if err != nil {
+		return nil, fmt.Errorf("begin checkpoints of %v: %w", names, err)
+	}
+	return append(list, begun...), nil
+}
+
+// QueueMoveAll queues moving checkpoints that are held, of whatever names.
+func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
+	workspaces, names, seqs := make([]events.ID, len(list)), make([]string, len(list)), make([]int64, len(list))
+	for i, c := range list {
+		workspaces[i], names[i], seqs[i] = c.Workspace, c.Name, c.Seq
+	}
+	b.Queue(`
+		insert into checkpoints (workspace_id, view, seq)
+		select * from unnest($1::uuid[], $2::text[], $3::bigint[])
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspaces, names, seqs)
 }
 
 // QueueMove queues moving checkpoints that are held. It is no update, for which

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	together = 128                    // logs that are followed in one transaction
-	gather   = 10 * time.Millisecond  // between the beginnings of two rounds, in which more logs grow
-	share    = 4                      // of the time, one part in so many is for rounds: those who append come first
-	lull     = 250 * time.Millisecond // between the end of one and the next, at most
-	poll     = time.Second            // how often it looks for what nobody told it of
-	rest     = time.Second            // of a log that cannot be followed, doubled each time, up to
-	restMost = 15 * time.Second
+	batchSize  = 128                    // logs that are followed in one transaction
+	gather     = 10 * time.Millisecond  // between the beginnings of two rounds, in which more logs grow
+	share      = 4                      // of the time, one part in so many is for rounds: those who append come first
+	maxPause   = 250 * time.Millisecond // between the end of one and the next
+	poll       = time.Second            // how often it looks for what nobody told it of
+	minBackoff = time.Second            // of a log that cannot be followed; it grows exponentially, up to
+	maxBackoff = 15 * time.Second
 )
 
 // A Follower finds the logs that have grown. Any number of processes may have
@@ -33,13 +33,15 @@ const (
 type Follower struct {
 	db    *pgxpool.Pool
 	name  string
+	names func() []string // whose checkpoints are looked at: those of name, unless several share the work
 	leads func(name string) bool
+	told  bool // it looks at no log that it was not told of
 	log   *slog.Logger
 	wake  chan struct{}
 
 	mu    sync.Mutex
 	dirty map[events.ID]bool // logs that have grown; the zero ID: any may have
-	stuck map[events.ID]stand
+	stuck map[events.ID]Backoff
 }
 
 // A Take takes in the next events of logs, in one transaction, and returns the
@@ -47,20 +49,41 @@ type Follower struct {
 // it is called again for each alone.
 type Take func(ctx context.Context, workspaces []events.ID) (more []events.ID, err error)
 
-// A stand says how long a log that cannot be followed is left alone.
-type stand struct {
-	rest  time.Duration
+// A Backoff says how long a log that cannot be followed is left alone.
+type Backoff struct {
+	wait  time.Duration
 	until time.Time
 }
+
+// Longer returns the backoff that begins now, twice as long as b up to a limit.
+func (b Backoff) Longer() Backoff {
+	wait := min(max(2*b.wait, minBackoff), maxBackoff)
+	return Backoff{wait, time.Now().Add(wait)}
+}
+
+// Over reports whether the log may be tried again.
+func (b Backoff) Over() bool { return !time.Now().Before(b.until) }
 
 // New returns a follower that does nothing until it runs. Its checkpoints are
 // those of that name.
 func New(db *pgxpool.Pool, name string, leads func(name string) bool, log *slog.Logger) *Follower {
 	return &Follower{
-		db: db, name: name, leads: leads, log: log.With("view", name), wake: make(chan struct{}, 1),
-		dirty: map[events.ID]bool{}, stuck: map[events.ID]stand{},
+		db: db, name: name, names: func() []string { return []string{name} }, leads: leads, log: log.With("view", name),
+		wake: make(chan struct{}, 1), dirty: map[events.ID]bool{}, stuck: map[events.ID]Backoff{},
 	}
 }
+
+// NewShared returns a follower for several that share the work: it finds the logs
+// in which any of them is behind. names are those that this process leads at the moment.
+func NewShared(db *pgxpool.Pool, names func() []string, log *slog.Logger) *Follower {
+	f := New(db, "shared", func(string) bool { return len(names()) > 0 }, log)
+	f.names = names
+	return f
+}
+
+// OnlyTold has f follow the logs that it is told of, until they have been taken in,
+// and find no others by itself. Call it before Run.
+func (f *Follower) OnlyTold() { f.told = true }
 
 // Moved tells f that a log has grown, or any if workspace is zero. It does not block.
 func (f *Follower) Moved(workspace events.ID) {
@@ -110,7 +133,7 @@ func (f *Follower) Finish(ctx context.Context, take Take) {
 		f.log.WarnContext(ctx, "ends without knowing what is left", "err", err)
 		return
 	}
-	for some := range slices.Chunk(list, together) {
+	for some := range slices.Chunk(list, batchSize) {
 		f.follow(ctx, some, take)
 	}
 }
@@ -118,10 +141,13 @@ func (f *Follower) Finish(ctx context.Context, take Take) {
 // pause is how long a follower whose round took so long leaves the database to
 // others: most of the time, unless there is so much to do that it never comes to rest.
 func pause(took time.Duration) time.Duration {
-	return min(max(gather-took, (share-1)*took), lull)
+	return min(max(gather-took, (share-1)*took), maxPause)
 }
 
 func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
+	if f.told && everywhere {
+		f.again()
+	}
 	list := f.moved()
 	if !f.leads(f.name) {
 		f.mu.Lock()
@@ -129,7 +155,7 @@ func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
 		f.mu.Unlock()
 		return
 	}
-	if everywhere || slices.Contains(list, events.ID{}) {
+	if !f.told && (everywhere || slices.Contains(list, events.ID{})) {
 		var err error
 		if list, err = f.behind(ctx); err != nil {
 			f.complain(ctx, "finding logs that have grown", err)
@@ -137,7 +163,7 @@ func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
 		}
 	}
 	list = slices.DeleteFunc(list, f.rests)
-	for some := range slices.Chunk(list, together) {
+	for some := range slices.Chunk(list, batchSize) {
 		f.follow(ctx, some, take)
 	}
 }
@@ -179,17 +205,31 @@ func (f *Follower) moved() (list []events.ID) {
 
 // behind finds the logs that have grown.
 func (f *Follower) behind(ctx context.Context) ([]events.ID, error) {
+	names := f.names()
+	if len(names) != 1 {
+		return f.anyBehind(ctx, names)
+	}
 	rows, _ := f.db.Query(ctx, `
 		select l.workspace_id from logs l
 		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
-		where l.head > coalesce(c.seq, 0)`, f.name)
+		where l.head > coalesce(c.seq, 0)`, names[0])
+	return pgx.CollectRows(rows, pgx.RowTo[events.ID])
+}
+
+// anyBehind finds the logs that have grown beyond the checkpoint of any of names.
+func (f *Follower) anyBehind(ctx context.Context, names []string) ([]events.ID, error) {
+	rows, _ := f.db.Query(ctx, `
+		select l.workspace_id from logs l
+		left join (select workspace_id, min(seq) as seq, count(*) as n from checkpoints where view = any($1) group by 1) c
+			on c.workspace_id = l.workspace_id and c.n = $2
+		where l.head > coalesce(c.seq, 0)`, names, len(names))
 	return pgx.CollectRows(rows, pgx.RowTo[events.ID])
 }
 
 func (f *Follower) rests(workspace events.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return time.Now().Before(f.stuck[workspace].until) // it is found again
+	return !f.stuck[workspace].Over() // it is found again
 }
 
 func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
@@ -197,23 +237,38 @@ func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
 		return
 	}
 	f.mu.Lock()
-	after := min(max(2*f.stuck[workspace].rest, rest), restMost)
-	f.stuck[workspace] = stand{after, time.Now().Add(after)}
+	again := f.stuck[workspace].Longer()
+	f.stuck[workspace] = again
 	f.mu.Unlock()
-	f.complain(ctx, "a log", err, "workspace", workspace, "again_in", after)
+	f.complain(ctx, "a log", err, "workspace", workspace, "again_in", again.wait)
 }
 
 // release forgets that logs were stuck. If one of them was, what held it up may have
 // held up the others that are: they are tried again at once.
 func (f *Follower) release(list []events.ID) {
 	f.mu.Lock()
-	was := slices.ContainsFunc(list, func(workspace events.ID) bool { return f.stuck[workspace].rest > 0 })
-	if was {
-		clear(f.stuck)
+	defer f.mu.Unlock()
+	if !slices.ContainsFunc(list, func(workspace events.ID) bool { return f.stuck[workspace].wait > 0 }) {
+		return
 	}
-	f.mu.Unlock()
-	if was {
-		f.Moved(events.ID{})
+	for workspace := range f.stuck {
+		if !slices.Contains(list, workspace) {
+			f.dirty[workspace] = true
+		}
+	}
+	clear(f.stuck)
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// again has f look at the logs that it could not follow.
+func (f *Follower) again() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for workspace := range f.stuck {
+		f.dirty[workspace] = true
 	}
 }
 

@@ -18,8 +18,8 @@ func TestPause(t *testing.T) {
 		time.Millisecond:       gather - time.Millisecond,
 		5 * time.Millisecond:   15 * time.Millisecond,
 		50 * time.Millisecond:  150 * time.Millisecond,
-		time.Second:            lull,
-		10 * time.Second:       lull,
+		time.Second:            maxPause,
+		10 * time.Second:       maxPause,
 		gather:                 3 * gather,
 		gather / 4:             3 * gather / 4,
 		gather/4 + gather/1000: 3 * (gather/4 + gather/1000),
@@ -48,15 +48,15 @@ func testOneThatIsFollowedAgain(t *testing.T) {
 	f.release(list[:1])
 	require.Zero(t, f.Stuck())
 	require.False(t, f.rests(list[1]))
-	require.Contains(t, f.moved(), events.ID{}, "they are looked for at once")
+	require.ElementsMatch(t, list[1:], f.moved(), "they are tried again at once")
 }
 
 func TestARestGrowsToALimit(t *testing.T) {
 	f := New(nil, "view", nil, slog.New(slog.DiscardHandler))
 	log := events.NewID(time.Now())
-	for _, want := range []time.Duration{rest, 2 * rest, 4 * rest, 8 * rest, restMost, restMost} {
+	for _, want := range []time.Duration{minBackoff, 2 * minBackoff, 4 * minBackoff, 8 * minBackoff, maxBackoff, maxBackoff} {
 		f.leave(t.Context(), log, errNothing)
-		require.Equal(t, want, f.stuck[log].rest)
+		require.Equal(t, want, f.stuck[log].wait)
 	}
 }
 

@@ -114,6 +114,12 @@ func Columns(list []Position) (workspaces []events.ID, seqs []int64) {
 	return workspaces, seqs
 }
 
+// AfterEach is [After] of several logs, up to limit events of each. They come one
+// log after the other.
+func AfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
+	return contiguous(ctx, db, list, Scan, all, limit)
+}
+
 // AnyAfterEach is [AnyAfter] of several logs, up to limit events of each. They
 // come one log after the other.
 func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {

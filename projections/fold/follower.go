@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -26,25 +27,29 @@ type Follower struct {
 	db        *pgxpool.Pool
 	log       *slog.Logger
 	views     []View
-	follow    map[string]*follow.Follower
+	leads     func(view string) bool
+	alone     map[string]*follow.Follower // of each view, for the logs in which it is not level
+	shared    *shared
 	positions *positions
 }
 
 // NewFollower returns a follower that does nothing until it runs, and then keeps
 // those of the views that are [Followed] and that it leads.
 func NewFollower(db *pgxpool.Pool, views []View, leads func(view string) bool, log *slog.Logger) *Follower {
-	f := &Follower{db: db, log: log, views: ThoseKept(views, Followed), follow: map[string]*follow.Follower{}, positions: newPositions()}
-	for _, v := range f.views {
-		f.follow[v.Name()] = follow.New(db, v.Name(), leads, log)
+	f := &Follower{
+		db: db, log: log, views: ThoseKept(views, Followed), leads: leads, alone: map[string]*follow.Follower{}, positions: newPositions(),
 	}
+	for _, v := range f.views {
+		f.alone[v.Name()] = follow.New(db, v.Name(), leads, log)
+		f.alone[v.Name()].OnlyTold()
+	}
+	f.shared = newShared(f)
 	return f
 }
 
 // Moved tells f that a log has grown, or any if workspace is zero. It does not block.
 func (f *Follower) Moved(workspace events.ID, _ int64) {
-	for _, v := range f.follow {
-		v.Moved(workspace)
-	}
+	f.shared.follow.Moved(workspace)
 	f.positions.moved(watched{f.db, "", workspace})
 }
 
@@ -52,7 +57,7 @@ func (f *Follower) Moved(workspace events.ID, _ int64) {
 // cannot be taken in by this process at present.
 func (f *Follower) Stuck() map[string]int {
 	stuck := map[string]int{}
-	for name, v := range f.follow {
+	for name, v := range f.alone {
 		stuck[name] = v.Stuck()
 	}
 	return stuck
@@ -61,9 +66,10 @@ func (f *Follower) Stuck() map[string]int {
 // Run follows the logs until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	var group sync.WaitGroup
+	group.Go(func() { f.shared.run(ctx) })
 	for _, v := range f.views {
 		group.Go(func() {
-			f.follow[v.Name()].Run(ctx, func(ctx context.Context, workspaces []events.ID) ([]events.ID, error) {
+			f.alone[v.Name()].Run(ctx, func(ctx context.Context, workspaces []events.ID) ([]events.ID, error) {
 				return f.takePage(ctx, v, workspaces)
 			})
 		})
@@ -158,21 +164,30 @@ func TakeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []even
 	if len(records) == 0 {
 		return nil
 	}
-	write := &pgx.Batch{}
-	for next := v.Load(write, table, records); next != nil; {
-		if write.Len() > 0 {
-			if err := tx.SendBatch(ctx, write).Close(); err != nil {
+	b := &pgx.Batch{}
+	return carryOut(ctx, tx, b, []Step{v.Load(b, table, records)}, also)
+}
+
+// carryOut sends b, and what the steps of views that follow from it queue, those of
+// all views together; with the last of it goes what also queues. A step may be nil.
+func carryOut(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also func(*pgx.Batch)) error {
+	isNil := func(s Step) bool { return s == nil }
+	for steps = slices.DeleteFunc(steps, isNil); len(steps) > 0; steps = slices.DeleteFunc(steps, isNil) {
+		if b.Len() > 0 {
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
 				return fmt.Errorf("read rows: %w", err)
 			}
 		}
-		write = &pgx.Batch{}
-		var err error
-		if next, err = next(write); err != nil {
-			return err
+		b = &pgx.Batch{}
+		for i, step := range steps {
+			var err error
+			if steps[i], err = step(b); err != nil {
+				return err
+			}
 		}
 	}
-	also(write)
-	if err := tx.SendBatch(ctx, write).Close(); err != nil {
+	also(b)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write rows: %w", err)
 	}
 	return nil

@@ -1,0 +1,259 @@
+package fold_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
+)
+
+// passes counts the transactions in which a follower takes in pages: for all views
+// together, and for each alone.
+type passes struct {
+	mu     sync.Mutex
+	shared int
+	alone  map[string]int
+}
+
+func (p *passes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range b.Batch.QueuedQueries {
+		switch {
+		case !strings.Contains(q.SQL, "for update skip locked"):
+		case len(q.Arguments) == 1:
+			p.shared++
+		default:
+			p.alone[q.Arguments[1].(string)]++
+		}
+	}
+	return ctx
+}
+
+func (*passes) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*passes) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (p *passes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (*passes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// since returns how many there were since it was asked last.
+func (p *passes) since() (shared int, alone map[string]int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shared, alone = p.shared, p.alone
+	p.shared, p.alone = 0, map[string]int{}
+	return shared, alone
+}
+
+// newSharing is a world whose follower is told of appends, and whose passes are counted.
+func newSharing(t *testing.T) (*world.World, *passes) {
+	t.Helper()
+	w, p := world.NewSilent(t), &passes{alone: map[string]int{}}
+	db := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })
+	w.Follower = world.Follow(t, db)
+	return w, p
+}
+
+// grow appends n events to runs of a log and tells the follower, if there is one.
+func grow(t *testing.T, w *world.World, workspace events.ID, n int) (head int64) {
+	t.Helper()
+	for n > 0 {
+		list := make([]events.Event, min(n, 500))
+		for i := range list {
+			list[i] = events.RunCostRecorded{Cents: 1, Source: "compute"}
+		}
+		records := w.Record(t, world.System, workspace, w.Queued(t, workspace), list...)
+		n, head = n-len(list), records[len(records)-1].Seq
+	}
+	if w.Follower != nil {
+		w.Follower.Moved(workspace, head)
+	}
+	return head
+}
+
+// reached waits until views have come to an event.
+func reached(t *testing.T, w *world.World, workspace events.ID, seq int64, views ...string) {
+	t.Helper()
+	for _, v := range views {
+		world.Await(t, w.Follower, v, workspace, seq)
+	}
+}
+
+func allFollowed() (list []string) {
+	for _, v := range projections.Followed() {
+		list = append(list, v.Name())
+	}
+	return list
+}
+
+// However many views there are, a page of events that is new to all is one
+// transaction, and each has a checkpoint of its own. What is read while another page
+// is written is what the log has.
+func TestLevelViewsShareAPass(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	p := &passes{alone: map[string]int{}}
+	head := grow(t, w, workspace, 4321)
+	w.Follower = world.Follow(t, world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p }))
+	w.CaughtUp(t)
+	shared, alone := p.since()
+	require.Equal(t, 5, shared, "pages of a thousand events")
+	require.Empty(t, alone)
+	for _, l := range lags(t, w.DB, allFollowed()...) {
+		require.Equal(t, fold.Lag{View: l.View, Taken: head}, l)
+	}
+	var cents int
+	require.NoError(t, w.DB.QueryRow(t.Context(), `select sum(cost_cents) from runs`).Scan(&cents))
+	require.Equal(t, 4321, cents)
+	world.RequireRebuilt(t, w.DB)
+}
+
+// A view that is far behind, such as a new one, catches up alone while the others
+// go on, and then shares the pass again. Those that are behind by less than a page
+// are level.
+func TestAViewThatIsBehindFollowsAlone(t *testing.T) {
+	t.Parallel()
+	w, p := newSharing(t)
+	workspace := world.NewID()
+	reached(t, w, workspace, grow(t, w, workspace, 2500), allFollowed()...)
+	p.since()
+
+	_, err := w.DB.Exec(t.Context(), `with a as (delete from checkpoints where view = 'run_counts') delete from run_counts`)
+	require.NoError(t, err)
+	_, err = w.DB.Exec(t.Context(), `update checkpoints set seq = seq - 400 where view = 'outcomes'`)
+	require.NoError(t, err)
+	reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+	_, alone := p.since()
+	require.GreaterOrEqual(t, alone["run_counts"], 3, "pages")
+	delete(alone, "run_counts")
+	require.Empty(t, alone)
+
+	require.Eventually(t, func() bool { // once its own follower is done with the log
+		reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+		shared, alone := p.since()
+		return shared > 0 && len(alone) == 0
+	}, world.Limit, time.Millisecond)
+	counts := world.Dump(t, w.DB, "run_counts")
+	world.Rebuild(t, w.DB, world.View(t, "run_counts"))
+	require.Equal(t, world.Dump(t, w.DB, "run_counts"), counts)
+	world.RequireRebuilt(t, w.DB)
+}
+
+// Somebody who holds a view, or its checkpoint, holds up that view alone.
+func TestAViewThatIsHeldHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	for what, sql := range map[string]string{
+		"its table":      `lock table runs in share mode`,
+		"a row":          `select from runs where workspace_id = $1 for update`,
+		"its checkpoint": `select from checkpoints where workspace_id = $1 and view = 'runs' for update`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w, p := newSharing(t)
+			workspace := world.NewID()
+			run := w.Queued(t, workspace)
+			reached(t, w, workspace, grow(t, w, workspace, 3), allFollowed()...)
+
+			held, err := w.DB.Begin(t.Context())
+			require.NoError(t, err)
+			defer held.Rollback(context.Background())
+			args := []any{workspace}[:strings.Count(sql, "$1")]
+			_, err = held.Exec(t.Context(), sql, args...)
+			require.NoError(t, err)
+			w.Record(t, world.System, workspace, run, events.RunCostRecorded{Cents: 1})
+			head := grow(t, w, workspace, 3)
+			reached(t, w, workspace, head, "run_counts", "decisions", "outcomes", "audit")
+			there, err := w.Follower.Reached(t.Context(), "runs", workspace, head)
+			require.NoError(t, err)
+			require.False(t, there)
+
+			require.NoError(t, held.Rollback(t.Context()))
+			reached(t, w, workspace, head, "runs")
+			require.Eventually(t, func() bool { // when the backoff of the log is over
+				p.since()
+				reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+				shared, alone := p.since()
+				return shared > 0 && len(alone) == 0
+			}, world.Limit, 10*time.Millisecond)
+			world.RequireRebuilt(t, w.DB)
+		})
+	}
+}
+
+// What one view cannot take in the others do not wait for: it is parked, and then
+// all share the pass again. Other logs never leave it.
+func TestAnEventOfOneViewPartsTheViewsOfItsLog(t *testing.T) {
+	t.Parallel()
+	w, p := newSharing(t)
+	workspace, other := world.NewID(), world.NewID()
+	reached(t, w, workspace, grow(t, w, workspace, 20), allFollowed()...)
+	w.Record(t, world.System, workspace, world.NewID(), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}) // of no run
+	head := grow(t, w, workspace, 20)
+	reached(t, w, workspace, head, allFollowed()...)
+	reached(t, w, other, grow(t, w, other, 1), allFollowed()...)
+	seq := head - 21
+	list, err := fold.ListParked(t.Context(), w.DB)
+	require.NoError(t, err)
+	for _, parked := range list {
+		require.Equal(t, []any{workspace, seq}, []any{parked.Workspace, parked.Seq}, parked.View)
+		require.Contains(t, []string{"runs", "outcomes"}, parked.View)
+	}
+	require.Len(t, list, 2)
+	require.Eventually(t, func() bool {
+		p.since()
+		reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+		shared, alone := p.since()
+		return shared > 0 && len(alone) == 0
+	}, world.Limit, 10*time.Millisecond)
+	world.RequireRebuilt(t, w.DB)
+}
+
+// A view can be another process's, and be handed over: whoever leads it takes it in,
+// and whoever leads several shares their pass.
+func TestEachViewIsLedByItself(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	var handedOver atomic.Bool
+	var all []*fold.Follower
+	var counts []*passes
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	for i := range 2 {
+		p := &passes{alone: map[string]int{}}
+		db := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })
+		f := fold.NewFollower(db, projections.Followed(), func(view string) bool {
+			return (view == "runs") == ((i == 0) == handedOver.Load())
+		}, slog.New(slog.DiscardHandler))
+		running.Go(func() { f.Run(ctx) })
+		all, counts = append(all, f), append(counts, p)
+	}
+	workspace := world.NewID()
+	for range 2 {
+		w.Follower = all[0]
+		head := grow(t, w, workspace, 30)
+		all[1].Moved(workspace, head)
+		reached(t, w, workspace, head, allFollowed()...)
+		for _, p := range counts {
+			shared, alone := p.since()
+			require.Positive(t, shared)
+			require.Empty(t, alone)
+		}
+		handedOver.Store(true)
+	}
+	world.RequireRebuilt(t, w.DB)
+}
