@@ -14,7 +14,7 @@ import (
 func (s *Server) auditRoutes() section {
 	return section{tag: "Audit", about: "Who did what.", routes: []route{
 		query(s.listAudit, route{
-			method: "GET", path: "/audit", guard: administrators, views: []string{"audit"},
+			method: "GET", path: "/audit", guard: mayDo(events.ReadAudit), views: []string{"audit"},
 			id: "listAudit", summary: "Search the audit log",
 			text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap." +
 				" The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; " +
@@ -24,7 +24,7 @@ func (s *Server) auditRoutes() section {
 			answered: exampleAudit().Body,
 		}),
 		query(s.getAuditRecord, route{
-			method: "GET", path: "/audit/{id}", guard: administrators, views: []string{"audit"},
+			method: "GET", path: "/audit/{id}", guard: mayDo(events.ReadAudit), views: []string{"audit"},
 			id: "getAuditRecord", summary: "Get a record",
 			text:     "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id.",
 			refuses:  []*fault.Fault{errNoRecord},

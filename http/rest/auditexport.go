@@ -26,7 +26,7 @@ import (
 func (s *Server) exportRoutes() section {
 	return section{tag: "Audit", routes: []route{
 		command((*exportQuery).command, s.exportAudit, route{
-			method: "GET", path: "/audit/export", guard: owners, views: []string{"audit"},
+			method: "GET", path: "/audit/export", guard: mayDo(events.ExportAudit), views: []string{"audit"},
 			limits: middleware.Limits{Time: exportLimit, Stream: true},
 			id:     "exportAudit", summary: "Export the audit log",
 			text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the " +

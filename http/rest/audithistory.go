@@ -21,7 +21,7 @@ func (s *Server) historyRoutes() section {
 	}
 	return section{tag: "Audit", routes: []route{
 		query(s.getAuditState, route{
-			method: "GET", path: "/audit/state", guard: owners,
+			method: "GET", path: "/audit/state", guard: mayDo(events.ExportAudit),
 			id: "getAuditState", summary: "The workspace as it was",
 			text: "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the " +
 				"events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than " +
@@ -31,7 +31,7 @@ func (s *Server) historyRoutes() section {
 			ownSlot:  true,
 		}),
 		query(s.replayAudit, route{
-			method: "GET", path: "/audit/replay", guard: owners,
+			method: "GET", path: "/audit/replay", guard: mayDo(events.ExportAudit),
 			id: "replayAudit", summary: "Replay events",
 			text: "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all " +
 				"of them applied to `before` make `after`.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/proof"
@@ -12,7 +13,7 @@ import (
 func (s *Server) proofRoutes() section {
 	return section{tag: "Audit", routes: []route{
 		query(s.verifyAudit, route{
-			method: "GET", path: "/audit/verify", guard: owners, views: []string{proof.View},
+			method: "GET", path: "/audit/verify", guard: mayDo(events.ExportAudit), views: []string{proof.View},
 			limits: middleware.Limits{Time: verifyLimit},
 			id:     "verifyAudit", summary: "Verify the audit log",
 			text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed" +

@@ -17,7 +17,7 @@ import (
 func (s *Server) backlogRoutes() section {
 	return section{tag: "Backlog", about: "What there is to do.", routes: []route{
 		command((*newIssue).command, s.queueIssue, route{
-			method: "POST", path: "/backlog/queue", guard: queuers,
+			method: "POST", path: "/backlog/queue", guard: mayDo(events.QueueIssues),
 			id: "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
 			text: "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue" +
 				" has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.",

@@ -189,8 +189,8 @@ func (c *caller) may(g guard) error {
 	switch {
 	case c.token != nil && !slices.Contains(c.token.Scopes, g.scope):
 		return errScopeMissing(g.scope)
-	case c.person != nil && g.roles != nil && !slices.Contains(g.roles, c.person.role):
-		return aggregates.ErrRoleRequired.With("required", g.roles)
+	case c.person != nil && g.right != 0 && !c.person.role.May(g.right):
+		return aggregates.ErrRoleRequired.With("required", g.right.Roles())
 	}
 	return nil
 }

@@ -16,19 +16,40 @@ import (
 
 // A guard says who may call a route.
 type guard struct {
-	name  string
-	scope events.Scope  // a service token needs it; "" refuses every token
-	roles []events.Role // a person needs one of them; nil lets every member
+	scope events.Scope // a service token needs it; "" refuses every token
+	right events.Right // a person needs it; 0 lets every member
 }
 
-// The guards.
+// The guards that ask for no right, and those that ask for one.
 var (
-	readers        = guard{name: "any member, or a token with api.read", scope: events.ReadAPI}
-	people         = guard{name: "any member"}
-	administrators = guard{name: "Owner or Maintainer", roles: events.ManageMembers.Roles()}
-	queuers        = guard{name: "Owner, Maintainer or legacy member", roles: events.QueueIssues.Roles()}
-	owners         = guard{name: "Owner", roles: events.ExportAudit.Roles()}
+	readers = guard{scope: events.ReadAPI}
+	people  = guard{}
 )
+
+func mayDo(right events.Right) guard { return guard{right: right} }
+
+// String names those who are let in.
+func (g guard) String() string {
+	if g.scope != "" {
+		return "any member, or a token with " + string(g.scope)
+	}
+	if g.right == 0 {
+		return "any member"
+	}
+	var names []string
+	for _, role := range g.right.Roles() {
+		name := string(role)
+		if role == events.Legacy {
+			name = "legacy member"
+		}
+		names = append(names, name)
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
 
 type callerKey struct{}
 

@@ -26,7 +26,7 @@ func (s *Server) invitationRoutes() section {
 			answered: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
 		}),
 		command((*newInvitation).command, s.sendInvitation, route{
-			method: "POST", path: "/invitations", guard: administrators,
+			method: "POST", path: "/invitations", guard: mayDo(events.ManageMembers),
 			id: "sendInvitation", summary: "Invite somebody", status: http.StatusCreated,
 			text: "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A " +
 				"person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. " +
@@ -38,7 +38,7 @@ func (s *Server) invitationRoutes() section {
 			answered: show(exampleInvitation),
 		}),
 		command((*InvitationPath).resend, s.resendInvitation, route{
-			method: "POST", path: "/invitations/{id}/resend", guard: administrators,
+			method: "POST", path: "/invitations/{id}/resend", guard: mayDo(events.ManageMembers),
 			id: "resendInvitation", summary: "Resend an invitation",
 			text:     "Lets the 48 hours begin again, also after they are up. Whoever asks is the sender from then on.",
 			missing:  aggregates.ErrNoInvitation,
@@ -46,7 +46,7 @@ func (s *Server) invitationRoutes() section {
 			answered: show(resent),
 		}),
 		command((*InvitationPath).revoke, s.revokeInvitation, route{
-			method: "DELETE", path: "/invitations/{id}", guard: administrators,
+			method: "DELETE", path: "/invitations/{id}", guard: mayDo(events.ManageMembers),
 			id: "revokeInvitation", summary: "Revoke an invitation", status: http.StatusNoContent,
 			text:    "Takes an invitation back.",
 			missing: aggregates.ErrNoInvitation,

@@ -26,7 +26,7 @@ func (s *Server) memberRoutes() section {
 			answered: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
 		}),
 		command((*memberChange).command, s.updateMember, route{
-			method: "PATCH", path: "/members/{id}", guard: administrators,
+			method: "PATCH", path: "/members/{id}", guard: mayDo(events.ManageMembers),
 			id: "updateMember", summary: "Change a member",
 			text: "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes " +
 				"somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in " +

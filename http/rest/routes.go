@@ -108,7 +108,7 @@ func (s *Server) mount(api *openapi.API) {
 func (s *Server) operation(tag string, r route) openapi.Operation {
 	o := openapi.Operation{
 		Method: r.method, Path: prefix + r.path, Limits: r.limits, Guard: s.admit(r),
-		ID: r.id, Tag: tag, Summary: r.summary, Text: r.text + "\n\nFor: " + r.guard.name + ".", Status: r.status,
+		ID: r.id, Tag: tag, Summary: r.summary, Text: r.text + "\n\nFor: " + r.guard.String() + ".", Status: r.status,
 		Faults: r.faults(), Security: r.security(), Parameters: r.parameters(),
 		Sent: r.sent, Answered: r.answered, Responses: r.responses, Answer: r.answer,
 	}
@@ -130,8 +130,8 @@ func (r route) faults() []*fault.Fault {
 	} else {
 		list = append(list, errScopeMissing(r.guard.scope))
 	}
-	if r.guard.roles != nil {
-		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.roles))
+	if r.guard.right != 0 {
+		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.right.Roles()))
 	}
 	if r.method == http.MethodGet {
 		list = append(list, fold.ErrNotCaughtUp)

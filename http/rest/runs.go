@@ -32,7 +32,7 @@ func (s *Server) runRoutes() section {
 			answered: newRunDetail(exampleRun()),
 		}),
 		command((*cancellation).command, s.cancelRun, route{
-			method: "POST", path: "/runs/{id}/cancel", guard: administrators,
+			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
 			text: "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 " +
 				"`run_out_of_step` while it is being merged.",

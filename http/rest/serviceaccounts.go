@@ -17,13 +17,13 @@ func (s *Server) serviceAccountRoutes() section {
 	rotated.RotatedAt = new(exampleAt(0))
 	return section{tag: "Service accounts", about: "Identities for scripts, each with one token.", routes: []route{
 		query(s.listServiceAccounts, route{
-			method: "GET", path: "/service-accounts", guard: administrators,
+			method: "GET", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "listServiceAccounts", summary: "List service accounts",
 			text:     "The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown.",
 			answered: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
 		}),
 		command((*newAccount).command, s.createServiceAccount, route{
-			method: "POST", path: "/service-accounts", guard: administrators,
+			method: "POST", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
 			text:     "Makes a service account and its token. The token is in this answer and can never be read again.",
 			refuses:  []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
@@ -31,7 +31,7 @@ func (s *Server) serviceAccountRoutes() section {
 			answered: exampleToken(exampleAccount),
 		}),
 		command((*rotation).command, s.rotateServiceAccount, route{
-			method: "POST", path: "/service-accounts/{id}/rotate", guard: administrators,
+			method: "POST", path: "/service-accounts/{id}/rotate", guard: mayDo(events.ManageServiceAccounts),
 			id: "rotateServiceAccount", summary: "Rotate a token",
 			text: "Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has " +
 				"stopped working when this is answered.",
@@ -40,7 +40,7 @@ func (s *Server) serviceAccountRoutes() section {
 			answered: exampleToken(rotated),
 		}),
 		command((*AccountPath).revoke, s.revokeServiceAccount, route{
-			method: "POST", path: "/service-accounts/{id}/revoke", guard: administrators,
+			method: "POST", path: "/service-accounts/{id}/revoke", guard: mayDo(events.ManageServiceAccounts),
 			id: "revokeServiceAccount", summary: "Revoke a service account",
 			text:     "Disables the account and its token, at once and for good.",
 			missing:  aggregates.ErrNoServiceAccount,

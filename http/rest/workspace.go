@@ -20,7 +20,7 @@ func (s *Server) workspaceRoutes() section {
 			answered: acme,
 		}),
 		command((*workspaceChange).command, s.renameWorkspace, route{
-			method: "PATCH", path: "/workspace", guard: owners,
+			method: "PATCH", path: "/workspace", guard: mayDo(events.ChangeWorkspace),
 			id: "renameWorkspace", summary: "Rename the workspace",
 			text:     "Gives the workspace another name, another slug, or both. The old slug is free for others at once.",
 			refuses:  []*fault.Fault{aggregates.ErrSlugTaken},
