@@ -1,0 +1,108 @@
+package rest
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+	"svc/proof"
+)
+
+func routes() (list []route) {
+	for _, section := range New(Config{}).sections() {
+		list = append(list, section.routes...)
+	}
+	return list
+}
+
+// What a row leaves out is not noticed before somebody asks for it.
+func TestEveryRouteSaysAllOfItself(t *testing.T) {
+	views := []string{proof.View}
+	for _, v := range projections.Followed() {
+		views = append(views, v.Name())
+	}
+	described, known := map[string]bool{}, map[string]bool{}
+	for _, section := range New(Config{}).sections() {
+		described[section.tag] = described[section.tag] || section.about != ""
+		require.True(t, described[section.tag], "nothing is said about %q", section.tag)
+		for _, r := range section.routes {
+			name := r.method + " " + r.path
+			require.False(t, known[r.id] || known[name], "%s is there twice", name)
+			known[r.id], known[name] = true, true
+			require.NotNil(t, r.handler, "%s: made by neither query nor command", name)
+			require.Subset(t, views, r.views, "%s: no followed view", name)
+			for what, said := range map[string]string{"id": r.id, "summary": r.summary, "text": r.text} {
+				require.NotEmpty(t, said, "%s: no %s", name, what)
+			}
+			if r.method != http.MethodGet {
+				require.NotNil(t, r.intent, "%s: its refusals are not recorded", name)
+			}
+			if r.intent != nil {
+				require.Equal(t, strings.Contains(r.path, "{id}"), r.missing != nil, "%s: what answers an id that is none", name)
+			}
+		}
+	}
+}
+
+// A noun whose routes nobody lists is not served.
+func TestEveryNounIsServed(t *testing.T) {
+	made := regexp.MustCompile(`(?m)^func \(s \*Server\) (\w+)\(\) section \{$`)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	table, err := os.ReadFile("routes.go")
+	require.NoError(t, err)
+	n := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, found := range made.FindAllStringSubmatch(string(text), -1) {
+			n++
+			require.Contains(t, string(table), "s."+found[1]+"()", "%s is missing in sections", file)
+		}
+	}
+	require.Equal(t, n, len(New(Config{}).sections()))
+}
+
+// elsewhere are the commands whose refusals are recorded and that only /api/auth asks for.
+var elsewhere = []string{"AcceptInvitation", "RejectInvitation"}
+
+// A command whose refusal is recorded is one that somebody asks for: it has a route,
+// whose guard records refusals under the kind that the command carries.
+func TestEveryCommandHasARoute(t *testing.T) {
+	var asked []string
+	for _, r := range routes() {
+		if r.intent != nil {
+			asked = append(asked, reflect.TypeOf(r.intent(&caller{}, events.ID{}, nil)).Name())
+		}
+	}
+	handler, deniable := reflect.TypeFor[*commands.Handler](), reflect.TypeFor[commands.Deniable]()
+	for i := range handler.NumMethod() {
+		method := handler.Method(i).Type
+		if method.NumIn() != 3 || !method.In(2).Implements(deniable) || method.In(2).Kind() != reflect.Struct {
+			continue
+		}
+		name := method.In(2).Name()
+		require.NotEqual(t, slices.Contains(asked, name), slices.Contains(elsewhere, name), "%s: want one route", name)
+	}
+	require.NotEmpty(t, asked)
+}
+
+// Who is let in is said in the words of the document.
+func TestAGuardNamesThoseWhomItLetsIn(t *testing.T) {
+	for want, g := range map[string]guard{
+		"any member": people, "any member, or a token with api.read": readers, "Owner": mayDo(events.ExportAudit),
+		"Owner or Maintainer": mayDo(events.CancelRuns), "Owner, Maintainer or legacy member": mayDo(events.QueueIssues),
+	} {
+		require.Equal(t, want, g.String())
+	}
+}
