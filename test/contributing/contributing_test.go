@@ -32,7 +32,7 @@ type place struct {
 
 var (
 	heading  = regexp.MustCompile(`(?m)^### (.+)$`)
-	numbered = regexp.MustCompile("(?s)\\*\\*\\d+\\.\\*\\* (?:In `([^`]+)`, (?:(after|before) `([^`]+)`|at the end)|A new file `([^`]+)`)[^`]*?:\n\n```\\w+\n(.*?\n)```\n\nWithout it `go ([^`]+)` fails\\.")
+	numbered = regexp.MustCompile("(?s)\\*\\*\\d+\\.\\*\\* (?:In `([^`]+)`, (?:(after|before) `([^`]+)`|at the end)|A new file `([^`]+)`)[^\n]*:\n\n```\\w+\n(.*?\n)```\n\nWithout it `go ([^`]+)` fails\\.")
 	written  = regexp.MustCompile("Then `go ([^`]+)` writes")
 	passes   = regexp.MustCompile("`go ([^`]+)` passes\\.")
 )
@@ -194,7 +194,7 @@ func TestExamples(t *testing.T) {
 			if test := tested.FindStringSubmatch(p.without); test != nil {
 				require.Contains(t, output, "--- FAIL: "+test[1], "%s, place %d: go %s", e.name, i+1, p.without)
 			} else {
-				require.Contains(t, output, ": undefined: ", "%s, place %d: go %s", e.name, i+1, p.without)
+				require.Contains(t, output, "undefined", "%s, place %d: go %s", e.name, i+1, p.without)
 			}
 			c.put(t, p.file, nil)
 		}
