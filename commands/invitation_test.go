@@ -35,7 +35,7 @@ func reject(by person, workspace, invitation events.ID) commands.RejectInvitatio
 // status returns what the view says of an invitation.
 func (m *team) letter(t *testing.T, id events.ID) projections.Invitation {
 	t.Helper()
-	i, ok, err := projections.Invitations{DB: m.db}.Of(t.Context(), m.id, id)
+	i, ok, err := projections.Invitations{DB: m.db}.Get(t.Context(), m.id, id)
 	require.NoError(t, err)
 	require.True(t, ok)
 	return i
@@ -135,7 +135,7 @@ func TestAnInvitationEndsToTheSecond(t *testing.T) {
 			now := m.clock.now()
 			require.Equal(t, test.at, now.Sub(start))
 			require.Equal(t, test.refusal != nil, !m.letter(t, letter).Acceptable(now))
-			forThem, err := projections.Invitations{DB: m.db}.For(t.Context(), []string{m.nobody.email}, now, 10)
+			forThem, err := projections.Invitations{DB: m.db}.ForAddresses(t.Context(), []string{m.nobody.email}, now, 10)
 			require.NoError(t, err)
 			require.Equal(t, test.refusal == nil, listed(forThem, letter), "whom it is for sees it while it can be accepted")
 			_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))

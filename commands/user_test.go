@@ -45,7 +45,7 @@ func (s *system) holder(t *testing.T, key string) events.ID {
 
 func (s *system) emails(t *testing.T, user events.ID) []string {
 	t.Helper()
-	u, ok, err := projections.Users{DB: s.db}.Of(t.Context(), user)
+	u, ok, err := projections.Users{DB: s.db}.Get(t.Context(), user)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, u.Emails[0], u.Email)
@@ -58,7 +58,7 @@ func TestAPersonIsRegisteredWithTheirAccount(t *testing.T) {
 	ann := s.registered(t, "ann", "ann@acme.example")
 	require.Contains(t, s.history(t, ann.Workspace, 1), events.Event(ann.Account))
 	require.Equal(t, ann.User, s.holder(t, "account/github/ann"))
-	list, err := projections.Accounts{DB: s.db}.Of(t.Context(), ann.User)
+	list, err := projections.Accounts{DB: s.db}.ForUser(t.Context(), ann.User)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, [3]string{"github", "ann", "ann"}, [3]string{list[0].Provider, list[0].AccountID, list[0].Login})

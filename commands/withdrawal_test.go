@@ -27,7 +27,7 @@ func (m *team) send(t *testing.T, by person, email string, role events.Role) eve
 func (m *team) requireShut(t *testing.T, letter events.ID) {
 	t.Helper()
 	require.False(t, m.letter(t, letter).Acceptable(m.clock.now()))
-	shown, err := projections.Invitations{DB: m.db}.For(t.Context(), []string{m.nobody.email}, m.clock.now(), 10)
+	shown, err := projections.Invitations{DB: m.db}.ForAddresses(t.Context(), []string{m.nobody.email}, m.clock.now(), 10)
 	require.NoError(t, err)
 	require.False(t, listed(shown, letter))
 	cold, _ := m.begin()

@@ -47,8 +47,8 @@ var accounts = &fold.Table[string, Account]{
 	},
 }
 
-// Of returns the accounts of a person, the oldest first.
-func (v Accounts) Of(ctx context.Context, user events.ID) ([]Account, error) {
+// ForUser returns the accounts of a person, the oldest first.
+func (v Accounts) ForUser(ctx context.Context, user events.ID) ([]Account, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select account_key, workspace_id, user_id, provider, account_id, login, linked_at
 		from accounts where user_id = $1 order by linked_at, account_key`, user)

@@ -55,7 +55,7 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	list, _, err = projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
 	require.NoError(t, err)
 	require.Equal(t, []int64{2}, seqs(list))
-	one, ok, err := projections.Audit{DB: w.DB}.Of(t.Context(), workspace, list[0].ID)
+	one, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, list[0].ID)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, list[0], one)

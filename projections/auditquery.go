@@ -113,10 +113,10 @@ const (
 	idSpanMost = 1 << 16
 )
 
-// Of returns the record of an id. ok is false if there is none. An id says when
+// Get returns the record of an id. ok is false if there is none. An id says when
 // it was made, and times do not run backwards in a log, so it is looked for in
 // what follows that time.
-func (v Audit) Of(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
+func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
 	fail := func(err error) (AuditRecord, bool, error) {
 		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
 	}

@@ -76,12 +76,12 @@ func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 	require.Equal(t, live, world.Dump(t, w.DB, "audit"))
 
 	for _, r := range []projections.AuditRecord{all[0], all[127], all[128], all[4_200], all[count+149]} {
-		one, ok, err := projections.Audit{DB: w.DB}.Of(t.Context(), workspace, r.ID)
+		one, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, r.ID)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, r, one)
 	}
-	_, ok, err := projections.Audit{DB: w.DB}.Of(t.Context(), workspace, world.NewID())
+	_, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, world.NewID())
 	require.NoError(t, err)
 	require.False(t, ok)
 }

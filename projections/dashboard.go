@@ -41,8 +41,8 @@ type Overview struct {
 	Recent  []Run // whatever moved last, the newest first
 }
 
-// Of returns the overview, with at most recent runs.
-func (v Dashboard) Of(ctx context.Context, workspace events.ID, recent int) (Overview, error) {
+// Get returns the overview, with at most recent runs.
+func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int) (Overview, error) {
 	o := Overview{ByStage: make([]int, len(events.Stages()))}
 	b := &pgx.Batch{}
 	b.Queue(`select stage, count(*) from runs where workspace_id = $1 and active group by stage`, workspace).Query(func(rows pgx.Rows) error {

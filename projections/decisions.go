@@ -66,8 +66,8 @@ var decisions = &fold.Table[events.ID, Decision]{
 	},
 }
 
-// Of returns a decision of a workspace. ok is false if there is none.
-func (v Decisions) Of(ctx context.Context, workspace, id events.ID) (d Decision, ok bool, err error) {
+// Get returns a decision of a workspace. ok is false if there is none.
+func (v Decisions) Get(ctx context.Context, workspace, id events.ID) (d Decision, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, decision_id, run_id, kind, question, head, status, raised_at, closed_at, action
 		from decisions where workspace_id = $1 and decision_id = $2`, workspace, id)

@@ -34,9 +34,9 @@ type Durations struct {
 	Farm    float64 // waiting for it
 }
 
-// Of counts the window that begins at from, and the one of the same length
+// Get counts the window that begins at from, and the one of the same length
 // before it. repo narrows both to a repository unless it is nil.
-func (v Insights) Of(ctx context.Context, workspace events.ID, repo *events.ID, from, to time.Time) (window, prior Count, err error) {
+func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID, from, to time.Time) (window, prior Count, err error) {
 	before := from.Add(from.Sub(to))
 	fail := func(err error) (Count, Count, error) {
 		return Count{}, Count{}, fmt.Errorf("insights of %s: %w", workspace, err)

@@ -158,7 +158,7 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 					from := to.AddDate(0, 0, -days)
 					var sum projections.Count
 					for _, repo := range []*events.ID{nil, &repos[0].ID, &repos[1].ID} {
-						got, prior, err := projections.Insights{DB: w.DB}.Of(t.Context(), workspace, repo, from, to)
+						got, prior, err := projections.Insights{DB: w.DB}.Get(t.Context(), workspace, repo, from, to)
 						require.NoError(t, err)
 						requireCount(t, list, repo, from, to, got)
 						requireCount(t, list, repo, from.AddDate(0, 0, -days), from, prior)

@@ -125,24 +125,24 @@ func (v Invitations) Pending(ctx context.Context, workspace events.ID, limit, of
 		workspace, limit, offset)
 }
 
-// For returns invitations to any of the addresses that can be accepted at a
+// ForAddresses returns invitations to any of the addresses that can be accepted at a
 // time, the newest first: as many as limit that wait and have not expired, without
 // those whose sender could no longer send them.
-func (v Invitations) For(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
+func (v Invitations) ForAddresses(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
 	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at desc, i.invitation_id desc limit $3`,
 		addresses, at, limit)
 	return slices.DeleteFunc(list, func(i Invitation) bool { return !i.Acceptable(at) }), err
 }
 
-// To returns the invitation of a workspace to an address that waits for an
+// ForAddress returns the invitation of a workspace to an address that waits for an
 // answer. ok is false if there is none.
-func (v Invitations) To(ctx context.Context, workspace events.ID, address string) (i Invitation, ok bool, err error) {
+func (v Invitations) ForAddress(ctx context.Context, workspace events.ID, address string) (i Invitation, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.email = $2 and i.status = 'pending'`, workspace, address)
 	return optional[Invitation](rows, "invitation to "+workspace.String())
 }
 
-// Of returns one invitation of a workspace. ok is false if there is none.
-func (v Invitations) Of(ctx context.Context, workspace, id events.ID) (i Invitation, ok bool, err error) {
+// Get returns one invitation of a workspace. ok is false if there is none.
+func (v Invitations) Get(ctx context.Context, workspace, id events.ID) (i Invitation, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.invitation_id = $2`, workspace, id)
 	return optional[Invitation](rows, "invitation "+id.String())
 }

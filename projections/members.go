@@ -92,30 +92,30 @@ const selectMembers = `
 	join users u on u.user_id = m.user_id
 	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id `
 
-// Of returns one member of a workspace. ok is false if there is none.
-func (v Members) Of(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
-	return one(ctx, v.These, Place{workspace, member})
+// Get returns one member of a workspace. ok is false if there is none.
+func (v Members) Get(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
+	return one(ctx, v.ByIDs, Ref{workspace, member})
 }
 
-// These returns members by their ids. One is left out if there is none.
-func (v Members) These(ctx context.Context, list []Place) (map[Place]Member, error) {
+// ByIDs returns members by their ids. One is left out if there is none.
+func (v Members) ByIDs(ctx context.Context, list []Ref) (map[Ref]Member, error) {
 	workspaces, ids := columns(list)
-	rows, _ := v.DB.Query(ctx, eachPlace+selectMembers+`where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
-	return byKey(rows, func(m Member) Place { return Place{m.Workspace, m.ID} }, "members")
+	rows, _ := v.DB.Query(ctx, eachRef+selectMembers+`where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
+	return byKey(rows, func(m Member) Ref { return Ref{m.Workspace, m.ID} }, "members")
 }
 
-// A Place is an id in a workspace.
-type Place struct{ Workspace, ID events.ID }
+// A Ref is an id in a workspace.
+type Ref struct{ Workspace, ID events.ID }
 
-// eachPlace looks up a row for each of a list of them, which "offset 0" keeps from
+// eachRef looks up a row for each of a list of them, which "offset 0" keeps from
 // becoming a join that a plan for any list would read a whole table for. As
 // arguments of their own the arrays would be known to the planner, which would plan
 // anew each time.
-const eachPlace = `
+const eachRef = `
 	select r.* from unnest((select $1::uuid[]), (select $2::uuid[])) as k (workspace_id, id)
 	cross join lateral (`
 
-func columns(list []Place) (workspaces, ids []events.ID) {
+func columns(list []Ref) (workspaces, ids []events.ID) {
 	for _, p := range list {
 		workspaces, ids = append(workspaces, p.Workspace), append(ids, p.ID)
 	}
@@ -135,19 +135,19 @@ type Membership struct {
 
 // Membership returns the user's place in a workspace. ok is false if they have none.
 func (v Members) Membership(ctx context.Context, workspace, user events.ID) (m Membership, ok bool, err error) {
-	return one(ctx, v.Memberships, Place{workspace, user})
+	return one(ctx, v.Memberships, Ref{workspace, user})
 }
 
 // Memberships returns the places of users in workspaces. One is left out if they
 // have none.
-func (v Members) Memberships(ctx context.Context, list []Place) (map[Place]Membership, error) {
+func (v Members) Memberships(ctx context.Context, list []Ref) (map[Ref]Membership, error) {
 	workspaces, users := columns(list)
-	rows, _ := v.DB.Query(ctx, eachPlace+memberships+`where m.workspace_id = k.workspace_id and m.user_id = k.id offset 0) r`, workspaces, users)
-	return byKey(rows, func(m Membership) Place { return Place{m.Workspace, m.User} }, "memberships")
+	rows, _ := v.DB.Query(ctx, eachRef+memberships+`where m.workspace_id = k.workspace_id and m.user_id = k.id offset 0) r`, workspaces, users)
+	return byKey(rows, func(m Membership) Ref { return Ref{m.Workspace, m.User} }, "memberships")
 }
 
-// MembershipsOf returns every workspace that the user is in, the oldest first.
-func (v Members) MembershipsOf(ctx context.Context, user events.ID) ([]Membership, error) {
+// MembershipsFor returns every workspace that the user is in, the oldest first.
+func (v Members) MembershipsFor(ctx context.Context, user events.ID) ([]Membership, error) {
 	rows, _ := v.DB.Query(ctx, memberships+`where m.user_id = $1 order by m.joined_at, m.member_id`, user)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Membership])
 	if err != nil {

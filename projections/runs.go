@@ -169,8 +169,8 @@ type RunQuery struct {
 	Limit, Offset int
 }
 
-// Of returns a run of a workspace with its detail. ok is false if there is none.
-func (v Runs) Of(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
+// Get returns a run of a workspace with its detail. ok is false if there is none.
+func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, detail from runs where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
 }

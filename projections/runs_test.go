@@ -167,7 +167,7 @@ func TestOneRun(t *testing.T) {
 		events.RunCostRecorded{Cents: 30}, events.RunCostRecorded{Cents: 12},
 	}})[0]
 
-	r, ok, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run)
+	r, ok, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 	require.NoError(t, err)
 	require.True(t, ok)
 	millis := at.Truncate(time.Millisecond)
@@ -184,7 +184,7 @@ func TestOneRun(t *testing.T) {
 	require.Equal(t, []any{12, int64(42), true, at, at}, []any{*r.PRNumber, r.CostCents, r.Active, r.CreatedAt.UTC(), r.UpdatedAt.UTC()})
 
 	for what, id := range map[string][2]events.ID{"no run": {workspace, world.NewID()}, "another workspace's": {world.NewID(), run}} {
-		_, ok, err = projections.Runs{DB: w.DB}.Of(t.Context(), id[0], id[1])
+		_, ok, err = projections.Runs{DB: w.DB}.Get(t.Context(), id[0], id[1])
 		require.NoError(t, err)
 		require.False(t, ok, what)
 	}
@@ -213,7 +213,7 @@ func TestStagesOfARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			workspace := world.NewID()
 			run := tellAt(t, w, world.Epoch, workspace, tale{web, 1, "x", test.facts})[0]
-			r, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run)
+			r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 			require.NoError(t, err)
 			got := ""
 			for _, s := range r.Detail.Stages {
@@ -275,7 +275,7 @@ func TestAStageOfANewerBuild(t *testing.T) {
 		tale{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
 		tale{web, 2, "y", append(facts, second)})
 	for i, status := range []string{"active", "blocked"} {
-		r, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run[i])
+		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[i])
 		require.NoError(t, err)
 		require.Len(t, r.Detail.Stages, len(events.Stages())+2)
 		require.Equal(t, []string{"security_scan", status}, []string{r.Detail.Stages[r.Stage].Name, r.Detail.Stages[r.Stage].Status})
@@ -283,14 +283,14 @@ func TestAStageOfANewerBuild(t *testing.T) {
 		require.Equal(t, []string{"sign", "failed"}, []string{r.Detail.Stages[r.Stage+1].Name, r.Detail.Stages[r.Stage+1].Status})
 		require.Equal(t, []events.RunStatus{events.RunInUnknownStage, events.RunNeedsInput}[i], r.Status)
 	}
-	o, err := projections.Dashboard{DB: w.DB}.Of(t.Context(), workspace, 10)
+	o, err := projections.Dashboard{DB: w.DB}.Get(t.Context(), workspace, 10)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 0, 0, 0, 0, 0, 2}, o.ByStage)
 	parked, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Empty(t, parked)
 	world.Rebuild(t, w.DB, world.View(t, "runs"))
-	again, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run[0])
+	again, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
 	require.NoError(t, err)
 	require.Equal(t, "security_scan", again.Detail.Stages[again.Stage].Name)
 
@@ -299,7 +299,7 @@ func TestAStageOfANewerBuild(t *testing.T) {
 	}}})
 	require.NoError(t, err)
 	w.CaughtUp(t)
-	r, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run[0])
+	r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
 	require.NoError(t, err)
 	require.Equal(t, []any{events.RunBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status}, "the newer build leads it on")
 }

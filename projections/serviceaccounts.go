@@ -194,8 +194,8 @@ func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.I
 	return person, nil
 }
 
-// Of returns one service account of a workspace. ok is false if there is none.
-func (v ServiceAccounts) Of(ctx context.Context, workspace, account events.ID) (a ServiceAccount, ok bool, err error) {
+// Get returns one service account of a workspace. ok is false if there is none.
+func (v ServiceAccounts) Get(ctx context.Context, workspace, account events.ID) (a ServiceAccount, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectAccounts+`and a.account_id = $2`, workspace, account)
 	return optional[ServiceAccount](rows, "service account "+account.String())
 }

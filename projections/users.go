@@ -53,8 +53,8 @@ var users = &fold.Table[events.ID, User]{
 	},
 }
 
-// Of returns a person by id. ok is false if there is none.
-func (v Users) Of(ctx context.Context, id events.ID) (u User, ok bool, err error) {
+// Get returns a person by id. ok is false if there is none.
+func (v Users) Get(ctx context.Context, id events.ID) (u User, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select user_id, workspace_id, name, email, emails, avatar_url, registered_at
 		from users where user_id = $1`, id)

@@ -46,15 +46,15 @@ var workspaces = &fold.Table[events.ID, Workspace]{
 	},
 }
 
-// Of returns a workspace by its id. ok is false if there is none.
-func (v Workspaces) Of(ctx context.Context, id events.ID) (w Workspace, ok bool, err error) {
+// Get returns a workspace by its id. ok is false if there is none.
+func (v Workspaces) Get(ctx context.Context, id events.ID) (w Workspace, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select workspace_id, name, slug, created_at from workspaces where workspace_id = $1`, id)
 	return optional[Workspace](rows, "workspace "+id.String())
 }
 
-// ThatHave returns workspaces in which a person is a member, in the order in
+// ForMember returns workspaces in which a person is a member, in the order in
 // which they joined.
-func (v Workspaces) ThatHave(ctx context.Context, user events.ID, limit int) ([]Workspace, error) {
+func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([]Workspace, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select w.workspace_id, w.name, w.slug, w.created_at
 		from members m join workspaces w on w.workspace_id = m.workspace_id

@@ -27,7 +27,7 @@ func (b *browser) user() events.ID {
 // emails are the addresses of a person, the primary one first.
 func (s *site) emails(user events.ID) []string {
 	s.t.Helper()
-	u, ok, err := projections.Users{DB: s.server.Sessions.DB}.Of(s.t.Context(), user)
+	u, ok, err := projections.Users{DB: s.server.Sessions.DB}.Get(s.t.Context(), user)
 	require.NoError(s.t, err)
 	require.True(s.t, ok)
 	require.Equal(s.t, u.Emails[0], u.Email)

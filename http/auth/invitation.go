@@ -73,7 +73,7 @@ func (s *Server) inviteMember(v *visit) (any, error) {
 // that waits, sends that again.
 func (s *Server) invite(v *visit, workspace events.ID, address string, role events.Role, again bool) (events.ID, error) {
 	if again {
-		waiting, ok, err := s.Invitations.To(v.Context(), workspace, address)
+		waiting, ok, err := s.Invitations.ForAddress(v.Context(), workspace, address)
 		if err != nil {
 			return events.ID{}, err
 		}
@@ -90,7 +90,7 @@ func (s *Server) invite(v *visit, workspace events.ID, address string, role even
 }
 
 func (s *Server) invitation(v *visit, workspace, id events.ID) (invitation, error) {
-	i, ok, err := s.Invitations.Of(v.Context(), workspace, id)
+	i, ok, err := s.Invitations.Get(v.Context(), workspace, id)
 	switch {
 	case err != nil:
 		return invitation{}, err
@@ -111,7 +111,7 @@ func (s *Server) named(v *visit, name string) (i projections.Invitation, err err
 	if err != nil {
 		return i, err
 	}
-	i, ok, err := s.Invitations.Of(v.Context(), workspace, id)
+	i, ok, err := s.Invitations.Get(v.Context(), workspace, id)
 	if err == nil && !ok {
 		err = errNoInvitation
 	}
@@ -254,7 +254,7 @@ func (s *Server) listUserInvitations(v *visit) (any, error) {
 	if v.URL.Query().Has("email") {
 		return nil, errEmailFromBrowser
 	}
-	found, err := s.Invitations.For(v.Context(), v.session.Emails, s.Now(), maxOfPerson)
+	found, err := s.Invitations.ForAddresses(v.Context(), v.session.Emails, s.Now(), maxOfPerson)
 	list := []userInvitation{}
 	for _, i := range found {
 		list = append(list, userInvitation{newInvitation(i), i.WorkspaceName})

@@ -119,7 +119,7 @@ func (s *Server) getActiveMember(v *visit) (any, error) {
 }
 
 func (s *Server) member(v *visit, organization, id events.ID) (member, error) {
-	found, ok, err := s.Members.Of(v.Context(), organization, id)
+	found, ok, err := s.Members.Get(v.Context(), organization, id)
 	switch {
 	case err != nil:
 		return member{}, err

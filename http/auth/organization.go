@@ -75,7 +75,7 @@ func (s *Server) membership(v *visit, w which, none, foreign error) (projections
 }
 
 func (s *Server) organization(v *visit, id events.ID) (organization, error) {
-	w, ok, err := s.Workspaces.Of(v.Context(), id)
+	w, ok, err := s.Workspaces.Get(v.Context(), id)
 	switch {
 	case err != nil:
 		return organization{}, err
@@ -191,7 +191,7 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 }
 
 func (s *Server) listOrganizations(v *visit) (any, error) {
-	found, err := s.Workspaces.ThatHave(v.Context(), v.session.User, maxOfPerson)
+	found, err := s.Workspaces.ForMember(v.Context(), v.session.User, maxOfPerson)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (s *Server) place(v *visit) (m projections.Membership, none bool, err error
 	case id.IsZero():
 		return m, false, errNoOrganization
 	}
-	if _, ok, err := s.Workspaces.Of(v.Context(), id); err != nil || !ok {
+	if _, ok, err := s.Workspaces.Get(v.Context(), id); err != nil || !ok {
 		return m, false, orElse(err, errNoOrganization)
 	}
 	m, ok, err := s.Members.Membership(v.Context(), id, v.session.User)

@@ -286,7 +286,7 @@ type account struct {
 }
 
 func (s *Server) listAccounts(v *visit) (any, error) {
-	found, err := s.Accounts.Of(v.Context(), v.session.User)
+	found, err := s.Accounts.ForUser(v.Context(), v.session.User)
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,7 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 	if err != nil {
 		return nil, errNoRecord
 	}
-	found, ok, err := s.lists.Audit.Of(ctx, callerOf(ctx).workspace, id)
+	found, ok, err := s.lists.Audit.Get(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err

@@ -152,7 +152,7 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 	if err != nil {
 		return err
 	}
-	m, ok, err := s.memberships.Find(ctx, projections.Place{Workspace: id, ID: c.person.user}, s.views.Members.Memberships)
+	m, ok, err := s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: c.person.user}, s.views.Members.Memberships)
 	switch {
 	case err != nil:
 		return err

@@ -103,7 +103,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if matches(in.IfNoneMatch, out.ETag) {
 		return out, nil
 	}
-	found, err := s.lists.Dashboard.Of(ctx, workspace, recentRuns)
+	found, err := s.lists.Dashboard.Get(ctx, workspace, recentRuns)
 	if err != nil {
 		return nil, err
 	}

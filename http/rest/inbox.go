@@ -192,7 +192,7 @@ func (in *newAnswer) command(c *caller, id events.ID) (commands.AnswerDecision, 
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
-	d, ok, err := s.views.Decisions.Of(ctx, callerOf(ctx).workspace, answer.Decision)
+	d, ok, err := s.views.Decisions.Get(ctx, callerOf(ctx).workspace, answer.Decision)
 	switch {
 	case err != nil:
 		return nil, err

@@ -72,7 +72,7 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 	days := time.Duration(insightDays[in.Range])
 	to := s.now().UTC().Truncate(day).Add(day)
 	from := to.Add(-days * day)
-	window, prior, err := s.lists.Insights.Of(ctx, callerOf(ctx).workspace, repo, from, to)
+	window, prior, err := s.lists.Insights.Get(ctx, callerOf(ctx).workspace, repo, from, to)
 	if err != nil {
 		return nil, err
 	}

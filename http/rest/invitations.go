@@ -148,7 +148,7 @@ func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, ok, err := s.views.Invitations.Of(ctx, callerOf(ctx).workspace, id)
+	i, ok, err := s.views.Invitations.Get(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err

@@ -149,7 +149,7 @@ func (s *Server) updateMember(ctx context.Context, _ *memberChange, change comma
 		return nil, err
 	}
 	c := callerOf(ctx)
-	m, ok, err := s.members.Find(ctx, projections.Place{Workspace: c.workspace, ID: change.Member}, s.views.Members.These)
+	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: change.Member}, s.views.Members.ByIDs)
 	switch {
 	case err != nil:
 		return nil, err

@@ -65,7 +65,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 	if err != nil {
 		return err
 	}
-	m, member, err := s.memberships.Find(ctx, projections.Place{Workspace: c.workspace, ID: c.person.user}, s.views.Members.Memberships)
+	m, member, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.views.Members.Memberships)
 	if err == nil && (!ok || !member || m.Role != c.person.role) {
 		err = errNoLonger
 	}

@@ -166,7 +166,7 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	if err != nil {
 		return nil, aggregates.ErrNoRun
 	}
-	found, ok, err := s.lists.Runs.Of(ctx, callerOf(ctx).workspace, id)
+	found, ok, err := s.lists.Runs.Get(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -234,7 +234,7 @@ func (s *Server) runAfter(ctx context.Context, done commands.Result, id events.I
 	if err := s.views.Follower.Await(ctx, "runs", workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, ok, err := s.views.Runs.Of(ctx, workspace, id)
+	found, ok, err := s.views.Runs.Get(ctx, workspace, id)
 	switch {
 	case err != nil:
 		return nil, err

@@ -114,8 +114,8 @@ type Server struct {
 
 	// What many requests of a moment ask for.
 	tokens      lookup.Group[events.Fingerprint, projections.ServiceToken]
-	memberships lookup.Group[projections.Place, projections.Membership]
-	members     lookup.Group[projections.Place, projections.Member]
+	memberships lookup.Group[projections.Ref, projections.Membership]
+	members     lookup.Group[projections.Ref, projections.Member]
 	positions   lookup.Group[events.ID, int64]
 }
 

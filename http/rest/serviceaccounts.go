@@ -174,7 +174,7 @@ func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revok
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, ok, err := s.views.ServiceAccounts.Of(ctx, callerOf(ctx).workspace, id)
+	a, ok, err := s.views.ServiceAccounts.Get(ctx, callerOf(ctx).workspace, id)
 	switch {
 	case err != nil:
 		return serviceAccount{}, err

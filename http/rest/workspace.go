@@ -47,7 +47,7 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	c := callerOf(ctx)
-	w, ok, err := s.views.Workspaces.Of(ctx, c.workspace)
+	w, ok, err := s.views.Workspaces.Get(ctx, c.workspace)
 	switch {
 	case err != nil:
 		return workspace{}, err

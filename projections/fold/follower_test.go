@@ -54,7 +54,7 @@ func TestSeveralFollowersTakeInEachEventOnce(t *testing.T) {
 	all.Wait()
 	w.CaughtUp(t)
 	for i, a := range accounts {
-		run, ok, err := projections.Runs{DB: w.DB}.Of(t.Context(), a.workspace, a.run)
+		run, ok, err := projections.Runs{DB: w.DB}.Get(t.Context(), a.workspace, a.run)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, sums[i], run.CostCents)
@@ -91,7 +91,7 @@ func TestAFollowerGoesOnWhenItsConnectionsAreLost(t *testing.T) {
 	})
 	require.Positive(t, ended, "connections that were ended")
 	w.CaughtUp(t)
-	got, _, err := projections.Runs{DB: w.DB}.Of(t.Context(), workspace, run)
+	got, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 	require.NoError(t, err)
 	require.Equal(t, sum, got.CostCents)
 	world.RequireRebuilt(t, w.DB)

@@ -150,11 +150,11 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 			return some(total, err)
 		},
 		"accounts at providers": func(ctx context.Context) error {
-			list, err := projections.Accounts{DB: db}.Of(ctx, p.Owner.ID)
+			list, err := projections.Accounts{DB: db}.ForUser(ctx, p.Owner.ID)
 			return some(len(list), err)
 		},
 		"places": func(ctx context.Context) error {
-			list, err := projections.Members{DB: db}.MembershipsOf(ctx, p.Owner.ID)
+			list, err := projections.Members{DB: db}.MembershipsFor(ctx, p.Owner.ID)
 			return some(len(list), err)
 		},
 		"accounts": func(ctx context.Context) error {

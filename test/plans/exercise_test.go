@@ -202,21 +202,21 @@ func (p *process) askMembers(t *testing.T) {
 		_, _, _, err := v.Page(ctx, q)
 		require.NoError(t, err)
 	}
-	_, ok, err := v.Of(ctx, p.acme, p.member)
+	_, ok, err := v.Get(ctx, p.acme, p.member)
 	require.True(t, ok, err)
 	_, ok, err = v.Membership(ctx, p.acme, p.fellow)
 	require.True(t, ok, err)
-	done[[]projections.Membership](t)(v.MembershipsOf(ctx, p.fellow))
+	done[[]projections.Membership](t)(v.MembershipsFor(ctx, p.fellow))
 	done[[]events.ID](t)(v.CalledOtherwise(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
 
 	people := projections.Users{DB: p.asks}
-	_, ok, err = people.Of(ctx, p.fellow)
+	_, ok, err = people.Get(ctx, p.fellow)
 	require.True(t, ok, err)
-	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.Of(ctx, p.fellow))
+	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.ForUser(ctx, p.fellow))
 	workspaces := projections.Workspaces{DB: p.asks}
-	_, ok, err = workspaces.Of(ctx, p.acme)
+	_, ok, err = workspaces.Get(ctx, p.acme)
 	require.True(t, ok, err)
-	done[[]projections.Workspace](t)(workspaces.ThatHave(ctx, p.fellow, 100))
+	done[[]projections.Workspace](t)(workspaces.ForMember(ctx, p.fellow, 100))
 
 	accounts := projections.ServiceAccounts{DB: p.asks}
 	found := done[map[events.Fingerprint]projections.ServiceToken](t)(accounts.Tokens(ctx, []events.Fingerprint{p.token.Fingerprint()}))
@@ -224,17 +224,17 @@ func (p *process) askMembers(t *testing.T) {
 	_, _, err = accounts.Page(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
 	done[events.ID](t)(accounts.Issuer(ctx, p.acme, p.account))
-	_, ok, err = accounts.Of(ctx, p.acme, p.account)
+	_, ok, err = accounts.Get(ctx, p.acme, p.account)
 	require.True(t, ok, err)
 
 	invitations := projections.Invitations{DB: p.asks}
 	_, _, err = invitations.Page(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
 	done[[]projections.Invitation](t)(invitations.Pending(ctx, p.acme, 100, 0))
-	done[[]projections.Invitation](t)(invitations.For(ctx, []string{"i7@acme.example"}, epoch, 100))
-	_, ok, err = invitations.To(ctx, p.acme, "i7@acme.example")
+	done[[]projections.Invitation](t)(invitations.ForAddresses(ctx, []string{"i7@acme.example"}, epoch, 100))
+	_, ok, err = invitations.ForAddress(ctx, p.acme, "i7@acme.example")
 	require.True(t, ok, err)
-	_, _, err = invitations.Of(ctx, p.acme, newID())
+	_, _, err = invitations.Get(ctx, p.acme, newID())
 	require.NoError(t, err)
 }
 
@@ -248,21 +248,21 @@ func (p *process) askRuns(t *testing.T) {
 		_, _, err := v.Page(ctx, q)
 		require.NoError(t, err)
 	}
-	_, ok, err := v.Of(ctx, p.acme, p.run)
+	_, ok, err := v.Get(ctx, p.acme, p.run)
 	require.True(t, ok, err)
 	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
 	require.True(t, ok, err)
 
 	decisions := projections.Decisions{DB: p.asks}
-	_, _, err = decisions.Of(ctx, p.acme, newID())
+	_, _, err = decisions.Get(ctx, p.acme, newID())
 	require.NoError(t, err)
 	_, _, err = decisions.Inbox(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
 	dashboard := projections.Dashboard{DB: p.asks}
 	done[map[events.ID]int64](t)(dashboard.Positions(ctx, []events.ID{p.acme}))
-	done[projections.Overview](t)(dashboard.Of(ctx, p.acme, 10))
+	done[projections.Overview](t)(dashboard.Get(ctx, p.acme, 10))
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
-		_, _, err = projections.Insights{DB: p.asks}.Of(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), epoch)
+		_, _, err = projections.Insights{DB: p.asks}.Get(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), epoch)
 		require.NoError(t, err)
 	}
 }
@@ -279,7 +279,7 @@ func (p *process) askAudit(t *testing.T) {
 		require.NoError(t, err)
 		done[[]projections.AuditRow](t)(v.After(ctx, p.told, f, 500, records, 100))
 	}
-	_, _, err := v.Of(ctx, p.told, idOf(t, 'e', 777))
+	_, _, err := v.Get(ctx, p.told, idOf(t, 'e', 777))
 	require.NoError(t, err)
 }
 
