@@ -208,7 +208,7 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 // exampleRecords are the first events of the workspace.
 func exampleRecords() (list []projections.AuditRecord) {
 	n := byte(0)
-	tell := func(target projections.Target, changes []projections.Change, e events.Event, data string) {
+	tell := func(target events.Target, changes []events.Change, e events.Event, data string) {
 		n++
 		list = append(list, projections.AuditRecord{
 			Record: events.Record{
@@ -219,13 +219,13 @@ func exampleRecords() (list []projections.AuditRecord) {
 			Action: e.Kind(), Target: target, Changes: changes,
 		})
 	}
-	zoe := projections.Target{Type: "member", ID: exampleZoe.ID, Name: exampleZoe.Email}
-	tell(projections.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []projections.Change{},
+	zoe := events.Target{Type: "member", ID: exampleZoe.ID, Name: exampleZoe.Email}
+	tell(events.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []events.Change{},
 		events.WorkspaceCreated{Name: exampleAcme.Name, Slug: exampleAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
-	tell(zoe, []projections.Change{{Field: "role", To: events.Viewer}},
+	tell(zoe, []events.Change{{Field: "role", To: events.Viewer}},
 		events.MemberJoined{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email, Name: exampleZoe.Name, Role: events.Viewer},
 		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","role":"Viewer"}`)
-	tell(zoe, []projections.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
+	tell(zoe, []events.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
 		events.MemberRoleChanged{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email, From: events.Viewer, To: events.Maintainer},
 		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
 	return list

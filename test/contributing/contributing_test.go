@@ -88,7 +88,7 @@ func newTree(t *testing.T) *tree {
 	t.Helper()
 	c := &tree{folder: filepath.Join(top, "bin", "contributing")}
 	require.NoError(t, os.RemoveAll(c.folder))
-	t.Cleanup(func() { os.RemoveAll(c.folder) })
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(c.folder)) })
 	names, err := exec.CommandContext(t.Context(), "git", "-C", top, "ls-files", "-z", "-co", "--exclude-standard").Output()
 	require.NoError(t, err)
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
@@ -159,7 +159,7 @@ func (c *tree) run(t *testing.T, arguments string) (output string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	list := strings.Fields(strings.ReplaceAll(arguments, "'", ""))
-	cmd := exec.CommandContext(ctx, "go", list...) //nolint:gosec // as CONTRIBUTING.md has it
+	cmd := exec.CommandContext(ctx, "go", list...)
 	cmd.Dir = c.folder
 	start := time.Now()
 	text, err := cmd.CombinedOutput()
