@@ -18,7 +18,9 @@
 // Each event is a leaf of its workspace's Merkle log; leaf.go says which bytes. A
 // follower of its own hashes what lies up to the head of the log, stores the hashes,
 // those of 256 events in one tile once there are as many, and signs a checkpoint with
-// an Ed25519 key that the vault keeps. Before it goes on it holds the stored hashes
+// an Ed25519 key that the vault keeps: at most once a second for each log, so the newest
+// checkpoint may be a second old, and at once when somebody asks the service to verify
+// the log, whichever process they ask. Before it goes on it holds the stored hashes
 // against the newest checkpoint, so nothing that was changed is signed for, as long as
 // there is something left that was signed. A verification recomputes all of it beside
 // two stacks of 63 hashes, and compares with the stored hashes, to name the record,

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,10 @@ const (
 	page       = 1000 // events that are hashed, or verified, together
 	keepEvery  = 1024 // of older checkpoints the last one of each so many events is kept
 	secretName = "proof_signer"
+
+	// signEvery is how often a log is signed for at most, which takes longer than to
+	// hash the events of so long a time. Whoever verifies does not wait for it.
+	signEvery = time.Second
 
 	// View is the name under which the position of a Merkle log is kept among
 	// those of the views.
@@ -72,11 +77,13 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 		panic(err) // only for a size below one
 	}
 	late := &overdue{db: db, log: log}
-	return &Prover{
+	p := &Prover{
 		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late,
 		// A lease saves work: where nobody signs, whoever finds out does.
 		follow: follow.New(db, View, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
 	}
+	p.follow.AtMostEvery(signEvery)
+	return p
 }
 
 // Overdue returns how many logs should have been signed for and are not.
@@ -93,6 +100,9 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	case err != nil:
 		return Report{}, err
 	}
+	if err := p.signNow(ctx, workspace); err != nil {
+		return Report{}, err
+	}
 	due, err := Due(ctx, p.db, workspace)
 	if err != nil {
 		return Report{}, err
@@ -105,6 +115,18 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 		err = p.blameAuthor(ctx, k, &report)
 	}
 	return report, err
+}
+
+// signNow signs for a page of what is not signed for yet, whoever leads. Why it
+// cannot the verification says.
+func (p *Prover) signNow(ctx context.Context, workspace events.ID) error {
+	tails, err := unsigned(ctx, p.db, []events.ID{workspace})
+	if err == nil && len(tails) > 0 {
+		if _, failed := p.takePage(ctx, []events.ID{workspace}); failed != nil {
+			p.overdue.log.WarnContext(ctx, "sign for a log that is to be verified", "workspace", workspace, "err", failed)
+		}
+	}
+	return err
 }
 
 // PublicKey returns the verifier key that stands in the database, "" if there

@@ -65,6 +65,41 @@ func TestWhatIsDueIsWaitedForButNotForEver(t *testing.T) {
 	})
 }
 
+// A log that grows all the time is signed for once a second, and at once when
+// somebody asks to verify it.
+func TestALogIsSignedForOnceASecondAndWhenItIsVerified(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p, workspace := w.prover(t), newID()
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { p.Run(ctx) })
+		sizes := map[int64]bool{}
+		for range 50 {
+			w.append(t, workspace, 1)
+			p.Moved(workspace, 0)
+			time.Sleep(100 * time.Millisecond)
+			var size int64
+			require.NoError(t, w.db.QueryRow(ctx, `select coalesce(max(size), 0) from proof_checkpoints where workspace_id = $1`, workspace).Scan(&size))
+			sizes[size] = true
+		}
+		require.GreaterOrEqual(t, len(sizes), 4)
+		require.LessOrEqual(t, len(sizes), 7, "five seconds went by")
+
+		for range 5 {
+			w.append(t, workspace, 1)
+			from := time.Now()
+			report, err := p.Verify(ctx, workspace, "", nil)
+			require.NoError(t, err)
+			require.Nil(t, report.Bad)
+			require.Equal(t, report.Head, report.Size, "nothing is left unsigned")
+			require.Zero(t, time.Since(from), "nobody waits for that")
+		}
+		stop()
+		group.Wait()
+	})
+}
+
 // A log that nobody signs for, because the lease is held by nobody that there is,
 // is told of and signed for all the same.
 func TestALogThatNobodySignsForIsToldAndSignedFor(t *testing.T) {

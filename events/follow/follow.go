@@ -38,6 +38,7 @@ type Follower struct {
 	told  bool // it looks at no log that it was not told of
 	log   *slog.Logger
 	wake  chan struct{}
+	every time.Duration // between the beginnings of two rounds at least
 
 	mu    sync.Mutex
 	dirty map[events.ID]bool // logs that have grown; the zero ID: any may have
@@ -85,6 +86,10 @@ func NewShared(db *pgxpool.Pool, names func() []string, log *slog.Logger) *Follo
 // and find no others by itself. Call it before Run.
 func (f *Follower) OnlyTold() { f.told = true }
 
+// AtMostEvery has each log followed no more often than that, but for one of which
+// there is more than a page. Call it before Run.
+func (f *Follower) AtMostEvery(every time.Duration) { f.every = every }
+
 // Moved tells f that a log has grown, or any if workspace is zero. It does not block.
 func (f *Follower) Moved(workspace events.ID) {
 	f.mu.Lock()
@@ -117,10 +122,10 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 		case <-look.C:
 			everywhere = true
 		case <-f.wake:
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause(took) - (time.Since(began) - took)):
-			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(max(pause(took)+took, f.every) - time.Since(began)):
 		}
 	}
 }
