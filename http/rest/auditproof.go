@@ -17,8 +17,8 @@ func (s *Server) proofRoutes() section {
 			limits: middleware.Limits{Time: verifyLimit},
 			id:     "verifyAudit", summary: "Verify the audit log",
 			text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed" +
-				" checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while; what has just " +
-				"been recorded it gives ten seconds to be signed for. 503 `signing_key_unavailable` if the key of the checkpoints" +
+				" checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while. Logs are signed for " +
+				"about once a second, this one at once when it is asked for; what still is not, it gives ten seconds. 503 `signing_key_unavailable` if the key of the checkpoints" +
 				" cannot be opened, until its operator restores or replaces it; a replacement is a record, " +
 				"`signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set " +
 				"everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to " +

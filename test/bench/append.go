@@ -216,7 +216,7 @@ func (w *writers) insert(ctx context.Context, worker int) error {
 // newLog is a log as the service has it: its events are authenticated.
 func newLog(db *pgxpool.Pool) *store.Store {
 	log := store.New(db, projections.Inline(), nothing)
-	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
+	ring, err := vault.NewRing([]config.Secret{secret}) // of the service, which would not sign for others
 	if err != nil {
 		panic(err) // it is ours
 	}

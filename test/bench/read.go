@@ -189,6 +189,10 @@ func poll(ctx context.Context, s *site) (result, error) {
 		})
 }
 
+// idleLimit is how much memory Go may have in a process that nobody asks anything. Code
+// and what else the process maps come on top.
+const idleLimit = "GOMEMLIMIT=24MiB"
+
 // idle measures a process that nobody asks anything.
 func idle(ctx context.Context, s *site) (result, error) {
 	db, err := s.database(ctx)
@@ -199,7 +203,7 @@ func idle(ctx context.Context, s *site) (result, error) {
 	var mib, took []float64
 	var r result
 	for range *rounds {
-		server, err := s.rest(ctx, db.Config().ConnString())
+		server, err := s.rest(ctx, db.Config().ConnString(), idleLimit)
 		if err != nil {
 			return r, err
 		}

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// A rest is a svc-rest process of its own.
+// A rest is a service in a process of its own.
 type rest struct {
 	command *exec.Cmd
 	addr    string
@@ -30,19 +30,38 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 // rest starts svc-rest on a database. It is the built program: what is measured
 // is what runs.
-func (s *site) rest(ctx context.Context, databaseURL string) (*rest, error) {
+func (s *site) rest(ctx context.Context, databaseURL string, env ...string) (*rest, error) {
 	addr, err := free(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &rest{addr: addr, command: exec.Command(filepath.Join("bin", "svc-rest"))}
-	r.command.Env = append(os.Environ(),
+	command := exec.Command(filepath.Join("bin", "svc-rest"))
+	command.Env = append(append(os.Environ(),
 		"SVC_REST_ADDR="+addr, "SVC_DATABASE_URL="+databaseURL, "SVC_ENGINE_URL=http://127.0.0.1:9", "SVC_ENGINE_SHARED_SECRET="+secret,
-		"AUTH_URL=http://"+addr, "AUTH_SECRET="+secret, "SVC_VAULT_MASTER_KEY="+secret, "SVC_RATE_LIMIT=0")
+		"AUTH_URL=http://"+addr, "AUTH_SECRET="+secret, "SVC_VAULT_MASTER_KEY="+secret, "SVC_RATE_LIMIT=0"), env...)
+	return start(ctx, command, addr)
+}
+
+// lean starts the service that is written by hand, in a process of its own like ours.
+func (s *site) lean(ctx context.Context, databaseURL string) (*rest, error) {
+	addr, err := free(ctx)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, exec.Command(program, "-lean", addr, databaseURL), addr) //nolint:gosec // it is this program
+}
+
+// start starts a service and waits until it answers.
+func start(ctx context.Context, command *exec.Cmd, addr string) (*rest, error) {
+	r := &rest{addr: addr, command: command}
 	r.command.Stderr = os.Stderr
 	from := time.Now()
 	if err := r.command.Start(); err != nil {
-		return nil, fmt.Errorf("start svc-rest, which make build makes: %w", err)
+		return nil, fmt.Errorf("start %s, which make build makes: %w", command.Path, err)
 	}
 	for {
 		res, err := http.Get("http://" + addr + "/health/live")
@@ -53,7 +72,7 @@ func (s *site) rest(ctx context.Context, databaseURL string) (*rest, error) {
 		}
 		if time.Since(from) > 10*time.Second || ctx.Err() != nil {
 			r.stop()
-			return nil, fmt.Errorf("svc-rest does not answer: %w", err)
+			return nil, fmt.Errorf("%s does not answer: %w", command.Path, err)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -153,6 +153,7 @@ func compare(ctx context.Context, ours, theirs func() (float64, error)) (r resul
 		}
 		if i > 0 {
 			r.Ratios = append(r.Ratios, rates[0][i-1]/rates[1][i-1])
+			r.Each = append(r.Each, float64(each[0][i-1])/float64(each[1][i-1]))
 		}
 	}
 	r.Note = map[string]any{

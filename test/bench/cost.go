@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/bus"
+	"svc/projections"
+	"svc/proof"
+)
+
+var errBehind = errors.New("views, Merkle logs or the bus do not catch up")
+
+// followers are what has a position in each log: views, the Merkle log and the bus.
+func followers() (names []string) {
+	for _, v := range projections.Followed() {
+		names = append(names, v.Name())
+	}
+	return append(names, proof.View, bus.View)
+}
+
+// catchUpLimit is how long what follows may take to catch up.
+const catchUpLimit = 15 * time.Minute
+
+// caughtUp returns when all that follows the logs is where they end.
+func caughtUp(ctx context.Context, db *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, catchUpLimit, errBehind)
+	defer cancel()
+	for {
+		var behind bool
+		err := db.QueryRow(ctx, `
+			select exists (select from logs l cross join unnest($1::text[]) as v (view)
+				left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
+				where l.head > coalesce(c.seq, 0))`, followers()).Scan(&behind)
+		if err != nil || !behind {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+const (
+	growing   = 1000 // logs that grow by an event at a time
+	eachSpeed = 2000 // events a second
+)
+
+// eventCost compares the processor time of an event, until all that follows from it
+// is done, with that of a plain insert at the same pace.
+func eventCost(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	hints, closeLog, err := newHinting(ctx, db)
+	if err != nil {
+		return result{}, err
+	}
+	defer closeLog()
+	w, err := newWriters(ctx, db, hints.log, connections, newIDs(growing))
+	if err != nil {
+		return result{}, err
+	}
+	if err := w.queueRuns(ctx); err != nil {
+		return result{}, err
+	}
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return result{}, err
+	}
+	defer server.stop()
+	r, err := compare(ctx,
+		func() (float64, error) {
+			n, err := paced(ctx, w.grow)
+			if err == nil {
+				err = caughtUp(ctx, db)
+			}
+			return n, err
+		},
+		func() (float64, error) { return paced(ctx, w.insert) })
+	r.Ratios = r.Each
+	return r, err
+}
+
+// queueRuns begins a run in each log, whose only stream it is to be.
+func (w *writers) queueRuns(ctx context.Context) error {
+	for i, workspace := range w.workspaces {
+		s := &stream{id: events.NewID(time.Now()), version: 1}
+		w.streams[i%len(w.streams)][workspace] = s
+		_, err := w.log.Append(ctx, &events.Commit{Workspace: workspace, Envelope: envelope(s.id), At: time.Now(), Writes: []events.Write{{
+			Stream: s.id, Events: []events.Event{events.RunQueued{Repo: events.Repo{ID: s.id, Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix date parsing"}},
+		}}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow appends an event to the next of the worker's logs.
+func (w *writers) grow(ctx context.Context, worker int) error {
+	w.next[worker] = (w.next[worker] + len(w.streams)) % len(w.workspaces)
+	i := w.next[worker]/len(w.streams)*len(w.streams) + worker
+	if i >= len(w.workspaces) {
+		i = worker
+	}
+	workspace := w.workspaces[i]
+	s := w.streams[worker][workspace]
+	_, err := w.log.Append(ctx, &events.Commit{
+		Workspace: workspace, Envelope: envelope(s.id), At: time.Now(),
+		Writes: []events.Write{{Stream: s.id, Version: s.version, Events: []events.Event{fact}}},
+	})
+	s.version++
+	return err
+}
+
+// paced does something for a turn, so often a second as the pace says, or as often as
+// it can be done. It returns how often a second that was.
+func paced(ctx context.Context, do func(context.Context, int) error) (float64, error) {
+	var next atomic.Int64
+	from := time.Now()
+	return measure(ctx, connections, func(ctx context.Context, worker int) error {
+		due := from.Add(time.Duration(next.Add(1)) * time.Second / eachSpeed)
+		if wait := time.Until(due); wait > 0 {
+			time.Sleep(wait)
+		}
+		return do(ctx, worker)
+	})
+}
+
+// tables returns all that the database keeps, with how many bytes each takes on disk
+// together with its indexes.
+func tables(ctx context.Context, db *pgxpool.Pool) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	var name string
+	var bytes int64
+	rows, _ := db.Query(ctx, `
+		select relname, pg_total_relation_size(oid) from pg_class
+		where relkind = 'r' and relnamespace = 'public'::regnamespace and relname not like 'flyway%'`)
+	_, err := pgx.ForEachRow(rows, []any{&name, &bytes}, func() error { sizes[name] = bytes; return nil })
+	return sizes, err
+}
+
+// usualMeta has events say who caused them as one by a person over HTTP does.
+const usualMeta = `
+	update events set meta = json_build_object('actor', json_build_object('type', 'user', 'id', workspace_id, 'name', 'zoe@acme.example'),
+		'origin', 'api', 'ip', '203.0.113.7', 'userAgent', 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'requestId', id)`
+
+// eventBytes compares what an event and all that follows from it take on disk with the
+// event's own row. Messages of the bus are told beside that: they are removed a minute
+// after everybody has taken them in.
+func eventBytes(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	n := scaled(100_000)
+	if _, err := fillLogs(ctx, db, 10, n/10); err != nil {
+		return result{}, err
+	}
+	if _, err := db.Exec(ctx, usualMeta); err != nil {
+		return result{}, err
+	}
+	if _, err := follows(ctx, s, db, n); err != nil {
+		return result{}, err
+	}
+	if _, err := db.Exec(ctx, `vacuum full`); err != nil { // so that a row which was changed again and again counts once
+		return result{}, err
+	}
+	sizes, err := tables(ctx, db)
+	if err != nil {
+		return result{}, err
+	}
+	r, all := result{Note: map[string]any{}}, int64(0)
+	for name, bytes := range sizes {
+		if name != "bus_messages" {
+			all += bytes
+		}
+		if each := float64(bytes) / float64(n); each >= 1 {
+			r.Note[name] = int(each + 0.5)
+		}
+	}
+	var stored float64
+	err = db.QueryRow(ctx, `select avg(pg_column_size(e.*)) from events e`).Scan(&stored)
+	r.Ratios = []float64{float64(all) / float64(n) / stored}
+	r.Note["all"], r.Note["stored"] = all/int64(n), int(stored)
+	return r, err
+}
+
+// follows has a service take in n events, and returns how many a second it did.
+func follows(ctx context.Context, s *site, db *pgxpool.Pool, n int) (float64, error) {
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return 0, err
+	}
+	defer server.stop()
+	from := time.Now()
+	err = caughtUp(ctx, db)
+	return float64(n) / time.Since(from).Seconds(), err
+}
+
+// catchUp compares a service that has a million events to take in, in one log and in
+// ten thousand, with inserts of all the rows that come of them into the same tables with
+// their indexes. The ratios are those of the slower one.
+func catchUp(ctx context.Context, s *site) (result, error) {
+	n := scaled(rebuilt)
+	r := result{Note: map[string]any{}}
+	for range *rounds {
+		worst := 0.0
+		for _, logs := range []int{1, max(1, n/100)} {
+			ours, theirs, err := catchUpOnce(ctx, s, logs, n)
+			if err != nil {
+				return r, err
+			}
+			name := map[bool]string{true: "one", false: "many"}[logs == 1]
+			r.Note[name], r.Note[name+"_inserts"] = int(ours), int(theirs)
+			if ratio := ours / theirs; worst == 0 || ratio < worst {
+				worst = ratio
+			}
+		}
+		r.Ratios = append(r.Ratios, worst)
+	}
+	return r, ctx.Err()
+}
+
+func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs float64, err error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer db.Close()
+	if _, err := fillLogs(ctx, db, logs, n/logs); err != nil {
+		return 0, 0, err
+	}
+	if ours, err = follows(ctx, s, db, n); err != nil {
+		return 0, 0, err
+	}
+	took, err := insertAgain(ctx, db)
+	return ours, float64(n) / took.Seconds(), err
+}
+
+// insertAgain inserts the rows of all tables but the log's into others of the same form,
+// each table in one statement, and returns how long that took.
+func insertAgain(ctx context.Context, db *pgxpool.Pool) (took time.Duration, err error) {
+	sizes, err := tables(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	delete(sizes, "events")
+	delete(sizes, "logs")
+	for name := range sizes {
+		copied := name + "_copy"
+		if _, err := db.Exec(ctx, fmt.Sprintf(`create table %s (like %s including all)`, copied, name)); err != nil {
+			return 0, err
+		}
+		from := time.Now()
+		if _, err := db.Exec(ctx, fmt.Sprintf(`insert into %s select * from %s`, copied, name)); err != nil {
+			return 0, err
+		}
+		took += time.Since(from)
+	}
+	return took, ctx.Err()
+}
