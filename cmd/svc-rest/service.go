@@ -145,13 +145,13 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 		Load:         func() float64 { return max(load(db), load(reads)) },
 		Origin:       cfg.origin(), Ending: ctx.Done(), Now: time.Now, Log: log,
 	})
-	account := &auth.Server{
+	account := auth.New(auth.Config{
 		Commands: handler, Accounts: projections.Accounts{DB: db},
 		Workspaces: views.Workspaces, Members: views.Members, Invitations: views.Invitations,
 		Keys: events, Sessions: sessionStore, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 		Tokens: vault.Tokens{DB: db, Ring: ring}, Providers: cfg.providers(), Origin: cfg.origin(),
 		Limit: apiLimit, SignInLimit: signInLimit, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
-	}
+	})
 	mounted := mounts{
 		{"/api/auth/", account.Handler()},
 		{"/api/", api.Handler()},

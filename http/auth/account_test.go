@@ -27,7 +27,7 @@ func (b *browser) user() events.ID {
 // emails are the addresses of a person, the primary one first.
 func (s *site) emails(user events.ID) []string {
 	s.t.Helper()
-	u, ok, err := projections.Users{DB: s.server.Sessions.DB}.Get(s.t.Context(), user)
+	u, ok, err := projections.Users{DB: s.config.Sessions.DB}.Get(s.t.Context(), user)
 	require.NoError(s.t, err)
 	require.True(s.t, ok)
 	require.Equal(s.t, u.Emails[0], u.Email)
@@ -92,7 +92,7 @@ func TestAddressesChangeAtTheProvider(t *testing.T) {
 	require.Len(t, s.texts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1)
 	s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
 	require.Len(t, s.texts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1, "which is no news")
-	_, err := s.server.Sessions.DB.Exec(t.Context(), `update members set name = '' where user_id = $1`, user) // as of a member who joined at a build before
+	_, err := s.config.Sessions.DB.Exec(t.Context(), `update members set name = '' where user_id = $1`, user) // as of a member who joined at a build before
 	require.NoError(t, err)
 	s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
 	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.texts(`select name || ' ' || email from members where user_id = $1`, user))
@@ -234,7 +234,7 @@ func TestAnAddressThatChangedHandsOpensNoDoor(t *testing.T) {
 	another.ID++
 	h.are(another)
 	b := s.browser()
-	b.signIn(h).requireSentBack(s.server.Origin+"/api/auth/error", url.Values{"error": {"account_not_linked"}})
+	b.signIn(h).requireSentBack(s.config.Origin+"/api/auth/error", url.Values{"error": {"account_not_linked"}})
 	require.Nil(t, b.session())
 }
 
@@ -258,7 +258,7 @@ func TestPeopleWithTheSameLoginGetANumber(t *testing.T) {
 // texts are what a question about a person answers.
 func (s *site) texts(sql string, user events.ID) []string {
 	s.t.Helper()
-	rows, _ := s.server.Sessions.DB.Query(s.t.Context(), sql, user)
+	rows, _ := s.config.Sessions.DB.Query(s.t.Context(), sql, user)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
 	return list

@@ -11,11 +11,11 @@ import (
 
 // admit signs in the person whom the provider named. made tells that they are new.
 func (s *Server) admit(v *visit, provider string, who profile) (made bool, err error) {
-	person, err := s.Commands.SignIn(v.Context(), commands.SignIn{
+	person, err := s.commands.SignIn(v.Context(), commands.SignIn{
 		Meta:    v.meta(events.ID{}),
 		Account: events.UserAccountLinked{Provider: provider, Account: strconv.FormatInt(who.ID, 10), Login: who.Login},
 		Name:    who.shownName(), Emails: who.emails, AvatarURL: who.AvatarURL,
-		CalledOtherwise: s.Members.CalledOtherwise,
+		CalledOtherwise: s.members.CalledOtherwise,
 	})
 	if errors.Is(err, commands.ErrNotLinked) {
 		return false, fmt.Errorf("%w: %w", errNotLinked, err)

@@ -14,8 +14,8 @@ import (
 
 const prefix = "/api/auth"
 
-// A Server answers the requests. All fields are needed but the limits.
-type Server struct {
+// Config is what a server works with. All fields are needed but the limits.
+type Config struct {
 	Commands    *commands.Handler
 	Accounts    projections.Accounts
 	Workspaces  projections.Workspaces
@@ -33,8 +33,42 @@ type Server struct {
 	DevSignIn   bool                 // the demonstration people may sign in with a password
 	Now         func() time.Time
 	Log         *slog.Logger
+}
+
+// A Server answers the requests.
+type Server struct {
+	commands    *commands.Handler
+	accounts    projections.Accounts
+	workspaces  projections.Workspaces
+	members     projections.Members
+	invitations projections.Invitations
+	keys        Keys
+	sessions    *sessions.Store
+	states      sessions.States
+	passwords   sessions.Passwords
+	tokens      Tokens
+	providers   map[string]*Provider
+	origin      string
+	limit       *limit.Limit
+	signInLimit *limit.Limit
+	devSignIn   bool
+	now         func() time.Time
+	log         *slog.Logger
 
 	sameSite *http.CrossOriginProtection
+}
+
+// New returns a server that is ready to answer.
+func New(c Config) *Server {
+	s := &Server{
+		commands: c.Commands, accounts: c.Accounts, workspaces: c.Workspaces, members: c.Members, invitations: c.Invitations,
+		keys: c.Keys, sessions: c.Sessions, states: c.States, passwords: c.Passwords, tokens: c.Tokens,
+		providers: c.Providers, origin: c.Origin, limit: c.Limit, signInLimit: c.SignInLimit, devSignIn: c.DevSignIn,
+		now: c.Now, log: c.Log,
+		sameSite: http.NewCrossOriginProtection(),
+	}
+	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // providers post; it only leads on to the GET
+	return s
 }
 
 // routes is the whole surface.
@@ -92,8 +126,6 @@ type route struct {
 
 // Handler returns everything under /api/auth.
 func (s *Server) Handler() http.Handler {
-	s.sameSite = http.NewCrossOriginProtection()
-	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // providers post; it only leads on to the GET
 	routes := router.New(s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound })), nil)
 	for _, r := range s.routes() {
 		routes.Handle(router.Route{Method: r.method, Path: prefix + r.path, Handler: s.serve(r.handle)})

@@ -153,7 +153,7 @@ func (s *site) errorPage() string { return s.url + "/api/auth/error" }
 // count counts the rows of a table.
 func (s *site) count(table string) (n int) {
 	s.t.Helper()
-	require.NoError(s.t, s.server.Sessions.DB.QueryRow(s.t.Context(), "select count(*) from "+table).Scan(&n))
+	require.NoError(s.t, s.config.Sessions.DB.QueryRow(s.t.Context(), "select count(*) from "+table).Scan(&n))
 	return n
 }
 
@@ -166,8 +166,8 @@ func (s *site) tally() tally {
 }
 
 // providedBy gives a site a provider "github" at a host.
-func providedBy(h *host) func(*auth.Server) {
-	return func(s *auth.Server) {
+func providedBy(h *host) func(*auth.Config) {
+	return func(s *auth.Config) {
 		s.Providers = map[string]*auth.Provider{"github": auth.NewProvider("github", clientID, clientSecret, h.URL, h.URL, s.Origin)}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func (s *site) exec(sql string, args ...any) {
 	s.t.Helper()
-	_, err := s.server.Sessions.DB.Exec(s.t.Context(), sql, args...)
+	_, err := s.config.Sessions.DB.Exec(s.t.Context(), sql, args...)
 	require.NoError(s.t, err)
 }
 

@@ -59,7 +59,7 @@ func (s *Server) errorPage(v *visit) (any, error) {
 		"Description": plain(v.URL.Query().Get("error_description")), "Request": failedRequest(v),
 	})
 	if err != nil {
-		s.Log.WarnContext(v.Context(), "write error page", "err", err)
+		s.log.WarnContext(v.Context(), "write error page", "err", err)
 	}
 	return nil, errAnswered
 }

@@ -113,7 +113,7 @@ func TestTheErrorPageNamesItsOwnRequestOtherwise(t *testing.T) {
 func TestTheServiceIsNotWhereItIsRegistered(t *testing.T) {
 	t.Parallel()
 	var registered string
-	s := newSite(t, func(s *auth.Server) {
+	s := newSite(t, func(s *auth.Config) {
 		registered = strings.Replace(s.Origin, "127.0.0.1", "localhost", 1) + "/api/auth/callback/github"
 		web := newCodeHost(t, registered)
 		s.Providers = map[string]*auth.Provider{"github": auth.NewProvider("github", clientID, clientSecret, web, web, s.Origin)}

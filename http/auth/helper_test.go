@@ -40,7 +40,7 @@ const (
 type site struct {
 	t      *testing.T
 	url    string
-	server *auth.Server
+	config *auth.Config
 	log    *journal
 
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ type site struct {
 }
 
 // newSite is a site. change may alter its server before it begins.
-func newSite(t *testing.T, change ...func(*auth.Server)) *site {
+func newSite(t *testing.T, change ...func(*auth.Config)) *site {
 	t.Helper()
 	db := pgtest.New(t)
 	s := &site{t: t, log: &journal{}, clock: time.Now()}
@@ -60,7 +60,7 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 	t.Cleanup(events.Close)
 	ring, err := vault.NewRing([]config.Secret{"a master key of thirty-two bytes."})
 	require.NoError(t, err)
-	s.server = &auth.Server{
+	s.config = &auth.Config{
 		Commands: commands.New(events, s.now), Accounts: projections.Accounts{DB: db},
 		Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		Keys:      events,
@@ -70,12 +70,12 @@ func newSite(t *testing.T, change ...func(*auth.Server)) *site {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	s.url = "http://" + server.Listener.Addr().String()
-	s.server.Origin = s.url
+	s.config.Origin = s.url
 	for _, c := range change {
-		c(s.server)
+		c(s.config)
 	}
 	s.register()
-	server.Config.Handler = middleware.Traced(log, s.server.Handler())
+	server.Config.Handler = middleware.Traced(log, auth.New(*s.config).Handler())
 	server.Start()
 	t.Cleanup(server.Close)
 	return s
@@ -96,11 +96,11 @@ func (s *site) move(d time.Duration) {
 // register makes the person, with a password whose hash is a cheap one.
 func (s *site) register() {
 	s.t.Helper()
-	db := s.server.Sessions.DB
+	db := s.config.Sessions.DB
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	s.person, s.home = events.NewID(time.Now()), events.NewID(time.Now())
-	_, err := s.server.Commands.RegisterUser(ctx, commands.RegisterUser{
+	_, err := s.config.Commands.RegisterUser(ctx, commands.RegisterUser{
 		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.person, Name: email}, Origin: events.FromAuth}, Workspace: s.home},
 		User: s.person, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{email},
 		WorkspaceName: "Zoë's workspace", WorkspaceSlug: "zoe",
@@ -225,10 +225,10 @@ func (a answer) requireRefused(status int, code string) {
 	require.Empty(a.t, a.Cookies())
 }
 
-func withLimit(t *testing.T, n int) func(*auth.Server) {
+func withLimit(t *testing.T, n int) func(*auth.Config) {
 	l, err := limit.PerMinute(n)
 	require.NoError(t, err)
-	return func(s *auth.Server) { s.SignInLimit = l }
+	return func(s *auth.Config) { s.SignInLimit = l }
 }
 
 // A journal is a log that a test reads.

@@ -73,24 +73,24 @@ func (s *Server) inviteMember(v *visit) (any, error) {
 // that waits, sends that again.
 func (s *Server) invite(v *visit, workspace events.ID, address string, role events.Role, again bool) (events.ID, error) {
 	if again {
-		waiting, ok, err := s.Invitations.ForAddress(v.Context(), workspace, address)
+		waiting, ok, err := s.invitations.ForAddress(v.Context(), workspace, address)
 		if err != nil {
 			return events.ID{}, err
 		}
 		if ok {
-			err := v.did(s.Commands.ResendInvitation(v.Context(), commands.ResendInvitation{Meta: v.meta(workspace), Invitation: waiting.ID}))
+			err := v.did(s.commands.ResendInvitation(v.Context(), commands.ResendInvitation{Meta: v.meta(workspace), Invitation: waiting.ID}))
 			return waiting.ID, err
 		}
 	}
-	id := events.NewID(s.Now())
-	err := v.did(s.Commands.SendInvitation(v.Context(), commands.SendInvitation{
+	id := events.NewID(s.now())
+	err := v.did(s.commands.SendInvitation(v.Context(), commands.SendInvitation{
 		Meta: v.meta(workspace), Invitation: id, Email: address, Role: role,
 	}))
 	return id, err
 }
 
 func (s *Server) invitation(v *visit, workspace, id events.ID) (invitation, error) {
-	i, ok, err := s.Invitations.Get(v.Context(), workspace, id)
+	i, ok, err := s.invitations.Get(v.Context(), workspace, id)
 	switch {
 	case err != nil:
 		return invitation{}, err
@@ -107,11 +107,11 @@ func (s *Server) named(v *visit, name string) (i projections.Invitation, err err
 	if err != nil {
 		return i, errNoInvitation
 	}
-	workspace, _, err := s.Keys.Holder(v.Context(), events.InvitationKey(id))
+	workspace, _, err := s.keys.Holder(v.Context(), events.InvitationKey(id))
 	if err != nil {
 		return i, err
 	}
-	i, ok, err := s.Invitations.Get(v.Context(), workspace, id)
+	i, ok, err := s.invitations.Get(v.Context(), workspace, id)
 	if err == nil && !ok {
 		err = errNoInvitation
 	}
@@ -136,7 +136,7 @@ func (s *Server) cancelInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.Commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Meta: v.meta(i.Workspace), Invitation: i.ID}))
+	err = v.did(s.commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Meta: v.meta(i.Workspace), Invitation: i.ID}))
 	if err != nil {
 		return nil, translated(err, map[string]*fault.Fault{
 			fault.ErrTenantNotFound.Code: errNoMember, aggregates.ErrRoleRequired.Code: errCancelDenied,
@@ -157,14 +157,14 @@ func (s *Server) acceptInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := events.NewID(s.Now())
-	err = v.did(s.Commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
+	id := events.NewID(s.now())
+	err = v.did(s.commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
 		Meta: v.meta(i.Workspace), Invitation: i.ID, Member: id, Name: v.session.Name, Emails: v.session.Emails,
 	}))
 	if err != nil {
 		return nil, translated(err, answerWords)
 	}
-	if err := s.Sessions.SetActive(v.Context(), v.session, &i.Workspace); err != nil {
+	if err := s.sessions.SetActive(v.Context(), v.session, &i.Workspace); err != nil {
 		return nil, err
 	}
 	accepted, err := s.invitation(v, i.Workspace, i.ID)
@@ -180,7 +180,7 @@ func (s *Server) rejectInvitation(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.Commands.RejectInvitation(v.Context(), commands.RejectInvitation{
+	err = v.did(s.commands.RejectInvitation(v.Context(), commands.RejectInvitation{
 		Meta: v.meta(i.Workspace), Invitation: i.ID, Emails: v.session.Emails,
 	}))
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Server) getInvitation(v *visit) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !i.Acceptable(s.Now()):
+	case !i.Acceptable(s.now()):
 		return nil, errNoInvitation
 	case !v.session.Has(i.Email):
 		return nil, errNotRecipient
@@ -230,7 +230,7 @@ const maxInvitations = 100
 // pending returns those that wait for an answer or have expired: the newest, in
 // the order in which they were sent.
 func (s *Server) pending(v *visit, workspace events.ID, shown func(projections.Invitation) bool) ([]invitation, error) {
-	found, err := s.Invitations.Pending(v.Context(), workspace, maxInvitations, 0)
+	found, err := s.invitations.Pending(v.Context(), workspace, maxInvitations, 0)
 	list := []invitation{}
 	for _, i := range slices.Backward(found) {
 		if shown(i) {
@@ -254,7 +254,7 @@ func (s *Server) listUserInvitations(v *visit) (any, error) {
 	if v.URL.Query().Has("email") {
 		return nil, errEmailFromBrowser
 	}
-	found, err := s.Invitations.ForAddresses(v.Context(), v.session.Emails, s.Now(), maxOfPerson)
+	found, err := s.invitations.ForAddresses(v.Context(), v.session.Emails, s.now(), maxOfPerson)
 	list := []userInvitation{}
 	for _, i := range found {
 		list = append(list, userInvitation{newInvitation(i), i.WorkspaceName})

@@ -54,7 +54,7 @@ func TestListsHaveAnEnd(t *testing.T) {
 		require.True(t, sent.CreatedAt.Before(mine[i].CreatedAt), "the newest first")
 	}
 	var newest time.Time
-	require.NoError(t, s.server.Sessions.DB.QueryRow(t.Context(), `select max(sent_at) from invitations where email = $1`, email).Scan(&newest))
+	require.NoError(t, s.config.Sessions.DB.QueryRow(t.Context(), `select max(sent_at) from invitations where email = $1`, email).Scan(&newest))
 	require.WithinDuration(t, newest, mine[0].CreatedAt, time.Millisecond, "which nobody hides by sending many before it")
 
 	s.exec(`

@@ -72,7 +72,7 @@ func (l roleList) role() (events.Role, error) {
 
 // memberPage returns members, and how many there are on all pages.
 func (s *Server) memberPage(v *visit, q projections.MemberQuery) ([]member, int, error) {
-	found, total, _, err := s.Members.Page(v.Context(), q)
+	found, total, _, err := s.members.Page(v.Context(), q)
 	list := []member{}
 	for _, m := range found {
 		list = append(list, newMember(q.Workspace, m))
@@ -119,7 +119,7 @@ func (s *Server) getActiveMember(v *visit) (any, error) {
 }
 
 func (s *Server) member(v *visit, organization, id events.ID) (member, error) {
-	found, ok, err := s.Members.Get(v.Context(), organization, id)
+	found, ok, err := s.members.Get(v.Context(), organization, id)
 	switch {
 	case err != nil:
 		return member{}, err
@@ -136,7 +136,7 @@ func (s *Server) getActiveMemberRole(v *visit) (any, error) {
 	}
 	if name := v.URL.Query().Get("userId"); name != "" && name != v.session.User.String() {
 		user, _ := events.ParseID(name) // what is no id is nobody's
-		other, ok, err := s.Members.Membership(v.Context(), m.Workspace, user)
+		other, ok, err := s.members.Membership(v.Context(), m.Workspace, user)
 		if err != nil || !ok {
 			return nil, orElse(err, errYouAreNoMember)
 		}
@@ -200,7 +200,7 @@ func (s *Server) updateMemberRole(v *visit) (any, error) {
 	if err != nil {
 		return nil, errNoMember
 	}
-	err = v.did(s.Commands.UpdateMember(v.Context(), commands.UpdateMember{Meta: v.meta(m.Workspace), Member: id, Role: &role}))
+	err = v.did(s.commands.UpdateMember(v.Context(), commands.UpdateMember{Meta: v.meta(m.Workspace), Member: id, Role: &role}))
 	if err != nil {
 		return nil, translated(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,
@@ -247,11 +247,11 @@ func (s *Server) memberNamed(v *visit, organization events.ID, name string) (id 
 		return id, true, nil
 	}
 	address, _ := input.Email(name)
-	_, user, err := s.Keys.Holder(v.Context(), events.EmailKey(address))
+	_, user, err := s.keys.Holder(v.Context(), events.EmailKey(address))
 	if err != nil {
 		return id, false, err
 	}
-	m, ok, err := s.Members.Membership(v.Context(), organization, user)
+	m, ok, err := s.members.Membership(v.Context(), organization, user)
 	if err == nil && !ok {
 		err = errNoMember
 	}
@@ -264,7 +264,7 @@ func (s *Server) remove(v *visit, organization, id events.ID) (member, error) {
 	if err != nil {
 		return gone, err
 	}
-	err = v.did(s.Commands.RemoveMember(v.Context(), commands.RemoveMember{Meta: v.meta(organization), Member: id}))
+	err = v.did(s.commands.RemoveMember(v.Context(), commands.RemoveMember{Meta: v.meta(organization), Member: id}))
 	if err != nil {
 		return gone, translated(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,

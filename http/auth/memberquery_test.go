@@ -19,12 +19,12 @@ func (s *site) joined(slug string, role events.Role) (member, user events.ID) {
 	member, user = events.NewID(s.now()), events.NewID(s.now())
 	address := slug + "@acme.example"
 	meta := commands.Meta{Workspace: home, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: address}, Origin: events.FromAuth}}
-	_, err := s.server.Commands.RegisterUser(s.t.Context(), commands.RegisterUser{
+	_, err := s.config.Commands.RegisterUser(s.t.Context(), commands.RegisterUser{
 		Meta: meta, User: user, Member: events.NewID(s.now()), Name: slug, Emails: []string{address}, WorkspaceName: slug, WorkspaceSlug: slug,
 	})
 	require.NoError(s.t, err)
 	meta.Workspace = s.home
-	_, err = s.server.Commands.AddMember(s.t.Context(), commands.AddMember{Meta: meta, Member: member, User: user, Email: address, Role: role})
+	_, err = s.config.Commands.AddMember(s.t.Context(), commands.AddMember{Meta: meta, Member: member, User: user, Email: address, Role: role})
 	require.NoError(s.t, err)
 	return member, user
 }

@@ -45,7 +45,7 @@ func (s *Server) find(v *visit, w which) (events.ID, error) {
 		}
 		return id, nil
 	case w.OrganizationSlug != "":
-		_, id, err := s.Keys.Holder(v.Context(), events.SlugKey(w.OrganizationSlug))
+		_, id, err := s.keys.Holder(v.Context(), events.SlugKey(w.OrganizationSlug))
 		return id, err
 	case v.session.Active != nil:
 		return *v.session.Active, nil
@@ -64,7 +64,7 @@ func (s *Server) membership(v *visit, w which, none, foreign error) (projections
 	if id.IsZero() && w == (which{}) {
 		return projections.Membership{}, none
 	}
-	m, ok, err := s.Members.Membership(v.Context(), id, v.session.User)
+	m, ok, err := s.members.Membership(v.Context(), id, v.session.User)
 	switch {
 	case err != nil:
 		return m, err
@@ -75,7 +75,7 @@ func (s *Server) membership(v *visit, w which, none, foreign error) (projections
 }
 
 func (s *Server) organization(v *visit, id events.ID) (organization, error) {
-	w, ok, err := s.Workspaces.Get(v.Context(), id)
+	w, ok, err := s.workspaces.Get(v.Context(), id)
 	switch {
 	case err != nil:
 		return organization{}, err
@@ -121,15 +121,15 @@ func (s *Server) createOrganization(v *visit) (any, error) {
 	if err := need("slug", in.Slug); err != nil {
 		return nil, err
 	}
-	id, owner := events.NewID(s.Now()), events.NewID(s.Now())
-	err = v.did(s.Commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
+	id, owner := events.NewID(s.now()), events.NewID(s.now())
+	err = v.did(s.commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
 		Meta: v.meta(id), Member: owner, Email: v.session.Email, Person: v.session.Name, Name: in.Name, Slug: in.Slug,
 	}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
 	}
 	if !in.Keep {
-		if err := s.Sessions.SetActive(v.Context(), v.session, &id); err != nil {
+		if err := s.sessions.SetActive(v.Context(), v.session, &id); err != nil {
 			return nil, err
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 	if err := input.Slug.Check("slug", in.Slug); err != nil { // what create would say
 		return nil, asValidation(err)
 	}
-	_, holder, err := s.Keys.Holder(v.Context(), events.SlugKey(in.Slug))
+	_, holder, err := s.keys.Holder(v.Context(), events.SlugKey(in.Slug))
 	switch {
 	case err != nil:
 		return nil, err
@@ -191,7 +191,7 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 }
 
 func (s *Server) listOrganizations(v *visit) (any, error) {
-	found, err := s.Workspaces.ForMember(v.Context(), v.session.User, maxOfPerson)
+	found, err := s.workspaces.ForMember(v.Context(), v.session.User, maxOfPerson)
 	if err != nil {
 		return nil, err
 	}
@@ -225,9 +225,9 @@ func (s *Server) setActive(v *visit) (any, error) {
 	case id.IsZero() && w.OrganizationID == "":
 		return nil, errNoOrganization
 	}
-	_, ok, err := s.Members.Membership(v.Context(), id, v.session.User)
+	_, ok, err := s.members.Membership(v.Context(), id, v.session.User)
 	if err == nil && !ok {
-		if err = s.Sessions.SetActive(v.Context(), v.session, nil); err == nil {
+		if err = s.sessions.SetActive(v.Context(), v.session, nil); err == nil {
 			err = errNotMemberOf
 		}
 	}
@@ -243,7 +243,7 @@ func (s *Server) setActive(v *visit) (any, error) {
 // activate chooses a workspace, nil for none, and sets the cookie again as Better
 // Auth does.
 func (s *Server) activate(v *visit, workspace *events.ID) error {
-	if err := s.Sessions.SetActive(v.Context(), v.session, workspace); err != nil {
+	if err := s.sessions.SetActive(v.Context(), v.session, workspace); err != nil {
 		return err
 	}
 	v.w.Header().Del("Set-Cookie") // if the session was extended
@@ -272,10 +272,10 @@ func (s *Server) place(v *visit) (m projections.Membership, none bool, err error
 	case id.IsZero():
 		return m, false, errNoOrganization
 	}
-	if _, ok, err := s.Workspaces.Get(v.Context(), id); err != nil || !ok {
+	if _, ok, err := s.workspaces.Get(v.Context(), id); err != nil || !ok {
 		return m, false, orElse(err, errNoOrganization)
 	}
-	m, ok, err := s.Members.Membership(v.Context(), id, v.session.User)
+	m, ok, err := s.members.Membership(v.Context(), id, v.session.User)
 	if err == nil && !ok {
 		err = errNotMemberOf
 	}
@@ -308,7 +308,7 @@ func (s *Server) updateOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.Commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Meta: v.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
+	err = v.did(s.commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Meta: v.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{
 			aggregates.ErrSlugTaken.Code: errSlugTaken, aggregates.ErrRoleRequired.Code: errUpdateDenied, fault.ErrTenantNotFound.Code: errNotMember,

@@ -133,7 +133,7 @@ func TestAProviderIsTooSlow(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
-			s := newSite(t, providedBy(h), func(s *auth.Server) { s.Providers["github"].Limit(time.Second) })
+			s := newSite(t, providedBy(h), func(s *auth.Config) { s.Providers["github"].Limit(time.Second) })
 			h.answer(path, holds)
 			b := s.browser()
 			b.signIn(h).requireSentBack(s.errorPage(), reason(told))

@@ -90,7 +90,7 @@ func TestAuthorizationOpensNothingHere(t *testing.T) {
 // everything is all that the database holds, a row a line.
 func (s *site) everything() string {
 	s.t.Helper()
-	db := s.server.Sessions.DB
+	db := s.config.Sessions.DB
 	rows, _ := db.Query(s.t.Context(), `
 		select table_schema, table_name from information_schema.tables
 		where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')`)
@@ -159,7 +159,7 @@ func TestTheTokenOfAProviderCanBeOpened(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	s := newSite(t, providedBy(h))
-	tokens := s.server.Tokens.(vault.Tokens)
+	tokens := s.config.Tokens.(vault.Tokens)
 	b := s.browser()
 	for range 2 { // the second takes the place of the first
 		b.signIn(h).requireSentTo("/")
@@ -182,7 +182,7 @@ func TestSignInGoesOnWithoutAPlaceForTheToken(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	s := newSite(t, providedBy(h))
-	_, err := s.server.Sessions.DB.Exec(t.Context(), "alter table provider_tokens rename to elsewhere")
+	_, err := s.config.Sessions.DB.Exec(t.Context(), "alter table provider_tokens rename to elsewhere")
 	require.NoError(t, err)
 	b := s.browser()
 	b.signIn(h).requireSentTo("/")

@@ -86,10 +86,10 @@ type signIn struct {
 }
 
 func (s *Server) signInEmail(v *visit) (any, error) {
-	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
+	if err := s.signInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
 		return nil, err
 	}
-	if !s.DevSignIn {
+	if !s.devSignIn {
 		return nil, errPasswordDisabled
 	}
 	in, err := readSignIn(v)
@@ -99,7 +99,7 @@ func (s *Server) signInEmail(v *visit) (any, error) {
 	if in.CallbackURL != "" && !s.trusted(in.CallbackURL) {
 		return nil, errCallbackURL
 	}
-	user, home, ok, err := s.Passwords.Check(v.Context(), in.Email, in.Password)
+	user, home, ok, err := s.passwords.Check(v.Context(), in.Email, in.Password)
 	switch {
 	case err != nil:
 		return nil, err
@@ -146,12 +146,12 @@ func readSignIn(v *visit) (in signIn, err error) {
 // start signs a person in: a new session in any case, so that none that was
 // planted in the browser beforehand becomes theirs.
 func (s *Server) start(v *visit, user, home events.ID, method string, remember bool) error {
-	session, err := s.Sessions.Start(v.Context(), user, home, middleware.Address(v.Request), middleware.UserAgent(v.Request))
+	session, err := s.sessions.Start(v.Context(), user, home, middleware.Address(v.Request), middleware.UserAgent(v.Request))
 	if err != nil {
 		return err
 	}
 	v.session = session
-	_, err = s.Commands.RecordSignIn(v.Context(), commands.RecordSignIn{
+	_, err = s.commands.RecordSignIn(v.Context(), commands.RecordSignIn{
 		Meta: v.meta(home), Email: session.Email, Session: session.ID, Method: method,
 	})
 	if err != nil {
@@ -167,8 +167,8 @@ func (s *Server) start(v *visit, user, home events.ID, method string, remember b
 func (s *Server) discard(v *visit, session sessions.Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), discardLimit)
 	defer cancel()
-	if err := s.Sessions.Discard(ctx, session); err != nil {
-		s.Log.WarnContext(v.Context(), "discard a session", "err", err)
+	if err := s.sessions.Discard(ctx, session); err != nil {
+		s.log.WarnContext(v.Context(), "discard a session", "err", err)
 	}
 }
 
@@ -190,21 +190,21 @@ func (s *Server) signOut(v *visit) (any, error) {
 
 // takeCookies takes from the browser what setCookie gave it.
 func (s *Server) takeCookies(v *visit) {
-	http.SetCookie(v.w, s.Sessions.NoCookie())
-	if _, err := v.Cookie(s.Sessions.ForgetCookieName()); err == nil {
-		http.SetCookie(v.w, s.Sessions.NoForgetCookie())
+	http.SetCookie(v.w, s.sessions.NoCookie())
+	if _, err := v.Cookie(s.sessions.ForgetCookieName()); err == nil {
+		http.SetCookie(v.w, s.sessions.NoForgetCookie())
 	}
 }
 
 // end ends sessions of the person, and writes it down.
 func (s *Server) end(v *visit, ids ...events.ID) error {
-	_, err := s.Commands.EndSessions(v.Context(), commands.EndSessions{Meta: v.meta(v.session.Home), Sessions: ids})
+	_, err := s.commands.EndSessions(v.Context(), commands.EndSessions{Meta: v.meta(v.session.Home), Sessions: ids})
 	return err
 }
 
 // endThose ends those of the person's sessions that are meant.
 func (s *Server) endThose(v *visit, meant func(id events.ID) bool) (any, error) {
-	found, err := s.Sessions.Of(v.Context(), v.session.User, math.MaxInt32)
+	found, err := s.sessions.Of(v.Context(), v.session.User, math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (s *Server) getSession(v *visit) (any, error) {
 		return nil, err
 	}
 	if !ok {
-		if _, err := v.Cookie(s.Sessions.CookieName()); err == nil && v.Header.Get("Authorization") == "" { // or it was not looked at
+		if _, err := v.Cookie(s.sessions.CookieName()); err == nil && v.Header.Get("Authorization") == "" { // or it was not looked at
 			s.takeCookies(v)
 		}
 		return nil, nil //nolint:nilnil // null is the answer
@@ -239,10 +239,10 @@ func (s *Server) deferSession(*visit) (any, error) { return nil, errDefer }
 const maxSessions = 100
 
 func (s *Server) listSessions(v *visit) (any, error) {
-	if s.Now().Sub(v.session.CreatedAt) >= fresh {
+	if s.now().Sub(v.session.CreatedAt) >= fresh {
 		return nil, errNotFresh
 	}
-	found, err := s.Sessions.Of(v.Context(), v.session.User, maxSessions)
+	found, err := s.sessions.Of(v.Context(), v.session.User, maxSessions)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ type account struct {
 }
 
 func (s *Server) listAccounts(v *visit) (any, error) {
-	found, err := s.Accounts.ForUser(v.Context(), v.session.User)
+	found, err := s.accounts.ForUser(v.Context(), v.session.User)
 	if err != nil {
 		return nil, err
 	}

@@ -198,7 +198,7 @@ func TestToChooseAWorkspaceSetsTheCookieAgain(t *testing.T) {
 
 func TestOnHTTPSTheCookieIsSecure(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(s *auth.Server) { s.Sessions.Secure = true })
+	s := newSite(t, func(s *auth.Config) { s.Sessions.Secure = true })
 	cookie := s.signIn()
 	require.Equal(t, "__Secure-better-auth.session_token="+cookie.Value+"; Path=/; Max-Age=604800; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
 	require.NotNil(t, s.session(cookie))
@@ -260,7 +260,7 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	s.session(cookie)
 	s.do(call{path: "/sign-in/email", body: signInBody(email, "wrong "+password)})
 	s.do(call{path: "/sign-in/email", body: `{"password":"` + password + `"`})
-	s.server.Sessions.DB.Close() // from here on everything goes wrong
+	s.config.Sessions.DB.Close() // from here on everything goes wrong
 	for _, c := range []call{
 		{path: "/sign-in/email", body: signInBody(email, password)},
 		{path: "/get-session", cookie: cookie},

@@ -153,7 +153,7 @@ func TestNULInAPasswordIsWrong(t *testing.T) {
 
 func TestSignInIsOffInProduction(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(s *auth.Server) { s.DevSignIn = false })
+	s := newSite(t, func(s *auth.Config) { s.DevSignIn = false })
 	for _, body := range []string{signInBody(email, password), signInBody(email, "wrong"), "{"} {
 		s.do(call{path: "/sign-in/email", body: body}).requireRefused(400, "EMAIL_PASSWORD_DISABLED")
 	}
@@ -184,7 +184,7 @@ func TestSignInIsLimited(t *testing.T) {
 // Who tries passwords is limited also where there are none to be had.
 func TestSignInIsLimitedWhereItIsOff(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, withLimit(t, 1), func(s *auth.Server) { s.DevSignIn = false })
+	s := newSite(t, withLimit(t, 1), func(s *auth.Config) { s.DevSignIn = false })
 	s.do(call{path: "/sign-in/email", body: "{}"}).requireRefused(400, "EMAIL_PASSWORD_DISABLED")
 	s.do(call{path: "/sign-in/email", body: "{}"}).requireRefused(429, "rate_limited")
 }

@@ -28,7 +28,7 @@ import (
 const maxAddress = 2048
 
 func (s *Server) stateCookieName() string {
-	if s.Sessions.Secure {
+	if s.sessions.Secure {
 		return "__Secure-better-auth.state"
 	}
 	return "better-auth.state"
@@ -37,7 +37,7 @@ func (s *Server) stateCookieName() string {
 // signInSocial begins a sign-in: it keeps a state that can be taken up once,
 // by the browser that holds the cookie, and says where to go.
 func (s *Server) signInSocial(v *visit) (any, error) {
-	if err := s.SignInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
+	if err := s.signInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
 		return nil, err
 	}
 	in, err := read[struct {
@@ -53,7 +53,7 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 	if in.Provider == nil {
 		return nil, need("provider", "")
 	}
-	provider, ok := s.Providers[*in.Provider]
+	provider, ok := s.providers[*in.Provider]
 	switch {
 	case !ok:
 		return nil, errProvider
@@ -68,7 +68,7 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 	rand.Read(raw)
 	state := base64.RawURLEncoding.EncodeToString(raw)
 	verifier := oauth2.GenerateVerifier()
-	err = s.States.Begin(v.Context(), state, sessions.State{
+	err = s.states.Begin(v.Context(), state, sessions.State{
 		Provider: *in.Provider, Verifier: verifier, CallbackURL: in.CallbackURL,
 		ErrorCallbackURL: in.ErrorCallbackURL, NewUserURL: in.NewUserCallbackURL,
 	})
@@ -86,13 +86,13 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 func (s *Server) stateCookie(value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is on wherever the site is https
 		Name: s.stateCookieName(), Value: value, Path: "/", MaxAge: age,
-		HttpOnly: true, Secure: s.Sessions.Secure, SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: s.sessions.Secure, SameSite: http.SameSiteLaxMode,
 	}
 }
 
 // signState binds a state to the browser that began with it.
 func (s *Server) signState(state string) string {
-	mac := hmac.New(sha256.New, s.Sessions.Secret)
+	mac := hmac.New(sha256.New, s.sessions.Secret)
 	mac.Write([]byte("state " + state))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
@@ -110,7 +110,7 @@ func (s *Server) trusted(address string) bool {
 	if u.Scheme == "" && u.Host == "" {
 		return strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
 	}
-	return input.Origin(u) == s.Origin
+	return input.Origin(u) == s.origin
 }
 
 // callback ends a sign-in. Whatever happens, the browser is sent somewhere.
@@ -128,7 +128,7 @@ func (s *Server) callback(v *visit) (any, error) {
 	if q.Get("error") != "" {
 		return s.sendBack(v, state.ErrorCallbackURL, errors.New(plain(q.Get("error"))), plain(q.Get("error_description")))
 	}
-	who, token, err := s.Providers[name].exchange(v.Context(), q.Get("code"), state.Verifier)
+	who, token, err := s.providers[name].exchange(v.Context(), q.Get("code"), state.Verifier)
 	if err != nil {
 		return s.sendBack(v, state.ErrorCallbackURL, err, "")
 	}
@@ -137,7 +137,7 @@ func (s *Server) callback(v *visit) (any, error) {
 		return s.sendBack(v, state.ErrorCallbackURL, err, "")
 	}
 	if err := s.keepToken(v.Context(), v.session.User, name, token); err != nil {
-		s.Log.WarnContext(v.Context(), "keep the provider's token", "err", err)
+		s.log.WarnContext(v.Context(), "keep the provider's token", "err", err)
 	}
 	where := state.CallbackURL
 	if made && state.NewUserURL != "" {
@@ -176,18 +176,18 @@ func (s *Server) takeState(v *visit, provider string) (state sessions.State, err
 	refusal := errState
 	cookie, _ := v.Cookie(s.stateCookieName())
 	switch {
-	case s.Providers[provider] == nil:
+	case s.providers[provider] == nil:
 		refusal = errNoOAuthClient
 	case random == "":
 		return state, errNoState
 	case cookie != nil && hmac.Equal([]byte(cookie.Value), []byte(s.signState(random))):
-		state, ok, err := s.States.Take(v.Context(), random)
+		state, ok, err := s.states.Take(v.Context(), random)
 		if err == nil && (!ok || state.Provider != provider) {
 			err = errState
 		}
 		return state, err
 	}
-	state.ErrorCallbackURL, err = s.States.ErrorURL(v.Context(), random)
+	state.ErrorCallbackURL, err = s.states.ErrorURL(v.Context(), random)
 	return state, orElse(err, refusal)
 }
 
@@ -208,7 +208,7 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 	if description != "" { // the provider's word, such as that the person declined
 		level = slog.LevelInfo
 	}
-	s.Log.Log(v.Context(), level, "sign-in came to nothing", "err", err)
+	s.log.Log(v.Context(), level, "sign-in came to nothing", "err", err)
 	reason := err.Error()
 	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
 		if errors.Is(err, known) {
@@ -223,7 +223,7 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 		q.Set("error_description", description)
 	}
 	if where == "" {
-		where = s.Origin + prefix + "/error"
+		where = s.origin + prefix + "/error"
 		q.Set("request_id", middleware.RequestID(v.Context()))
 	}
 	where, fragment, _ := strings.Cut(where, "#")
@@ -241,5 +241,5 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 
 // keepToken seals the provider's token away.
 func (s *Server) keepToken(ctx context.Context, user events.ID, provider string, token *oauth2.Token) error {
-	return s.Tokens.Put(ctx, user, provider, config.Secret(token.AccessToken))
+	return s.tokens.Put(ctx, user, provider, config.Secret(token.AccessToken))
 }

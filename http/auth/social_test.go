@@ -63,7 +63,7 @@ func TestSignInThroughACodeHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var web string
-			s := newSite(t, func(s *auth.Server) {
+			s := newSite(t, func(s *auth.Config) {
 				web = newCodeHost(t, s.Origin+"/api/auth/callback/"+c.provider)
 				s.Providers = map[string]*auth.Provider{
 					c.provider: auth.NewProvider(c.provider, clientID, clientSecret, web+c.slash, web+c.api, s.Origin),
@@ -129,7 +129,7 @@ func requireHarmless(t *testing.T, s *site, web, provider string, user any) {
 	t.Helper()
 	id, err := events.ParseID(fmt.Sprint(user))
 	require.NoError(t, err)
-	token, ok, err := s.server.Tokens.(vault.Tokens).Get(t.Context(), id, provider)
+	token, ok, err := s.config.Tokens.(vault.Tokens).Get(t.Context(), id, provider)
 	require.NoError(t, err)
 	require.True(t, ok)
 	if provider == "github" { // the code host has no repositories under GitHub's interface
@@ -208,7 +208,7 @@ func TestSignInDoesNotBegin(t *testing.T) {
 func TestOurAddressWrittenOtherwise(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h), func(s *auth.Server) { s.Origin = "https://svc.example.com" })
+	s := newSite(t, providedBy(h), func(s *auth.Config) { s.Origin = "https://svc.example.com" })
 	for address, status := range map[string]int{
 		"https://svc.example.com/inbox":      200,
 		"HTTPS://Svc.Example.com:443/inbox":  200,
@@ -234,7 +234,7 @@ func TestBeginningIsLimited(t *testing.T) {
 func TestOnHTTPSTheStateCookieIsSecure(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h), func(s *auth.Server) { s.Sessions.Secure = true })
+	s := newSite(t, providedBy(h), func(s *auth.Config) { s.Sessions.Secure = true })
 	cookie := s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`}).cookie()
 	require.Equal(t, "__Secure-better-auth.state="+cookie.Value+"; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
 }

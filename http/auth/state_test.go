@@ -15,8 +15,8 @@ import (
 )
 
 // twice gives a site the same host under two names.
-func twice(h *host) func(*auth.Server) {
-	return func(s *auth.Server) {
+func twice(h *host) func(*auth.Config) {
+	return func(s *auth.Config) {
 		s.Providers = map[string]*auth.Provider{}
 		for _, name := range []string{"github", "gitea"} {
 			s.Providers[name] = auth.NewProvider(name, clientID, clientSecret, h.URL, h.URL, s.Origin)
@@ -98,11 +98,11 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 
 // withSecret is the site as it is once AUTH_SECRET has changed.
 func (s *site) withSecret(secret string) *site {
-	changed := *s.server
-	changed.Sessions = &sessions.Store{DB: s.server.Sessions.DB, Secret: []byte(secret), Now: s.now}
-	server := httptest.NewServer(changed.Handler())
+	changed := *s.config
+	changed.Sessions = &sessions.Store{DB: s.config.Sessions.DB, Secret: []byte(secret), Now: s.now}
+	server := httptest.NewServer(auth.New(changed).Handler())
 	s.t.Cleanup(server.Close)
-	return &site{t: s.t, url: server.URL, server: &changed, log: s.log}
+	return &site{t: s.t, url: server.URL, config: &changed, log: s.log}
 }
 
 func TestAStateCountsUntilItIsTenMinutesOld(t *testing.T) {

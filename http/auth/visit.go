@@ -95,12 +95,12 @@ func (s *Server) identify(v *visit) (session sessions.Session, ok bool, err erro
 		return session, ok, err
 	}
 	if ok {
-		return session, true, s.Limit.Allow(v.Context(), v.w.Header(), limit.Caller(session.User))
+		return session, true, s.limit.Allow(v.Context(), v.w.Header(), limit.Caller(session.User))
 	}
-	if _, none := v.Cookie(s.Sessions.CookieName()); none != nil { // then nothing was looked up
+	if _, none := v.Cookie(s.sessions.CookieName()); none != nil { // then nothing was looked up
 		return session, false, nil
 	}
-	return session, false, s.Limit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request))
+	return session, false, s.limit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request))
 }
 
 // sessionOf returns the session of the cookie. Extending it sets the cookie
@@ -110,11 +110,11 @@ func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err err
 	if _, other := v.Header["Authorization"]; other {
 		return session, false, nil
 	}
-	cookie, err := v.Cookie(s.Sessions.CookieName())
+	cookie, err := v.Cookie(s.sessions.CookieName())
 	if err != nil {
 		return session, false, nil //nolint:nilerr // no cookie is no session
 	}
-	session, renewed, ok, err := s.Sessions.Find(v.Context(), cookie.Value)
+	session, renewed, ok, err := s.sessions.Find(v.Context(), cookie.Value)
 	if renewed {
 		s.renewCookie(v, session)
 	}
@@ -124,17 +124,17 @@ func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err err
 // renewCookie hands the browser the session that it has, to be remembered as
 // before.
 func (s *Server) renewCookie(v *visit, session sessions.Session) {
-	_, forget := v.Cookie(s.Sessions.ForgetCookieName())
+	_, forget := v.Cookie(s.sessions.ForgetCookieName())
 	s.setCookie(v, session, forget != nil)
 }
 
 // setCookie hands the browser its session. remember says that it outlives the
 // browser.
 func (s *Server) setCookie(v *visit, session sessions.Session, remember bool) {
-	cookie := s.Sessions.Cookie(session) //nolint:gosec // Secure is on wherever the site is https
+	cookie := s.sessions.Cookie(session) //nolint:gosec // Secure is on wherever the site is https
 	if !remember {
 		cookie.MaxAge = 0
-		http.SetCookie(v.w, s.Sessions.ForgetCookie())
+		http.SetCookie(v.w, s.sessions.ForgetCookie())
 	}
 	http.SetCookie(v.w, cookie)
 }
@@ -149,7 +149,7 @@ func (s *Server) serve(handle handler) http.Handler {
 			if f := fault.As(err); f != nil && f.Wait > 0 {
 				w.Header().Set("X-Retry-After", reply.Seconds(f.Wait)) // where Better Auth's clients look
 			}
-			reply.Error(w, r, s.Log, err)
+			reply.Error(w, r, s.log, err)
 		default:
 			reply.JSON(w, http.StatusOK, body)
 		}
