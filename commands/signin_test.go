@@ -59,6 +59,36 @@ func TestSignIn(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrOtherAccount)
 }
 
+// Two accounts of one provider that name the same address at the same moment: one of
+// them is the person's, and the other is nobody's.
+func TestOneAccountOfAProviderIsLinked(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for i := range 15 {
+		address := fmt.Sprintf("p%d@acme.example", i)
+		c := newRegistration(fmt.Sprintf("p%d", i), address)
+		c.Account = events.UserAccountLinked{}
+		_, err := s.RegisterUser(t.Context(), c)
+		require.NoError(t, err)
+		account := func(n int) string { return fmt.Sprintf("%d-%d", i, n) }
+		requireOne(t, race(func(n int) error {
+			_, err := s.signedIn(t, []replica{s.replica, s.other}[n], "github", account(n), c.WorkspaceSlug, address)
+			return err
+		}), commands.ErrNotLinked)
+		held := 0
+		for n := range 2 {
+			switch s.holder(t, events.AccountKey(events.UserAccountLinked{Provider: "github", Account: account(n)})) {
+			case c.User:
+				held++
+			case events.ID{}:
+			default:
+				require.Fail(t, "somebody else has the account")
+			}
+		}
+		require.Equal(t, 1, held)
+	}
+}
+
 // memberOf is the member that somebody is at home.
 func (s *system) memberOf(t *testing.T, p commands.Person) events.ID {
 	t.Helper()
