@@ -16,20 +16,20 @@ type Request struct {
 
 type requestKey struct{}
 
-// Measured tells of each request once it is answered. It goes around [Traced],
+// Measured lets observe see each request once it is answered. It goes around [Traced],
 // so that it sees what became of a panic.
-func Measured(tell func(Request), next http.Handler) http.Handler {
+func Measured(observe func(Request), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start, seen, request := time.Now(), &seen{ResponseWriter: w}, &Request{}
+		start, answer, request := time.Now(), &recorder{ResponseWriter: w}, &Request{}
 		aborted := true
 		defer func() {
-			request.Status, request.Took = seen.status, time.Since(start)
+			request.Status, request.Took = answer.status, time.Since(start)
 			if request.Status == 0 && !aborted {
 				request.Status = http.StatusOK // what the server sends for a handler that said nothing
 			}
-			tell(*request)
+			observe(*request)
 		}()
-		next.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), requestKey{}, request)))
+		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), requestKey{}, request)))
 		aborted = false
 	})
 }

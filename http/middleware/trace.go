@@ -39,48 +39,48 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 		}
 		w.Header().Set("X-Request-Id", id)
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
-		seen := &seen{ResponseWriter: w}
+		answer := &recorder{ResponseWriter: w}
 		defer func() {
 			v := recover()
 			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a value that was panicked with
 				log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-				if seen.status == 0 {
-					reply.JSON(seen, http.StatusInternalServerError, reply.BodyOf(fault.ErrInternal))
+				if answer.status == 0 {
+					reply.JSON(answer, http.StatusInternalServerError, reply.BodyOf(fault.ErrInternal))
 					v = nil
 				}
 			}
-			if v == nil && seen.status == 0 {
-				seen.status = http.StatusOK // what the server sends for a handler that said nothing
+			if v == nil && answer.status == 0 {
+				answer.status = http.StatusOK // what the server sends for a handler that said nothing
 			}
 			level := slog.LevelInfo
-			if strings.HasPrefix(r.URL.Path, "/health") && seen.status < 400 { // probes ask every few seconds
+			if strings.HasPrefix(r.URL.Path, "/health") && answer.status < 400 { // probes ask every few seconds
 				level = slog.LevelDebug
 			}
-			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path), "status", seen.status,
-				"ip", Address(r), "ms", time.Since(start).Milliseconds(), "bytes", seen.bytes)
+			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path), "status", answer.status,
+				"ip", Address(r), "ms", time.Since(start).Milliseconds(), "bytes", answer.bytes)
 			if v != nil {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		next.ServeHTTP(seen, r)
+		next.ServeHTTP(answer, r)
 	})
 }
 
-// seen remembers what was answered.
-type seen struct {
+// A recorder remembers what was answered.
+type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 }
 
-func (s *seen) WriteHeader(status int) {
+func (s *recorder) WriteHeader(status int) {
 	if s.status == 0 {
 		s.status = status
 	}
 	s.ResponseWriter.WriteHeader(status)
 }
 
-func (s *seen) Write(p []byte) (int, error) {
+func (s *recorder) Write(p []byte) (int, error) {
 	if s.status == 0 {
 		s.status = http.StatusOK
 	}
@@ -90,7 +90,7 @@ func (s *seen) Write(p []byte) (int, error) {
 }
 
 // Hijack takes the connection over: whatever protocol goes on there, to HTTP it is a 101.
-func (s *seen) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (s *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(s.ResponseWriter).Hijack()
 	if err == nil && s.status == 0 {
 		s.status = http.StatusSwitchingProtocols
@@ -99,7 +99,7 @@ func (s *seen) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // Unwrap leads [http.ResponseController] to the connection.
-func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *recorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // A Logger is a handler of logs that adds the request's id to each line.
 type Logger struct{ slog.Handler }

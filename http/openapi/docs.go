@@ -33,7 +33,8 @@ var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 const (
 	docsScript = `SwaggerUIBundle({url: %q, dom_id: "#docs", deepLinking: true, tryItOutEnabled: true, validatorUrl: null});
 `
-	docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+	docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+		"connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 // serveDocs serves the page that shows a document, and what it is made of.

@@ -19,7 +19,7 @@ import (
 // An Operation is a method of a path: its limits, who lets requests in, and what the
 // document says of it.
 type Operation struct {
-	Method, Path string // the path has places in braces, such as /runs/{id}
+	Method, Path string // the path has parameters in braces, such as /runs/{id}
 	Limits       middleware.Limits
 	Guard        Guard
 

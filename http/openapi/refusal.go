@@ -34,7 +34,8 @@ func (a *API) refusal(ctx context.Context, err error) error {
 }
 
 // ErrUnsupportedMedia refuses what is no JSON as it is.
-var ErrUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type", "Send the body as application/json, and not compressed.")
+var ErrUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type",
+	"Send the body as application/json, and not compressed.")
 
 // missing stands in huma's text of a property that is not there. The name of
 // the property follows, because huma reports it of the object around it.

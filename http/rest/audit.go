@@ -33,7 +33,7 @@ func (s *Server) auditRoutes() section {
 	}}
 }
 
-// An AuditRecord is an event as the audit log tells it.
+// An AuditRecord is an event as the audit log shows it.
 type AuditRecord struct {
 	ID      string        `json:"id" format:"uuid"`
 	Seq     int64         `json:"seq" doc:"The record's number in the workspace's log: no number is missing."`
@@ -208,11 +208,12 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 // exampleRecords are the first events of the workspace.
 func exampleRecords() (list []projections.AuditRecord) {
 	n := byte(0)
-	tell := func(target events.Target, changes []events.Change, e events.Event, data string) {
+	add := func(target events.Target, changes []events.Change, e events.Event, data string) {
 		n++
 		list = append(list, projections.AuditRecord{
 			Record: events.Record{
-				Workspace: exampleAcme.ID, Seq: int64(n), ID: exampleNo(20 + n), Stream: exampleAcme.ID, Version: int(n), Schema: 1, At: exampleAt(9500 - 500*int(n)),
+				Workspace: exampleAcme.ID, Seq: int64(n), ID: exampleNo(20 + n), Stream: exampleAcme.ID, Version: int(n), Schema: 1,
+				At:       exampleAt(9500 - 500*int(n)),
 				Envelope: events.Envelope{Actor: exampleAda, Origin: events.FromAPI, IP: "203.0.113.7", UserAgent: "curl/8.14.1", RequestID: exampleID},
 				Event:    e, Data: []byte(data),
 			},
@@ -220,12 +221,12 @@ func exampleRecords() (list []projections.AuditRecord) {
 		})
 	}
 	zoe := events.Target{Type: "member", ID: exampleZoe.ID, Name: exampleZoe.Email}
-	tell(events.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []events.Change{},
+	add(events.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []events.Change{},
 		events.WorkspaceCreated{Name: exampleAcme.Name, Slug: exampleAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
-	tell(zoe, []events.Change{{Field: "role", To: events.Viewer}},
+	add(zoe, []events.Change{{Field: "role", To: events.Viewer}},
 		events.MemberJoined{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email, Name: exampleZoe.Name, Role: events.Viewer},
 		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","role":"Viewer"}`)
-	tell(zoe, []events.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
+	add(zoe, []events.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
 		events.MemberRoleChanged{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email, From: events.Viewer, To: events.Maintainer},
 		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
 	return list

@@ -94,7 +94,8 @@ func stateRow(row any) any {
 	case projections.Workspace:
 		return stateWorkspace{r.Name, r.Slug}
 	case projections.Member:
-		return stateMember{r.ID.String(), r.User.String(), r.Email, string(r.Role), events.MayApproveLoops(r.Role, r.ApproveLoops), at(r.JoinedAt)}
+		may := events.MayApproveLoops(r.Role, r.ApproveLoops)
+		return stateMember{r.ID.String(), r.User.String(), r.Email, string(r.Role), may, at(r.JoinedAt)}
 	case projections.Invitation:
 		return stateInvitation{r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, at(r.SentAt), at(r.ExpiresAt)}
 	case projections.ServiceAccount:
@@ -240,7 +241,8 @@ func replay(state *projections.State, records []projections.AuditRecord) (*repla
 		if err != nil {
 			return nil, err
 		}
-		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, at(r.At), r.Action, auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}, patch})
+		actor := auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}
+		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, at(r.At), r.Action, actor, patch})
 	}
 	out.Body.After = newState(state)
 	return out, nil

@@ -79,7 +79,8 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswe
 func newVerifyAnswer(r proof.Report) *verifyAnswer {
 	out := &verifyAnswer{}
 	b := &out.Body
-	b.OK, b.Size, b.Root, b.Checkpoint, b.VerifierKey, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), r.Checkpoint, r.VerifierKey, at(r.CheckedAt)
+	b.OK, b.Size, b.Root, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), at(r.CheckedAt)
+	b.Checkpoint, b.VerifierKey = r.Checkpoint, r.VerifierKey
 	b.FormerKeys = make([]formerKey, 0, len(r.Former))
 	for _, f := range r.Former {
 		b.FormerKeys = append(b.FormerKeys, formerKey{f.VerifierKey, f.UpTo, f.ReplacedIn})
@@ -98,6 +99,7 @@ func exampleVerified() *verifyAnswer {
 	n := newestExample().Seq
 	return newVerifyAnswer(proof.Report{
 		Workspace: exampleAcme.ID, Size: n, Head: n, CheckedAt: exampleAt(0), VerifierKey: "svc.example.com+5f2a9c01+AbCd",
-		Checkpoint: "svc.example.com/" + exampleAcme.ID.String() + "\n3\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— svc.example.com Az3grl…\n",
+		Checkpoint: "svc.example.com/" + exampleAcme.ID.String() +
+			"\n3\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— svc.example.com Az3grl…\n",
 	})
 }

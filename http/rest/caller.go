@@ -17,9 +17,11 @@ import (
 
 // Why a caller is not let in.
 var (
-	errTokenInvalid     = fault.New(fault.Unauthenticated, "service_token_invalid", "This service token is not valid. It may have been rotated or revoked.")
-	errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused", "Service accounts cannot call this route; it needs a person's session.")
-	errCrossOrigin      = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
+	errTokenInvalid = fault.New(fault.Unauthenticated, "service_token_invalid",
+		"This service token is not valid. It may have been rotated or revoked.")
+	errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused",
+		"Service accounts cannot call this route; it needs a person's session.")
+	errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 )
 
 func errScopeMissing(s events.Scope) *fault.Fault {

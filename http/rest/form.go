@@ -51,7 +51,8 @@ type givenRole string
 
 // Schema describes the roles.
 func (givenRole) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": []events.Role{events.Owner, events.Maintainer, events.Viewer}}}
+	roles := []events.Role{events.Owner, events.Maintainer, events.Viewer}
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": roles}}
 }
 
 func (r givenRole) parse() (events.Role, error) {

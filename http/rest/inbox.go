@@ -209,7 +209,8 @@ func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer comma
 
 var exampleDecision = projections.Waiting{
 	Decision: projections.Decision{
-		ID: exampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?", Head: exampleHead, RaisedAt: exampleAt(5),
+		ID: exampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?",
+		Head: exampleHead, RaisedAt: exampleAt(5),
 	},
 	ByRun: exampleRun(),
 }

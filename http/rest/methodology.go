@@ -31,7 +31,8 @@ var kpis = []struct {
 }{
 	{"autonomous_merge_rate", "pct", autonomousMergeRate, methodology{
 		Version: 1, Summary: "How many of the runs that ended were merged without a person's help.",
-		Numerator:   "Merged runs in which no person had to help. To approve the merge is no help; to answer a question, to ask for changes, to push to the branch and to restart is.",
+		Numerator: "Merged runs in which no person had to help. To approve the merge is no help; " +
+			"to answer a question, to ask for changes, to push to the branch and to restart is.",
 		Denominator: "All runs that ended, also those that failed.",
 		Attribution: attributed, Excludes: []string{noWork, duplicates}, Rounding: onePlace, Empty: "null",
 	}},
@@ -42,7 +43,8 @@ var kpis = []struct {
 	}},
 	{"cycle_time", "duration_ms", cycleTime, methodology{
 		Version: 1, Summary: "How long a merged run took, in the middle: half of them were quicker.",
-		Numerator: "The median of the time from the queue to the merge, with all waiting. The parts of the breakdown are medians of their own.", Denominator: "Merged runs.",
+		Numerator:   "The median of the time from the queue to the merge, with all waiting. The parts of the breakdown are medians of their own.",
+		Denominator: "Merged runs.",
 		Attribution: attributed, Excludes: []string{}, Rounding: "to whole milliseconds, halves up", Empty: "null",
 	}},
 	{"cost_per_merged_pr", "cents", costPerMergedPR, methodology{
@@ -55,6 +57,7 @@ var kpis = []struct {
 		Version: 1, Summary: "How often a person had to help.",
 		Numerator:   "Interventions on any run, also on one that still moves. Pushes of one person to one run count once in ten minutes.",
 		Denominator: "None: it is a count.",
-		Attribution: "An intervention counts on the UTC day on which it was recorded.", Excludes: []string{"approvals of merges"}, Rounding: "none", Empty: "0",
+		Attribution: "An intervention counts on the UTC day on which it was recorded.", Excludes: []string{"approvals of merges"},
+		Rounding: "none", Empty: "0",
 	}},
 }

@@ -51,7 +51,8 @@ func (s *Server) serviceAccountRoutes() section {
 }
 
 // errTokenShown says that a token was shown when it was made, and never again.
-var errTokenShown = fault.New(fault.Conflict, "token_already_shown", "This was done before, and its token was shown then. Rotate the account to get another one.")
+var errTokenShown = fault.New(fault.Conflict, "token_already_shown",
+	"This was done before, and its token was shown then. Rotate the account to get another one.")
 
 type serviceAccount struct {
 	ID          string         `json:"id" format:"uuid"`
@@ -135,7 +136,9 @@ func (s *Server) rotateServiceAccount(ctx context.Context, _ *rotation, rotate c
 	return s.showToken(ctx, done, err, rotate.Account, rotate.Token)
 }
 
-func (s *Server) showToken(ctx context.Context, done commands.Result, err error, id events.ID, token commands.ServiceToken) (*tokenAnswer, error) {
+func (s *Server) showToken(
+	ctx context.Context, done commands.Result, err error, id events.ID, token commands.ServiceToken,
+) (*tokenAnswer, error) {
 	switch {
 	case err != nil:
 		return nil, err

@@ -72,7 +72,7 @@ func (c *caller) audience() events.Audience {
 type stream struct {
 	caller  *caller
 	watch   *feed.Watch
-	seq     int64     // of the last event that was told, or left out
+	seq     int64     // of the last event that was written, or left out
 	checked time.Time // when the caller was last looked at
 	beat    time.Duration
 	out     *deadlineWriter
@@ -103,16 +103,16 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy would wait for more
 		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), patience: streamPatience}
-		if err := s.tell(r.Context(), st); err != nil && r.Context().Err() == nil {
+		if err := s.follow(r.Context(), st); err != nil && r.Context().Err() == nil {
 			s.log.InfoContext(r.Context(), "stream broke off", "err", err)
 		}
 	}), nil
 }
 
-// tell runs a stream until the reader goes away or may no longer read, the
+// follow runs a stream until the reader goes away or may no longer read, the
 // stream has lasted long enough, or the service stops. The reader comes again
 // and goes on after the last id.
-func (s *Server) tell(ctx context.Context, st *stream) error {
+func (s *Server) follow(ctx context.Context, st *stream) error {
 	first := streamReady{st.seq, "ready", streamRetry, streamReadyData{st.caller.workspace.String(), st.seq}}
 	if err := st.out.write(first.text()); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Server) tell(ctx context.Context, st *stream) error {
 	defer check.Stop()
 	defer beat.Stop()
 	for {
-		more, err := s.tellMore(ctx, st)
+		more, err := s.writeMore(ctx, st)
 		if err != nil {
 			return err
 		}
@@ -161,16 +161,16 @@ func (st *stream) stillHere() error {
 	return st.out.write(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq))
 }
 
-// tellMore writes the next events. Of a page in which rights have changed
+// writeMore writes the next events. Of a page in which rights have changed
 // nothing is written before it is clear that they are not the caller's. more
 // is false if there were none.
-func (s *Server) tellMore(ctx context.Context, st *stream) (more bool, err error) {
+func (s *Server) writeMore(ctx context.Context, st *stream) (more bool, err error) {
 	list, err := st.watch.After(ctx, st.seq)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
 	var page bytes.Buffer
-	rights := time.Since(st.checked) > recheckEvery // it is long since, for there is much to tell
+	rights := time.Since(st.checked) > recheckEvery // it is long since, for there is much to write
 	for _, n := range list {
 		noun := events.NounOf(n.Kind)
 		rights = rights || noun.Rights

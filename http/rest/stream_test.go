@@ -57,7 +57,7 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, pati
 		defer st.watch.Close()
 		_, err := st.watch.Head(ctx)
 		if err == nil {
-			err = s.tell(ctx, st)
+			err = s.follow(ctx, st)
 		}
 		e.ended <- err
 	}))))

@@ -112,5 +112,7 @@ func describeAudiences() string {
 
 var (
 	exampleReady = streamReady{4181, "ready", streamRetry, streamReadyData{exampleID, 4181}}
-	exampleEvent = streamEvent{4182, "run.stage_entered", streamEventData{4182, exampleTime, "run.stage_entered", streamTarget{"run", exampleID}}}
+	exampleEvent = streamEvent{4182, "run.stage_entered", streamEventData{
+		4182, exampleTime, "run.stage_entered", streamTarget{"run", exampleID},
+	}}
 )
