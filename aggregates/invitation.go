@@ -12,9 +12,10 @@ import (
 // Why a workspace may refuse what is asked about an invitation.
 var (
 	ErrNoInvitation         = fault.New(fault.NotFound, "invitation_not_found", "There is no such invitation.")
-	ErrInvitationNotPending = fault.New(fault.Conflict, "invitation_not_pending", "This invitation can no longer be answered. It has expired, it was answered or revoked, or whoever sent it may no longer invite.")
-	ErrAlreadyInvited       = fault.New(fault.Conflict, "already_invited", "This address is invited already.")
-	ErrNotInvitee           = fault.New(fault.Denied, "invitation_not_yours", "This invitation is for another address.")
+	ErrInvitationNotPending = fault.New(fault.Conflict, "invitation_not_pending", "This invitation can no longer be answered. "+
+		"It has expired, it was answered or revoked, or whoever sent it may no longer invite.")
+	ErrAlreadyInvited = fault.New(fault.Conflict, "already_invited", "This address is invited already.")
+	ErrNotInvitee     = fault.New(fault.Denied, "invitation_not_yours", "This invitation is for another address.")
 )
 
 // An invitation waits for its answer, whether or not its time is up. One that

@@ -11,9 +11,11 @@ import (
 var (
 	ErrNoMember        = fault.New(fault.NotFound, "member_not_found", "There is no such member.")
 	ErrMemberForbidden = fault.New(fault.Denied, "member_update_forbidden", "You are not allowed to update this member.")
-	ErrLastOwner       = fault.New(fault.Conflict, "last_owner", "This is the workspace's last owner. Make someone else an owner before changing this role.")
-	ErrAlreadyMember   = fault.New(fault.Conflict, "already_member", "User is already a member of this organization.")
-	ErrRoleRequired    = fault.New(fault.Denied, "role_required", "Your role does not allow this.").With("required", events.ManageMembers.Roles())
+	ErrLastOwner       = fault.New(fault.Conflict, "last_owner", "This is the workspace's last owner. "+
+		"Make someone else an owner before changing this role.")
+	ErrAlreadyMember = fault.New(fault.Conflict, "already_member", "User is already a member of this organization.")
+	ErrRoleRequired  = fault.New(fault.Denied, "role_required", "Your role does not allow this.").
+				With("required", events.ManageMembers.Roles())
 )
 
 type member struct {

@@ -64,7 +64,8 @@ type Log interface {
 // Why a command may fail whatever it asks for.
 var (
 	ErrKeyReused      = fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key belongs to another request.")
-	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. The change may or may not have been made.")
+	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. "+
+		"The change may or may not have been made.")
 )
 
 // A Meta is what every command carries beside what it asks for: who asks, in

@@ -47,7 +47,8 @@ func (d *denials) note(key denial, actor events.Actor, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last, known := d.noted.Get(key)
-	if known && now.Sub(last) < denialAgain || !d.allow(key.by, now, 1) || !d.allow(denied{workspace: key.by.workspace}, now, workspaceDenials) {
+	if known && now.Sub(last) < denialAgain || !d.allow(key.by, now, 1) ||
+		!d.allow(denied{workspace: key.by.workspace}, now, workspaceDenials) {
 		d.omitted.add(key.by, omission{actor: actor, count: 1, since: now, until: now})
 		return false
 	}

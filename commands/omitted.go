@@ -74,7 +74,8 @@ func (h *Handler) recordOmitted(ctx context.Context) {
 	d.mu.Unlock()
 	if o, some := list[denied{}]; some {
 		delete(list, denied{})
-		h.logger.WarnContext(ctx, "denials in too many workspaces at once: left out without a record", "denials", o.count, "since", o.since, "until", o.until)
+		h.logger.WarnContext(ctx, "denials in too many workspaces at once: left out without a record",
+			"denials", o.count, "since", o.since, "until", o.until)
 	}
 	var group errgroup.Group
 	group.SetLimit(omittedAtOnce)
@@ -103,7 +104,9 @@ func (h *Handler) appendOmitted(ctx context.Context, workspace events.ID, o omis
 	_, err := h.log.Append(ctx, &events.Commit{
 		Workspace: workspace, Envelope: events.Envelope{Actor: o.actor, Origin: events.FromSystem}, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{
-			events.CommandDenialsOmitted{Count: o.count, Since: o.since.UTC().Truncate(time.Microsecond), Until: o.until.UTC().Truncate(time.Microsecond)},
+			events.CommandDenialsOmitted{
+				Count: o.count, Since: o.since.UTC().Truncate(time.Microsecond), Until: o.until.UTC().Truncate(time.Microsecond),
+			},
 		}}},
 	})
 	return err

@@ -83,7 +83,7 @@ type RunAnswer struct {
 // QueueIssue refuses an issue that has an active run, and whoever does not queue issues.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
-		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(c.Actor.ID, events.QueueIssues) }); err != nil {
+		if err := w.allow(events.QueueIssues); err != nil {
 			return err
 		}
 		run, err := load[aggregates.Run](w, c.Run)
@@ -138,7 +138,7 @@ func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCan
 // cancel runs. Its issue is left to another.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	return h.carry(ctx, c.Meta, c, func(w *work) error {
-		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(c.Actor.ID, events.CancelRuns) }); err != nil {
+		if err := w.allow(events.CancelRuns); err != nil {
 			return err
 		}
 		run, err := load[aggregates.Run](w, c.Run)

@@ -103,9 +103,11 @@ func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result,
 
 // carryAccount carries out what a person asks of a service account, if they
 // administer the workspace at the moment it is stored.
-func (h *Handler) carryAccount(ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error)) (Result, error) {
+func (h *Handler) carryAccount(
+	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error),
+) (Result, error) {
 	return h.carry(ctx, m, request, func(w *work) error {
-		if err := look(w, m.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(m.Actor.ID, events.ManageServiceAccounts) }); err != nil {
+		if err := w.allow(events.ManageServiceAccounts); err != nil {
 			return err
 		}
 		account, err := load[aggregates.ServiceAccount](w, id)

@@ -21,8 +21,9 @@ func (h *Handler) RecordSigningKey(ctx context.Context, c RecordSigningKey) erro
 		return err
 	}
 	_, err = h.log.Append(ctx, &events.Commit{
-		Workspace: c.Workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "svc-db replace-key"}, Origin: events.FromCLI}, At: h.now(),
-		Writes: []events.Write{{Stream: events.SigningKeyStream, Version: len(before), Events: []events.Event{c.Replaced}}},
+		Workspace: c.Workspace, At: h.now(),
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "svc-db replace-key"}, Origin: events.FromCLI},
+		Writes:   []events.Write{{Stream: events.SigningKeyStream, Version: len(before), Events: []events.Event{c.Replaced}}},
 	})
 	return err
 }

@@ -58,7 +58,8 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 		if err := w.then(c.User, list, err); err != nil {
 			return err
 		}
-		list, err = workspace.Create(c.WorkspaceName, c.WorkspaceSlug, events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name})
+		owner := events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name}
+		list, err = workspace.Create(c.WorkspaceName, c.WorkspaceSlug, owner)
 		return w.then(c.Workspace, list, err)
 	})
 }
@@ -112,7 +113,9 @@ func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*ag
 }
 
 // carryUser carries out what concerns the asking person alone.
-func (h *Handler) carryUser(ctx context.Context, m Meta, request any, decide func(*aggregates.User) ([]events.Event, error)) (Result, error) {
+func (h *Handler) carryUser(
+	ctx context.Context, m Meta, request any, decide func(*aggregates.User) ([]events.Event, error),
+) (Result, error) {
 	return h.carry(ctx, m, request, func(w *work) error {
 		user, err := load[aggregates.User](w, m.Actor.ID)
 		if err != nil {

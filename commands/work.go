@@ -87,6 +87,12 @@ func look[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see func(
 	return err
 }
 
+// allow refuses an actor whose role does not give them a right, at the moment at
+// which the command is stored.
+func (w *work) allow(right events.Right) error {
+	return look(w, w.meta.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(w.meta.Actor.ID, right) })
+}
+
 // use holds the fold of a stream and brings it up to what the strategy asks for.
 // If there is an error the hold may be nil.
 func use[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*hold, error) {

@@ -7,11 +7,11 @@ import (
 	"svc/events"
 )
 
-// CreateWorkspace makes a workspace that the asking user owns. The order's
-// workspace is the new one.
+// CreateWorkspace makes a workspace that the asking user owns. The workspace
+// of Meta is the new one.
 type CreateWorkspace struct {
 	Meta   `json:"-"`
-	Member events.ID `json:"memberId"` // the Owner's place in it
+	Member events.ID `json:"memberId"` // who the Owner is in it
 	Email  string    `json:"email"`    // the Owner's address
 	Person string    `json:"-"`        // the Owner's name
 	Name   string    `json:"name"`
@@ -62,7 +62,9 @@ func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Resul
 }
 
 // carryWorkspace carries out what the workspace alone decides.
-func (h *Handler) carryWorkspace(ctx context.Context, m Meta, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error)) (Result, error) {
+func (h *Handler) carryWorkspace(
+	ctx context.Context, m Meta, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error),
+) (Result, error) {
 	return h.carry(ctx, m, request, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, m.Workspace)
 		if err != nil {
