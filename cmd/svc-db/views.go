@@ -79,14 +79,14 @@ func views(ctx context.Context, j job) error {
 	})
 }
 
-func formOf(s fold.Standing) string {
+func formOf(s fold.Status) string {
 	if s.Form == s.Wanted {
 		return strconv.Itoa(s.Form)
 	}
 	return fmt.Sprintf("%d, rebuild it to %d", s.Form, s.Wanted)
 }
 
-func rebuiltAt(s fold.Standing) string {
+func rebuiltAt(s fold.Status) string {
 	if s.RebuiltAt == nil {
 		return "never"
 	}

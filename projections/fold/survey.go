@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A Standing is how a view is doing, or something else that follows the logs and
+// A Status is how a view is doing, or something else that follows the logs and
 // has no rows to make anew: its Wanted is zero.
-type Standing struct {
+type Status struct {
 	Name      string
 	Followed  bool
 	Lag       int64 // events that a followed view has still to take in
@@ -25,12 +25,12 @@ type Standing struct {
 
 // Survey says how views are doing, and what else follows the logs under
 // these names.
-func Survey(ctx context.Context, db *pgxpool.Pool, views []View, others ...string) (list []Standing, err error) {
+func Survey(ctx context.Context, db *pgxpool.Pool, views []View, others ...string) (list []Status, err error) {
 	for _, v := range views {
-		list = append(list, Standing{Name: v.Name(), Followed: v.Kept() == Followed, Wanted: v.Form(), Form: 1})
+		list = append(list, Status{Name: v.Name(), Followed: v.Kept() == Followed, Wanted: v.Form(), Form: 1})
 	}
 	for _, name := range others {
-		list = append(list, Standing{Name: name, Followed: true})
+		list = append(list, Status{Name: name, Followed: true})
 	}
 	for i := range list {
 		s := &list[i]

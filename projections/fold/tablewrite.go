@@ -11,9 +11,9 @@ import (
 	"svc/events"
 )
 
-// abreast is how many rows one statement writes, if there are as many. Others
+// rowsPerInsert is how many rows one statement writes, if there are as many. Others
 // are written one by one, so that two statements do for each table.
-const abreast = 16
+const rowsPerInsert = 16
 
 // write queues writing rows in their order; a row that is nil is deleted.
 func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], rows map[RowID[K]]*R) {
@@ -21,8 +21,8 @@ func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], rows m
 	flush := func() {
 		for len(present) > 0 {
 			n := 1
-			if len(present) >= abreast {
-				n = abreast
+			if len(present) >= rowsPerInsert {
+				n = rowsPerInsert
 			}
 			t.upsert(b, table, present[:n])
 			present = present[n:]

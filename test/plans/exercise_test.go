@@ -304,7 +304,7 @@ func (p *process) askLogs(t *testing.T) {
 	done[[]feed.News](t)(watch.After(ctx, 1))
 	done[[]fold.Parked](t)(fold.ListParked(ctx, p.asks))
 	done[bool](t)(fold.Skip(ctx, p.asks, "runs", p.acme, 1))
-	done[[]fold.Standing](t)(fold.Survey(ctx, p.asks, projections.All()))
+	done[[]fold.Status](t)(fold.Survey(ctx, p.asks, projections.All()))
 	require.NoError(t, p.follower.Await(ctx, "", p.acme, 1))
 
 	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, "", nil))
