@@ -52,7 +52,7 @@ func (s *site) lean(ctx context.Context, databaseURL string) (*rest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, exec.Command(program, "-lean", addr, databaseURL), addr) //nolint:gosec // it is this program
+	return start(ctx, exec.Command(program, "-lean", addr, databaseURL), addr)
 }
 
 // start starts a service and waits until it answers.
