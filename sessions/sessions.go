@@ -52,9 +52,19 @@ type Session struct {
 	ExpiresAt    time.Time
 	IP           string
 	UserAgent    string
+	Member       *Member // in the active workspace; nil if they are not, or nobody asked
 
 	token string
 	hash  []byte // of token
+}
+
+// A Member is what a person is in the workspace that is active in a session. It is read
+// together with the session, because most requests need both.
+type Member struct {
+	ID           events.ID
+	Slug         string // of the workspace
+	Role         events.Role
+	ApproveLoops *bool // nil: the role decides
 }
 
 // Has reports whether the person has verified an address.
@@ -138,10 +148,13 @@ func (s *Store) these(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha
 	}
 	// "offset 0" keeps each a look-up by key: a plan for any list would read the table.
 	rows, _ := s.DB.Query(ctx, `
-		select r.* from unnest((select $1::bytea[])) as k (hash)
-		cross join lateral (`+selectSession+`where s.token_hash = k.hash offset 0) r`, list)
+		select r.*, m.* from unnest((select $1::bytea[])) as k (hash)
+		cross join lateral (`+selectSession+`where s.token_hash = k.hash offset 0) r
+		left join lateral (
+			select m.member_id, w.slug, m.role, m.approve_loops from members m join workspaces w on w.workspace_id = m.workspace_id
+			where m.user_id = r.user_id and m.workspace_id = r.active_workspace_id offset 0) m on true`, list)
 	found := make(map[[sha256.Size]byte]Session, len(list))
-	sessions, err := pgx.CollectRows(rows, scan)
+	sessions, err := pgx.CollectRows(rows, scanWithMember)
 	if err != nil {
 		return nil, fmt.Errorf("find sessions: %w", err)
 	}
@@ -157,7 +170,26 @@ const selectSession = `
 	from sessions s join users u on u.user_id = s.user_id `
 
 func scan(row pgx.CollectableRow) (s Session, err error) {
-	err = row.Scan(&s.hash, &s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
-		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent)
+	err = row.Scan(s.columns()...)
 	return s, err
+}
+
+func scanWithMember(row pgx.CollectableRow) (s Session, err error) {
+	var id *events.ID
+	var slug *string
+	var role *events.Role
+	var approveLoops *bool
+	err = row.Scan(append(s.columns(), &id, &slug, &role, &approveLoops)...)
+	if err == nil && id != nil {
+		s.Member = &Member{*id, *slug, *role, approveLoops}
+	}
+	return s, err
+}
+
+// columns are where those of selectSession go.
+func (s *Session) columns() []any {
+	return []any{
+		&s.hash, &s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
+		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent,
+	}
 }

@@ -33,6 +33,32 @@ func TestStartedSessionIsFound(t *testing.T) {
 	require.WithinDuration(t, noon.Add(7*24*time.Hour), got.ExpiresAt, 0)
 }
 
+// What somebody is in their active workspace is that of the moment: nothing of it is remembered.
+func TestSessionComesWithThePersonsPlaceInTheActiveWorkspace(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	got, _ := s.requireFound(t, s.cookie)
+	require.NotNil(t, got.Member)
+	require.Equal(t, "zoe", got.Member.Slug)
+	require.Equal(t, events.Owner, got.Member.Role)
+	require.Nil(t, got.Member.ApproveLoops)
+	require.False(t, got.Member.ID.IsZero())
+
+	_, elsewhere := register(t, s.DB, "ann", "ann@acme.example")
+	require.NoError(t, s.SetActive(testContext(t), got, &elsewhere))
+	got, _ = s.requireFound(t, s.cookie)
+	require.Equal(t, elsewhere, *got.Active)
+	require.Nil(t, got.Member, "they are not in it")
+
+	require.NoError(t, s.SetActive(testContext(t), got, &s.workspace))
+	got, _ = s.requireFound(t, s.cookie)
+	require.NotNil(t, got.Member)
+	_, err := s.DB.Exec(testContext(t), `delete from members where workspace_id = $1`, s.workspace)
+	require.NoError(t, err)
+	got, _ = s.requireFound(t, s.cookie)
+	require.Nil(t, got.Member, "not any more")
+}
+
 func TestEachBrowserHasItsOwnSession(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)

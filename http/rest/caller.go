@@ -13,6 +13,7 @@ import (
 	"svc/http/middleware"
 	"svc/input"
 	"svc/projections"
+	"svc/sessions"
 )
 
 // Why a caller is not let in.
@@ -56,7 +57,8 @@ func (c *caller) giveBack() {
 // A person is a caller who signed in.
 type person struct {
 	user         events.ID
-	active       *events.ID // the workspace that requests go to unless they name one
+	active       *events.ID              // the workspace that requests go to unless they name one
+	current      *projections.Membership // in that one; nil if they are not in it
 	member       events.ID
 	role         events.Role
 	approveLoops bool
@@ -96,9 +98,21 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	if renewed {
 		http.SetCookie(w, s.sessions.Cookie(session))
 	}
-	c := &caller{person: &person{user: session.User, active: session.Active}, envelope: envelopeOf(r), cookie: cookie.Value}
+	c := &caller{person: &person{user: session.User, active: session.Active, current: currentOf(session)}, envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	return c, nil
+}
+
+// currentOf returns what a person is in the workspace that is active in their session,
+// nil if they are not in it.
+func currentOf(session sessions.Session) *projections.Membership {
+	m := session.Member
+	if m == nil {
+		return nil
+	}
+	return &projections.Membership{
+		Workspace: *session.Active, User: session.User, Slug: m.Slug, Member: m.ID, Role: m.Role, ApproveLoops: m.ApproveLoops,
+	}
 }
 
 // crossSite reports whether a browser says that another site asks for what it
@@ -150,11 +164,7 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 		s.lastSeen.ServiceAccount(c.workspace, c.token.Account, s.now())
 		return nil
 	}
-	id, err := s.tenant(ctx, c.person, tenant)
-	if err != nil {
-		return err
-	}
-	m, ok, err := s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: c.person.user}, s.views.Members.Memberships)
+	m, ok, err := s.membership(ctx, c.person, tenant)
 	switch {
 	case err != nil:
 		return err
@@ -166,6 +176,19 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 	c.person.approveLoops = events.MayApproveLoops(m.Role, m.ApproveLoops)
 	s.lastSeen.Member(c.workspace, c.person.user, s.now())
 	return nil
+}
+
+// membership returns what a person is in the workspace that they name. Of the one that
+// is active in their session that was read with it.
+func (s *Server) membership(ctx context.Context, p *person, tenant string) (m projections.Membership, ok bool, err error) {
+	if p.current != nil && (tenant == "" || names(tenant, p.current.Workspace, p.current.Slug)) {
+		return *p.current, true, nil
+	}
+	id, err := s.tenant(ctx, p, tenant)
+	if err != nil {
+		return m, false, err
+	}
+	return s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: p.user}, s.views.Members.Memberships)
 }
 
 // tenant returns the workspace that a person names, by id or slug. It may not
