@@ -14,6 +14,7 @@ import (
 	"svc/commands"
 	"svc/config"
 	"svc/events/bus"
+	"svc/http/auth"
 	"svc/input"
 	"svc/sessions"
 )
@@ -140,4 +141,22 @@ func (c Config) apiURL() string {
 		return "https://api.github.com"
 	}
 	return host.JoinPath("/api/v3").String() // GitHub Enterprise
+}
+
+// provider is the name of the code host that people sign in by, "" if there is none.
+func (c Config) provider() string {
+	if c.OAuthClientID == "" {
+		return ""
+	}
+	return c.OAuthKind
+}
+
+// providers are the code hosts by which people sign in, by name.
+func (c Config) providers() map[string]*auth.Provider {
+	if c.OAuthClientID == "" {
+		return nil
+	}
+	return map[string]*auth.Provider{
+		c.OAuthKind: auth.NewProvider(c.OAuthKind, c.OAuthClientID, c.OAuthClientSecret.Reveal(), c.OAuthURL.Reveal(), c.apiURL(), c.origin()),
+	}
 }

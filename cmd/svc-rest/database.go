@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/config"
+)
+
+const connections = 24 // to the database, unless SVC_DATABASE_URL says pool_max_conns
+
+// A database is what the service is told of PostgreSQL.
+type database struct {
+	*pgxpool.Pool
+	lists  *pgxpool.Pool   // where lists are read: the same, or that of a replica
+	direct *pgx.ConnConfig // where a connection is the same one from beginning to end
+}
+
+// openDatabase does not wait until the database answers.
+func openDatabase(cfg Config) (d database, err error) {
+	if d.direct, err = direct(cfg); err != nil {
+		return d, err
+	}
+	if d.Pool, err = open("SVC_DATABASE_URL", cfg.DatabaseURL); err != nil {
+		return d, err
+	}
+	d.lists = d.Pool
+	if cfg.DatabaseReadURL.IsZero() {
+		return d, nil
+	}
+	if d.lists, err = open("SVC_DATABASE_READ_URL", cfg.DatabaseReadURL); err != nil {
+		d.Pool.Close()
+	}
+	return d, err
+}
+
+func (d database) hasReplica() bool { return d.lists != d.Pool }
+
+func (d database) close() {
+	d.lists.Close()
+	d.Pool.Close() // a pool may be closed twice
+}
+
+// load tells how much of the connections is in use, where that is most.
+func (d database) load() float64 { return max(load(d.Pool), load(d.lists)) }
+
+// load tells how much of a pool's connections is in use.
+func load(db *pgxpool.Pool) float64 {
+	stat := db.Stat()
+	return float64(stat.AcquiredConns()) / float64(stat.MaxConns())
+}
+
+// direct is where a connection is the same one from beginning to end.
+func direct(cfg Config) (*pgx.ConnConfig, error) {
+	if cfg.DatabaseDirectURL.Reveal() == "" {
+		cfg.DatabaseDirectURL = cfg.DatabaseURL
+	}
+	pool, err := pgxpool.ParseConfig(cfg.DatabaseDirectURL.Reveal())
+	if err != nil {
+		return nil, errors.New("SVC_DATABASE_DIRECT_URL is malformed: want a PostgreSQL address")
+	}
+	return pool.ConnConfig, nil
+}
+
+func open(variable string, address config.URL) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.ParseConfig(address.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("%s is malformed: want a PostgreSQL address", variable) // err may quote the password
+	}
+	if !address.URL().Query().Has("pool_max_conns") {
+		pool.MaxConns = connections
+	}
+	db, err := pgxpool.NewWithConfig(context.Background(), pool)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return db, nil
+}

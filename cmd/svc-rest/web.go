@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"svc/commands"
+	"svc/engine/client"
+	"svc/http/auth"
+	"svc/http/home"
+	"svc/http/limit"
+	"svc/http/middleware"
+	"svc/http/rest"
+	"svc/metrics"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/sessions"
+	"svc/vault"
+)
+
+const signIns = 10 // a minute from one address
+
+// parts are what the handlers of the service are made of.
+type parts struct {
+	db        database
+	followers *followers
+	ring      vault.Ring
+	commands  *commands.Handler
+	lastSeen  *sessions.LastSeen
+	engine    client.Client
+}
+
+// newWeb makes the handler of all that the service answers. Live updates and slow
+// answers end when ending does.
+func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log *slog.Logger) (*rest.Server, http.Handler, error) {
+	perCaller, err := limit.PerMinute(cfg.RateLimit)
+	if err != nil {
+		return nil, nil, fmt.Errorf("limit of requests: %w", err)
+	}
+	perSignIn, err := limit.PerMinute(min(signIns, cfg.RateLimit))
+	if err != nil {
+		return nil, nil, fmt.Errorf("limit of sign-ins: %w", err)
+	}
+	m.Limit("api", perCaller.Refused)
+	m.Limit("sign_in", perSignIn.Refused)
+	db, f, form := p.db.Pool, p.followers, &schema{db: p.db.Pool, log: log}
+	store := &sessions.Store{
+		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
+	}
+	views := rest.Views{
+		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
+		Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Follower: f.views,
+	}
+	api := rest.New(rest.Config{
+		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: f.log,
+		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
+		Dependencies: map[string]rest.Check{"database": form.check, "engine": p.engine.Health},
+		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
+		Load:         p.db.load, Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
+	})
+	account := auth.New(auth.Config{
+		Commands: p.commands, Accounts: projections.Accounts{DB: db},
+		Workspaces: views.Workspaces, Members: views.Members, Invitations: views.Invitations,
+		Keys: f.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
+		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),
+		Limit: perCaller, SignInLimit: perSignIn, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
+	})
+	m.Slots(api.Bounds()...)
+	mounted := mounts{
+		{"/api/auth/", account.Handler()},
+		{"/api/", api.Handler()},
+		{"/health/", api.Health()},
+		{"", home.Handler(cfg.provider(), log)},
+	}
+	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
+	return api, middleware.Forwarded(cfg.TrustedProxies.Contains, measured), nil
+}
+
+// lists are read where the database says, which may be a replica.
+func lists(of database, follower *fold.Follower) rest.Lists {
+	db := of.lists
+	return rest.Lists{
+		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
+		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db},
+		Views: fold.Replica{DB: db, Follower: follower},
+	}
+}
