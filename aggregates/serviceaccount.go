@@ -13,7 +13,8 @@ import (
 var (
 	ErrNoServiceAccount       = fault.New(fault.NotFound, "service_account_not_found", "There is no such service account.")
 	ErrServiceAccountRevoked  = fault.New(fault.Conflict, "service_account_revoked", "This service account is revoked. Create a new one.")
-	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken", "A service account of this workspace has this name.")
+	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken",
+		"A service account of this workspace has this name.")
 )
 
 // staleUseEvery is how seldom the use of an old token is recorded.

@@ -26,7 +26,8 @@ func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Resul
 			return err
 		}
 		w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
-		list, err := workspace.Create(c.Name, c.Slug, events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
+		list, err := workspace.Create(c.Name, c.Slug,
+			events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
 		return w.then(c.Workspace, list, err)
 	})
 }

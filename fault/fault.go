@@ -122,7 +122,8 @@ func Fields(wrong map[string][]string) *Fault {
 
 // Faults that every route can answer with.
 var (
-	ErrInternal        = New(Internal, "internal_error", "Something went wrong on our side. The request id leads to the reason in the service's log.")
+	ErrInternal = New(Internal, "internal_error",
+		"Something went wrong on our side. The request id leads to the reason in the service's log.")
 	ErrValidation      = New(Invalid, "validation_failed", "The request is not valid. See `details` for each field.")
 	ErrUnauthenticated = New(Unauthenticated, "unauthenticated", "Sign in, or send a service token as a Bearer token.")
 	ErrTenantNotFound  = New(NotFound, "tenant_not_found", "There is no such workspace.")

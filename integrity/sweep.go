@@ -219,7 +219,8 @@ func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Repo
 	if report.Bad != nil {
 		w.log = fmt.Sprintf("record %d: %s", report.Bad.Seq, report.Bad.Reason)
 		if isNew(w.log) {
-			s.log.ErrorContext(ctx, "log is not what was signed for", "workspace", workspace, "record", report.Bad.Seq, "reason", report.Bad.Reason)
+			s.log.ErrorContext(ctx, "log is not what was signed for", "workspace", workspace, "record",
+				report.Bad.Seq, "reason", report.Bad.Reason)
 		}
 	}
 	for _, d := range done.Differences {

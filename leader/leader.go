@@ -113,10 +113,12 @@ func (l *Elections) take(ctx context.Context) error {
 		since := before[t.Name].since
 		switch others := t.Holder != l.holder; {
 		case others && asked.Before(before[t.Name].until):
-			l.log.ErrorContext(ctx, "a lease of this process was given to another before its end: taken back", "lease", t.Name, "holder", t.Holder, "until", t.Until)
+			l.log.ErrorContext(ctx, "a lease of this process was given to another before its end: taken back",
+				"lease", t.Name, "holder", t.Holder, "until", t.Until)
 			since = asked
 		case others && t.Beyond:
-			l.log.ErrorContext(ctx, "a lease ended later than any lasts: not believed, taken over", "lease", t.Name, "holder", t.Holder, "until", t.Until)
+			l.log.ErrorContext(ctx, "a lease ended later than any lasts: not believed, taken over", "lease", t.Name,
+				"holder", t.Holder, "until", t.Until)
 			since = asked
 		case !asked.Before(before[t.Name].until):
 			l.log.InfoContext(ctx, "took over", "lease", t.Name)

@@ -27,9 +27,12 @@ type integrity struct {
 }
 
 var (
-	badLogs        = prometheus.NewDesc("svc_proof_bad_logs", "Logs that were found not to be what was signed for, by the process that looks.", nil, nil)
-	differingRows  = prometheus.NewDesc("svc_view_differing_rows", "Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
-	uncomparedLogs = prometheus.NewDesc("svc_view_uncompared_logs", "Logs of which something could not be compared, by the process that looks.", nil, nil)
+	badLogs = prometheus.NewDesc("svc_proof_bad_logs",
+		"Logs that were found not to be what was signed for, by the process that looks.", nil, nil)
+	differingRows = prometheus.NewDesc("svc_view_differing_rows",
+		"Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
+	uncomparedLogs = prometheus.NewDesc("svc_view_uncompared_logs",
+		"Logs of which something could not be compared, by the process that looks.", nil, nil)
 )
 
 func (i integrity) Describe(to chan<- *prometheus.Desc) {

@@ -14,7 +14,8 @@ type slots []*quota.Semaphore
 var (
 	slotsHeld    = prometheus.NewDesc("svc_slots_held", "Slots of a bound of the process that are taken.", []string{"bound"}, nil)
 	slotsWaiting = prometheus.NewDesc("svc_slots_waiting", "Requests that wait for a slot.", []string{"bound"}, nil)
-	slotsRefused = prometheus.NewDesc("svc_slots_refused_total", "Requests that got no slot, because the caller had their share or others had all.", []string{"bound", "why"}, nil)
+	slotsRefused = prometheus.NewDesc("svc_slots_refused_total",
+		"Requests that got no slot, because the caller had their share or others had all.", []string{"bound", "why"}, nil)
 )
 
 func (s slots) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, to) }

@@ -71,7 +71,8 @@ func (s Set) State(ctx context.Context, conn *pgx.Conn) (state State, err error)
 	case p.newer():
 		return State{Newer, p.newerThanFiles(h)}, nil
 	case len(waiting) > 0:
-		return State{Older, fmt.Sprintf("Schema %q lacks %s, from version %d on. Run svc-db migrate first.", h.schema, count(len(waiting)), waiting[0].version)}, nil
+		return State{Older, fmt.Sprintf("Schema %q lacks %s, from version %d on. Run svc-db migrate first.", h.schema,
+			count(len(waiting)), waiting[0].version)}, nil
 	}
 	return State{}, nil
 }

@@ -166,7 +166,8 @@ func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
 		on conflict (workspace_id, entry) do update set data = a.data || excluded.data`, table), rows[0].Workspace, entries, datas)
 }
 
-func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), _ fold.Park) error {
+func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool,
+	next func() ([]events.Record, error), _ fold.Park) error {
 	if behind {
 		return v.takeOn(ctx, tx, table, next)
 	}
@@ -234,9 +235,10 @@ func (s *segment) add(rows []auditRow) {
 }
 
 func (s *segment) copy(ctx context.Context, tx pgx.Tx, table string) error {
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, []string{"workspace_id", "entry", "data"}, pgx.CopyFromSlice(len(s.rows), func(i int) ([]any, error) {
-		return []any{s.rows[i].Workspace, s.rows[i].Entry, s.rows[i].Data}, nil
-	}))
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, []string{"workspace_id", "entry", "data"},
+		pgx.CopyFromSlice(len(s.rows), func(i int) ([]any, error) {
+			return []any{s.rows[i].Workspace, s.rows[i].Entry, s.rows[i].Data}, nil
+		}))
 	if err != nil {
 		return fmt.Errorf("copy into %s: %w", table, err)
 	}

@@ -82,7 +82,9 @@ type Waiting struct {
 
 // Inbox returns a page of the decisions that wait in a workspace, the newest
 // first, and how many there are of each kind.
-func (v Decisions) Inbox(ctx context.Context, workspace events.ID, limit, offset int) (list []Waiting, byKind map[events.DecisionKind]int, err error) {
+func (v Decisions) Inbox(
+	ctx context.Context, workspace events.ID, limit, offset int,
+) (list []Waiting, byKind map[events.DecisionKind]int, err error) {
 	byKind = map[events.DecisionKind]int{}
 	b := &pgx.Batch{}
 	b.Queue(`select kind, count(*) from decisions where workspace_id = $1 and status = 'open' group by kind`, workspace).Query(func(rows pgx.Rows) error {

@@ -61,7 +61,8 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	var current bool
 	var c Count
 	var whole, working, person, farm *float64
-	_, err = pgx.ForEachRow(rows, []any{&current, &c.Runs, &c.Merged, &c.Autonomous, &c.Untouched, &c.CostCents, &whole, &working, &person, &farm}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&current, &c.Runs, &c.Merged, &c.Autonomous, &c.Untouched, &c.CostCents,
+		&whole, &working, &person, &farm}, func() error {
 		if c.Cycle = nil; whole != nil {
 			c.Cycle = &Durations{*whole, *working, *person, *farm}
 		}

@@ -13,7 +13,8 @@ import (
 
 // ErrUnreadable says that the state of a workspace cannot be told, because of
 // an event that this build cannot take in.
-var ErrUnreadable = fault.New(fault.Conflict, "event_unreadable", "An event before this point cannot be read by this version of the service.")
+var ErrUnreadable = fault.New(fault.Conflict, "event_unreadable",
+	"An event before this point cannot be read by this version of the service.")
 
 // maxStateRows is how many members, invitations and service accounts a state
 // has at most: whoever asks for one has them all in memory.
@@ -110,7 +111,8 @@ type rowSet[K comparable, R any] struct {
 	keys []K
 }
 
-func take[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list List, r events.Record, show func(*R) S) (changes []StateChange, err error) {
+func take[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list List, r events.Record,
+	show func(*R) S) (changes []StateChange, err error) {
 	if set.rows == nil {
 		set.rows = map[fold.RowID[events.ID]]*R{}
 	}

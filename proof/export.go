@@ -37,7 +37,8 @@ type line struct {
 // tell returns the line of an event, which that of its leaf has to be byte for
 // byte. What an event's target was called last is not in the event, and is taken
 // from the line.
-func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey string, tell func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
+func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey string,
+	tell func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
 	report = Report{Checkpoint: checkpoint, VerifierKey: verifierKey}
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {

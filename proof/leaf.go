@@ -34,7 +34,8 @@ const storedColumns = `workspace_id, seq, id, stream, version, kind, schema, at,
 // was read.
 func Leaf(r *events.Record) []byte {
 	e := stored{
-		Workspace: r.Workspace, Seq: r.Seq, ID: r.ID, Stream: r.Stream, Version: int64(r.Version), Kind: r.Event.Kind(), Schema: int64(r.Schema),
+		Workspace: r.Workspace, Seq: r.Seq, ID: r.ID, Stream: r.Stream, Version: int64(r.Version),
+		Kind: r.Event.Kind(), Schema: int64(r.Schema),
 		At: pgtype.Timestamptz{Time: r.At, Valid: true}, Meta: r.Meta, Data: r.Data,
 	}
 	return e.canonical()

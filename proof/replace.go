@@ -108,7 +108,8 @@ func (r *Replacement) began(ctx context.Context) error {
 // one. Nothing that the new key signs is without that record, wherever this is cut
 // off; then it can be gone on with. A log that is not what was signed is left as it
 // is: the report has why. done is false where there was nothing to do.
-func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(upTo int64) error, progress func(done, total int64)) (report Report, done bool, err error) {
+func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(upTo int64) error,
+	progress func(done, total int64)) (report Report, done bool, err error) {
 	db := r.prover.db
 	if already, err := r.goesOn(ctx, workspace); already || err != nil {
 		return report, false, err

@@ -119,7 +119,8 @@ func (v *verification) run(ctx context.Context) error {
 	case v.since.bad != "": // a bad record may be why: the one that says whose signature it has
 		v.forked = &Bad{0, "the checkpoint that was kept is not signed for this log by the key"}
 	case v.since.size > v.Size:
-		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size, v.Size)}
+		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size,
+			v.Size)}
 	}
 	if err := v.walk(ctx); err != nil {
 		return err

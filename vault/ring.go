@@ -51,7 +51,8 @@ func NewRing(keys []config.Secret) (Ring, error) {
 			continue
 		}
 		if len(text) < leastBytes {
-			return Ring{}, fmt.Errorf("SVC_VAULT_MASTER_KEY: key %d is shorter than %d bytes; make one with: openssl rand -base64 32", i+1, leastBytes)
+			return Ring{}, fmt.Errorf("SVC_VAULT_MASTER_KEY: key %d is shorter than %d bytes; make one with: openssl rand -base64 32",
+				i+1, leastBytes)
 		}
 		k, err := newKey(text)
 		if err != nil {

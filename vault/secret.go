@@ -20,7 +20,8 @@ type Secrets struct {
 // ask at that moment get the same. One that is sealed under an old key of the
 // ring is sealed anew. The error of one that does not open wraps [ErrKeyChanged]
 // or [ErrTampered]: it is never replaced.
-func (s Secrets) GetOrMake(ctx context.Context, name string, create func() (secret []byte, public string, err error)) (secret []byte, public string, err error) {
+func (s Secrets) GetOrMake(ctx context.Context, name string,
+	create func() (secret []byte, public string, err error)) (secret []byte, public string, err error) {
 	if secret, public, err = s.get(ctx, name); !errors.Is(err, pgx.ErrNoRows) {
 		return secret, public, err
 	}

@@ -75,7 +75,8 @@ func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, work
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(j.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events, time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(j.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events,
+		time.Since(start).Round(time.Millisecond))
 	j.tell(v.Name(), done)
 	return nil
 }

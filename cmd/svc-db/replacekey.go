@@ -29,7 +29,8 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "the verifier key of the key that was lost: %s\nthe verifier key from now on, keep it elsewhere: %s\n", r.From, r.To)
+		fmt.Fprintf(j.out, "the verifier key of the key that was lost: %s\nthe verifier key from now on, keep it elsewhere: %s\n",
+			r.From, r.To)
 		tokens, err := ring.Forget(ctx, db)
 		if err != nil {
 			return err

@@ -88,7 +88,8 @@ func (j job) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.I
 		fmt.Fprintf(j.out, "%s: BAD: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
 		return false, nil
 	}
-	fmt.Fprintf(j.out, "%s: %d events verified in %s, root %s", workspace, report.Size, time.Since(start).Round(time.Millisecond), report.Root)
+	fmt.Fprintf(j.out, "%s: %d events verified in %s, root %s", workspace, report.Size,
+		time.Since(start).Round(time.Millisecond), report.Root)
 	if report.Unsigned > 0 {
 		fmt.Fprintf(j.out, "; %d of the head %d are not signed for yet, the first of %s",
 			report.Unsigned, report.Head, report.UnsignedSince.Format(time.RFC3339))
@@ -132,7 +133,8 @@ func verifyExport(ctx context.Context, j job) error {
 	case report.Bad != nil:
 		return fmt.Errorf("%w: %s: record %d: %s", errBad, report.Workspace, report.Bad.Seq, report.Bad.Reason)
 	}
-	fmt.Fprintf(j.out, "%s: %d records are as they were signed, %d more are not covered by the checkpoint, root %s\n", report.Workspace, report.Size, beyond, report.Root)
+	fmt.Fprintf(j.out, "%s: %d records are as they were signed, %d more are not covered by the checkpoint, root %s\n",
+		report.Workspace, report.Size, beyond, report.Root)
 	return nil
 }
 

@@ -157,6 +157,7 @@ func (c Config) providers() map[string]*auth.Provider {
 		return nil
 	}
 	return map[string]*auth.Provider{
-		c.OAuthKind: auth.NewProvider(c.OAuthKind, c.OAuthClientID, c.OAuthClientSecret.Reveal(), c.OAuthURL.Reveal(), c.apiURL(), c.origin()),
+		c.OAuthKind: auth.NewProvider(c.OAuthKind, c.OAuthClientID, c.OAuthClientSecret.Reveal(), c.OAuthURL.Reveal(),
+			c.apiURL(), c.origin()),
 	}
 }

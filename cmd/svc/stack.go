@@ -64,7 +64,8 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if s.secrets, err = s.folder.secrets(); err != nil {
 		return err
 	}
-	s.sockets, err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr})
+	s.sockets, err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr},
+		place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr})
 	if err != nil {
 		return err
 	}

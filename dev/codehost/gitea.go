@@ -51,7 +51,8 @@ func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs .
 	}
 	has := giteaScopes(g.asked)
 	for _, need := range needs {
-		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) && !slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
+		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) &&
+			!slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
 			refuse(w, http.StatusForbidden, fmt.Sprintf("token does not have at least one of required scope(s): [%s]", need))
 			return Person{}, false
 		}

@@ -116,7 +116,8 @@ func problem(err error) string {
 }
 
 func show(w http.ResponseWriter, status int, m message) {
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	render(w, status, "message", m)
 }
 

@@ -24,17 +24,20 @@ const (
 // the application.
 var (
 	errDenied = &refusal{"access_denied", "The user has denied your application access.", authorizeManual + "access-denied"}
-	errAsked  = &refusal{"redirect_uri_mismatch", "The redirect_uri MUST match the registered callback URL for this application.", authorizeManual + "redirect-uri-mismatch"}
-	errPKCE   = &refusal{"invalid_request", "The code_challenge MUST have 43 characters and the code_challenge_method MUST be S256.", ""}
-	errType   = &refusal{"unsupported_response_type", "The response_type MUST be code.", ""}
+	errAsked  = &refusal{"redirect_uri_mismatch",
+		"The redirect_uri MUST match the registered callback URL for this application.", authorizeManual + "redirect-uri-mismatch"}
+	errPKCE = &refusal{"invalid_request", "The code_challenge MUST have 43 characters and the code_challenge_method MUST be S256.", ""}
+	errType = &refusal{"unsupported_response_type", "The response_type MUST be code.", ""}
 )
 
 // What is wrong with a request for a token.
 var (
-	errClient   = &refusal{"incorrect_client_credentials", "The client_id and/or client_secret passed are incorrect.", tokenManual + "incorrect-client-credentials"}
-	errRedeemed = &refusal{"redirect_uri_mismatch", "The redirect_uri MUST match the registered callback URL for this application.", authorizeManual + "redirect-uri-mismatch2"}
-	errCode     = &refusal{"bad_verification_code", "The code passed is incorrect or expired.", tokenManual + "bad-verification-code"}
-	errGrant    = &refusal{"unsupported_grant_type", "The grant_type MUST be authorization_code.", ""}
+	errClient = &refusal{"incorrect_client_credentials", "The client_id and/or client_secret passed are incorrect.",
+		tokenManual + "incorrect-client-credentials"}
+	errRedeemed = &refusal{"redirect_uri_mismatch",
+		"The redirect_uri MUST match the registered callback URL for this application.", authorizeManual + "redirect-uri-mismatch2"}
+	errCode  = &refusal{"bad_verification_code", "The code passed is incorrect or expired.", tokenManual + "bad-verification-code"}
+	errGrant = &refusal{"unsupported_grant_type", "The grant_type MUST be authorization_code.", ""}
 )
 
 func (r *refusal) fields() map[string]string {

@@ -180,7 +180,8 @@ func (s *seed) rotate() error {
 		token := commands.NewServiceToken()
 		meta := place{id: r.Workspace}.by(character{user: r.Owner, email: r.OwnerEmail})
 		meta.Origin = events.FromCLI
-		if _, err := s.commands.RotateServiceAccount(s.ctx, commands.RotateServiceAccount{Meta: meta, Account: r.Account, Token: token}); err != nil {
+		if _, err := s.commands.RotateServiceAccount(s.ctx,
+			commands.RotateServiceAccount{Meta: meta, Account: r.Account, Token: token}); err != nil {
 			return fmt.Errorf("rotate service account %s: %w", r.Name, err)
 		}
 		s.demo.ServiceAccounts = append(s.demo.ServiceAccounts, Account{r.Name, token.Reveal(), r.Scopes, r.Workspace, r.Slug})

@@ -79,7 +79,8 @@ func (p place) by(c character) commands.Meta {
 
 // bySystem begins a command that nobody asked for.
 func (p place) bySystem(name string) commands.Meta {
-	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: name}, Origin: events.FromSystem}, Workspace: p.id}
+	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: name},
+		Origin: events.FromSystem}, Workspace: p.id}
 }
 
 func (s *seed) workspaces(team cast) (acme, globex place, err error) {

@@ -122,7 +122,8 @@ func (l *life) begin(to events.Stage, before ...events.Event) *life {
 }
 
 func (l *life) plan() *life {
-	l.enter(events.StageAnalyze).loop(events.RunFactsRecorded{Facts: []string{"The issue names the file at fault.", "A test can show it."}}, l.cost("model", 4))
+	l.enter(events.StageAnalyze).loop(events.RunFactsRecorded{Facts: []string{"The issue names the file at fault.",
+		"A test can show it."}}, l.cost("model", 4))
 	return l.enter(events.StagePlan).loop(events.RunPlanRecorded{
 		Summary: "Change one function and add a test.", Steps: []string{"Reproduce it in a test", "Mend the function", "Run everything"},
 	}, l.cost("model", 7))
@@ -139,7 +140,8 @@ func (l *life) push(status string, checks ...events.Guardrail) *life {
 	file := events.FileChange{Path: "internal/app/change.go", Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
 	test := events.FileChange{Path: "internal/app/change_test.go", Added: 10 + l.s.random.IntN(40)}
 	return l.loop(
-		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: append([]events.FileChange{file, test}, l.changed...), By: events.PushedByLoop},
+		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(),
+			Files: append([]events.FileChange{file, test}, l.changed...), By: events.PushedByLoop},
 		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: checks},
 		l.cost("model", 10+int64(l.s.random.IntN(60))),
 	)
@@ -223,7 +225,8 @@ func (l *life) merge() *life {
 func (l *life) fail() *life {
 	l.toCode().build().settle("failed")
 	return l.loop(
-		events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "The build fails on the base branch too."},
+		events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm],
+			Reason: "The build fails on the base branch too."},
 		events.RunFailed{Repo: l.repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts did not make the build succeed."},
 	)
 }

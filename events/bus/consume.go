@@ -172,7 +172,8 @@ func (b *Bus) router() (*message.Router, error) {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
 	again := middleware.Retry{
-		MaxRetries: b.retries.most, InitialInterval: b.retries.first, MaxInterval: b.retries.last, Multiplier: factor, ResetContextOnRetry: true,
+		MaxRetries: b.retries.most, InitialInterval: b.retries.first, MaxInterval: b.retries.last, Multiplier: factor,
+		ResetContextOnRetry: true,
 	}
 	router.AddMiddleware(park, again.Middleware, middleware.Timeout(b.retries.each), middleware.Recoverer)
 	return router, nil

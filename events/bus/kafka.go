@@ -51,7 +51,8 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 	c.Producer.RequiredAcks, c.Producer.Idempotent, c.Net.MaxOpenRequests = sarama.WaitForAll, true, 1
 	c.Producer.Return.Successes = true
 	c.Producer.Retry.Max = 1 // a message is not long under way; the relay tries again
-	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition, OverwriteSaramaConfig: c}, logger)
+	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition,
+		OverwriteSaramaConfig: c}, logger)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Kafka: %w", err)
 	}

@@ -28,7 +28,8 @@ type jetStream struct {
 }
 
 func openNATS(ctx context.Context, urls []string, ackWait time.Duration, logger watermill.LoggerAdapter) (*jetStream, error) {
-	b := &jetStream{urls: strings.Join(urls, ","), ackWait: ackWait, logger: logger, publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
+	b := &jetStream{urls: strings.Join(urls, ","), ackWait: ackWait, logger: logger,
+		publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
 	conn, err := b.connect()
 	if err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func provide(ctx context.Context, conn *nats.Conn) error {
 	for topic, age := range map[string]time.Duration{Topic: kept, Parked: keptParked} {
 		_, err := js.StreamInfo(topic, nats.Context(ctx))
 		if errors.Is(err, nats.ErrStreamNotFound) {
-			_, err = js.AddStream(&nats.StreamConfig{Name: topic, Subjects: []string{topic}, MaxAge: age, Duplicates: same}, nats.Context(ctx))
+			_, err = js.AddStream(&nats.StreamConfig{Name: topic, Subjects: []string{topic}, MaxAge: age,
+				Duplicates: same}, nats.Context(ctx))
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", topic, err)

@@ -70,12 +70,14 @@ func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
 				Schema: events.Schema(e.Kind()), At: at, Envelope: c.Envelope, Event: e, Meta: meta, Data: data,
 			}
 			t.records = append(t.records, r)
-			rows.workspaces, rows.ids, rows.streams = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID), append(rows.streams, r.Stream)
+			rows.workspaces, rows.ids = append(rows.workspaces, r.Workspace), append(rows.ids, r.ID)
+			rows.streams = append(rows.streams, r.Stream)
 			rows.versions, rows.follows = append(rows.versions, r.Version), append(rows.follows, i == 0 && t.follows[write])
 			rows.kinds, rows.schemas = append(rows.kinds, e.Kind()), append(rows.schemas, r.Schema)
 			mac := []byte{}
 			if t.author != nil {
-				if mac, err = t.author.ShortMAC(authorPlace, authored(r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), e.Kind(), meta, data)); err != nil {
+				if mac, err = t.author.ShortMAC(authorPlace,
+					authored(r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), e.Kind(), meta, data)); err != nil {
 					return err
 				}
 			}

@@ -138,7 +138,8 @@ func AfterOf(ctx context.Context, db Querier, kinds []string, list []Position, l
 const all = `select ` + EventColumns + ` from events`
 
 // contiguous reads what follows positions, and sees that nothing is missing.
-func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int, more ...any) ([]events.Record, error) {
+func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int,
+	more ...any) ([]events.Record, error) {
 	workspaces, seqs := Columns(list)
 	records, err := query(ctx, db, scan, `
 		select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (
@@ -162,7 +163,9 @@ func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, 
 
 // Answer returns what the actor's command of that key was answered, and the
 // hash of its request. ok is false if there was none.
-func (s *Store) Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error) {
+func (s *Store) Answer(
+	ctx context.Context, workspace, actor events.ID, key string,
+) (answer events.Committed, hash []byte, ok bool, err error) {
 	rows, _ := s.db.Query(ctx, `
 		select request_hash, answer, seq from commands
 		where workspace_id = $1 and actor = $2 and key = $3`, workspace, actor, key)

@@ -78,7 +78,8 @@ func (s *Server) invite(v *visit, workspace events.ID, address string, role even
 			return events.ID{}, err
 		}
 		if ok {
-			err := v.did(s.commands.ResendInvitation(v.Context(), commands.ResendInvitation{Meta: v.meta(workspace), Invitation: waiting.ID}))
+			err := v.did(s.commands.ResendInvitation(v.Context(),
+				commands.ResendInvitation{Meta: v.meta(workspace), Invitation: waiting.ID}))
 			return waiting.ID, err
 		}
 	}
@@ -273,7 +274,8 @@ func (s *Server) getFullOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("membersLimit", 100, projections.MembersPage)})
+	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace,
+		Limit: v.number("membersLimit", 100, projections.MembersPage)})
 	if err != nil {
 		return nil, err
 	}

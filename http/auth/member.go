@@ -99,7 +99,8 @@ func (s *Server) listMembers(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, projections.MembersPage), Offset: v.number("offset", 0, math.MaxInt32)}
+	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, projections.MembersPage),
+		Offset: v.number("offset", 0, math.MaxInt32)}
 	if q.Offset > projections.MembersOffset {
 		return nil, errMembersOffset
 	}

@@ -308,10 +308,12 @@ func (s *Server) updateOrganization(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.commands.RenameWorkspace(v.Context(), commands.RenameWorkspace{Meta: v.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
+	err = v.did(s.commands.RenameWorkspace(v.Context(),
+		commands.RenameWorkspace{Meta: v.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
 	if err != nil {
 		return nil, asValidation(translated(err, map[string]*fault.Fault{
-			aggregates.ErrSlugTaken.Code: errSlugTaken, aggregates.ErrRoleRequired.Code: errUpdateDenied, fault.ErrTenantNotFound.Code: errNotMember,
+			aggregates.ErrSlugTaken.Code: errSlugTaken, aggregates.ErrRoleRequired.Code: errUpdateDenied,
+			fault.ErrTenantNotFound.Code: errNotMember,
 		}))
 	}
 	o, err := s.organization(v, m.Workspace)

@@ -38,11 +38,12 @@ func Handler(provider string, log *slog.Logger) http.Handler {
 		if err != nil {
 			panic(err) // it is embedded
 		}
-		routes.Handle(router.Route{Method: http.MethodGet, Path: name, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
-			w.Header().Set("Cache-Control", "no-cache")
-			_, _ = w.Write(text)
-		})})
+		routes.Handle(router.Route{Method: http.MethodGet, Path: name,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+				w.Header().Set("Cache-Control", "no-cache")
+				_, _ = w.Write(text)
+			})})
 	}
 	return routes
 }

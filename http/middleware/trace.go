@@ -56,7 +56,8 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 			if strings.HasPrefix(r.URL.Path, "/health") && answer.status < 400 { // probes ask every few seconds
 				level = slog.LevelDebug
 			}
-			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path), "status", answer.status,
+			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path),
+				"status", answer.status,
 				"ip", Address(r), "ms", time.Since(start).Milliseconds(), "bytes", answer.bytes)
 			if v != nil {
 				panic(http.ErrAbortHandler)

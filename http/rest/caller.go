@@ -98,7 +98,8 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	if renewed {
 		http.SetCookie(w, s.sessions.Cookie(session))
 	}
-	c := &caller{person: &person{user: session.User, active: session.Active, current: currentOf(session)}, envelope: envelopeOf(r), cookie: cookie.Value}
+	c := &caller{person: &person{user: session.User, active: session.Active, current: currentOf(session)},
+		envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	return c, nil
 }

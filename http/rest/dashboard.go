@@ -98,7 +98,8 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	}
 	health := s.health.now(ctx)
 	out := &dashboardAnswer{
-		Status: http.StatusNotModified, ETag: etag(workspace, position, health.text), PollAfter: s.pollAfter(), CacheControl: "private, no-cache",
+		Status: http.StatusNotModified, ETag: etag(workspace, position, health.text), PollAfter: s.pollAfter(),
+		CacheControl: "private, no-cache",
 	}
 	if matches(in.IfNoneMatch, out.ETag) {
 		return out, nil

@@ -21,7 +21,8 @@ func (s *Server) inboxRoutes() section {
 				" a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none.",
 			answered: inbox{
 				sentence{ada.inboxSentence(1, 1)},
-				newList([]projections.Waiting{exampleDecision}, 1, examplePage, func(w projections.Waiting) inboxItem { return newInboxItem(w, ada) }),
+				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
+					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada) }),
 			},
 		}),
 		command((*newAnswer).command, s.answerDecision, route{
@@ -35,8 +36,9 @@ func (s *Server) inboxRoutes() section {
 				aggregates.ErrRoleRequired, aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
 				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
 			},
-			sent:     object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
-			answered: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(), aggregates.ActionApproveAndMerge},
+			sent: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
+			answered: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
+				aggregates.ActionApproveAndMerge},
 		}),
 	}}
 }

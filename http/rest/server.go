@@ -123,7 +123,8 @@ type Server struct {
 func New(c Config) *Server {
 	return &Server{
 		commands: c.Commands, views: c.Views, lists: c.Lists, prover: c.Prover, live: c.Live, keys: c.Keys,
-		sessions: c.Sessions, lastSeen: c.LastSeen, limit: c.Limit, load: c.Load, origin: c.Origin, ending: c.Ending, now: c.Now, log: c.Log,
+		sessions: c.Sessions, lastSeen: c.LastSeen, limit: c.Limit, load: c.Load, origin: c.Origin, ending: c.Ending,
+		now: c.Now, log: c.Log,
 		sameSite: http.NewCrossOriginProtection(), stale: newStaleUses(c.Commands, c.Log), bounds: newBounds(), issuers: newIssuers(),
 		health: newHealth(c.Dependencies, c.Warnings, c.Log),
 	}

@@ -18,7 +18,8 @@ import (
 const page = 1000 // events that a view takes in together
 
 // ErrNotCaughtUp says that a view has not reached the position asked for.
-var ErrNotCaughtUp = fault.New(fault.Busy, "not_caught_up", "This view has not reached the position that was asked for. Try again in a moment.")
+var ErrNotCaughtUp = fault.New(fault.Busy, "not_caught_up",
+	"This view has not reached the position that was asked for. Try again in a moment.")
 
 // A Follower keeps the followed views up to date. Any number of processes may
 // run one: the one that leads a view takes in its pages. The rows of the view

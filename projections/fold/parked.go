@@ -72,7 +72,8 @@ func queuePark(b *pgx.Batch, view string, workspace events.ID, seq int64, err er
 
 // readOn reads on in a log for a view. Events that are damaged it hands to
 // park, and goes on behind them; at is where it has got to.
-func readOn(ctx context.Context, db store.Querier, v View, workspace events.ID, seq int64, limit int, park func(seq int64, err error)) (list []events.Record, at int64, err error) {
+func readOn(ctx context.Context, db store.Querier, v View, workspace events.ID, seq int64, limit int,
+	park func(seq int64, err error)) (list []events.Record, at int64, err error) {
 	for {
 		list, err := v.After(ctx, db, []store.Position{{Workspace: workspace, Seq: seq}}, limit)
 		switch {

@@ -121,7 +121,8 @@ func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (
 	var limit int64
 	ends := map[events.ID]int64{}
 	for _, s := range c {
-		positions, limit, ends[s.workspace] = append(positions, store.Position{Workspace: s.workspace, Seq: s.from}), max(limit, s.to-s.from), s.to
+		positions, limit, ends[s.workspace] = append(positions,
+			store.Position{Workspace: s.workspace, Seq: s.from}), max(limit, s.to-s.from), s.to
 	}
 	records, err := r.view.After(ctx, db, positions, int(limit))
 	if err != nil {

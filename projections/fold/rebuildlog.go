@@ -19,7 +19,8 @@ func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.
 	return rebuildLogIn(ctx, db, v, workspace, foldLimits, progress)
 }
 
-func rebuildLogIn(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, l limits, progress func(done, total int64)) (Rebuilt, error) {
+func rebuildLogIn(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, l limits,
+	progress func(done, total int64)) (Rebuilt, error) {
 	r := newRebuild(db, v, "__log", l, progress)
 	if err := r.runLog(ctx, workspace); err != nil {
 		return r.Rebuilt, fmt.Errorf("rebuild %s of %s: %w", v.Name(), workspace, err)

@@ -63,7 +63,8 @@ func (t *Table[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
 func (t *Table[K, R]) Lookups() []string { return []string{t.View + "_pkey"} }
 
 // Copy folds logs in memory and copies the rows into a table.
-func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park Park) error {
+func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool,
+	next func() ([]events.Record, error), park Park) error {
 	rows := map[RowID[K]]*R{}
 	var stored []RowID[K] // of rows, those that the table has
 	for {
@@ -93,7 +94,8 @@ func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind 
 
 // fetch reads the rows that records touch into rows, unless they are there, and
 // returns which of them the table has.
-func (t *Table[K, R]) fetch(ctx context.Context, tx pgx.Tx, table string, records []events.Record, rows map[RowID[K]]*R) (stored []RowID[K], err error) {
+func (t *Table[K, R]) fetch(ctx context.Context, tx pgx.Tx, table string, records []events.Record,
+	rows map[RowID[K]]*R) (stored []RowID[K], err error) {
 	var touched []RowID[K]
 	for _, r := range records {
 		for _, k := range t.Keys(r) {
