@@ -7,6 +7,9 @@ SHELL := /bin/bash
 .NOTPARALLEL: # the targets share the build cache, the cores and the work tree
 
 GO ?= go
+# For all that compiles, so that it shares the cache: the tests' programs, the linter,
+# and what test/contributing compiles of a copy of the tree in another folder.
+export GOFLAGS := $(GOFLAGS) -trimpath
 LINT := bin/tools/golangci-lint
 VULN := bin/tools/govulncheck
 
