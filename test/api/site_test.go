@@ -68,7 +68,7 @@ func newSiteOn(t *testing.T, admin, empty string) *site {
 	s.quickenPasswords(t)
 	s.engine = s.startEngine(t).address(t)
 	s.codehost = s.startCodehost(t).address(t)
-	t.Run("sign in", s.signIn)
+	s.signIn(t)
 	s.learnNames(t)
 	_, err = s.admin.Exec(t.Context(), fmt.Sprintf("alter database %s with allow_connections false", s.quoted(s.seeded)))
 	require.NoError(t, err)
@@ -170,6 +170,8 @@ func (s *site) signIn(t *testing.T) {
 			where c.seq is distinct from l.head`, followed).Scan(&behind)
 		return err == nil && behind == 0
 	}, "the views do not catch up")
+	v.client.CloseIdleConnections()
+	v.stop(t) // nobody may be connected to what is cloned
 }
 
 // followed are what keeps a position in each log.

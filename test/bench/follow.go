@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -149,7 +150,7 @@ func subscribe(ctx context.Context, db *pgxpool.Pool, group string) (float64, er
 		return 0, err
 	}
 	if n == 0 {
-		return 0, fmt.Errorf("the subscriber had no message in %s: %w", took, context.Cause(ctx))
+		return 0, cmp.Or(context.Cause(ctx), fmt.Errorf("the subscriber had no message in %s", took))
 	}
 	return float64(n) / took.Seconds(), ctx.Err()
 }

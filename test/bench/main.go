@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -74,7 +75,7 @@ var (
 
 func main() {
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
 	if *byHand != "" {
 		err = serveLean(ctx, *byHand, flag.Arg(0))
