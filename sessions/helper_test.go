@@ -39,7 +39,7 @@ func register(t *testing.T, db *pgxpool.Pool, slug string, emails ...string) (us
 	user, workspace = events.NewID(noon), events.NewID(noon)
 	_, err := commands.New(log, func() time.Time { return noon }).RegisterUser(testContext(t), commands.RegisterUser{
 		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: emails[0]}, Origin: events.FromAuth}, Workspace: workspace},
-		User:  user, Member: events.NewID(noon), Name: "Zoë Brandt", Emails: emails, AvatarURL: "https://code.acme.example/avatars/7",
+		User: user, Member: events.NewID(noon), Name: "Zoë Brandt", Emails: emails, AvatarURL: "https://code.acme.example/avatars/7",
 		WorkspaceName: "Zoë's workspace", WorkspaceSlug: slug,
 	})
 	require.NoError(t, err)
