@@ -22,9 +22,9 @@
 // TestTailingReadersMissNothingAndSeeNothingTwice does this with 16 writers.
 //
 // Commits that wait at the same moment share a transaction. Each process has two
-// appenders. Few commits share one of them, which makes the most of a transaction;
-// when many wait they are spread over both, a workspace's to the same one, and one
-// executes while the other waits for the disk. A transaction is one round trip: it
+// appenders. Up to 64 commits at a time share one of them, which makes the most of a
+// transaction; when more wait they are spread over both, a workspace's to the same
+// one, and one executes while the other waits for the disk. A transaction is one round trip: it
 // numbers and inserts the events, checks versions and commits. A check that fails
 // divides by zero, which ends the round trip before its commit. If inline views change
 // or a key is asked for it is two: the first also takes and gives back keys and reads
@@ -38,7 +38,7 @@
 //
 // # Optimistic concurrency
 //
-// Optimistic concurrency, or compare-and-swap: unique (workspace_id, stream, version)
+// Also called compare-and-swap: unique (workspace_id, stream, version)
 // refuses a version that is taken, and the append checks that the version before it
 // exists, so a fold that is ahead of a restored database is refused too. A table of
 // stream versions beside the events would say the same and be a second write on every
