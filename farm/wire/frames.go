@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrFrame is wrapped by the error of every frame that is malformed.
+var ErrFrame = errors.New("malformed frame")
+
+// An Envelope is a text frame. Job, Epoch and Seq are those of messages about a job;
+// Seq alone of what is numbered.
+type Envelope struct {
+	Type  Type            `json:"t"`
+	At    time.Time       `json:"at,omitzero"` // by the clock of the sender
+	Job   string          `json:"job,omitempty"`
+	Epoch int             `json:"epoch,omitempty"`
+	Seq   int64           `json:"seq,omitempty"`
+	Body  json.RawMessage `json:"d,omitempty"`
+}
+
+// A Message is the body of an envelope.
+type Message interface{ Type() Type }
+
+// Encode returns the text frame of a message about no job.
+func Encode(m Message, at time.Time) ([]byte, error) { return EncodeFor(m, at, "", 0, 0) }
+
+// EncodeFor returns the text frame of a message about a job. Seq is 0 but for an [Event].
+func EncodeFor(m Message, at time.Time, job string, epoch int, seq int64) ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
+	}
+	frame, err := json.Marshal(Envelope{Type: m.Type(), At: at.UTC(), Job: job, Epoch: epoch, Seq: seq, Body: body})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
+	}
+	return frame, nil
+}
+
+// Decode reads a text frame. A type that this build does not know is no error: a newer
+// side may say more than an older one understands, which ignores it.
+func Decode(frame []byte) (Envelope, error) {
+	var e Envelope
+	if err := json.Unmarshal(frame, &e); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	switch {
+	case e.Type == "":
+		return e, fmt.Errorf("%w: no type", ErrFrame)
+	case e.Epoch < 0 || e.Seq < 0:
+		return e, fmt.Errorf("%w: %s: negative epoch or seq", ErrFrame, e.Type)
+	}
+	return e, nil
+}
+
+// Read decodes the body of an envelope.
+func Read[M Message](e Envelope) (M, error) {
+	var m M
+	if e.Type != m.Type() {
+		return m, fmt.Errorf("%w: %s instead of %s", ErrFrame, e.Type, m.Type())
+	}
+	if len(e.Body) == 0 {
+		return m, nil
+	}
+	if err := json.Unmarshal(e.Body, &m); err != nil {
+		return m, fmt.Errorf("%w: %s: %w", ErrFrame, e.Type, err)
+	}
+	return m, nil
+}
+
+// A Chunk is a binary frame: a piece of a job's log.
+//
+// The frame is, big endian: version 1 (1 byte), flags (1 byte, see [Chunk.Flags]), epoch (4), seq
+// (8), offset (8), time in milliseconds since 1970 (8), job id (16), and the bytes.
+type Chunk struct {
+	Job    [16]byte
+	Epoch  int
+	Seq    int64
+	Offset int64 // of its first byte in the epoch's log
+	At     time.Time
+	Flags  ChunkFlags
+	Data   []byte // at most MaxChunk
+}
+
+// ChunkFlags say more of a chunk.
+type ChunkFlags byte
+
+// The flags.
+const (
+	Truncated ChunkFlags = 1 << iota // the log reached its limit; this is the last chunk
+)
+
+const chunkVersion, chunkHead = 1, 1 + 1 + 4 + 8 + 8 + 8 + 16
+
+// AppendTo appends the frame of c to b.
+func (c Chunk) AppendTo(b []byte) []byte {
+	b = append(b, chunkVersion, byte(c.Flags))
+	b = binary.BigEndian.AppendUint32(b, uint32(c.Epoch)) //nolint:gosec // epochs are small and positive
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Seq))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Offset))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMilli()))
+	b = append(b, c.Job[:]...)
+	return append(b, c.Data...)
+}
+
+// DecodeChunk reads a binary frame. Data is a part of it.
+func DecodeChunk(frame []byte) (c Chunk, err error) {
+	switch {
+	case len(frame) < chunkHead:
+		return c, fmt.Errorf("%w: chunk of %d bytes", ErrFrame, len(frame))
+	case frame[0] != chunkVersion:
+		return c, fmt.Errorf("%w: chunk of version %d", ErrFrame, frame[0])
+	case len(frame) > chunkHead+MaxChunk:
+		return c, fmt.Errorf("%w: %d bytes of log in a chunk", ErrFrame, len(frame)-chunkHead)
+	}
+	epoch, seq := binary.BigEndian.Uint32(frame[2:]), binary.BigEndian.Uint64(frame[6:])
+	offset, at := binary.BigEndian.Uint64(frame[14:]), binary.BigEndian.Uint64(frame[22:])
+	const most = 1 << 62 // far from where a conversion would turn negative
+	if epoch == 0 || epoch > 1<<30 || seq == 0 || seq > most || offset > most || at > 1<<50 {
+		return c, fmt.Errorf("%w: chunk with a number out of range", ErrFrame)
+	}
+	c = Chunk{
+		Epoch: int(epoch), Seq: int64(seq), Offset: int64(offset), At: time.UnixMilli(int64(at)).UTC(),
+		Flags: ChunkFlags(frame[1]), Data: frame[chunkHead:],
+	}
+	copy(c.Job[:], frame[30:])
+	return c, nil
+}
