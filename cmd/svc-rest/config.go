@@ -72,6 +72,8 @@ type Config struct {
 	// It goes through all logs, for a twentieth of the time at most.
 	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
 
+	Farm FarmConfig
+
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
@@ -101,7 +103,7 @@ func (c Config) check() error {
 	case c.DailyAccounts < 0:
 		return errors.New("SVC_DAILY_SERVICE_ACCOUNTS is malformed: want 0 or more")
 	}
-	return nil
+	return c.Farm.check()
 }
 
 // daily are the bounds of a day.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -38,6 +39,39 @@ var good = []string{
 	"AUTH_SECRET=" + strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY=" + strings.Repeat("v", 32),
 }
 
+var farm = []string{
+	"SVC_FARM_PUBLIC_URL=https://farm.example.com:4443/", "SVC_FARM_RELEASES_DIR=/var/lib/svc/releases",
+	"SVC_FARM_RELEASE_KEYS=ed25519:" + strings.Repeat("A", 43) + "=,ed25519:" + strings.Repeat("B", 42) + "A=",
+	"SVC_FARM_CLIENT_CERT_HEADER=x-svc-client-cert", "SVC_FARM_TRUSTED_PROXIES=10.0.0.7",
+	"SVC_ARTIFACT_STORE=/var/lib/svc/artifacts", "SVC_ARTIFACT_MAX_JOB_BYTES=1048576",
+}
+
+func TestTheFarmIsOnWithAnyOfItsVariables(t *testing.T) {
+	for _, c := range []struct {
+		variables []string
+		on        bool
+	}{
+		{nil, false}, {farm, true}, {farm[:1], true}, {farm[1:2], true}, {farm[2:3], true}, {farm[3:4], true}, {farm[4:5], true}, {farm[5:], false},
+	} {
+		cfg, err := config.Parse[Config](slices.Concat(good, c.variables))
+		require.NoError(t, err)
+		require.Equal(t, c.on, cfg.farmOn(), c.variables)
+	}
+}
+
+func TestWarnsThatAnybodyMayClaimACertificate(t *testing.T) {
+	for _, c := range []struct {
+		variables []string
+		warned    bool
+	}{{nil, false}, {farm[3:4], true}, {farm[3:5], false}, {farm[4:5], false}} {
+		cfg, err := config.Parse[Config](slices.Concat(good, c.variables))
+		require.NoError(t, err)
+		var said bytes.Buffer
+		cfg.Farm.warn(slog.New(slog.NewTextHandler(&said, nil)))
+		require.Equal(t, c.warned, strings.Contains(said.String(), "SVC_FARM_TRUSTED_PROXIES is not"), c.variables)
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		more []string
@@ -57,6 +91,20 @@ func TestCheckRefuses(t *testing.T) {
 		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
 		"fewer received than none":       {[]string{"SVC_DAILY_INVITATIONS_RECEIVED=-1"}, "SVC_DAILY_INVITATIONS_RECEIVED"},
 		"fewer accounts than none":       {[]string{"SVC_DAILY_SERVICE_ACCOUNTS=-1"}, "SVC_DAILY_SERVICE_ACCOUNTS"},
+		"a farm":                         {farm, ""},
+		"a farm below a path":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/a"}, "SVC_FARM_PUBLIC_URL is malformed"},
+		"a farm with a query":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/?a=b"}, "SVC_FARM_PUBLIC_URL is malformed"},
+		"a farm with a password":         {[]string{"SVC_FARM_PUBLIC_URL=https://a:b@farm.example"}, "SVC_FARM_PUBLIC_URL is malformed"},
+		"a farm in another script":       {[]string{"SVC_FARM_PUBLIC_URL=https://bücher.example"}, "SVC_FARM_PUBLIC_URL is malformed"},
+		"a release key of another kind":  {[]string{"SVC_FARM_RELEASE_KEYS=rsa:AAAA"}, "SVC_FARM_RELEASE_KEYS is malformed"},
+		"a short release key":            {[]string{"SVC_FARM_RELEASE_KEYS=ed25519:AAAA"}, "SVC_FARM_RELEASE_KEYS is malformed"},
+		"a header that means much":       {[]string{"SVC_FARM_CLIENT_CERT_HEADER=authorization"}, "SVC_FARM_CLIENT_CERT_HEADER is malformed"},
+		"a header of proxies":            {[]string{"SVC_FARM_CLIENT_CERT_HEADER=x-forwarded-for"}, "SVC_FARM_CLIENT_CERT_HEADER is malformed"},
+		"a header with an underscore":    {[]string{"SVC_FARM_CLIENT_CERT_HEADER=X_Client_Cert"}, "SVC_FARM_CLIENT_CERT_HEADER is malformed"},
+		"a header of two lines":          {[]string{"SVC_FARM_CLIENT_CERT_HEADER=X-A\r\nX-B"}, "SVC_FARM_CLIENT_CERT_HEADER is malformed"},
+		"artifacts somewhere":            {[]string{"SVC_ARTIFACT_STORE=artifacts"}, "SVC_ARTIFACT_STORE is malformed"},
+		"artifacts of nothing":           {[]string{"SVC_ARTIFACT_MAX_JOB_BYTES=0"}, "SVC_ARTIFACT_MAX_JOB_BYTES is malformed"},
+		"artifacts without end":          {[]string{"SVC_ARTIFACT_MAX_JOB_BYTES=1099511627777"}, "SVC_ARTIFACT_MAX_JOB_BYTES is malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := config.Parse[Config](slices.Concat(good, c.more))

@@ -66,6 +66,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	log := logger(out, cfg.LogLevel)
 	config.Print(log, cfg)
+	cfg.Farm.warn(log)
 	config.LimitMemory(ctx, log, 0)
 	ln, err := serve.Listen(ctx, "SVC_REST_ADDR", cfg.Addr)
 	if err != nil {

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/textproto"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"svc/config"
+)
+
+// FarmConfig are the variables of the build farm. It is off while none that begins
+// with SVC_FARM_ is set.
+type FarmConfig struct {
+	// Runners speak only https and wss, and nothing of the gateway is below a path.
+	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. Unset, nobody can enrol a runner."`
+
+	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of the releases of svc-runner, as make release fills it. Unset or empty, nobody can enrol a runner."`
+
+	// Whoever can write to the folder can also replace the key that lies in it.
+	ReleaseKeys []string `env:"SVC_FARM_RELEASE_KEYS" doc:"Public keys that releases are signed with, with commas between, as in the folder's release.pub. Unset, those of that file."`
+
+	// Set it only where the header reaches the service through the gateway alone.
+	ClientCertHeader string `env:"SVC_FARM_CLIENT_CERT_HEADER" doc:"Header in which the gateway forwards a runner's certificate, such as X-Svc-Client-Cert. Unset, no runner can connect."`
+
+	TrustedProxies config.CIDRs `env:"SVC_FARM_TRUSTED_PROXIES" doc:"Gateways, as addresses and networks with commas between, from which that header is believed. Unset, from whoever connects."`
+
+	// Not in the database, and so a part of the backup of its own.
+	ArtifactStore string `env:"SVC_ARTIFACT_STORE" doc:"Directory for artifacts of jobs, the same for all processes. Unset, none are taken."`
+
+	// The gateway must let a little more through: it reads the same variable.
+	ArtifactMaxJobBytes int64 `env:"SVC_ARTIFACT_MAX_JOB_BYTES" envDefault:"268435456" doc:"Bytes of artifacts that a job may have."`
+}
+
+// farmOn reports whether there is a build farm.
+func (c Config) farmOn() bool {
+	f := c.Farm
+	return !f.PublicURL.IsZero() || f.ReleasesDir != "" || len(f.ReleaseKeys) > 0 || f.ClientCertHeader != "" || len(f.TrustedProxies) > 0
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+
+// Headers that mean something else to proxies or to the service.
+var takenHeaders = []string{
+	"Accept", "Authorization", "Connection", "Cookie", "Host", "Idempotency-Key", "Origin", "Referer", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "User-Agent", "Via", "X-Real-Ip", "X-Request-Id", "X-Svc-Min-Position", "X-Svc-Tenant",
+}
+
+// check refuses what is well-formed but cannot work.
+func (f FarmConfig) check() error {
+	switch {
+	case !f.PublicURL.IsZero() && !onlyHost(f.PublicURL):
+		return errors.New("SVC_FARM_PUBLIC_URL is malformed: want https:// and a host in ASCII, with no path or query")
+	case slices.ContainsFunc(f.ReleaseKeys, func(key string) bool { return !releaseKey(key) }):
+		return errors.New("SVC_FARM_RELEASE_KEYS is malformed: want keys such as ed25519:gOXG...= with commas between")
+	case f.ClientCertHeader != "" && !freeHeader(f.ClientCertHeader):
+		return errors.New("SVC_FARM_CLIENT_CERT_HEADER is malformed: want a header's name that has no other meaning, such as X-Svc-Client-Cert")
+	case f.ArtifactStore != "" && !filepath.IsAbs(f.ArtifactStore):
+		return errors.New("SVC_ARTIFACT_STORE is malformed: want the whole path of a directory")
+	case f.ArtifactMaxJobBytes < 1 || f.ArtifactMaxJobBytes > 1<<40:
+		return errors.New("SVC_ARTIFACT_MAX_JOB_BYTES is malformed: want 1 or more, and at most a tebibyte")
+	}
+	return nil
+}
+
+func onlyHost(address config.URL) bool {
+	u := address.URL()
+	return u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && !u.ForceQuery && u.Hostname() != "" &&
+		!strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
+func releaseKey(text string) bool {
+	encoded, named := strings.CutPrefix(text, "ed25519:")
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	return named && err == nil && len(key) == ed25519.PublicKeySize
+}
+
+// freeHeader reports whether name can carry a certificate. Underscores are left out:
+// to some proxies they are hyphens.
+func freeHeader(name string) bool {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	return headerName.MatchString(name) && !slices.Contains(takenHeaders, canonical) &&
+		!slices.ContainsFunc([]string{"Accept-", "Access-", "Content-", "Forwarded", "If-", "Keep-", "Proxy-", "Sec-", "X-Forwarded-"},
+			func(prefix string) bool { return strings.HasPrefix(canonical, prefix) })
+}
+
+// warn tells the operator what works but should not stay as it is.
+func (f FarmConfig) warn(log *slog.Logger) {
+	if f.ClientCertHeader != "" && len(f.TrustedProxies) == 0 {
+		log.Warn("runners' certificates are believed from whoever connects: SVC_FARM_CLIENT_CERT_HEADER is set, SVC_FARM_TRUSTED_PROXIES is not",
+			"header", f.ClientCertHeader)
+	}
+}
