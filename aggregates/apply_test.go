@@ -21,6 +21,7 @@ var streams = map[string]string{
 	"service_account": "ServiceAccount",
 	"user":            "User",
 	"run":             "Run", "decision": "Run",
+	"runner": "Runner", "enrollment": "Enrollment", "authority": "Authority",
 	"audit": "", "command": "", "signing_key": "",
 }
 

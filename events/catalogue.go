@@ -36,6 +36,7 @@ var catalogue = []Noun{
 	users, workspaces, members, invitations, serviceAccounts,
 	denials, audits, signingKeys,
 	runs, decisions,
+	authorities, enrollments, runners,
 }
 
 var (

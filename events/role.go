@@ -54,6 +54,9 @@ const (
 	ReadAudit             // page through the audit log
 	ExportAudit           // export, replay and verify it, and see a past state
 	ChangeWorkspace       // its name and slug
+	RunJobs               // submit and cancel build-farm jobs
+	ManageRunners         // enrol, drain, resume and revoke build machines
+	ManageFarmSecrets     // that jobs of the farm are given
 )
 
 // rights is who may what: all there is to know about roles.
@@ -70,6 +73,9 @@ var rights = [...][]Role{
 	ReadAudit:             {Owner, Maintainer},
 	ExportAudit:           {Owner},
 	ChangeWorkspace:       {Owner},
+	RunJobs:               {Owner, Maintainer},
+	ManageRunners:         {Owner, Maintainer},
+	ManageFarmSecrets:     {Owner, Maintainer},
 }
 
 // Roles returns the roles that have the right, the strongest first.

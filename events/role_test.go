@@ -60,6 +60,9 @@ func TestRights(t *testing.T) {
 		{"[audit:] Owner and Maintainer read", events.ReadAudit, []events.Role{owner, maintainer}},
 		{"[audit:] Owner exports, replays, verifies", events.ExportAudit, []events.Role{owner}},
 		{"PATCH /workspace {name?, slug?} (PATCH: Owner)", events.ChangeWorkspace, []events.Role{owner}},
+		{"POST /farm/jobs submits and cancels (person: Owner, Maintainer)", events.RunJobs, []events.Role{owner, maintainer}},
+		{"[farm:] mint (person, Owner/Maintainer), drain, resume, revoke", events.ManageRunners, []events.Role{owner, maintainer}},
+		{"[farm:] secrets of jobs (Owner, Maintainer)", events.ManageFarmSecrets, []events.Role{owner, maintainer}},
 	}
 	var judged []events.Right
 	for _, row := range matrix {

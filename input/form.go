@@ -27,6 +27,24 @@ var (
 		Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{2,39}$`),
 		Rule:    "have 3 to 40 lower-case letters, digits and hyphens, and start with a letter",
 	}
+
+	// RunnerName is that of a build machine, which is part of one of its labels.
+	RunnerName = Form{
+		Pattern: regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`),
+		Rule:    "have 1 to 63 lower-case letters, digits, dots and hyphens, and start with a letter or digit",
+	}
+
+	// A Label is what a build machine has and a job may ask for.
+	Label = Form{
+		Pattern: regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}=[A-Za-z0-9][A-Za-z0-9._/:+-]{0,62}$`),
+		Rule:    "be key=value, such as pool=default",
+	}
+
+	// A Word is what programs say of themselves, such as a version.
+	Word = Form{
+		Pattern: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`),
+		Rule:    "have 1 to 63 letters, digits, dots, hyphens, underscores and plus signs",
+	}
 )
 
 // Fits reports whether s has the form.

@@ -1,0 +1,163 @@
+package aggregates
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+	"svc/input"
+)
+
+// Why an enrolment may refuse a command. Whoever shows a token that opens nothing is told
+// the same, whatever the reason.
+var (
+	ErrNoEnrollment      = fault.New(fault.NotFound, "enrollment_not_found", "There is no such enrolment.")
+	ErrEnrollmentInvalid = fault.New(fault.Unauthenticated, "enrollment_invalid",
+		"This enrolment token is not valid. It may have expired or been withdrawn: ask for a new one.")
+	ErrEnrollmentUsed = fault.New(fault.Conflict, "enrollment_used",
+		"This enrolment token was used by a machine with another key. Ask for a new one.")
+)
+
+const (
+	// LongestEnrollment is how long a token counts at most.
+	LongestEnrollment  = time.Hour
+	shortestEnrollment = time.Minute
+	recordedRefusals   = 10 // of one enrolment: its token may be known to many
+)
+
+// An Enrollment is an invitation to one machine, by a token that is used once.
+type Enrollment struct {
+	minted    events.EnrollmentMinted
+	used      events.EnrollmentUsed
+	expired   bool // and that is recorded
+	withdrawn bool
+	refusals  int
+}
+
+// Apply takes in one event.
+func (n *Enrollment) Apply(e events.Event, _ events.ID) {
+	switch e := e.(type) {
+	case events.EnrollmentMinted:
+		n.minted = e
+	case events.EnrollmentUsed:
+		n.used = e
+	case events.EnrollmentRefused:
+		n.refusals++
+	case events.EnrollmentExpired:
+		n.expired = true
+	case events.EnrollmentWithdrawn:
+		n.withdrawn = true
+	}
+}
+
+// Mint makes the enrolment. Its name, if it has one, becomes the runner's.
+func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Event, error) {
+	if e.Name != "" {
+		if err := input.RunnerName.Check("name", e.Name); err != nil {
+			return nil, err
+		}
+	}
+	if err := input.NoTokens(map[string]string{"name": e.Name}); err != nil {
+		return nil, err
+	}
+	if err := checkLabels("labels", e.Labels); err != nil {
+		return nil, err
+	}
+	if err := checkLabels("exclusiveLabels", e.ExclusiveLabels); err != nil {
+		return nil, err
+	}
+	switch lasts := e.ExpiresAt.Sub(at); {
+	case e.CapacityLimit < 1 || e.CapacityLimit > maxCapacity:
+		return nil, fault.Field("capacityLimit", "must be from 1 to %d", maxCapacity)
+	case e.Jobs < 0:
+		return nil, fault.Field("jobs", "must be 0 or more")
+	case lasts < shortestEnrollment || lasts > LongestEnrollment:
+		return nil, fault.Field("ttlSeconds", "must be from 60 to 3600")
+	}
+	e.ExpiresAt = e.ExpiresAt.UTC().Truncate(time.Microsecond)
+	e.Labels = set(append(slices.Clone(e.Labels), e.ExclusiveLabels...))
+	e.ExclusiveLabels = set(e.ExclusiveLabels)
+	return one(e)
+}
+
+func set(list []string) []string {
+	return slices.Compact(slices.AppendSeq([]string{}, slices.Values(slices.Sorted(slices.Values(list)))))
+}
+
+// A Machine is what asks to become a runner.
+type Machine struct {
+	Name  string // that it would have, where the enrolment names none
+	Key   events.KeyHash
+	Hello Hello
+}
+
+func (n *Enrollment) check(m *Machine) error {
+	if n.minted.Name != "" {
+		m.Name = n.minted.Name
+	}
+	m.Name = strings.ToLower(m.Name)
+	if err := input.RunnerName.Check("name", m.Name); err != nil {
+		return err
+	}
+	if err := input.NoTokens(map[string]string{"name": m.Name}); err != nil {
+		return err
+	}
+	if m.Hello.Capacity < 1 {
+		return fault.Field("capacity", "must be 1 or more")
+	}
+	return m.Hello.check()
+}
+
+// Use makes a runner of a machine: what happens to the enrolment, and what begins the
+// stream of the runner. Nothing follows where the same key has used it before: Runner
+// tells which it became. Beside [ErrEnrollmentUsed] and [ErrEnrollmentInvalid] there may
+// be events, which say that somebody tried.
+func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at time.Time) (own, its []events.Event, err error) {
+	id := n.minted.Enrollment
+	switch {
+	case id.IsZero() || n.withdrawn:
+		return nil, nil, ErrEnrollmentInvalid
+	case !at.Before(n.minted.ExpiresAt):
+		if !n.expired && n.used.Runner.IsZero() {
+			own = append(own, events.EnrollmentExpired{Enrollment: id, Name: n.minted.Name, ExpiredAt: n.minted.ExpiresAt})
+		}
+		return own, nil, ErrEnrollmentInvalid
+	case n.used.Key == m.Key && !n.used.Runner.IsZero():
+		return nil, nil, nil
+	case !n.used.Runner.IsZero():
+		if n.refusals < recordedRefusals {
+			own = append(own, events.EnrollmentRefused{Enrollment: id, Name: n.used.Name, Key: m.Key, Reason: ErrEnrollmentUsed.Code})
+		}
+		return own, nil, ErrEnrollmentUsed
+	}
+	if err := n.check(&m); err != nil {
+		return nil, nil, err
+	}
+	own = append(own, events.EnrollmentUsed{Enrollment: id, Name: m.Name, Runner: runner, Key: m.Key})
+	its = append(its, events.RunnerEnrolled{
+		Runner: runner, Name: m.Name, Enrollment: id, Agent: m.Hello.Agent, Certificate: c,
+		Labels: labelsOf(n.minted.Labels, m.Hello.Labels, m.Hello.Agent, m.Name), MintedLabels: n.minted.Labels,
+		ExclusiveLabels: n.minted.ExclusiveLabels, Capacity: min(m.Hello.Capacity, n.minted.CapacityLimit),
+		CapacityLimit: n.minted.CapacityLimit, Jobs: n.minted.Jobs,
+	})
+	return own, its, nil
+}
+
+// Runner returns which runner the machine became that used the token; it is zero if
+// none has.
+func (n *Enrollment) Runner() events.ID { return n.used.Runner }
+
+// Withdraw takes the token back.
+func (n *Enrollment) Withdraw() ([]events.Event, error) {
+	switch {
+	case n.minted.Enrollment.IsZero():
+		return nil, ErrNoEnrollment
+	case !n.used.Runner.IsZero():
+		return nil, ErrEnrollmentUsed
+	case n.withdrawn:
+		return nil, nil
+	}
+	return one(events.EnrollmentWithdrawn{Enrollment: n.minted.Enrollment, Name: n.minted.Name, Tail: n.minted.Tail})
+}

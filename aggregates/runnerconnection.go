@@ -1,0 +1,145 @@
+package aggregates
+
+import (
+	"slices"
+	"strings"
+
+	"svc/events"
+	"svc/fault"
+	"svc/input"
+)
+
+const (
+	maxLabels    = 32 // that a person, and that a machine, may give
+	maxCapacity  = 64
+	maxReason    = 500
+	maxSandboxes = 8
+)
+
+// reserved begins the labels that the service sets by itself.
+var reserved = []string{"os=", "arch=", "runner="}
+
+// A Hello is what an agent says of itself when it connects.
+type Hello struct {
+	Labels   []string
+	Capacity int
+	Agent    events.Agent
+}
+
+// Connect says that the runner is there, unless that is known and nothing about it has
+// changed.
+func (r *Runner) Connect(h Hello) ([]events.Event, error) {
+	switch {
+	case r.id.IsZero():
+		return nil, ErrNoRunner
+	case r.over != "":
+		return nil, ErrRunnerOver
+	}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	e := events.RunnerOnline{
+		Runner: r.id, Name: r.name, Agent: h.Agent,
+		Labels: labelsOf(r.minted, h.Labels, h.Agent, r.name), Capacity: min(max(h.Capacity, 1), r.limit),
+	}
+	if r.online && slices.Equal(e.Labels, r.labels) && e.Capacity == r.capacity && sameAgent(e.Agent, r.agent) {
+		return nil, nil
+	}
+	return one(e)
+}
+
+// Disconnect says that the runner is not there any more, unless that is known.
+func (r *Runner) Disconnect(why events.OfflineReason) ([]events.Event, error) {
+	if !r.online {
+		return nil, nil
+	}
+	return one(events.RunnerOffline{Runner: r.id, Name: r.name, Reason: why})
+}
+
+func sameAgent(a, b events.Agent) bool {
+	return a.Version == b.Version && a.OS == b.OS && a.Arch == b.Arch && slices.Equal(a.Sandboxes, b.Sandboxes)
+}
+
+func (h Hello) check() error {
+	if h.Capacity > maxCapacity {
+		return fault.Field("capacity", "must be %d or less", maxCapacity)
+	}
+	if err := checkAgent(h.Agent); err != nil {
+		return err
+	}
+	return checkLabels("labels", h.Labels)
+}
+
+// checkAgent refuses texts that no agent says of itself.
+func checkAgent(a events.Agent) error {
+	if len(a.Sandboxes) > maxSandboxes {
+		return fault.Field("agent.sandboxes", "must have %d items or fewer", maxSandboxes)
+	}
+	for _, text := range []struct{ field, text string }{{"agent.version", a.Version}, {"agent.os", a.OS}, {"agent.arch", a.Arch}} {
+		if err := checkWord(text.field, text.text); err != nil {
+			return err
+		}
+	}
+	for _, kind := range a.Sandboxes {
+		if err := checkWord("agent.sandboxes", kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkWord(field, text string) error {
+	if err := input.Word.Check(field, text); err != nil {
+		return err
+	}
+	return input.NoTokens(map[string]string{field: text})
+}
+
+// checkLabels refuses labels that are none, or that the service sets.
+func checkLabels(field string, labels []string) error {
+	if len(labels) > maxLabels {
+		return fault.Field(field, "must have %d items or fewer", maxLabels)
+	}
+	for _, l := range labels {
+		if err := input.Label.Check(field, l); err != nil {
+			return err
+		}
+		if begins := slices.ContainsFunc(reserved, func(p string) bool { return strings.HasPrefix(l, p) }); begins {
+			return fault.Field(field, "must not begin with %s: the service sets these", strings.Join(reserved, ", "))
+		}
+		if input.HasToken(l) {
+			return fault.Field(field, "must not hold a service token")
+		}
+	}
+	return nil
+}
+
+// labelsOf is the set of labels that a runner has: those that a person gave, those of the
+// machine with other keys, and those that the service sets.
+func labelsOf(minted, own []string, a events.Agent, name string) []string {
+	given := map[string]bool{}
+	for _, l := range minted {
+		given[keyOf(l)] = true
+	}
+	list := slices.Clone(minted)
+	for _, l := range own {
+		if !given[keyOf(l)] {
+			list = append(list, l)
+		}
+	}
+	list = append(list, "os="+a.OS, "arch="+a.Arch, "runner="+name)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func keyOf(label string) string {
+	key, _, _ := strings.Cut(label, "=")
+	return key
+}
+
+func checkNote(note string) error {
+	if len([]rune(note)) > maxReason || strings.ContainsRune(note, 0) {
+		return fault.Field("note", "must have %d characters or fewer, and no NUL", maxReason)
+	}
+	return input.NoTokens(map[string]string{"note": note})
+}

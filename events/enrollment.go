@@ -1,0 +1,95 @@
+package events
+
+import "time"
+
+// enrollments are invitations to machines, each with a stream and a token that is used
+// once.
+var enrollments = Noun{
+	Name: "enrollment", Audience: Administrators,
+	kinds: [][]decoder{
+		of[EnrollmentMinted](),
+		of[EnrollmentUsed](),
+		of[EnrollmentRefused](),
+		of[EnrollmentExpired](),
+		of[EnrollmentWithdrawn](),
+	},
+}
+
+// EnrollmentMinted says that somebody made a token by which a machine becomes a runner.
+type EnrollmentMinted struct {
+	Enrollment      ID          `json:"enrollmentId"`
+	Name            string      `json:"name"` // that the runner gets, or "" for what the machine says
+	Labels          []string    `json:"labels"`
+	ExclusiveLabels []string    `json:"exclusiveLabels"`
+	CapacityLimit   int         `json:"capacityLimit"`
+	Jobs            int         `json:"jobs"` // how many the runner takes before it retires; 0 is no bound
+	ExpiresAt       time.Time   `json:"expiresAt"`
+	Fingerprint     Fingerprint `json:"fingerprint"` // of the token
+	Tail            string      `json:"tail"`        // the token's last four characters
+}
+
+func (EnrollmentMinted) Kind() string              { return "enrollment.minted" }
+func (e EnrollmentMinted) target(r *Record) Target { return Target{"enrollment", r.Stream, e.Name} }
+func (e EnrollmentMinted) changes(*Record) []Change {
+	return []Change{
+		{"labels", nil, e.Labels}, {"exclusiveLabels", nil, e.ExclusiveLabels}, {"capacityLimit", nil, e.CapacityLimit},
+		{"jobs", nil, e.Jobs}, {"expiresAt", nil, e.ExpiresAt}, {"tokenTail", nil, e.Tail},
+	}
+}
+
+// EnrollmentUsed says that a machine became a runner by the token, which counts no more
+// for any other key than the machine's.
+type EnrollmentUsed struct {
+	Enrollment ID      `json:"enrollmentId"`
+	Name       string  `json:"name"` // of the runner
+	Runner     ID      `json:"runnerId"`
+	Key        KeyHash `json:"publicKeySha256"`
+}
+
+func (EnrollmentUsed) Kind() string              { return "enrollment.used" }
+func (e EnrollmentUsed) target(r *Record) Target { return Target{"enrollment", r.Stream, e.Name} }
+func (e EnrollmentUsed) changes(*Record) []Change {
+	return []Change{{"runnerId", nil, e.Runner}, {"publicKeySha256", nil, e.Key}}
+}
+
+// EnrollmentRefused says that a machine with another key showed a token that was used.
+// Of one enrolment only so many refusals are recorded.
+type EnrollmentRefused struct {
+	Enrollment ID      `json:"enrollmentId"`
+	Name       string  `json:"name"`
+	Key        KeyHash `json:"publicKeySha256"`
+	Reason     string  `json:"reason"` // enrollment_used
+}
+
+func (EnrollmentRefused) Kind() string              { return "enrollment.refused" }
+func (e EnrollmentRefused) target(r *Record) Target { return Target{"enrollment", r.Stream, e.Name} }
+func (e EnrollmentRefused) changes(*Record) []Change {
+	return []Change{{"reason", nil, e.Reason}, {"publicKeySha256", nil, e.Key}}
+}
+
+// EnrollmentExpired says that somebody showed the token when its time was up, for the
+// first time.
+type EnrollmentExpired struct {
+	Enrollment ID        `json:"enrollmentId"`
+	Name       string    `json:"name"`
+	ExpiredAt  time.Time `json:"expiredAt"`
+}
+
+func (EnrollmentExpired) Kind() string              { return "enrollment.expired" }
+func (e EnrollmentExpired) target(r *Record) Target { return Target{"enrollment", r.Stream, e.Name} }
+func (e EnrollmentExpired) changes(*Record) []Change {
+	return []Change{{"expiredAt", nil, e.ExpiredAt}}
+}
+
+// EnrollmentWithdrawn says that somebody took the token back before it was used.
+type EnrollmentWithdrawn struct {
+	Enrollment ID     `json:"enrollmentId"`
+	Name       string `json:"name"`
+	Tail       string `json:"tail"`
+}
+
+func (EnrollmentWithdrawn) Kind() string              { return "enrollment.withdrawn" }
+func (e EnrollmentWithdrawn) target(r *Record) Target { return Target{"enrollment", r.Stream, e.Name} }
+func (EnrollmentWithdrawn) changes(*Record) []Change {
+	return []Change{{"status", "pending", "withdrawn"}}
+}

@@ -1,0 +1,85 @@
+package events
+
+// RunnerCertificateRenewed says that a runner got another certificate. The one before
+// counts until the new one is used.
+type RunnerCertificateRenewed struct {
+	Runner      ID          `json:"runnerId"`
+	Name        string      `json:"name"`
+	Certificate Certificate `json:"certificate"`
+}
+
+func (RunnerCertificateRenewed) Kind() string              { return "runner.certificate_renewed" }
+func (e RunnerCertificateRenewed) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
+func (e RunnerCertificateRenewed) changes(*Record) []Change {
+	return []Change{{"serial", nil, e.Certificate.Serial}, {"notAfter", nil, e.Certificate.NotAfter}}
+}
+
+// RunnerCertificateSuperseded says that the certificate which a runner got last was used
+// for the first time: the one before counts no more.
+type RunnerCertificateSuperseded struct {
+	Runner ID     `json:"runnerId"`
+	Name   string `json:"name"`
+	From   string `json:"fromSerial"`
+	Serial string `json:"serial"`
+}
+
+func (RunnerCertificateSuperseded) Kind() string { return "runner.certificate_superseded" }
+func (e RunnerCertificateSuperseded) target(r *Record) Target {
+	return Target{"runner", r.Stream, e.Name}
+}
+func (e RunnerCertificateSuperseded) changes(*Record) []Change {
+	return []Change{{"serial", e.From, e.Serial}}
+}
+
+// RunnerCertificateReused says that somebody showed a certificate that was superseded:
+// there are two who have the runner's keys.
+type RunnerCertificateReused struct {
+	Runner ID     `json:"runnerId"`
+	Name   string `json:"name"`
+	Serial string `json:"serial"`
+}
+
+func (RunnerCertificateReused) Kind() string              { return "runner.certificate_reused" }
+func (e RunnerCertificateReused) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
+func (e RunnerCertificateReused) changes(*Record) []Change {
+	return []Change{{"serial", nil, e.Serial}}
+}
+
+// RunnerSuspended says that the runner's certificates open nothing any more, because
+// of what was seen: a machine has to be enrolled anew.
+type RunnerSuspended struct {
+	Runner ID     `json:"runnerId"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"` // certificate_reused
+}
+
+func (RunnerSuspended) Kind() string              { return "runner.suspended" }
+func (e RunnerSuspended) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
+func (e RunnerSuspended) changes(*Record) []Change {
+	return []Change{{"state", nil, RunnerIsSuspended}, {"reason", nil, e.Reason}}
+}
+
+// RunnerRevoked says that somebody ended the runner and its certificates for good.
+type RunnerRevoked struct {
+	Runner ID     `json:"runnerId"`
+	Name   string `json:"name"`
+	Note   string `json:"note,omitempty"`
+}
+
+func (RunnerRevoked) Kind() string              { return "runner.revoked" }
+func (e RunnerRevoked) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
+func (e RunnerRevoked) changes(*Record) []Change {
+	return append([]Change{{"state", nil, RunnerIsRevoked}}, differing(Change{"note", "", e.Note})...)
+}
+
+// RunnerRetired says that the runner has done all the jobs that it was enrolled for.
+type RunnerRetired struct {
+	Runner ID     `json:"runnerId"`
+	Name   string `json:"name"`
+}
+
+func (RunnerRetired) Kind() string              { return "runner.retired" }
+func (e RunnerRetired) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
+func (RunnerRetired) changes(*Record) []Change {
+	return []Change{{"state", nil, RunnerIsRetired}}
+}
