@@ -36,6 +36,17 @@ run: build ## build everything and run the service; Ctrl-C stops it
 build: ## build every program into bin/
 	$(GO) build -o bin/ ./cmd/...
 
+# Whoever has the key can sign what every runner installs.
+RELEASES ?= .svc/releases
+RELEASE_KEY ?= .svc/release.key
+PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
+
+.PHONY: release
+release: ## build, pack and sign the releases of svc-runner
+	for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} \
+	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
+	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
+
 .PHONY: test
 test: ## run the tests; they find or install PostgreSQL themselves
 	$(GO) test $(UNVETTED) -timeout $(TEST_TIMEOUT) ./...

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/ed25519"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/textproto"
@@ -13,6 +11,7 @@ import (
 	"unicode"
 
 	"svc/config"
+	"svc/farm/release"
 )
 
 // FarmConfig are the variables of the build farm. It is off while none that begins
@@ -57,7 +56,7 @@ func (f FarmConfig) check() error {
 	switch {
 	case !f.PublicURL.IsZero() && !onlyHost(f.PublicURL):
 		return errors.New("SVC_FARM_PUBLIC_URL is malformed: want https:// and a host in ASCII, with no path or query")
-	case slices.ContainsFunc(f.ReleaseKeys, func(key string) bool { return !releaseKey(key) }):
+	case invalidKeys(f.ReleaseKeys):
 		return errors.New("SVC_FARM_RELEASE_KEYS is malformed: want keys such as ed25519:gOXG...= with commas between")
 	case f.ClientCertHeader != "" && !freeHeader(f.ClientCertHeader):
 		return errors.New("SVC_FARM_CLIENT_CERT_HEADER is malformed: want a header's name that has no other meaning, such as X-Svc-Client-Cert")
@@ -75,10 +74,9 @@ func onlyHost(address config.URL) bool {
 		!strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-func releaseKey(text string) bool {
-	encoded, named := strings.CutPrefix(text, "ed25519:")
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	return named && err == nil && len(key) == ed25519.PublicKeySize
+func invalidKeys(texts []string) bool {
+	_, err := release.ParseKeys(texts)
+	return err != nil
 }
 
 // freeHeader reports whether name can carry a certificate. Underscores are left out:

@@ -25,6 +25,8 @@ import (
 //	demo.json     see demo
 //	dev.json      see addresses
 //	postgres/     the private PostgreSQL
+//	releases/     of svc-runner, which make release fills
+//	release.key   that signs them
 type folder struct {
 	path string // absolute
 	lock *os.File
@@ -55,7 +57,7 @@ func openFolder(path string) (*folder, error) {
 }
 
 // own is what svc keeps in its folder, also of a write that was cut off.
-var own = regexp.MustCompile(`^(lock|postgres|(secrets|demo|dev)[.]json([.].*)?)$`)
+var own = regexp.MustCompile(`^(lock|postgres|releases|release[.]key|(secrets|demo|dev)[.]json([.].*)?)$`)
 
 // isOurs reports whether nothing is in a folder but what svc keeps there or, where
 // somebody put more, the secrets of svc are, which none but their owner can read.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/release"
+)
+
+func TestPacksASignedRelease(t *testing.T) {
+	dir := t.TempDir()
+	releases, key := filepath.Join(dir, "releases"), filepath.Join(dir, "data", "release.key")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for range 2 { // with a key that is made, and with that key
+		var out bytes.Buffer
+		require.NoError(t, run([]string{"-dir", releases, "-key", key, "linux/amd64=" + self, "darwin/arm64=" + self}, &out, time.Now()))
+		require.Contains(t, out.String(), release.Version)
+		r, err := release.NewFolder(releases, nil).Release()
+		require.NoError(t, err)
+		require.Equal(t, release.Version, r.Version)
+		require.Equal(t, "svc-farm.v1", r.MinProtocol)
+		require.Equal(t, []string{"svc-runner_darwin_arm64.gz", "svc-runner_linux_amd64.gz"}, r.Files)
+		require.Len(t, r.Keys, 1)
+	}
+}
+
+func TestRefusesWhatCannotBePacked(t *testing.T) {
+	dir := t.TempDir()
+	place := []string{"-dir", filepath.Join(dir, "releases"), "-key", filepath.Join(dir, "key")}
+	for _, args := range [][]string{
+		nil, place, {"-dir", dir, "linux/amd64=x"}, append(place, "linux=x"), append(place, "linux/amd64"), append(place, "linux/amd64="),
+		append(place, "linux/amd64="+filepath.Join(dir, "none")), append(place, "-version", "next", "linux/amd64=x"), append(place, "-what"),
+	} {
+		var out bytes.Buffer
+		require.Error(t, run(args, &out, time.Now()), args)
+	}
+	var out bytes.Buffer
+	require.ErrorIs(t, run([]string{"-help"}, &out, time.Now()), flag.ErrHelp)
+	require.Contains(t, out.String(), "OS/ARCH=PROGRAM")
+}

@@ -1,0 +1,151 @@
+package release
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Build is svc-runner for one platform.
+type Build struct {
+	OS, Arch string // as Go calls them
+	Path     string // of the program
+}
+
+// Pack puts a release into the folder dir, which it makes if there is none, signed with
+// key, and makes it the latest unless a later one is there. A release of the same version is
+// replaced; for a moment there is none of it.
+func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
+	if !IsVersion(latest.Version) {
+		return fmt.Errorf("%q is no version such as 1.2.3", latest.Version)
+	}
+	if len(builds) == 0 {
+		return errors.New("a release needs a program")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(dir, ".pack-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	made := filepath.Join(work, "new")
+	if err := fill(made, latest.Version, builds, key); err != nil {
+		return err
+	}
+	final := filepath.Join(dir, latest.Version)
+	if err := os.Rename(final, filepath.Join(work, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(made, final); err != nil {
+		return err
+	}
+	if err := addKey(dir, key.Public().(ed25519.PublicKey)); err != nil {
+		return err
+	}
+	return setLatest(dir, latest)
+}
+
+func fill(dir, version string, builds []Build, key ed25519.PrivateKey) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	var lines []string
+	for _, b := range builds {
+		name := Name(b.OS, b.Arch)
+		if !platform.MatchString(b.OS) || !platform.MatchString(b.Arch) {
+			return fmt.Errorf("%s/%s is no platform", b.OS, b.Arch)
+		}
+		sum, err := compress(b.Path, filepath.Join(dir, name))
+		if err != nil {
+			return fmt.Errorf("pack %s: %w", b.Path, err)
+		}
+		lines = append(lines, fmt.Sprintf("%x  %s/%s\n", sum, version, name))
+	}
+	slices.Sort(lines)
+	text := []byte(strings.Join(lines, ""))
+	if _, err := parseSums(string(text)); err != nil { // a platform twice
+		return err
+	}
+	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(key, text)) + "\n"
+	return errors.Join(writeFile(filepath.Join(dir, SumsFile), text), writeFile(filepath.Join(dir, SignatureFile), []byte(signature)))
+}
+
+// compress is the same for the same program: no name or time is in it.
+func compress(from, to string) (sum [sha256.Size]byte, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return sum, err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // it is served to anybody
+	if err != nil {
+		return sum, err
+	}
+	h := sha256.New()
+	z, err := gzip.NewWriterLevel(io.MultiWriter(out, h), gzip.BestCompression)
+	if err == nil {
+		_, err = io.Copy(z, in)
+		err = errors.Join(err, z.Close())
+	}
+	return [sha256.Size]byte(h.Sum(nil)), errors.Join(err, out.Sync(), out.Close())
+}
+
+// addKey keeps the keys that signed releases before.
+func addKey(dir string, key ed25519.PublicKey) error {
+	path := filepath.Join(dir, KeysFile)
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	line := FormatKey(key)
+	if slices.Contains(strings.Fields(string(text)), line) {
+		return nil
+	}
+	lines := append([]string{line}, strings.Fields(string(text))...)
+	return replaceFile(path, []byte(strings.Join(lines, "\n")+"\n"))
+}
+
+func setLatest(dir string, latest Latest) error {
+	if there, err := readLatest(os.DirFS(dir)); err == nil && Compare(latest.Version, there.Version) < 0 {
+		return nil
+	}
+	text, err := json.MarshalIndent(latest, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(dir, LatestFile), append(text, '\n'))
+}
+
+// replaceFile has readers see the one text or the other.
+func replaceFile(path string, text []byte) error {
+	next := path + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := writeFile(next, text); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+func writeFile(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // it is served to anybody
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, bytes.NewReader(text))
+	return errors.Join(err, f.Sync(), f.Close())
+}

@@ -1,0 +1,304 @@
+package release
+
+import (
+	"compress/gzip"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var moment = time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
+
+func newKey(t *testing.T) ed25519.PrivateKey {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	return key
+}
+
+// pack makes a release of two programs that print what they are.
+func pack(t *testing.T, dir, version string, key ed25519.PrivateKey) {
+	t.Helper()
+	from := t.TempDir()
+	var builds []Build
+	for _, arch := range []string{"amd64", "arm64"} {
+		path := filepath.Join(from, arch)
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho "+version+" "+arch+"\n"), 0o755))
+		builds = append(builds, Build{"linux", arch, path})
+	}
+	require.NoError(t, Pack(dir, Latest{Version: version, MinProtocol: "svc-farm.v1", NotBefore: moment}, builds, key))
+}
+
+func publics(keys ...ed25519.PrivateKey) (list []ed25519.PublicKey) {
+	for _, k := range keys {
+		list = append(list, k.Public().(ed25519.PublicKey))
+	}
+	return list
+}
+
+func TestAPackedReleaseIsReady(t *testing.T) {
+	t.Parallel()
+	dir, key := filepath.Join(t.TempDir(), "releases"), newKey(t)
+	pack(t, dir, "1.2.3", key)
+	for name, keys := range map[string][]ed25519.PublicKey{"its own keys": nil, "a pinned key": publics(newKey(t), key)} {
+		folder := NewFolder(dir, keys)
+		r, err := folder.Release()
+		require.NoError(t, err, name)
+		require.Equal(t, "1.2.3", r.Version)
+		require.Equal(t, "svc-farm.v1", r.MinProtocol)
+		require.True(t, moment.Equal(r.NotBefore))
+		require.Equal(t, []string{"svc-runner_linux_amd64.gz", "svc-runner_linux_arm64.gz"}, r.Files)
+		require.Empty(t, folder.Missing())
+		require.NoError(t, Ready(dir, keys))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, LatestFile))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"version":"1.2.3","minProtocol":"svc-farm.v1","notBefore":"2026-11-22T18:00:00.000Z"}`, string(text))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "no work is left")
+
+	f, err := os.Open(filepath.Join(dir, "1.2.3", Name("linux", "arm64")))
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	program, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, "#!/bin/sh\necho 1.2.3 arm64\n", string(program))
+}
+
+// What anybody can do without a program of ours.
+func TestToolsOfOthersVerifyARelease(t *testing.T) {
+	t.Parallel()
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "release.key")
+	key, err := OpenKey(path)
+	require.NoError(t, err)
+	pack(t, dir, "1.2.3", key)
+	sums := exec.CommandContext(t.Context(), "sha256sum", "-c", "1.2.3/SHA256SUMS")
+	sums.Dir = dir
+	out, err := sums.CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	encoded, err := os.ReadFile(filepath.Join(dir, "1.2.3", SignatureFile))
+	require.NoError(t, err)
+	signature, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(encoded)))
+	require.NoError(t, err)
+	raw := filepath.Join(t.TempDir(), "sig")
+	require.NoError(t, os.WriteFile(raw, signature, 0o600))
+	out, err = exec.CommandContext(t.Context(), "openssl", "pkeyutl", "-verify", "-rawin", "-inkey", path,
+		"-sigfile", raw, "-in", filepath.Join(dir, "1.2.3", SumsFile)).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "Successfully")
+}
+
+func TestAFolderSaysWhatItLacks(t *testing.T) {
+	t.Parallel()
+	amd := "1.2.3/" + Name("linux", "amd64")
+	for name, c := range map[string]struct {
+		spoil func(dir string) error
+		path  string
+	}{
+		"nothing there":       {os.RemoveAll, ""},
+		"no latest":           {func(dir string) error { return os.Remove(filepath.Join(dir, LatestFile)) }, LatestFile},
+		"latest is no JSON":   {write(LatestFile, "1.2.3"), LatestFile},
+		"latest climbs":       {write(LatestFile, `{"version":"../1.2.3"}`), LatestFile},
+		"latest is not there": {write(LatestFile, `{"version":"1.2.4"}`), "1.2.4/" + SumsFile},
+		"no keys":             {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
+		"a key in pieces":     {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
+		"an empty key file":   {write(KeysFile, "\n"), KeysFile},
+		"another's key":       {write(KeysFile, FormatKey(publics(newKey(t))[0])), "1.2.3/" + SignatureFile},
+		"no sums":             {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
+		"no signature":        {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) }, "1.2.3/" + SignatureFile},
+		"half a signature":    {write("1.2.3/"+SignatureFile, "AAAA"), "1.2.3/" + SignatureFile},
+		"other sums":          {write("1.2.3/"+SumsFile, strings.Repeat("0", 64)+"  "+amd+"\n"), "1.2.3/" + SignatureFile},
+		"endless sums":        {write("1.2.3/"+SumsFile, strings.Repeat("0", maxText+1)), "1.2.3/" + SumsFile},
+		"no program":          {func(dir string) error { return os.Remove(filepath.Join(dir, amd)) }, amd},
+		"another program":     {write(amd, "other"), amd},
+		"a link out of it": {func(dir string) error {
+			return os.Rename(filepath.Join(dir, amd), filepath.Join(filepath.Dir(dir), "moved")) // and below: linked
+		}, amd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, key := filepath.Join(t.TempDir(), "releases"), newKey(t)
+			pack(t, dir, "1.2.3", key)
+			folder := NewFolder(dir, nil)
+			_, err := folder.Release()
+			require.NoError(t, err)
+			require.NoError(t, c.spoil(dir))
+			if name == "a link out of it" {
+				require.NoError(t, os.Symlink(filepath.Join(filepath.Dir(dir), "moved"), filepath.Join(dir, amd)))
+			}
+			for range 2 { // also from memory
+				_, err = folder.Release()
+				var fault *Fault
+				require.ErrorAs(t, err, &fault)
+				require.Equal(t, c.path, fault.Path, err)
+			}
+			want := strings.TrimSuffix("SVC_FARM_RELEASES_DIR/"+c.path, "/")
+			require.Equal(t, []string{want}, folder.Missing())
+		})
+	}
+	folder := NewFolder("", nil)
+	require.Equal(t, []string{"SVC_FARM_RELEASES_DIR"}, folder.Missing())
+	_, err := folder.Release()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func write(name, text string) func(string) error {
+	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
+}
+
+// Sums of an older release, whole and signed, in the folder of a newer one.
+func TestAnOldReleaseIsNotTakenForANewOne(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), newKey(t)
+	pack(t, dir, "1.2.3", key)
+	pack(t, dir, "1.3.0", key)
+	require.NoError(t, Ready(dir, nil))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "1.3.0")))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "1.3.0"), os.DirFS(filepath.Join(dir, "1.2.3"))))
+	require.ErrorContains(t, Ready(dir, nil), "it is that of release 1.2.3")
+	program := filepath.Join(dir, "1.3.0", Name("linux", "amd64"))
+	_, err := VerifyFile(program, "1.3.0", publics(key))
+	require.ErrorContains(t, err, "the sums are those of release 1.2.3, not 1.3.0")
+	sums, err := VerifyFile(program, "", publics(key))
+	require.NoError(t, err)
+	require.Equal(t, "1.2.3", sums.Version)
+}
+
+func TestPackingAnOlderReleaseLeavesTheLatest(t *testing.T) {
+	t.Parallel()
+	dir, first, second := t.TempDir(), newKey(t), newKey(t)
+	pack(t, dir, "1.10.0", first)
+	pack(t, dir, "1.9.0", second)
+	pack(t, dir, "1.9.0", second) // once more
+	r, err := NewFolder(dir, nil).Release()
+	require.NoError(t, err)
+	require.Equal(t, "1.10.0", r.Version)
+	require.Len(t, r.Keys, 2, "the keys of both")
+	require.ErrorIs(t, Ready(dir, publics(second)), ErrSignature)
+	pack(t, dir, "1.10.1", second)
+	require.NoError(t, Ready(dir, publics(second)))
+}
+
+func TestVerifyRefuses(t *testing.T) {
+	t.Parallel()
+	key := newKey(t)
+	line := func(version, name string) string {
+		return fmt.Sprintf("%x  %s/%s\n", sha256.Sum256(nil), version, name)
+	}
+	good := line("1.2.3", "svc-runner_linux_amd64.gz")
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":              {"", "there are no sums"},
+		"no line":              {"\n", "line 1 of the sums is malformed"},
+		"no last newline":      {strings.TrimSpace(good), "malformed"},
+		"a folder":             {line("1.2.3/..", "svc-runner_linux_amd64.gz"), "malformed"},
+		"a name that climbs":   {line("1.2.3", "../svc-runner_linux_amd64.gz"), "malformed"},
+		"another program":      {line("1.2.3", "sh"), "malformed"},
+		"a version in part":    {line("1.2", "svc-runner_linux_amd64.gz"), "malformed"},
+		"half a sum":           {"00" + good[64:], "malformed"},
+		"a sum of letters":     {strings.Repeat("z", 64) + good[64:], "malformed"},
+		"the same twice":       {good + good, "two sums"},
+		"releases one another": {good + line("1.2.4", "svc-runner_linux_arm64.gz"), "in one release"},
+	} {
+		signature := base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(c.text)))
+		_, err := Verify([]byte(c.text), []byte(signature), publics(key))
+		require.ErrorContains(t, err, c.want, name)
+	}
+	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(good)))
+	sums, err := Verify([]byte(good), []byte(signature+"\n"), publics(newKey(t), key))
+	require.NoError(t, err)
+	require.NoError(t, sums.Check("svc-runner_linux_amd64.gz", strings.NewReader("")))
+	require.ErrorContains(t, sums.Check("svc-runner_linux_amd64.gz", strings.NewReader("x")), "is not what release 1.2.3 says")
+	require.ErrorContains(t, sums.Check("svc-runner_plan9_amd64.gz", strings.NewReader("")), "is not in release 1.2.3")
+	for name, keys := range map[string][]ed25519.PublicKey{"no key": nil, "another": publics(newKey(t)), "a short one": {key.Public().(ed25519.PublicKey)[:31]}} {
+		_, err = Verify([]byte(good), []byte(signature), keys)
+		require.ErrorIs(t, err, ErrSignature, name)
+	}
+	for _, text := range []string{"", "AAAA", signature[:40], signature + signature, strings.Repeat("!", 88)} {
+		_, err = Verify([]byte(good), []byte(text), publics(key))
+		require.Error(t, err)
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), newKey(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	build := Build{"linux", "amd64", self}
+	for name, c := range map[string]struct {
+		version string
+		builds  []Build
+	}{
+		"no version":      {"", []Build{build}},
+		"a climbing one":  {"../1.2.3", []Build{build}},
+		"a short one":     {"1.2", []Build{build}},
+		"nothing to pack": {"1.2.3", nil},
+		"no platform":     {"1.2.3", []Build{{"linux", "amd/64", self}}},
+		"one twice":       {"1.2.3", []Build{build, build}},
+		"no program":      {"1.2.3", []Build{{"linux", "amd64", filepath.Join(dir, "none")}}},
+	} {
+		require.Error(t, Pack(dir, Latest{Version: c.version}, c.builds, key), name)
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, entries, name)
+	}
+}
+
+func TestKeysOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "release.key")
+	made, err := OpenKey(path)
+	require.NoError(t, err)
+	again, err := OpenKey(path)
+	require.NoError(t, err)
+	require.True(t, made.Equal(again))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+
+	parsed, err := ParseKeys([]string{FormatKey(publics(made)[0])})
+	require.NoError(t, err)
+	require.Equal(t, publics(made), parsed)
+	for _, text := range []string{"", "ed25519:", "rsa:AAAA", FormatKey(publics(made)[0]) + "A", "ed25519:AAAA"} {
+		_, err = ParseKey(text)
+		require.Error(t, err, text)
+	}
+	for _, text := range []string{"", "not a key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"} {
+		other := filepath.Join(t.TempDir(), "other.key")
+		require.NoError(t, os.WriteFile(other, []byte(text), 0o600))
+		_, err = OpenKey(other)
+		require.Error(t, err)
+		kept, err := os.ReadFile(other)
+		require.NoError(t, err)
+		require.Equal(t, text, string(kept), "what is there stays")
+	}
+}
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	require.True(t, IsVersion(Version))
+	for text, ok := range map[string]bool{
+		"1.2.3": true, "0.39.0-rc.1": true, "1.2": false, "v1.2.3": false, "1.2.3+build": false, "01.2.3": false,
+		"1.2.3/..": false, "": false, "..": false, "1.2.3-" + strings.Repeat("a", 64): false,
+	} {
+		require.Equal(t, ok, IsVersion(text), text)
+	}
+	require.Negative(t, Compare("1.9.0", "1.10.0"))
+	require.Positive(t, Compare("1.9.0", "1.9.0-rc.1"))
+	require.Zero(t, Compare("1.9.0", "1.9.0"))
+}

@@ -1,0 +1,110 @@
+package release
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ErrSignature says that no key of those that were given signed the sums.
+var ErrSignature = errors.New("the signature is by none of the keys")
+
+// Sums is a SHA256SUMS whose signature was verified.
+type Sums struct {
+	Version string
+	Files   map[string][sha256.Size]byte // by the name of the program
+}
+
+// Verify returns the sums that text has, if one of keys signed it.
+func Verify(text, signature []byte, keys []ed25519.PublicKey) (Sums, error) {
+	sig, err := base64.StdEncoding.Strict().DecodeString(string(bytes.TrimSpace(signature)))
+	if err != nil || len(sig) != ed25519.SignatureSize {
+		return Sums{}, errors.New("the signature is not 64 bytes in base64")
+	}
+	if !slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool {
+		return len(k) == ed25519.PublicKeySize && ed25519.Verify(k, text, sig)
+	}) {
+		return Sums{}, ErrSignature
+	}
+	return parseSums(string(text))
+}
+
+func parseSums(text string) (Sums, error) {
+	s := Sums{Files: map[string][sha256.Size]byte{}}
+	for line := range strings.Lines(text) {
+		line, ended := strings.CutSuffix(line, "\n")
+		digest, path, two := strings.Cut(line, "  ")
+		version, name, slash := strings.Cut(path, "/")
+		sum, err := hex.DecodeString(digest)
+		_, twice := s.Files[name]
+		switch {
+		case !ended || !two || !slash || err != nil || len(sum) != sha256.Size || !IsVersion(version) || !IsProgram(name):
+			return Sums{}, fmt.Errorf("line %d of the sums is malformed", len(s.Files)+1)
+		case s.Version != "" && version != s.Version:
+			return Sums{}, fmt.Errorf("sums of %s and %s in one release", s.Version, version)
+		case twice:
+			return Sums{}, fmt.Errorf("%s has two sums", name)
+		}
+		s.Version, s.Files[name] = version, [sha256.Size]byte(sum)
+	}
+	if len(s.Files) == 0 {
+		return Sums{}, errors.New("there are no sums")
+	}
+	return s, nil
+}
+
+// Check reads a program to its end and returns an error unless it is the one that the
+// sums have by that name.
+func (s Sums) Check(name string, r io.Reader) error {
+	want, ok := s.Files[name]
+	if !ok {
+		return fmt.Errorf("%s is not in release %s", name, s.Version)
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(r, maxProgram+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s: %w", name, err)
+	case n > maxProgram:
+		return fmt.Errorf("%s has more than %d bytes", name, maxProgram)
+	case [sha256.Size]byte(h.Sum(nil)) != want:
+		return fmt.Errorf("%s is not what release %s says", name, s.Version)
+	}
+	return nil
+}
+
+// VerifyFile verifies a program that was downloaded beside the SHA256SUMS of its release
+// and their signature. version is the one that it must be of, "" for any.
+func VerifyFile(path, version string, keys []ed25519.PublicKey) (Sums, error) {
+	folder, name := filepath.Split(path)
+	text, err := readText(os.DirFS(filepath.Clean(folder)), SumsFile)
+	if err != nil {
+		return Sums{}, err
+	}
+	signature, err := readText(os.DirFS(filepath.Clean(folder)), SignatureFile)
+	if err != nil {
+		return Sums{}, err
+	}
+	sums, err := Verify(text, signature, keys)
+	if err != nil {
+		return Sums{}, err
+	}
+	if version != "" && sums.Version != version {
+		return Sums{}, fmt.Errorf("the sums are those of release %s, not %s", sums.Version, version)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Sums{}, err
+	}
+	defer f.Close()
+	return sums, sums.Check(name, f)
+}
