@@ -19,18 +19,18 @@ import (
 type ServiceToken string
 
 const (
-	tokenPrefix  = input.TokenPrefix
 	tokenRandom  = 32
 	tokenSum     = 6
-	tokenLength  = len(tokenPrefix) + tokenRandom + tokenSum
 	base62       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	tailOfTokens = 4
 )
 
 // NewServiceToken makes a token from the system's randomness.
-func NewServiceToken() ServiceToken {
+func NewServiceToken() ServiceToken { return ServiceToken(newToken(input.TokenPrefix)) }
+
+func newToken(prefix string) string {
 	var b strings.Builder
-	b.WriteString(tokenPrefix)
+	b.WriteString(prefix)
 	for range tokenRandom {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(base62))))
 		if err != nil {
@@ -38,16 +38,23 @@ func NewServiceToken() ServiceToken {
 		}
 		b.WriteByte(base62[n.Int64()])
 	}
-	return ServiceToken(b.String() + checksum(b.String()))
+	return b.String() + checksum(b.String())
 }
 
 // ParseServiceToken tells a token from other text by its form and checksum.
 func ParseServiceToken(s string) (ServiceToken, bool) {
-	if len(s) != tokenLength || !strings.HasPrefix(s, tokenPrefix) || strings.Trim(s[len(tokenPrefix):], base62) != "" {
+	if !isToken(input.TokenPrefix, s) {
 		return "", false
 	}
-	body := s[:tokenLength-tokenSum]
-	return ServiceToken(s), checksum(body) == s[len(body):]
+	return ServiceToken(s), true
+}
+
+func isToken(prefix, s string) bool {
+	if len(s) != len(prefix)+tokenRandom+tokenSum || !strings.HasPrefix(s, prefix) || strings.Trim(s[len(prefix):], base62) != "" {
+		return false
+	}
+	body := s[:len(s)-tokenSum]
+	return checksum(body) == s[len(body):]
 }
 
 // checksum is the CRC-32 of s in base62, most significant digit first.

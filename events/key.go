@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"encoding/hex"
+	"fmt"
+)
 
 // EmailKey is the global key by which the holder of an address is found.
 func EmailKey(address string) string { return "email/" + address }
@@ -13,6 +16,9 @@ func SlugKey(slug string) string { return "slug/" + slug }
 
 // InvitationKey is the global key by which the workspace of an invitation is found.
 func InvitationKey(id ID) string { return "invitation/" + id.String() }
+
+// EnrollmentKey is the global key by which the enrolment of a token is found.
+func EnrollmentKey(f Fingerprint) string { return "enrollment/" + hex.EncodeToString(f[:]) }
 
 // ServiceAccountKey is held in a workspace by the service account of that name.
 func ServiceAccountKey(name string) string { return "service_account/" + name }

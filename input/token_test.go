@@ -28,6 +28,8 @@ func TestTokens(t *testing.T) {
 		"tok_svc_example, tok_svc_x9Qa": false,
 		"tok_svc_[redacted]":            false,
 		"tok_svc_…":                     false,
+		"tok_enr_" + token[8:]:          true, // of an enrolment
+		"tok_enr_" + token[8:27]:        false,
 	} {
 		require.Equal(t, has, input.HasToken(text), "%q", text)
 		require.False(t, input.HasToken(input.Redact(text)), "%q", text)

@@ -18,6 +18,7 @@ func All() []fold.View {
 	return []fold.View{
 		users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
 		runs, runCounts, decisions, outcomes, audit,
+		authorities, enrollments, runners,
 		globalKeys, uniqueKeys,
 	}
 }

@@ -18,7 +18,7 @@ type globalKey struct {
 // globalKeys are those that may exist once at all.
 var globalKeys = &fold.Table[string, globalKey]{
 	View: "global_keys", KeptBy: fold.ByAppend, Key: "key", Alone: true,
-	Kinds: []string{"user", "workspace", "invitation"},
+	Kinds: []string{"user", "workspace", "invitation", "enrollment"},
 	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
 		case events.UserRegistered:
@@ -33,6 +33,8 @@ var globalKeys = &fold.Table[string, globalKey]{
 			return []string{events.SlugKey(e.FromSlug), events.SlugKey(e.Slug)}
 		case events.InvitationSent:
 			return []string{events.InvitationKey(e.Invitation)}
+		case events.EnrollmentMinted:
+			return []string{events.EnrollmentKey(e.Fingerprint)}
 		}
 		return nil
 	},
@@ -59,6 +61,8 @@ var globalKeys = &fold.Table[string, globalKey]{
 			return held(r.Workspace)
 		case events.InvitationSent:
 			return held(e.Invitation)
+		case events.EnrollmentMinted:
+			return held(e.Enrollment)
 		}
 		return k
 	},

@@ -1,0 +1,185 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/input"
+)
+
+// MintEnrollment makes a token by which a machine becomes a runner. The caller has made
+// the token, and shows it once, and has the authority of the workspace.
+type MintEnrollment struct {
+	Meta            `json:"-"`
+	Enrollment      events.ID               `json:"-"`
+	Token           EnrollmentToken         `json:"-"`
+	Authority       events.AuthorityCreated `json:"-"`
+	Name            string                  `json:"name"`
+	Labels          []string                `json:"labels"`
+	ExclusiveLabels []string                `json:"exclusiveLabels"`
+	CapacityLimit   int                     `json:"capacityLimit"`
+	Jobs            int                     `json:"jobs"`
+	Lasts           time.Duration           `json:"lasts"`
+}
+
+func (c MintEnrollment) denial() events.CommandDenied {
+	e := denialOf(events.EnrollmentMinted{}, events.ID{})
+	if input.RunnerName.Fits(c.Name) && !input.HasToken(c.Name) {
+		e.Name = c.Name
+	}
+	return e
+}
+
+// MintEnrollment refuses whoever does not manage runners, as do all below that people
+// ask for. With the first enrolment of a workspace its authority is written down.
+func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result, error) {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
+		if err := w.allow(events.ManageRunners); err != nil {
+			return err
+		}
+		if err := w.certify(c.Authority); err != nil {
+			return err
+		}
+		enrollment, err := load[aggregates.Enrollment](w, c.Enrollment)
+		if err != nil {
+			return err
+		}
+		w.claim(events.Claim{Key: events.EnrollmentKey(c.Token.Fingerprint()), Owner: c.Enrollment, Global: true}, nil)
+		list, err := enrollment.Mint(events.EnrollmentMinted{
+			Enrollment: c.Enrollment, Name: c.Name, Labels: c.Labels, ExclusiveLabels: c.ExclusiveLabels,
+			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, ExpiresAt: w.at.Add(c.Lasts),
+			Fingerprint: c.Token.Fingerprint(), Tail: c.Token.Tail(),
+		}, w.at)
+		return w.then(c.Enrollment, list, err)
+	})
+}
+
+// certify writes an authority of the workspace down, unless it is.
+func (w *work) certify(a events.AuthorityCreated) error {
+	authority, err := load[aggregates.Authority](w, events.AuthorityStream)
+	if err != nil {
+		return err
+	}
+	list, err := authority.Create(a)
+	return w.then(events.AuthorityStream, list, err)
+}
+
+// WithdrawEnrollment takes a token back that nobody has used.
+type WithdrawEnrollment struct {
+	Meta       `json:"-"`
+	Enrollment events.ID `json:"enrollmentId"`
+}
+
+func (c WithdrawEnrollment) denial() events.CommandDenied {
+	return denialOf(events.EnrollmentWithdrawn{}, c.Enrollment)
+}
+
+// WithdrawEnrollment refuses one that was used.
+func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) (Result, error) {
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
+		if err := w.allow(events.ManageRunners); err != nil {
+			return err
+		}
+		enrollment, err := load[aggregates.Enrollment](w, c.Enrollment)
+		if err != nil {
+			return err
+		}
+		list, err := enrollment.Withdraw()
+		return w.then(c.Enrollment, list, err)
+	})
+}
+
+// RegisterRunner makes a machine a runner, by a token that it showed. Runner and
+// Certificate are what it would become, if it has not yet.
+type RegisterRunner struct {
+	Meta
+	Token       EnrollmentToken
+	Authority   events.AuthorityCreated
+	Runner      events.ID
+	Machine     aggregates.Machine
+	Certificate events.Certificate
+}
+
+// A Registered is which runner a machine became, and what its certificate is to be.
+type Registered struct {
+	Workspace, Runner events.ID
+	Name              string
+	Certificate       events.Certificate
+	Position          int64
+}
+
+// Enrollment returns whose a token is. A token that opens nothing is answered by
+// [aggregates.ErrEnrollmentInvalid].
+func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (workspace, enrollment events.ID, err error) {
+	workspace, enrollment, err = h.log.Holder(ctx, events.EnrollmentKey(token.Fingerprint()))
+	switch {
+	case err != nil:
+		return workspace, enrollment, fmt.Errorf("look up enrolment: %w", err)
+	case enrollment.IsZero():
+		return workspace, enrollment, aggregates.ErrEnrollmentInvalid
+	}
+	return workspace, enrollment, nil
+}
+
+// RegisterRunner refuses a token that opens nothing, and one that a machine with another
+// key has used. Asked again with the same key it answers as before.
+func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Registered, err error) {
+	workspace, id, err := h.Enrollment(ctx, c.Token)
+	if err != nil {
+		return r, err
+	}
+	c.Workspace = workspace
+	var refusal error
+	done, err := h.carry(ctx, c.Meta, c, func(w *work) (err error) {
+		r, refusal, err = w.register(c, id)
+		return err
+	})
+	if err == nil {
+		err = refusal // what it left in the log is stored
+	}
+	r.Workspace, r.Position = workspace, done.Position
+	return r, err
+}
+
+func (w *work) register(c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
+	enrollment, err := load[aggregates.Enrollment](w, id)
+	if err != nil {
+		return r, nil, err
+	}
+	used := enrollment.Runner()
+	own, its, refusal := enrollment.Use(c.Runner, c.Machine, c.Certificate, w.at)
+	if refusal != nil || len(own) == 0 && used.IsZero() {
+		return r, refusal, w.then(id, own, nil)
+	}
+	if err := w.certify(c.Authority); err != nil {
+		return r, nil, err
+	}
+	if len(own) == 0 {
+		r, err = w.registered(used)
+		return r, nil, err
+	}
+	begun := its[0].(events.RunnerEnrolled)
+	w.meta.Actor = events.Actor{Type: events.ByRunner, ID: c.Runner, Name: begun.Name}
+	if _, err := load[aggregates.Runner](w, c.Runner); err != nil {
+		return r, nil, err
+	}
+	if err := w.then(id, own, nil); err != nil {
+		return r, nil, err
+	}
+	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate}, nil, w.then(c.Runner, its, nil)
+}
+
+// registered is what a machine was answered that asks again.
+func (w *work) registered(id events.ID) (r Registered, err error) {
+	err = look(w, id, func(runner *aggregates.Runner) error {
+		if runner.State().Barred() {
+			return aggregates.ErrEnrollmentInvalid
+		}
+		r = Registered{Runner: id, Name: runner.Name(), Certificate: runner.Renewed()}
+		return nil
+	})
+	return r, err
+}

@@ -1,0 +1,122 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/projections/fold"
+)
+
+// Enrollments is the view of the tokens by which machines become runners. It is inline.
+type Enrollments struct{ DB *pgxpool.Pool }
+
+type enrollmentRow struct {
+	Workspace       events.ID  `db:"workspace_id"`
+	ID              events.ID  `db:"enrollment_id"`
+	Name            string     `db:"name"`
+	Status          string     `db:"status"`
+	Labels          []string   `db:"labels"`
+	ExclusiveLabels []string   `db:"exclusive_labels"`
+	CapacityLimit   int        `db:"capacity_limit"`
+	Jobs            int        `db:"jobs"`
+	Tail            string     `db:"tail"`
+	Runner          *events.ID `db:"runner_id"`
+	Refusals        int        `db:"refusals"`
+	MintedBy        string     `db:"minted_by"`
+	MintedAt        time.Time  `db:"minted_at"`
+	ExpiresAt       time.Time  `db:"expires_at"`
+	UsedAt          *time.Time `db:"used_at"`
+}
+
+// What can have become of an enrolment. That its time is up is no status of the row: the
+// clock says so.
+const (
+	EnrollmentPending   = "pending"
+	EnrollmentUsed      = "used"
+	EnrollmentWithdrawn = "withdrawn"
+	EnrollmentExpired   = "expired"
+)
+
+var enrollments = &fold.Table[events.ID, enrollmentRow]{
+	View: "enrollments", KeptBy: fold.Inline, Key: "enrollment_id",
+	Kinds: []string{"enrollment"},
+	Keys: func(r events.Record) []events.ID {
+		switch r.Event.(type) {
+		case events.EnrollmentMinted, events.EnrollmentUsed, events.EnrollmentRefused, events.EnrollmentWithdrawn:
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	Apply: func(id events.ID, n *enrollmentRow, r events.Record) *enrollmentRow {
+		if e, ok := r.Event.(events.EnrollmentMinted); ok {
+			return &enrollmentRow{
+				Workspace: r.Workspace, ID: id, Name: e.Name, Status: EnrollmentPending,
+				Labels: e.Labels, ExclusiveLabels: e.ExclusiveLabels, CapacityLimit: e.CapacityLimit, Jobs: e.Jobs,
+				Tail: e.Tail, MintedBy: r.Actor.Name, MintedAt: r.At, ExpiresAt: e.ExpiresAt,
+			}
+		}
+		after := *n
+		switch e := r.Event.(type) {
+		case events.EnrollmentUsed:
+			after.Status, after.Name, after.Runner, after.UsedAt = EnrollmentUsed, e.Name, &e.Runner, &r.At
+		case events.EnrollmentRefused:
+			after.Refusals++
+		case events.EnrollmentWithdrawn:
+			after.Status = EnrollmentWithdrawn
+		}
+		return &after
+	},
+}
+
+// An Enrollment is a token that was minted, without what opens anything.
+type Enrollment struct {
+	ID              events.ID
+	Name            string // of the runner, or ""
+	Status          string // pending, used, withdrawn, expired
+	Labels          []string
+	ExclusiveLabels []string
+	CapacityLimit   int
+	Jobs            int
+	Tail            string
+	Runner          *events.ID
+	RunnerState     *events.RunnerState
+	Refusals        int // of other machines that showed the token, as far as they were recorded
+	MintedBy        string
+	MintedAt        time.Time
+	ExpiresAt       time.Time
+	UsedAt          *time.Time
+}
+
+const selectEnrollments = `
+	select n.enrollment_id, n.name, case when n.status = 'pending' and n.expires_at <= $2 then 'expired' else n.status end,
+		n.labels, n.exclusive_labels, n.capacity_limit, n.jobs, n.tail, n.runner_id, r.state, n.refusals,
+		n.minted_by, n.minted_at, n.expires_at, n.used_at
+	from enrollments n left join runners r on r.workspace_id = n.workspace_id and r.runner_id = n.runner_id
+	where n.workspace_id = $1 `
+
+// Page returns the enrolments of a workspace as they are at a time, the newest first, and
+// how many there are on all pages.
+func (v Enrollments) Page(ctx context.Context, workspace events.ID, at time.Time, limit, offset int) (list []Enrollment, total int, err error) {
+	rows, _ := v.DB.Query(ctx, selectEnrollments+`order by n.enrollment_id desc limit $3 offset $4`, workspace, at, limit, offset)
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Enrollment])
+	if err != nil {
+		return nil, 0, fmt.Errorf("enrolments of %s: %w", workspace, err)
+	}
+	err = v.DB.QueryRow(ctx, `select count(*) from enrollments where workspace_id = $1`, workspace).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count enrolments of %s: %w", workspace, err)
+	}
+	return list, total, nil
+}
+
+// Get returns one enrolment of a workspace as it is at a time. ok is false if there is
+// none.
+func (v Enrollments) Get(ctx context.Context, workspace, id events.ID, at time.Time) (n Enrollment, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, selectEnrollments+`and n.enrollment_id = $3`, workspace, at, id)
+	return optional[Enrollment](rows, "enrolment "+id.String())
+}

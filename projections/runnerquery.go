@@ -1,0 +1,88 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// A Runner is a build machine as people see it.
+type Runner struct {
+	ID              events.ID
+	Name            string
+	State           events.RunnerState
+	Draining        bool
+	Note            string
+	OfflineReason   events.OfflineReason
+	Labels          []string
+	ExclusiveLabels []string
+	Capacity        int
+	JobsLeft        *int
+	Version         string
+	OS              string
+	Arch            string
+	Sandboxes       []string
+	NotAfter        time.Time
+	EnrolledAt      time.Time
+	ChangedAt       time.Time
+}
+
+const selectRunners = `
+	select r.runner_id, r.name, r.state, r.draining, r.note, r.offline_reason, r.labels, r.exclusive_labels, r.capacity, r.jobs_left,
+		r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at
+	from runners r where r.workspace_id = $1 `
+
+// over are the states of runners that take no job any more.
+const over = `('suspended', 'revoked', 'retired')`
+
+// Page returns the runners of a workspace, those that are over last, by name, and how
+// many there are on all pages.
+func (v Runners) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []Runner, total int, err error) {
+	rows, _ := v.DB.Query(ctx, selectRunners+`order by r.state in `+over+`, r.name, r.runner_id limit $2 offset $3`, workspace, limit, offset)
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Runner])
+	if err != nil {
+		return nil, 0, fmt.Errorf("runners of %s: %w", workspace, err)
+	}
+	err = v.DB.QueryRow(ctx, `select count(*) from runners where workspace_id = $1`, workspace).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count runners of %s: %w", workspace, err)
+	}
+	return list, total, nil
+}
+
+// Get returns one runner of a workspace. ok is false if there is none.
+func (v Runners) Get(ctx context.Context, workspace, id events.ID) (r Runner, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, selectRunners+`and r.runner_id = $2`, workspace, id)
+	return optional[Runner](rows, "runner "+id.String())
+}
+
+// A Holder is what has to be known of who shows a certificate: the authorities that may
+// have signed it, and the runner that it names, which may not exist.
+type Holder struct {
+	Authorities  []string // certificates in PEM
+	Name         *string
+	State        *events.RunnerState
+	Serial       *string
+	NextSerial   *string
+	Version      *string
+	Enrolled     *time.Time
+	CertifiedFor *time.Time // until when the certificates of the runner last
+}
+
+// Holder looks a runner up together with the authorities of its workspace that are not
+// retired.
+func (v Runners) Holder(ctx context.Context, workspace, runner events.ID) (h Holder, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select coalesce((select array_agg(a.certificate order by a.authority_id) from authorities a where a.workspace_id = $1 and not a.retired), '{}'),
+			r.name, r.state, r.serial, r.next_serial, r.agent_version, r.enrolled_at, coalesce(r.next_not_after, r.not_after)
+		from (values (1)) x left join runners r on r.workspace_id = $1 and r.runner_id = $2`, workspace, runner)
+	h, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Holder])
+	if err != nil {
+		return h, fmt.Errorf("look up runner %s: %w", runner, err)
+	}
+	return h, nil
+}
