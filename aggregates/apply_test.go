@@ -22,6 +22,7 @@ var streams = map[string]string{
 	"user":            "User",
 	"run":             "Run", "decision": "Run",
 	"runner": "Runner", "enrollment": "Enrollment", "authority": "Authority",
+	"job":   "Job",
 	"audit": "", "command": "", "signing_key": "",
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // reserved begins the labels that the service sets by itself.
-var reserved = []string{"os=", "arch=", "runner="}
+var reserved = []string{"os=", "arch=", "runner=", "sandbox="}
 
 // A Hello is what an agent says of itself when it connects.
 type Hello struct {
@@ -128,6 +128,9 @@ func labelsOf(minted, own []string, a events.Agent, name string) []string {
 		}
 	}
 	list = append(list, "os="+a.OS, "arch="+a.Arch, "runner="+name)
+	for _, kind := range a.Sandboxes {
+		list = append(list, "sandbox="+kind)
+	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }

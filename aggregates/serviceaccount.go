@@ -15,7 +15,15 @@ var (
 	ErrServiceAccountRevoked  = fault.New(fault.Conflict, "service_account_revoked", "This service account is revoked. Create a new one.")
 	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken",
 		"A service account of this workspace has this name.")
+
+	ErrTokenInvalid = fault.New(fault.Unauthenticated, "service_token_invalid",
+		"This service token is not valid. It may have been rotated or revoked.")
 )
+
+// ErrScopeMissing refuses an account that lacks a scope.
+func ErrScopeMissing(s events.Scope) *fault.Fault {
+	return fault.New(fault.Denied, "service_scope_missing", "This service account lacks the %s scope.", s).With("scope", s)
+}
 
 // staleUseEvery is how seldom the use of an old token is recorded.
 const staleUseEvery = time.Hour
@@ -106,6 +114,17 @@ func (a *ServiceAccount) usable() error {
 		return ErrNoServiceAccount
 	case a.revoked:
 		return ErrServiceAccountRevoked
+	}
+	return nil
+}
+
+// Allow refuses a token that is not the account's any more, and an account without the scope.
+func (a *ServiceAccount) Allow(token events.Fingerprint, scope events.Scope) error {
+	switch {
+	case a.revoked || a.fingerprint != token:
+		return ErrTokenInvalid
+	case !slices.Contains(a.scopes, scope):
+		return ErrScopeMissing(scope)
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ var catalogue = []Noun{
 	denials, audits, signingKeys,
 	runs, decisions,
 	authorities, enrollments, runners,
+	jobs,
 }
 
 var (

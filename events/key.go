@@ -25,3 +25,9 @@ func ServiceAccountKey(name string) string { return "service_account/" + name }
 
 // IssueKey is held in a workspace by the active run of an issue.
 func IssueKey(repo ID, number int) string { return fmt.Sprintf("issue/%s/%d", repo, number) }
+
+// ConcurrencyKey is held in a workspace by a job that a runner has: one of as many slots as
+// jobs with that key may run at once.
+func ConcurrencyKey(key string, slot int) string {
+	return fmt.Sprintf("job_concurrency/%d/%s", slot, key)
+}

@@ -83,16 +83,19 @@ type uniqueKey struct {
 
 // uniqueKeys are those that may exist once in a workspace. They are known by their
 // owners, of which each has one: the end of a run does not say which issue it was
-// about.
+// about, nor that of a job which slot it held.
 var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 	View: "unique_keys", KeptBy: fold.ByAppend, Key: "owner", Unique: []string{"workspace_id", "key"},
-	Kinds: []string{"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled"},
+	Kinds: []string{
+		"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled",
+		"job.leased", "job.requeued", "job.finished", "job.cancelled", "job.lost",
+	},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
-		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked:
+		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked, events.JobLeased:
 			return []events.ID{r.Stream}
 		}
-		if events.EndsRun(r.Event) {
+		if events.EndsRun(r.Event) || events.LeavesRunner([]events.Event{r.Event}) {
 			return []events.ID{r.Stream}
 		}
 		return nil
@@ -103,6 +106,10 @@ var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 			return &uniqueKey{r.Workspace, events.IssueKey(e.Repo.ID, e.IssueNumber), owner}
 		case events.ServiceAccountCreated:
 			return &uniqueKey{r.Workspace, events.ServiceAccountKey(e.Name), owner}
+		case events.JobLeased:
+			if e.Slot > 0 {
+				return &uniqueKey{r.Workspace, events.ConcurrencyKey(e.Key, e.Slot), owner}
+			}
 		}
 		return nil
 	},

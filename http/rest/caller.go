@@ -18,16 +18,10 @@ import (
 
 // Why a caller is not let in.
 var (
-	errTokenInvalid = fault.New(fault.Unauthenticated, "service_token_invalid",
-		"This service token is not valid. It may have been rotated or revoked.")
 	errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused",
 		"Service accounts cannot call this route; it needs a person's session.")
 	errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 )
-
-func errScopeMissing(s events.Scope) *fault.Fault {
-	return fault.New(fault.Denied, "service_scope_missing", "This service account lacks the %s scope.", s).With("scope", s)
-}
 
 // A caller is who makes a request, and in which workspace. The caller of a
 // public route is the zero caller.
@@ -137,17 +131,17 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 	}
 	token, ok := commands.ParseServiceToken(text)
 	if !ok {
-		return nil, errTokenInvalid
+		return nil, aggregates.ErrTokenInvalid
 	}
 	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.views.ServiceAccounts.Tokens)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
-		return nil, errTokenInvalid
+		return nil, aggregates.ErrTokenInvalid
 	case t.Status != projections.TokenCurrent:
 		s.noteStale(t, envelopeOf(r))
-		return nil, errTokenInvalid
+		return nil, aggregates.ErrTokenInvalid
 	}
 	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r), fingerprint: token.Fingerprint()}
 	c.envelope.Actor = events.Actor{Type: events.ByService, ID: t.Account, Name: "service:" + t.Name}
@@ -214,7 +208,7 @@ func names(tenant string, id events.ID, slug string) bool {
 func (c *caller) may(g guard) error {
 	switch {
 	case c.token != nil && !slices.Contains(c.token.Scopes, g.scope):
-		return errScopeMissing(g.scope)
+		return aggregates.ErrScopeMissing(g.scope)
 	case c.person != nil && g.right != 0 && !c.person.role.May(g.right):
 		return aggregates.ErrRoleRequired.With("required", g.right.Roles())
 	}

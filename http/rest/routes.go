@@ -122,13 +122,13 @@ func (s *Server) operation(tag string, r route) openapi.Operation {
 // may happen to any request of its kind, and what is its own.
 func (r route) faults() []*fault.Fault {
 	list := []*fault.Fault{
-		fault.ErrUnauthenticated, errTokenInvalid, fault.ErrTenantNotFound, fault.ErrValidation,
+		fault.ErrUnauthenticated, aggregates.ErrTokenInvalid, fault.ErrTenantNotFound, fault.ErrValidation,
 		limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy,
 	}
 	if r.guard.scope == "" {
 		list = append(list, errPrincipalRefused)
 	} else {
-		list = append(list, errScopeMissing(r.guard.scope))
+		list = append(list, aggregates.ErrScopeMissing(r.guard.scope))
 	}
 	if r.guard.right != 0 {
 		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.right.Roles()))

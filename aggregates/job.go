@@ -1,0 +1,295 @@
+package aggregates
+
+import (
+	"slices"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+)
+
+// Why a job may refuse a command.
+var (
+	ErrNoJob       = fault.New(fault.NotFound, "farm_job_not_found", "There is no such job.")
+	ErrJobTaken    = fault.New(fault.Conflict, "farm_job_taken", "Another runner was given this job, or it is over.")
+	ErrJobNotOwner = fault.New(fault.Denied, "runner_not_owner", "This runner does not have this job, or no longer.")
+
+	ErrJobNotFinished  = fault.New(fault.Conflict, "farm_job_not_finished", "This job has not finished: its artifacts follow.")
+	ErrArtifactsClosed = fault.New(fault.Conflict, "artifacts_closed", "The artifacts of this job are complete, or came too late.")
+)
+
+const (
+	acceptLimit  = 20 * time.Second // that a runner has to say that it begins
+	forceAfter   = 30 * time.Second // that a runner has beyond the grace to say that a job has ended
+	timeoutExtra = time.Minute      // that a runner has beyond the time of a job to end it itself
+	backoff      = 5 * time.Second  // until a job is given out again whose runner failed, for each attempt
+)
+
+// A Job runs on one runner of the build farm at a time. Each time that one is given it
+// is an epoch: what an older one says changes nothing.
+type Job struct {
+	spec     events.JobSpec
+	state    events.JobState // "" before it is submitted
+	epoch    int
+	attempt  int
+	runner   events.ID
+	slot     int // of its concurrency key, 0 if it has none
+	accepted bool
+	started  bool
+	seq      int64 // the number of the last event that the runner said of the epoch
+	timedOut bool  // it is being cancelled because it ran for too long
+	reason   string
+	deadline time.Time // by which it has to be over; of one that is being cancelled, by force
+	expires  time.Time
+	sealed   map[int]bool // epochs whose log is whole
+
+	artifacts artifacts
+}
+
+// Apply takes in one event.
+func (j *Job) Apply(e events.Event, _ events.ID) {
+	switch e := e.(type) {
+	case events.JobSubmitted:
+		j.spec, j.state, j.expires, j.sealed = e.Spec, events.JobQueued, e.ExpiresAt, map[int]bool{}
+	case events.JobLeased:
+		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobLeasedOut, e.Epoch, e.Attempt, e.Runner, e.Slot
+		j.accepted, j.started, j.seq = false, false, 0
+	case events.JobAccepted:
+		j.accepted = true
+	case events.JobDeclined:
+		j.attempt-- // it did not count
+	case events.JobRequeued:
+		j.state, j.runner, j.slot = events.JobQueued, events.ID{}, 0
+	case events.JobStarted:
+		j.seq, j.started, j.deadline = e.Seq, true, e.Deadline
+		if j.state == events.JobLeasedOut {
+			j.state = events.JobRunning
+		}
+	case events.JobStepStarted:
+		j.seq = e.Seq
+	case events.JobStepFinished:
+		j.seq = e.Seq
+	case events.JobFinished:
+		j.seq, j.state = e.Seq, e.Outcome
+		j.artifacts.await(e.Artifacts)
+	case events.JobCancelRequested:
+		j.state, j.deadline, j.timedOut, j.reason = events.JobCancelling, e.Deadline, e.TimedOut, e.Reason
+	case events.JobCancelled:
+		j.state = e.State()
+	case events.JobLost:
+		j.state = events.JobIsLost
+	case events.JobExpired:
+		j.state = events.JobIsExpired
+	case events.JobLogSealed:
+		j.sealed[e.Epoch] = true
+	case events.JobLeaseExpired: // what follows from it is said by the next event
+	default:
+		j.applyArtifacts(e)
+	}
+}
+
+// Submit asks for the job. What the spec leaves open has been filled in.
+func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
+	if j.state != "" {
+		return nil, fault.Field("jobId", "is taken")
+	}
+	return one(e)
+}
+
+// State returns what the job is doing.
+func (j *Job) State() events.JobState { return j.state }
+
+// Name returns what the job is called.
+func (j *Job) Name() string { return j.spec.Name }
+
+// Slot returns which slot of which concurrency key the job holds. ok is false if it holds none.
+func (j *Job) Slot() (key string, slot int, ok bool) {
+	if !j.state.Held() || j.slot == 0 {
+		return "", 0, false
+	}
+	return j.spec.Concurrency.Key, j.slot, true
+}
+
+// Concurrency returns the key of which only so many jobs run at once. ok is false if the job has none.
+func (j *Job) Concurrency() (key string, limit int, ok bool) {
+	if j.spec.Concurrency == nil {
+		return "", 0, false
+	}
+	return j.spec.Concurrency.Key, j.spec.Concurrency.Limit, true
+}
+
+// Lease gives the job to a runner. Slot is one of its concurrency key, 0 if it has none.
+func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]events.Event, error) {
+	if j.state != events.JobQueued {
+		return nil, ErrJobTaken
+	}
+	e := events.JobLeased{Epoch: j.epoch + 1, Attempt: j.attempt + 1, Runner: runner, RunnerName: name, AcceptBy: now.Add(acceptLimit), Slot: slot}
+	e.Key, _, _ = j.Concurrency()
+	return one(e)
+}
+
+// has reports whether a runner has the job in an epoch.
+func (j *Job) has(runner events.ID, epoch int) bool {
+	return j.state.Held() && j.epoch == epoch && j.runner == runner
+}
+
+// Accept notes that the runner begins. A repetition changes nothing.
+func (j *Job) Accept(runner events.ID, epoch int) ([]events.Event, error) {
+	switch {
+	case !j.has(runner, epoch):
+		return nil, ErrJobNotOwner
+	case j.accepted || j.started:
+		return nil, nil
+	}
+	return one(events.JobAccepted{Epoch: epoch})
+}
+
+// Decline gives the job back: by the word of the runner or, with the reason no_answer,
+// because it said none. A job that is being cancelled has ended then.
+func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time) ([]events.Event, error) {
+	switch {
+	case !j.has(runner, epoch):
+		return nil, ErrJobNotOwner
+	case j.accepted || j.started:
+		return nil, nil
+	case j.state == events.JobCancelling:
+		return one(events.JobCancelled{Epoch: epoch, Reason: j.reason})
+	}
+	return []events.Event{
+		events.JobDeclined{Epoch: epoch, Runner: runner, Reason: reason},
+		events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: now},
+	}, nil
+}
+
+// A JobReport is what a runner says of a job that it has.
+type JobReport struct {
+	Epoch int
+	Seq   int64
+	Event events.Event // JobStarted, JobStepStarted, JobStepFinished, JobFinished; nil of what is no event
+
+	MissingArtifacts []string // of a JobFinished: the required ones of which there is no file
+}
+
+// Report takes in what the runner says. What it has taken in it takes in again as nothing.
+func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Event, error) {
+	switch {
+	case j.epoch == r.Epoch && j.runner == runner && r.Seq <= j.seq:
+		return nil, nil
+	case !j.has(runner, r.Epoch):
+		return nil, ErrJobNotOwner
+	}
+	switch e := r.Event.(type) {
+	case events.JobStarted:
+		if j.started {
+			return nil, nil
+		}
+		e.Epoch, e.Seq = r.Epoch, r.Seq
+		e.Deadline = now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutExtra)
+		return one(e)
+	case events.JobStepStarted:
+		e.Epoch, e.Seq = r.Epoch, r.Seq
+		return j.step(e.Step, e)
+	case events.JobStepFinished:
+		e.Epoch, e.Seq = r.Epoch, r.Seq
+		return j.step(e.Step, e)
+	case events.JobFinished:
+		e.Epoch, e.Seq = r.Epoch, r.Seq
+		return j.finish(e, r.MissingArtifacts, now)
+	}
+	return nil, nil
+}
+
+func (j *Job) step(index int, e events.Event) ([]events.Event, error) {
+	if index < 0 || index >= len(j.spec.Steps) {
+		return nil, fault.Field("step", "must be an index of the steps of the job")
+	}
+	return one(e)
+}
+
+// finish says how the job ends by the word of its runner.
+func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]events.Event, error) {
+	switch {
+	case j.state == events.JobCancelling && j.timedOut:
+		e.Outcome = events.JobTimedOut
+	case j.state == events.JobCancelling:
+		e.Outcome = events.JobIsCancelled
+	case e.Reported == "infra":
+		return j.fail("infra", now), nil
+	case e.Reported == "succeeded" && len(missing) > 0:
+		e.Outcome, e.Reason = events.JobFailed, "artifact_missing"
+	case e.Reported == "succeeded":
+		e.Outcome = events.JobSucceeded
+	case e.Reported == "timed_out":
+		e.Outcome = events.JobTimedOut
+	default:
+		e.Outcome = events.JobFailed // also one that says that it was cancelled though nobody asked for it
+	}
+	return one(e)
+}
+
+// LoseLease takes the job from a runner that was silent for too long.
+func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
+	if !j.state.Held() || j.epoch != epoch {
+		return nil, nil
+	}
+	expired := events.JobLeaseExpired{Epoch: epoch, Runner: j.runner}
+	return append([]events.Event{expired}, j.fail("lost", now)...), nil
+}
+
+// fail says what becomes of a job whose runner did not bring it to an end: for it was
+// lost, or something of its own failed (infra).
+func (j *Job) fail(why string, now time.Time) []events.Event {
+	reason := why
+	if why == "lost" {
+		reason = "lease_expired"
+	}
+	switch {
+	case j.state == events.JobCancelling:
+		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
+	case j.attempt < j.spec.Retry.MaxAttempts && slices.Contains(j.spec.Retry.On, why):
+		return []events.Event{events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff)}}
+	}
+	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason}}
+}
+
+// Cancel ends the job: at once if no runner has it. One that has ended stays as it is.
+func (j *Job) Cancel(reason string, now time.Time) ([]events.Event, error) {
+	switch {
+	case j.state == "":
+		return nil, ErrNoJob
+	case j.state == events.JobQueued:
+		return one(events.JobCancelled{Reason: reason})
+	case j.state != events.JobLeasedOut && j.state != events.JobRunning:
+		return nil, nil
+	}
+	return one(events.JobCancelRequested{Reason: reason, Deadline: now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + forceAfter)})
+}
+
+// TimeOut does what the clock asks for: a job that no runner took in time expires, one
+// that runs for too long is cancelled, and one that is being cancelled ends by force
+// when its deadline is over or, if silent, its runner says nothing any more.
+func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
+	switch {
+	case j.state == events.JobQueued && !now.Before(j.expires):
+		return one(events.JobExpired{})
+	case j.state == events.JobRunning && !now.Before(j.deadline):
+		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + forceAfter)
+		return one(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
+	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):
+		return j.fail("lost", now), nil
+	}
+	return nil, nil
+}
+
+// SealLog says that nothing is added to the log of an epoch any more. A repetition changes nothing.
+func (j *Job) SealLog(e events.JobLogSealed) ([]events.Event, error) {
+	switch {
+	case e.Epoch < 1 || e.Epoch > j.epoch || e.Epoch == j.epoch && j.state.Held():
+		return nil, ErrJobNotFinished
+	case j.sealed[e.Epoch]:
+		return nil, nil
+	}
+	return one(e)
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

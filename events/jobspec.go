@@ -1,0 +1,156 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// A JobSpec is what somebody asks the farm for. It names secrets and holds none.
+type JobSpec struct {
+	Name        string            `json:"name"`
+	Repo        *JobRepo          `json:"repo,omitempty"`
+	Steps       []JobStep         `json:"steps"`
+	Requires    JobRequires       `json:"requires"`
+	Sandbox     JobSandbox        `json:"sandbox"`
+	Secrets     []string          `json:"secrets,omitempty"`
+	Artifacts   []JobArtifactSpec `json:"artifacts,omitempty"`
+	Priority    JobPriority       `json:"priority"`
+	Timeouts    JobTimeouts       `json:"timeouts"`
+	Retry       JobRetry          `json:"retry"`
+	Concurrency *JobConcurrency   `json:"concurrency,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Required returns what a runner has to have to take the job: the labels that it asks
+// for, and its sandbox.
+func (s JobSpec) Required() JobRequires {
+	r := s.Requires
+	r.Labels = append(slices.Clone(r.Labels), "sandbox="+s.Sandbox.Kind)
+	return r.Canonical()
+}
+
+// A JobRepo is what is checked out before the first step.
+type JobRepo struct {
+	ID     ID     `json:"id"`
+	Name   string `json:"name"` // owner/name
+	Commit string `json:"commit,omitempty"`
+	Ref    string `json:"ref,omitempty"`
+}
+
+// A JobStep is a command.
+type JobStep struct {
+	Name           string            `json:"name"`
+	Run            string            `json:"run"`
+	Shell          string            `json:"shell,omitempty"`
+	Env            map[string]string `json:"env,omitempty"`
+	TimeoutSeconds int               `json:"timeoutSeconds,omitempty"`
+}
+
+// JobRequires says which runners will do: those with all of Labels and with all of one set of AnyOf.
+type JobRequires struct {
+	Labels []string   `json:"labels,omitempty"`
+	AnyOf  [][]string `json:"anyOf,omitempty"`
+}
+
+// Canonical returns r with its labels and sets in order, each once. What asks for the
+// same has the same canonical form.
+func (r JobRequires) Canonical() JobRequires {
+	out := JobRequires{Labels: inOrder(r.Labels)}
+	for _, set := range r.AnyOf {
+		out.AnyOf = append(out.AnyOf, inOrder(set))
+	}
+	slices.SortFunc(out.AnyOf, slices.Compare[[]string])
+	out.AnyOf = slices.CompactFunc(out.AnyOf, slices.Equal[[]string])
+	return out
+}
+
+func inOrder(labels []string) []string { return slices.Compact(slices.Sorted(slices.Values(labels))) }
+
+// Key names what is required: 32 hex digits of the SHA-256 of the canonical form.
+func (r JobRequires) Key() string {
+	text, _ := json.Marshal(r.Canonical()) // strings always encode
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Met reports whether a runner with these labels will do. One of its labels that is
+// exclusive ("gpu=a100" for a machine that is kept for such jobs) has to be asked for.
+func (r JobRequires) Met(labels, exclusive []string) bool {
+	has := func(set []string) bool {
+		return !slices.ContainsFunc(set, func(l string) bool { return !slices.Contains(labels, l) })
+	}
+	if !has(r.Labels) {
+		return false
+	}
+	met := r.AnyOf == nil
+	asked := slices.Clone(r.Labels)
+	for _, set := range r.AnyOf {
+		if has(set) {
+			met, asked = true, append(asked, set...)
+		}
+	}
+	return met && !slices.ContainsFunc(exclusive, func(l string) bool { return !slices.Contains(asked, l) })
+}
+
+// String shows the labels, such as "arch=amd64 os=linux (gpu=a100 | gpu=h100)".
+func (r JobRequires) String() string {
+	text := strings.Join(r.Labels, " ")
+	if len(r.AnyOf) > 0 {
+		var sets []string
+		for _, set := range r.AnyOf {
+			sets = append(sets, strings.Join(set, " "))
+		}
+		text = strings.TrimSpace(text + " (" + strings.Join(sets, " | ") + ")")
+	}
+	return text
+}
+
+// A JobSandbox is what the steps run in.
+type JobSandbox struct {
+	Kind      string  `json:"kind"`    // none, bubblewrap
+	Network   string  `json:"network"` // none, host
+	MemoryMiB int     `json:"memoryMiB,omitempty"`
+	CPUs      float64 `json:"cpus,omitempty"`
+}
+
+// A JobArtifactSpec says which files are kept.
+type JobArtifactSpec struct {
+	Name     string   `json:"name"`
+	Paths    []string `json:"paths"`
+	When     string   `json:"when"` // success, failure, always
+	Required bool     `json:"required,omitempty"`
+}
+
+// A JobPriority says how long a job is ahead of its time.
+type JobPriority string
+
+// The priorities. A step is an hour: a job of high priority goes before a normal one
+// that has waited for less than an hour.
+const (
+	LowPriority    JobPriority = "low"
+	NormalPriority JobPriority = "normal"
+	HighPriority   JobPriority = "high"
+)
+
+// JobTimeouts bound how long a job may take, in seconds.
+type JobTimeouts struct {
+	QueueSeconds       int `json:"queueSeconds"`
+	RunSeconds         int `json:"runSeconds"`
+	CancelGraceSeconds int `json:"cancelGraceSeconds"`
+}
+
+// JobRetry says how often a job is given to a runner, and after what again: lost (the
+// runner was silent) and infra (the runner says that it was not the job's fault).
+type JobRetry struct {
+	MaxAttempts int      `json:"maxAttempts"`
+	On          []string `json:"on"`
+}
+
+// JobConcurrency bounds how many jobs of a key run at once.
+type JobConcurrency struct {
+	Key   string `json:"key"`
+	Limit int    `json:"limit"`
+}

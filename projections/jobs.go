@@ -1,0 +1,304 @@
+package projections
+
+import (
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/projections/fold"
+)
+
+// Jobs is the view of what the build farm runs. It is inline: a job that was given to a
+// runner is in no queue after that.
+type Jobs struct{ DB *pgxpool.Pool }
+
+// A Job is a row of the view.
+type Job struct {
+	Workspace   events.ID          `db:"workspace_id"`
+	ID          events.ID          `db:"job_id"`
+	Name        string             `db:"name"`
+	State       events.JobState    `db:"state"`
+	SubmittedBy events.Actor       `db:"submitted_by"`
+	Requirement string             `db:"requirement"`
+	Required    events.JobRequires `db:"required"` // with its sandbox
+	Repo        *events.ID         `db:"repo_id"`
+	RepoName    string             `db:"repo_name"`
+	Priority    string             `db:"priority"`
+	FairKey     string             `db:"fair_key"`
+	Turn        int64              `db:"turn"`
+	SubmittedAt time.Time          `db:"submitted_at"`
+	QueuedAt    time.Time          `db:"queued_at"`
+	NotBefore   time.Time          `db:"not_before"`
+	Epoch       int                `db:"epoch"`
+	Attempt     int                `db:"attempt"`
+	MaxAttempts int                `db:"max_attempts"`
+	Runner      *events.ID         `db:"runner_id"`
+	RunnerName  string             `db:"runner_name"`
+	Excluded    []events.ID        `db:"excluded"`
+	Key         string             `db:"concurrency_key"`
+	Concurrency int                `db:"concurrency"`
+	Slot        int                `db:"slot"`
+	LeasedAt    *time.Time         `db:"leased_at"`
+	Accepted    bool               `db:"accepted"`
+	StartedAt   *time.Time         `db:"started_at"`
+	FinishedAt  *time.Time         `db:"finished_at"`
+	DueAt       *time.Time         `db:"due_at"` // when the clock has to look at it
+	RunSeconds  int                `db:"run_seconds"`
+	ExpiresAt   time.Time          `db:"expires_at"`
+	Cancel      *JobCancel         `db:"cancel"`
+	Outcome     *JobOutcome        `db:"outcome"`
+	Attempts    []JobAttempt       `db:"attempts"` // the oldest first
+	Artifacts   JobArtifacts       `db:"artifacts"`
+}
+
+// A JobCancel says who asked for the end of a job.
+type JobCancel struct {
+	By       events.Actor `json:"by"`
+	Reason   string       `json:"reason"`
+	At       time.Time    `json:"at"`
+	Deadline time.Time    `json:"deadline,omitzero"`
+	Forced   bool         `json:"forced,omitempty"`
+}
+
+// A JobOutcome says how a job ended, by the word of its runner.
+type JobOutcome struct {
+	Reported     string `json:"reported"`
+	Reason       string `json:"reason,omitempty"`
+	ExitCode     *int   `json:"exitCode,omitempty"`
+	Signal       string `json:"signal,omitempty"`
+	SignalReason string `json:"signalReason,omitempty"`
+	CPUMs        int64  `json:"cpuMs"`
+	MaxRSSBytes  int64  `json:"maxRssBytes"`
+}
+
+// A JobAttempt is what one runner made of a job.
+type JobAttempt struct {
+	Epoch      int        `json:"epoch"`
+	Attempt    int        `json:"attempt"`
+	Runner     events.ID  `json:"runnerId"`
+	RunnerName string     `json:"runnerName"`
+	LeasedAt   time.Time  `json:"leasedAt"`
+	StartedAt  *time.Time `json:"startedAt,omitempty"`
+	EndedAt    *time.Time `json:"endedAt,omitempty"`
+	Ended      string     `json:"ended,omitempty"` // a final state, declined, lease_expired or infra; empty while it goes on
+	Steps      []JobStep  `json:"steps"`
+	Log        *JobLog    `json:"log,omitempty"` // once it is sealed
+}
+
+// A JobStep is how far a step of an attempt came.
+type JobStep struct {
+	Status     string     `json:"status"` // pending, running, succeeded, failed, cancelled, timed_out
+	StartedAt  *time.Time `json:"startedAt,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	ExitCode   *int       `json:"exitCode,omitempty"`
+}
+
+// A JobLog is the sealed log of an attempt.
+type JobLog struct {
+	Bytes     int64  `json:"bytes"`
+	Chunks    int64  `json:"chunks"`
+	SHA256    string `json:"sha256"`
+	Integrity string `json:"integrity"`
+}
+
+// JobArtifacts says how far the artifacts of a job are.
+type JobArtifacts struct {
+	State    string `json:"state"` // none, awaiting, partial, complete, abandoned
+	Declared int    `json:"declared"`
+	Count    int    `json:"count"` // that are stored
+	Bytes    int64  `json:"bytes"` // of those
+}
+
+// jobEvent is any event of a job's stream.
+type jobEvent interface{ IsJob() }
+
+var jobs = &fold.Table[events.ID, Job]{
+	View: "jobs", KeptBy: fold.Inline, Key: "job_id",
+	Kinds: []string{"job"},
+	Keys: func(r events.Record) []events.ID {
+		if _, ok := r.Event.(jobEvent); ok {
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	Apply: func(id events.ID, j *Job, r events.Record) *Job {
+		if e, ok := r.Event.(events.JobSubmitted); ok {
+			return submitted(id, e, r)
+		}
+		after := *j
+		after.Attempts = slices.Clone(j.Attempts)
+		after.follow(r)
+		return &after
+	},
+}
+
+func submitted(id events.ID, e events.JobSubmitted, r events.Record) *Job {
+	s := e.Spec
+	j := &Job{
+		Workspace: r.Workspace, ID: id, Name: s.Name, State: events.JobQueued, SubmittedBy: r.Actor,
+		Requirement: e.Requirement, Required: s.Required(), Priority: string(s.Priority), FairKey: e.FairKey, Turn: e.Turn,
+		SubmittedAt: r.At, QueuedAt: r.At, NotBefore: r.At, MaxAttempts: s.Retry.MaxAttempts,
+		Excluded: []events.ID{}, RunSeconds: s.Timeouts.RunSeconds, ExpiresAt: e.ExpiresAt, DueAt: &e.ExpiresAt,
+		Attempts: []JobAttempt{}, Artifacts: JobArtifacts{State: "none"},
+	}
+	if s.Repo != nil {
+		j.Repo, j.RepoName = &s.Repo.ID, s.Repo.Name
+	}
+	if s.Concurrency != nil {
+		j.Key, j.Concurrency = s.Concurrency.Key, s.Concurrency.Limit
+	}
+	return j
+}
+
+// follow takes in what happened to a job after it was submitted.
+func (j *Job) follow(r events.Record) {
+	switch e := r.Event.(type) {
+	case events.JobLeased:
+		j.lease(e, r.At)
+	case events.JobAccepted:
+		j.Accepted, j.DueAt = true, nil
+	case events.JobDeclined:
+		j.Attempt--
+		j.Excluded = append(slices.Clone(j.Excluded), e.Runner)
+		j.endAttempt("declined", r.At)
+	case events.JobLeaseExpired:
+		j.endAttempt("lease_expired", r.At)
+	case events.JobRequeued:
+		j.endAttempt(e.Reason, r.At)
+		j.State, j.QueuedAt, j.NotBefore, j.DueAt, j.Slot = events.JobQueued, r.At, e.NotBefore, &j.ExpiresAt, 0
+		j.StartedAt, j.Accepted = nil, false
+	case events.JobStarted:
+		if j.State == events.JobLeasedOut {
+			j.State, j.DueAt = events.JobRunning, &e.Deadline
+		}
+		j.Accepted, j.StartedAt = true, &r.At
+		j.current().StartedAt = &r.At
+	case events.JobStepStarted:
+		j.step(e.Step, JobStep{Status: "running", StartedAt: &e.At})
+	case events.JobStepFinished:
+		j.step(e.Step, JobStep{Status: e.Outcome, StartedAt: j.current().startOf(e.Step), FinishedAt: &e.At, ExitCode: e.ExitCode})
+	case events.JobCancelRequested:
+		j.State, j.DueAt = events.JobCancelling, &e.Deadline
+		j.Cancel = &JobCancel{By: r.Actor, Reason: e.Reason, At: r.At, Deadline: e.Deadline}
+	default:
+		j.end(r)
+	}
+}
+
+// end takes in what ended a job, and what comes after that.
+func (j *Job) end(r events.Record) {
+	switch e := r.Event.(type) {
+	case events.JobFinished:
+		j.over(e.Outcome, r.At)
+		j.Outcome = &JobOutcome{
+			Reported: e.Reported, Reason: e.Reason, ExitCode: e.ExitCode, Signal: e.Signal, SignalReason: e.SignalReason,
+			CPUMs: e.CPUMs, MaxRSSBytes: e.MaxRSSBytes,
+		}
+		if e.Artifacts > 0 {
+			j.Artifacts = JobArtifacts{State: "awaiting", Declared: e.Artifacts}
+		}
+	case events.JobCancelled:
+		if j.Cancel == nil {
+			j.Cancel = &JobCancel{By: r.Actor, Reason: e.Reason, At: r.At}
+		}
+		cancel := *j.Cancel
+		cancel.Forced = e.Forced
+		j.Cancel = &cancel
+		j.over(e.State(), r.At)
+	case events.JobLost:
+		j.over(events.JobIsLost, r.At)
+	case events.JobExpired:
+		j.over(events.JobIsExpired, r.At)
+	case events.JobLogSealed:
+		j.seal(e)
+	case events.JobArtifactsDeclared:
+		j.Artifacts = JobArtifacts{State: "partial", Declared: len(e.Files)}
+	case events.JobArtifactStored:
+		j.Artifacts.Count++
+		j.Artifacts.Bytes += e.File.Size
+	case events.JobArtifactsCompleted:
+		j.Artifacts.State = "complete"
+		j.settle()
+	case events.JobArtifactsAbandoned:
+		j.Artifacts.State = "abandoned"
+		j.settle()
+	}
+}
+
+func (j *Job) lease(e events.JobLeased, at time.Time) {
+	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName, j.Slot = events.JobLeasedOut, e.Epoch, e.Attempt, &e.Runner, e.RunnerName, e.Slot
+	j.LeasedAt, j.Accepted, j.StartedAt = &at, false, nil
+	j.DueAt = &e.AcceptBy
+	j.Attempts = append(j.Attempts, JobAttempt{
+		Epoch: e.Epoch, Attempt: e.Attempt, Runner: e.Runner, RunnerName: e.RunnerName, LeasedAt: at, Steps: []JobStep{},
+	})
+}
+
+// over says that the job has ended. The clock looks at it once more, for its log and its
+// artifacts, unless no runner ever had it.
+func (j *Job) over(state events.JobState, at time.Time) {
+	j.endAttempt(string(state), at)
+	j.State, j.FinishedAt, j.DueAt, j.Slot = state, &at, nil, 0
+	if j.Epoch > 0 {
+		j.DueAt = &at
+	}
+}
+
+func (j *Job) seal(e events.JobLogSealed) {
+	for i := range j.Attempts {
+		if j.Attempts[i].Epoch == e.Epoch {
+			j.Attempts[i].Log = &JobLog{Bytes: e.Bytes, Chunks: e.Chunks, SHA256: e.SHA256, Integrity: e.Integrity}
+		}
+	}
+	j.settle()
+}
+
+// settle says when the clock has to look at a job that has ended: never, once its logs
+// are sealed and nothing of its artifacts is awaited.
+func (j *Job) settle() {
+	if !j.State.Final() {
+		return
+	}
+	j.DueAt = j.FinishedAt
+	if slices.ContainsFunc(j.Attempts, func(a JobAttempt) bool { return a.Log == nil }) {
+		return
+	}
+	j.DueAt = nil
+	if j.Artifacts.State == "awaiting" || j.Artifacts.State == "partial" {
+		due := j.FinishedAt.Add(ArtifactsLimit)
+		j.DueAt = &due
+	}
+}
+
+// ArtifactsLimit is how long after its end the artifacts of a job are waited for.
+const ArtifactsLimit = time.Hour
+
+// current is the attempt that goes on, or the last.
+func (j *Job) current() *JobAttempt { return &j.Attempts[len(j.Attempts)-1] }
+
+// endAttempt says how the last attempt ended, if that is not said.
+func (j *Job) endAttempt(how string, at time.Time) {
+	if len(j.Attempts) > 0 && j.current().EndedAt == nil {
+		j.current().Ended, j.current().EndedAt = how, &at
+	}
+}
+
+// step says how far a step of the last attempt is.
+func (j *Job) step(i int, s JobStep) {
+	a := j.current()
+	steps := slices.Clone(a.Steps)
+	for len(steps) <= i {
+		steps = append(steps, JobStep{Status: "pending"})
+	}
+	steps[i] = s
+	a.Steps = steps
+}
+
+func (a *JobAttempt) startOf(step int) *time.Time {
+	if step < len(a.Steps) {
+		return a.Steps[step].StartedAt
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package projections
+
+import (
+	"time"
+
+	"svc/events"
+	"svc/projections/fold"
+)
+
+type jobSpec struct {
+	Workspace events.ID      `db:"workspace_id"`
+	ID        events.ID      `db:"job_id"`
+	Spec      events.JobSpec `db:"spec"`
+}
+
+// jobSpecs are what was asked for. They are apart from the jobs, whose rows are written
+// again with each event.
+var jobSpecs = &fold.Table[events.ID, jobSpec]{
+	View: "job_specs", KeptBy: fold.Inline, Key: "job_id",
+	Kinds: []string{"job.submitted"},
+	Keys: func(r events.Record) []events.ID {
+		if _, ok := r.Event.(events.JobSubmitted); ok {
+			return []events.ID{r.Stream}
+		}
+		return nil
+	},
+	Apply: func(id events.ID, _ *jobSpec, r events.Record) *jobSpec {
+		return &jobSpec{Workspace: r.Workspace, ID: id, Spec: r.Event.(events.JobSubmitted).Spec}
+	},
+}
+
+// A JobArtifact is a file that a job left, whole in the store.
+type JobArtifact struct {
+	Workspace events.ID `db:"workspace_id"`
+	ID        events.ID `db:"artifact_id"`
+	Job       events.ID `db:"job_id"`
+	Epoch     int       `db:"epoch"`
+	Name      string    `db:"name"`
+	Path      string    `db:"path"`
+	Size      int64     `db:"size"`
+	SHA256    string    `db:"sha256"`
+	Mode      int       `db:"mode"`
+	StoredAt  time.Time `db:"stored_at"`
+}
+
+var jobArtifacts = &fold.Table[events.ID, JobArtifact]{
+	View: "job_artifacts", KeptBy: fold.Inline, Key: "artifact_id",
+	Kinds: []string{"job.artifact_stored"},
+	Keys: func(r events.Record) []events.ID {
+		if e, ok := r.Event.(events.JobArtifactStored); ok {
+			return []events.ID{e.File.ID}
+		}
+		return nil
+	},
+	Apply: func(id events.ID, _ *JobArtifact, r events.Record) *JobArtifact {
+		e := r.Event.(events.JobArtifactStored)
+		return &JobArtifact{
+			Workspace: r.Workspace, ID: id, Job: r.Stream, Epoch: e.Epoch, Name: e.File.Name, Path: e.File.Path,
+			Size: e.File.Size, SHA256: e.File.SHA256, Mode: e.File.Mode, StoredAt: r.At,
+		}
+	},
+}
+
+// JobCounts says how many jobs of a workspace wait, are with runners, and have ended.
+type JobCounts struct {
+	Workspace events.ID `db:"workspace_id"`
+	Queued    int       `db:"queued"`
+	Held      int       `db:"held"`
+	Ended     int64     `db:"ended"`
+}
+
+var jobCounts = &fold.Table[events.ID, JobCounts]{
+	View: "job_counts", KeptBy: fold.Inline, Key: "workspace_id", Alone: true,
+	Kinds: []string{
+		"job.submitted", "job.leased", "job.requeued", "job.finished", "job.cancelled", "job.lost", "job.expired",
+	},
+	Keys: func(r events.Record) []events.ID {
+		switch r.Event.(type) {
+		case events.JobSubmitted, events.JobLeased, events.JobRequeued, events.JobFinished, events.JobCancelled, events.JobLost, events.JobExpired:
+			return []events.ID{r.Workspace}
+		}
+		return nil
+	},
+	Apply: func(workspace events.ID, c *JobCounts, r events.Record) *JobCounts {
+		after := JobCounts{Workspace: workspace}
+		if c != nil {
+			after = *c
+		}
+		switch e := r.Event.(type) {
+		case events.JobSubmitted:
+			after.Queued++
+		case events.JobLeased:
+			after.Queued, after.Held = after.Queued-1, after.Held+1
+		case events.JobRequeued:
+			after.Queued, after.Held = after.Queued+1, after.Held-1
+		case events.JobExpired:
+			after.Queued, after.Ended = after.Queued-1, after.Ended+1
+		case events.JobCancelled:
+			after.Ended++
+			if e.Epoch == 0 {
+				after.Queued--
+			} else {
+				after.Held--
+			}
+		default:
+			after.Held, after.Ended = after.Held-1, after.Ended+1
+		}
+		return &after
+	},
+}
