@@ -39,7 +39,7 @@ var good = []string{
 	"AUTH_SECRET=" + strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY=" + strings.Repeat("v", 32),
 }
 
-var farm = []string{
+var farmVariables = []string{
 	"SVC_FARM_PUBLIC_URL=https://farm.example.com:4443/", "SVC_FARM_RELEASES_DIR=/var/lib/svc/releases",
 	"SVC_FARM_RELEASE_KEYS=ed25519:" + strings.Repeat("A", 43) + "=,ed25519:" + strings.Repeat("B", 42) + "A=",
 	"SVC_FARM_CLIENT_CERT_HEADER=x-svc-client-cert", "SVC_FARM_TRUSTED_PROXIES=10.0.0.7",
@@ -51,7 +51,7 @@ func TestTheFarmIsOnWithAnyOfItsVariables(t *testing.T) {
 		variables []string
 		on        bool
 	}{
-		{nil, false}, {farm, true}, {farm[:1], true}, {farm[1:2], true}, {farm[2:3], true}, {farm[3:4], true}, {farm[4:5], true}, {farm[5:], false},
+		{nil, false}, {farmVariables, true}, {farmVariables[:1], true}, {farmVariables[1:2], true}, {farmVariables[2:3], true}, {farmVariables[3:4], true}, {farmVariables[4:5], true}, {farmVariables[5:], false},
 	} {
 		cfg, err := config.Parse[Config](slices.Concat(good, c.variables))
 		require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestWarnsThatAnybodyMayClaimACertificate(t *testing.T) {
 	for _, c := range []struct {
 		variables []string
 		warned    bool
-	}{{nil, false}, {farm[3:4], true}, {farm[3:5], false}, {farm[4:5], false}} {
+	}{{nil, false}, {farmVariables[3:4], true}, {farmVariables[3:5], false}, {farmVariables[4:5], false}} {
 		cfg, err := config.Parse[Config](slices.Concat(good, c.variables))
 		require.NoError(t, err)
 		var said bytes.Buffer
@@ -91,7 +91,7 @@ func TestCheckRefuses(t *testing.T) {
 		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
 		"fewer received than none":       {[]string{"SVC_DAILY_INVITATIONS_RECEIVED=-1"}, "SVC_DAILY_INVITATIONS_RECEIVED"},
 		"fewer accounts than none":       {[]string{"SVC_DAILY_SERVICE_ACCOUNTS=-1"}, "SVC_DAILY_SERVICE_ACCOUNTS"},
-		"a farm":                         {farm, ""},
+		"a farm":                         {farmVariables, ""},
 		"a farm below a path":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/a"}, "SVC_FARM_PUBLIC_URL is malformed"},
 		"a farm with a query":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/?a=b"}, "SVC_FARM_PUBLIC_URL is malformed"},
 		"a farm with a password":         {[]string{"SVC_FARM_PUBLIC_URL=https://a:b@farm.example"}, "SVC_FARM_PUBLIC_URL is malformed"},

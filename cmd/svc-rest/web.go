@@ -8,6 +8,7 @@ import (
 
 	"svc/commands"
 	"svc/engine/client"
+	"svc/farm/release"
 	"svc/http/auth"
 	"svc/http/home"
 	"svc/http/limit"
@@ -29,6 +30,7 @@ type parts struct {
 	ring      vault.Ring
 	commands  *commands.Handler
 	lastSeen  *sessions.LastSeen
+	releases  *release.Folder // of the build farm's agent
 	engine    client.Client
 }
 
@@ -52,14 +54,23 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	views := rest.Views{
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
-		ServiceAccounts: projections.ServiceAccounts{DB: db}, History: projections.History{DB: db}, Follower: f.views,
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
+		History: projections.History{DB: db}, Follower: f.views,
+	}
+	if p.releases, err = cfg.releases(); err != nil {
+		return nil, nil, err
+	}
+	machines, err := newFarm(cfg, p, perCaller, m, log)
+	if err != nil {
+		return nil, nil, err
 	}
 	api := rest.New(rest.Config{
 		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: f.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": p.engine.Health},
 		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
-		Load:         p.db.load, Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
+		Machines:     machines.Operations(), Farm: farmOf(cfg, p.releases, machines),
+		Load: p.db.load, Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	account := auth.New(auth.Config{
 		Commands: p.commands, Accounts: projections.Accounts{DB: db},
@@ -76,7 +87,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		{"", home.Handler(cfg.provider(), log)},
 	}
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
-	return api, middleware.Forwarded(cfg.TrustedProxies.Contains, measured), nil
+	return api, middleware.Forwarded(cfg.forwards, measured), nil
 }
 
 // lists are read where the database says, which may be a replica.

@@ -43,6 +43,12 @@ type Guard func(w http.ResponseWriter, r *http.Request) (ctx context.Context, do
 // A Handler adds an operation that a function answers to an API.
 type Handler func(*API, huma.Operation)
 
+// A Mounted operation has what answers it, to be added to an API.
+type Mounted struct {
+	Operation Operation
+	Handler   Handler
+}
+
 // Handle makes a handler of a function from a request to an answer.
 func Handle[I, O any](serve func(context.Context, *I) (*O, error)) Handler {
 	return func(a *API, o huma.Operation) {

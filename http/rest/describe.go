@@ -26,6 +26,7 @@ func (s *Server) describe(o *huma.OpenAPI) {
 			"and so does the way by a code host that `POST /api/auth/sign-in/social` begins. " +
 			"The routes under `/api/auth` are those of Better Auth 1.7, organizations among them " +
 			"(`list-user-invitations`, `accept-invitation`); its client knows them."},
+		"runnerCertificate": {Type: "mutualTLS", Description: "The client certificate of a runner, by way of the farm's gateway."},
 	}
 	for _, section := range s.sections() {
 		if section.about != "" {

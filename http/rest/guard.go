@@ -87,6 +87,8 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*c
 	switch {
 	case err != nil:
 		return nil, err
+	case row.farm && !s.farm.On:
+		return nil, errFarmOff
 	case c.token != nil && row.guard.scope == "":
 		s.recordDenial(r, row, c, errPrincipalRefused)
 		return nil, errPrincipalRefused

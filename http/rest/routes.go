@@ -40,6 +40,7 @@ type section struct {
 type route struct {
 	method, path string // the path is under /api/v1
 	guard        guard
+	farm         bool              // it is one of the build farm, which may be off
 	views        []string          // followed views that are read; nil if only inline ones are
 	limits       middleware.Limits // where they are not the usual ones
 	ownSlot      bool              // its handler takes a slot of another bound than that of reads
@@ -103,6 +104,9 @@ func (s *Server) mount(api *openapi.API) {
 			api.Add(s.operation(section.tag, r), r.handler)
 		}
 	}
+	for _, m := range s.machines {
+		api.Add(m.Operation, m.Handler)
+	}
 }
 
 func (s *Server) operation(tag string, r route) openapi.Operation {
@@ -144,6 +148,9 @@ func (r route) faults() []*fault.Fault {
 	}
 	if r.missing != nil {
 		list = append(list, r.missing)
+	}
+	if r.farm {
+		list = append(list, errFarmOff)
 	}
 	return append(list, r.refuses...)
 }

@@ -34,7 +34,7 @@ const (
 // beginLimit is how long it may take until an answer that takes long begins.
 const beginLimit = 30 * time.Second
 
-// Config is what a server works with. All fields are needed but Limit and Warnings.
+// Config is what a server works with. All fields are needed but Limit, Warnings, Machines and Farm.
 type Config struct {
 	Commands     *commands.Handler
 	Views        Views
@@ -50,6 +50,8 @@ type Config struct {
 	Load         func() float64           // how busy the service is: 0 idle, 1 that requests wait
 	Origin       string                   // where browsers reach the service, such as https://svc.example.com
 	Ending       <-chan struct{}          // closed when the service is to stop: streams end then
+	Machines     []openapi.Mounted        // the routes of build machines, which share router and description
+	Farm         Farm
 	Now          func() time.Time
 	Log          *slog.Logger
 }
@@ -63,6 +65,8 @@ type Views struct {
 	Members         projections.Members
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
+	Runners         projections.Runners
+	Enrollments     projections.Enrollments
 	History         projections.History
 	Follower        Awaiter // of those that are followed
 }
@@ -103,6 +107,8 @@ type Server struct {
 	load     func() float64
 	origin   string
 	ending   <-chan struct{}
+	machines []openapi.Mounted
+	farm     Farm
 	now      func() time.Time
 	log      *slog.Logger
 
@@ -124,7 +130,7 @@ func New(c Config) *Server {
 	return &Server{
 		commands: c.Commands, views: c.Views, lists: c.Lists, prover: c.Prover, live: c.Live, keys: c.Keys,
 		sessions: c.Sessions, lastSeen: c.LastSeen, limit: c.Limit, load: c.Load, origin: c.Origin, ending: c.Ending,
-		now: c.Now, log: c.Log,
+		machines: c.Machines, farm: c.Farm, now: c.Now, log: c.Log,
 		sameSite: http.NewCrossOriginProtection(), stale: newStaleUses(c.Commands, c.Log), bounds: newBounds(), issuers: newIssuers(),
 		health: newHealth(c.Dependencies, c.Warnings, c.Log),
 	}

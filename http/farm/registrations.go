@@ -1,0 +1,244 @@
+package farm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+	"svc/farm/wire"
+	"svc/fault"
+	"svc/http/limit"
+	"svc/http/middleware"
+	"svc/http/openapi"
+	"svc/http/reply"
+)
+
+// registrationLimits are those of all three routes: what a machine sends is small.
+var registrationLimits = middleware.Limits{Body: 64 << 10}
+
+func (s *Server) registrationRoutes() []openapi.Mounted {
+	certified := append(common(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired)
+	posted := []*fault.Fault{reply.TooLarge(registrationLimits.Body), openapi.ErrUnsupportedMedia, commands.ErrOutcomeUnknown}
+	return []openapi.Mounted{
+		{Operation: openapi.Operation{
+			Method: "POST", Path: prefix + "/registrations", Limits: registrationLimits, Guard: s.admitAnybody,
+			ID: "registerRunner", Tag: "Build farm", Summary: "Become a runner", Status: http.StatusCreated,
+			Text: "A machine shows the token that a person minted, and a request for a certificate (CSR, in PEM) with a key of its own: Ed25519, " +
+				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used once; the same key " +
+				"may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, all together 100 times.\n\n" +
+				"For: whoever has the token.",
+			Faults: append(append(common(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
+			Sent: map[string]any{
+				"token": "tok_enr_…", "csr": examplePEM("CERTIFICATE REQUEST"), "name": "builder-1", "labels": []string{"disk=ssd"}, "capacity": 2,
+				"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "sandboxes": []string{"none", "bubblewrap"}},
+			},
+			Answered: exampleRegistration,
+		}, Handler: openapi.Handle(s.register)},
+		{Operation: openapi.Operation{
+			Method: "POST", Path: prefix + "/registrations/renew", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
+			ID: "renewRunnerCertificate", Tag: "Build farm", Summary: "Renew a certificate",
+			Text: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until the new one is used " +
+				"for the first time. If that one is seen later still, somebody has a copy: the runner is suspended.\n\n" + forRunners,
+			Faults: append(append([]*fault.Fault{aggregates.ErrSerialUnknown}, certified...), posted...), Security: bySecurity,
+			Sent: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, Answered: exampleRegistration,
+		}, Handler: openapi.Handle(s.renew)},
+		{Operation: openapi.Operation{
+			Method: "GET", Path: prefix + "/registrations/self", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
+			ID: "getOwnRegistration", Tag: "Build farm", Summary: "Say who a runner is",
+			Text:   "What the service knows of the runner whose certificate is shown, for the agent's diagnostics.\n\n" + forRunners,
+			Faults: certified, Security: bySecurity,
+			Answered: exampleSelf,
+		}, Handler: openapi.Handle(s.self)},
+	}
+}
+
+const forRunners = "For: a runner, by its client certificate, through the farm's gateway."
+
+// bySecurity is how the document names the certificate.
+var bySecurity = []map[string][]string{{"runnerCertificate": {}}}
+
+// common are the faults of every route.
+func common() []*fault.Fault {
+	return []*fault.Fault{ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy}
+}
+
+// admitAnybody is what stands before enrolment: who asks has no certificate yet.
+func (s *Server) admitAnybody(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
+	if err := s.readable(r, registrationLimits.Body); err != nil {
+		return nil, nil, err
+	}
+	if err := s.Enrolments.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
+		return nil, nil, err
+	}
+	if err := s.AllEnrolments.Allow(r.Context(), w.Header(), "everybody"); err != nil {
+		return nil, nil, err
+	}
+	anybody := &Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}
+	return context.WithValue(r.Context(), runnerKey{}, anybody), func() {}, nil
+}
+
+type agent struct {
+	Version   string   `json:"version" maxLength:"63" example:"0.4.0"`
+	OS        string   `json:"os" maxLength:"63" example:"linux"`
+	Arch      string   `json:"arch" maxLength:"63" example:"amd64"`
+	Protocols []string `json:"protocols,omitempty" maxItems:"8" nullable:"false" doc:"Of its connection, such as svc-farm.v1."`
+	Sandboxes []string `json:"sandboxes,omitempty" maxItems:"8" nullable:"false" doc:"Kinds of sandboxes that it offers."`
+}
+
+type registrationRequest struct {
+	Body struct {
+		Token    string   `json:"token" maxLength:"100" doc:"What the person was shown."`
+		CSR      string   `json:"csr" maxLength:"16384" doc:"PKCS #10, in PEM."`
+		Name     string   `json:"name,omitempty" maxLength:"63" doc:"Of the runner, unless the person gave one. Capitals become small letters."`
+		Agent    agent    `json:"agent"`
+		Labels   []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"key=value. They add to those that the person gave."`
+		Capacity int      `json:"capacity,omitempty" minimum:"1" maximum:"64" default:"1" doc:"Jobs at once. No more than the person allowed count."`
+	}
+}
+
+type registration struct {
+	RunnerID            string    `json:"runnerId" format:"uuid"`
+	WorkspaceID         string    `json:"workspaceId" format:"uuid"`
+	Name                string    `json:"name" example:"builder-1"`
+	Certificate         string    `json:"certificate" doc:"PEM."`
+	CACertificate       string    `json:"caCertificate" doc:"Of the workspace's authority, in PEM."`
+	Serial              string    `json:"serial" doc:"Hex." example:"4f8c1d04b7a9e35066d1f2c3a4b59687"`
+	NotBefore           time.Time `json:"notBefore"`
+	NotAfter            time.Time `json:"notAfter"`
+	RenewAfter          time.Time `json:"renewAfter" doc:"When to ask for the next one."`
+	AgentURL            string    `json:"agentUrl" doc:"Where to connect." example:"wss://farm.example/api/v1/farm/agent"`
+	HeartbeatSeconds    int       `json:"heartbeatSeconds" example:"10"`
+	ArtifactMaxJobBytes int64     `json:"artifactMaxJobBytes" example:"268435456"`
+	ReleaseKeys         []string  `json:"releaseKeys" nullable:"false" doc:"That releases of the agent are signed with."`
+}
+
+type registrationAnswer struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         registration
+}
+
+func (s *Server) register(ctx context.Context, in *registrationRequest) (*registrationAnswer, error) {
+	token, ok := commands.ParseEnrollmentToken(in.Body.Token)
+	if !ok {
+		return nil, aggregates.ErrEnrollmentInvalid
+	}
+	workspace, _, err := s.Commands.Enrollment(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	request, err := readRequest(in.Body.CSR)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.authority(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	b := in.Body
+	done, err := s.Commands.RegisterRunner(ctx, commands.RegisterRunner{
+		Meta: RunnerOf(ctx).Meta(), Token: token, Authority: created(a), Runner: events.NewID(now),
+		Machine: aggregates.Machine{Name: b.Name, Key: request.Hash, Hello: aggregates.Hello{
+			Labels: b.Labels, Capacity: b.Capacity,
+			Agent: events.Agent{Version: b.Agent.Version, OS: b.Agent.OS, Arch: b.Agent.Arch, Sandboxes: b.Agent.Sandboxes},
+		}},
+		Certificate: certificate.Next(a.ID, request.Hash, now),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.certified(a, workspace, done.Runner, done.Name, done.Certificate, request)
+}
+
+// readRequest refuses a CSR that no certificate can be made of.
+func readRequest(text string) (certificate.Request, error) {
+	r, err := certificate.ReadRequest(text)
+	switch {
+	case errors.Is(err, certificate.ErrKey), errors.Is(err, certificate.ErrSignature):
+		return r, fault.Field("csr", "%s", err)
+	case err != nil:
+		return r, fault.Field("csr", "must be a certificate request in PEM")
+	}
+	return r, nil
+}
+
+type renewal struct {
+	Body struct {
+		CSR string `json:"csr" maxLength:"16384" doc:"PKCS #10, in PEM."`
+	}
+}
+
+func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, error) {
+	c := RunnerOf(ctx)
+	if err := s.Enrolments.Allow(ctx, http.Header{}, limit.Caller(c.ID)); err != nil {
+		return nil, err
+	}
+	request, err := readRequest(in.Body.CSR)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.authority(ctx, c.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	renewed, err := s.Commands.RenewCertificate(ctx, commands.RenewCertificate{
+		Meta: c.Meta(), Runner: c.ID, Authority: created(a), Shown: c.Serial, Certificate: certificate.Next(a.ID, request.Hash, s.Now()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.certified(a, c.Workspace, c.ID, c.Name, renewed, request)
+}
+
+// certified is the answer with a certificate.
+func (s *Server) certified(
+	a *certificate.Authority, workspace, runner events.ID, name string, c events.Certificate, r certificate.Request,
+) (*registrationAnswer, error) {
+	host, at := "farm", ""
+	if s.PublicURL != nil {
+		host, at = s.PublicURL.Hostname(), "wss://"+s.PublicURL.Host+prefix+"/agent"
+	}
+	text, err := a.Issue(host, workspace, runner, c, r)
+	if err != nil {
+		return nil, err
+	}
+	return &registrationAnswer{CacheControl: "no-store", Body: registration{
+		RunnerID: runner.String(), WorkspaceID: workspace.String(), Name: name,
+		Certificate: text, CACertificate: a.PEM(), Serial: c.Serial,
+		NotBefore: c.NotBefore, NotAfter: c.NotAfter, RenewAfter: certificate.RenewAfter(c),
+		AgentURL: at, HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), ArtifactMaxJobBytes: s.ArtifactMaxJobBytes,
+		ReleaseKeys: s.releaseKeys(),
+	}}, nil
+}
+
+func (s *Server) releaseKeys() []string {
+	if s.ReleaseKeys == nil {
+		return []string{}
+	}
+	return append([]string{}, s.ReleaseKeys()...)
+}
+
+type selfAnswer struct{ Body self }
+
+type self struct {
+	RunnerID    string             `json:"runnerId" format:"uuid"`
+	WorkspaceID string             `json:"workspaceId" format:"uuid"`
+	Name        string             `json:"name" example:"builder-1"`
+	State       events.RunnerState `json:"state" enum:"enrolled,online,offline,draining"`
+	Serial      string             `json:"serial" doc:"Of the certificate that was shown."`
+	NotAfter    time.Time          `json:"notAfter" doc:"Of that certificate."`
+	ServerTime  time.Time          `json:"serverTime"`
+}
+
+func (s *Server) self(ctx context.Context, _ *struct{}) (*selfAnswer, error) {
+	c := RunnerOf(ctx)
+	return &selfAnswer{Body: self{
+		RunnerID: c.ID.String(), WorkspaceID: c.Workspace.String(), Name: c.Name, State: c.State,
+		Serial: c.Serial, NotAfter: c.NotAfter, ServerTime: s.Now().UTC(),
+	}}, nil
+}
