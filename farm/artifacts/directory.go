@@ -1,0 +1,204 @@
+package artifacts
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// A Directory is a store in a directory of a file system with hard links. An object is
+// written to a temporary file beside it, synced, and linked to its name, which fails
+// if there is one: a rename would put it over that.
+type Directory struct{ disk disk }
+
+const (
+	temporary = ".put-" // begins the names of files that are no objects yet
+	blockSize = 256 << 10
+
+	folderTries = 10 // to make a folder that others remove
+)
+
+var (
+	folderForm = regexp.MustCompile(`^[a-z0-9-]{1,64}/[a-z0-9-]{1,64}$`)
+	nameForm   = regexp.MustCompile(`^[a-z0-9-][a-z0-9.-]{0,127}$`)
+)
+
+// OpenDirectory opens the store in a directory that exists, and looks whether it can
+// be written to.
+func OpenDirectory(dir string) (*Directory, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open artifact store: %w", err)
+	}
+	d := &Directory{rootDisk{root}}
+	if err := d.try(); err != nil {
+		_ = root.Close()
+		return nil, fmt.Errorf("try artifact store %s: %w", dir, err)
+	}
+	return d, nil
+}
+
+// Close closes the directory.
+func (d *Directory) Close() error { return d.disk.Close() }
+
+// try writes a file and links it.
+func (d *Directory) try() error {
+	name := temporary + token()
+	f, err := d.disk.Create(name)
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	defer func() { _ = d.disk.Remove(name) }()
+	if err := d.disk.Link(name, name+"-link"); err != nil {
+		return err
+	}
+	return d.disk.Remove(name + "-link")
+}
+
+// token returns a name that nobody else draws.
+func token() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+func splitKey(key string) (folder, name string, err error) {
+	i := strings.LastIndexByte(key, '/')
+	if i < 0 || !folderForm.MatchString(key[:i]) || !nameForm.MatchString(key[i+1:]) {
+		return "", "", fmt.Errorf("malformed key %q", key)
+	}
+	return key[:i], key[i+1:], nil
+}
+
+// Put stores an object.
+func (d *Directory) Put(ctx context.Context, key string, size int64, r io.Reader) error {
+	folder, _, err := splitKey(key)
+	if err != nil {
+		return fmt.Errorf("put artifact: %w", err)
+	}
+	temp := folder + "/" + temporary + token()
+	f, err := d.create(folder, temp)
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	err = d.fill(ctx, f, size, r)
+	if err == nil {
+		err = d.publish(temp, key)
+	}
+	if left := d.disk.Remove(temp); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
+		err = left // the object is there, and its temporary file too: whoever sweeps removes that
+	}
+	if err == nil {
+		err = d.sync(folder)
+	}
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// create makes a temporary file, and its folder where there is none. Others remove a
+// folder that is empty at any moment, and cannot once the file is in it.
+func (d *Directory) create(folder, temp string) (file, error) {
+	f, err := d.disk.Create(temp)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < folderTries; try++ {
+		if err := d.disk.MkdirAll(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		f, err = d.disk.Create(temp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.sync("."), d.sync(path.Dir(folder))); err != nil {
+		return nil, errors.Join(err, f.Close(), d.disk.Remove(temp))
+	}
+	return f, nil
+}
+
+var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
+// fill writes the bytes of r to a file, which is on the disk then.
+func (d *Directory) fill(ctx context.Context, f file, size int64, r io.Reader) (err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	block := blocks.Get().(*[blockSize]byte)
+	defer blocks.Put(block)
+	var written int64
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := fillBlock(r, block[:])
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		more = err == nil
+		if _, err := f.Write(block[:n]); err != nil {
+			return err
+		}
+		written += int64(n)
+	}
+	if written != size {
+		return fmt.Errorf("%d bytes came, not %d", written, size)
+	}
+	return f.Sync()
+}
+
+// fillBlock reads until a block is full or r ends. Unlike [io.ReadFull] it returns r's own error.
+func fillBlock(r io.Reader, block []byte) (n int, err error) {
+	for n < len(block) && err == nil {
+		var more int
+		more, err = r.Read(block[n:])
+		n += more
+	}
+	return n, err
+}
+
+func (d *Directory) publish(temp, key string) error {
+	err := d.disk.Link(temp, key)
+	if errors.Is(err, fs.ErrExist) {
+		return ErrExists
+	}
+	return err
+}
+
+// sync makes the names in a directory survive a loss of power.
+func (d *Directory) sync(dir string) error {
+	f, err := d.disk.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Open reads an object.
+func (d *Directory) Open(_ context.Context, key string, offset int64) (io.ReadCloser, error) {
+	if _, _, err := splitKey(key); err != nil {
+		return nil, fmt.Errorf("open artifact: %w", err)
+	}
+	f, err := d.disk.Open(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrMissing
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", key, err)
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("open %s: %w", key, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,38 @@
+package artifacts
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"svc/fault"
+)
+
+// A partReader holds a part to the length of its chunk. err is what was wrong with it.
+type partReader struct {
+	name   string
+	r      io.Reader
+	left   int64
+	broken error // says that the body broke off
+	err    error
+}
+
+func (p *partReader) Read(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := p.r.Read(b[:min(int64(len(b)), p.left+1)]) // one more would be too many
+	p.left -= int64(n)
+	switch {
+	case p.left < 0, errors.Is(err, io.EOF) && p.left > 0:
+		p.err = fault.Field(p.name, "must have the length of its chunk")
+	case err != nil && !errors.Is(err, io.EOF):
+		p.err = fmt.Errorf("%w: read %s: %w", p.broken, p.name, err)
+	default:
+		return n, err
+	}
+	return n, p.err
+}
