@@ -6,6 +6,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 // Why a job may refuse a command.
@@ -23,6 +24,7 @@ const (
 	forceAfter   = 30 * time.Second // that a runner has beyond the grace to say that a job has ended
 	timeoutExtra = time.Minute      // that a runner has beyond the time of a job to end it itself
 	backoff      = 5 * time.Second  // until a job is given out again whose runner failed, for each attempt
+	maxDeclined  = 5 * time.Minute  // until a job is given out again that runners have declined often
 )
 
 // A Job runs on one runner of the build farm at a time. Each time that one is given it
@@ -34,8 +36,11 @@ type Job struct {
 	attempt  int
 	runner   events.ID
 	slot     int // of its concurrency key, 0 if it has none
+	declined int // how often in a row
 	accepted bool
 	started  bool
+	step     int   // the last one that began, -1 before the first
+	stepping bool  // it has not finished
 	seq      int64 // the number of the last event that the runner said of the epoch
 	timedOut bool  // it is being cancelled because it ran for too long
 	reason   string
@@ -53,39 +58,49 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 		j.spec, j.state, j.expires, j.sealed = e.Spec, events.JobQueued, e.ExpiresAt, map[int]bool{}
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobLeasedOut, e.Epoch, e.Attempt, e.Runner, e.Slot
-		j.accepted, j.started, j.seq = false, false, 0
+		j.accepted, j.started, j.step, j.stepping, j.seq = false, false, -1, false, 0
 	case events.JobAccepted:
-		j.accepted = true
+		j.accepted, j.declined = true, 0
+		if j.state == events.JobLeasedOut {
+			j.deadline = e.Deadline
+		}
 	case events.JobDeclined:
 		j.attempt-- // it did not count
+		j.declined++
 	case events.JobRequeued:
 		j.state, j.runner, j.slot = events.JobQueued, events.ID{}, 0
 	case events.JobStarted:
-		j.seq, j.started, j.deadline = e.Seq, true, e.Deadline
-		if j.state == events.JobLeasedOut {
-			j.state = events.JobRunning
+		j.seq, j.started = e.Seq, true
+		if j.state == events.JobLeasedOut { // and not being cancelled, which has a deadline of its own
+			j.state, j.deadline = events.JobRunning, e.Deadline
 		}
 	case events.JobStepStarted:
-		j.seq = e.Seq
+		j.seq, j.step, j.stepping = e.Seq, e.Step, true
 	case events.JobStepFinished:
-		j.seq = e.Seq
+		j.seq, j.stepping = e.Seq, false
 	case events.JobFinished:
 		j.seq, j.state = e.Seq, e.Outcome
 		j.artifacts.await(e.Artifacts)
 	case events.JobCancelRequested:
 		j.state, j.deadline, j.timedOut, j.reason = events.JobCancelling, e.Deadline, e.TimedOut, e.Reason
 	case events.JobCancelled:
-		j.state = e.State()
+		j.end(e.State())
 	case events.JobLost:
-		j.state = events.JobIsLost
+		j.end(events.JobIsLost)
 	case events.JobExpired:
-		j.state = events.JobIsExpired
+		j.end(events.JobIsExpired)
 	case events.JobLogSealed:
 		j.sealed[e.Epoch] = true
 	case events.JobLeaseExpired: // what follows from it is said by the next event
 	default:
 		j.applyArtifacts(e)
 	}
+}
+
+// end ends a job whose runner has not said how: it has no artifacts.
+func (j *Job) end(state events.JobState) {
+	j.state = state
+	j.artifacts.await(0)
 }
 
 // Submit asks for the job. What the spec leaves open has been filled in.
@@ -134,14 +149,19 @@ func (j *Job) has(runner events.ID, epoch int) bool {
 }
 
 // Accept notes that the runner begins. A repetition changes nothing.
-func (j *Job) Accept(runner events.ID, epoch int) ([]events.Event, error) {
+func (j *Job) Accept(runner events.ID, epoch int, now time.Time) ([]events.Event, error) {
 	switch {
 	case !j.has(runner, epoch):
 		return nil, ErrJobNotOwner
 	case j.accepted || j.started:
 		return nil, nil
 	}
-	return one(events.JobAccepted{Epoch: epoch})
+	return one(events.JobAccepted{Epoch: epoch, Deadline: j.runLimit(now)})
+}
+
+// runLimit is when a job has to be over that begins now.
+func (j *Job) runLimit(now time.Time) time.Time {
+	return now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutExtra)
 }
 
 // Decline gives the job back: by the word of the runner or, with the reason no_answer,
@@ -156,75 +176,18 @@ func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time)
 		return one(events.JobCancelled{Epoch: epoch, Reason: j.reason})
 	}
 	return []events.Event{
-		events.JobDeclined{Epoch: epoch, Runner: runner, Reason: reason},
-		events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: now},
+		events.JobDeclined{Epoch: epoch, Runner: runner, Reason: input.CleanName(reason)},
+		events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: now.Add(declinedFor(j.declined))},
 	}, nil
 }
 
-// A JobReport is what a runner says of a job that it has.
-type JobReport struct {
-	Epoch int
-	Seq   int64
-	Event events.Event // JobStarted, JobStepStarted, JobStepFinished, JobFinished; nil of what is no event
-
-	MissingArtifacts []string // of a JobFinished: the required ones of which there is no file
-}
-
-// Report takes in what the runner says. What it has taken in it takes in again as nothing.
-func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Event, error) {
-	switch {
-	case j.epoch == r.Epoch && j.runner == runner && r.Seq <= j.seq:
-		return nil, nil
-	case !j.has(runner, r.Epoch):
-		return nil, ErrJobNotOwner
+// declinedFor is how long a job rests that was declined so often before: the first time
+// not at all, then ever longer, so that runners which cannot take it are not asked without end.
+func declinedFor(times int) time.Duration {
+	if times == 0 {
+		return 0
 	}
-	switch e := r.Event.(type) {
-	case events.JobStarted:
-		if j.started {
-			return nil, nil
-		}
-		e.Epoch, e.Seq = r.Epoch, r.Seq
-		e.Deadline = now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutExtra)
-		return one(e)
-	case events.JobStepStarted:
-		e.Epoch, e.Seq = r.Epoch, r.Seq
-		return j.step(e.Step, e)
-	case events.JobStepFinished:
-		e.Epoch, e.Seq = r.Epoch, r.Seq
-		return j.step(e.Step, e)
-	case events.JobFinished:
-		e.Epoch, e.Seq = r.Epoch, r.Seq
-		return j.finish(e, r.MissingArtifacts, now)
-	}
-	return nil, nil
-}
-
-func (j *Job) step(index int, e events.Event) ([]events.Event, error) {
-	if index < 0 || index >= len(j.spec.Steps) {
-		return nil, fault.Field("step", "must be an index of the steps of the job")
-	}
-	return one(e)
-}
-
-// finish says how the job ends by the word of its runner.
-func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]events.Event, error) {
-	switch {
-	case j.state == events.JobCancelling && j.timedOut:
-		e.Outcome = events.JobTimedOut
-	case j.state == events.JobCancelling:
-		e.Outcome = events.JobIsCancelled
-	case e.Reported == "infra":
-		return j.fail("infra", now), nil
-	case e.Reported == "succeeded" && len(missing) > 0:
-		e.Outcome, e.Reason = events.JobFailed, "artifact_missing"
-	case e.Reported == "succeeded":
-		e.Outcome = events.JobSucceeded
-	case e.Reported == "timed_out":
-		e.Outcome = events.JobTimedOut
-	default:
-		e.Outcome = events.JobFailed // also one that says that it was cancelled though nobody asked for it
-	}
-	return one(e)
+	return min(maxDeclined, backoff<<min(times-1, 10))
 }
 
 // LoseLease takes the job from a runner that was silent for too long.
@@ -254,6 +217,9 @@ func (j *Job) fail(why string, now time.Time) []events.Event {
 
 // Cancel ends the job: at once if no runner has it. One that has ended stays as it is.
 func (j *Job) Cancel(reason string, now time.Time) ([]events.Event, error) {
+	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
+		return nil, err
+	}
 	switch {
 	case j.state == "":
 		return nil, ErrNoJob
@@ -266,13 +232,13 @@ func (j *Job) Cancel(reason string, now time.Time) ([]events.Event, error) {
 }
 
 // TimeOut does what the clock asks for: a job that no runner took in time expires, one
-// that runs for too long is cancelled, and one that is being cancelled ends by force
+// that runs for too long, or was accepted and never started, is cancelled, and one that is being cancelled ends by force
 // when its deadline is over or, if silent, its runner says nothing any more.
 func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	switch {
 	case j.state == events.JobQueued && !now.Before(j.expires):
 		return one(events.JobExpired{})
-	case j.state == events.JobRunning && !now.Before(j.deadline):
+	case (j.state == events.JobRunning || j.state == events.JobLeasedOut && j.accepted) && !now.Before(j.deadline):
 		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + forceAfter)
 		return one(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
 	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):

@@ -53,6 +53,9 @@ func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobAr
 	if err := j.uploads(runner, epoch); err != nil {
 		return nil, err
 	}
+	if len(files) == 0 {
+		return nil, fault.Field("files", "must name a file")
+	}
 	if j.artifacts.files != nil {
 		if !slices.Equal(j.artifacts.files, files) {
 			return nil, fault.Field("files", "must be those that were declared before")

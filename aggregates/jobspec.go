@@ -100,7 +100,7 @@ func (c *jobCheck) spec(s *events.JobSpec) {
 	if s.Repo != nil {
 		c.repo(*s.Repo)
 	}
-	c.between(len(s.Steps), 1, maxSteps, "steps")
+	c.must(len(s.Steps) >= 1 && len(s.Steps) <= maxSteps, "steps", "have 1 to %d items", maxSteps)
 	s.Steps = slices.Clone(s.Steps)
 	for i := range s.Steps {
 		c.step(&s.Steps[i], i)
@@ -189,11 +189,13 @@ func (c *jobCheck) artifacts(s *events.JobSpec) {
 		c.must(!names[input.Lower(a.Name)], field+"name", "be another than those before it")
 		names[input.Lower(a.Name)] = true
 		c.one(a.When, field+"when", "success", "failure", "always")
-		c.between(len(a.Paths), 1, maxPaths, field+"paths")
+		c.must(len(a.Paths) >= 1 && len(a.Paths) <= maxPaths, field+"paths", "have 1 to %d items", maxPaths)
 		for _, p := range a.Paths {
 			c.text(field+"paths", p, 400)
 			inside := p != "" && !path.IsAbs(p) && !slices.Contains(strings.Split(p, "/"), "..") && !strings.Contains(p, `\`)
 			c.must(inside, field+"paths", "stay in the working directory")
+			_, err := path.Match(p, "")
+			c.must(err == nil, field+"paths", "be a pattern such as dist/**")
 		}
 	}
 }

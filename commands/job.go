@@ -157,7 +157,7 @@ type AcceptJob struct {
 // AcceptJob refuses a runner that does not have the job in that epoch, as do those below.
 func (h *Handler) AcceptJob(ctx context.Context, c AcceptJob) (Result, error) {
 	return h.carryJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.Accept(c.Runner, c.Epoch)
+		return j.Accept(c.Runner, c.Epoch, w.at)
 	})
 }
 

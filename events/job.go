@@ -99,7 +99,8 @@ func (e JobLeased) changes(*Record) []Change {
 // JobAccepted says that the runner begins it.
 type JobAccepted struct {
 	jobEvent
-	Epoch int `json:"epoch"`
+	Epoch    int       `json:"epoch"`
+	Deadline time.Time `json:"deadline"` // by which it has to end, should the runner never say that it has started
 }
 
 func (JobAccepted) Kind() string { return "job.accepted" }

@@ -158,7 +158,10 @@ func (j *Job) follow(r events.Record) {
 	case events.JobLeased:
 		j.lease(e, r.At)
 	case events.JobAccepted:
-		j.Accepted, j.DueAt = true, nil
+		j.Accepted = true
+		if j.State == events.JobLeasedOut { // one that is being cancelled has a deadline already
+			j.DueAt = &e.Deadline
+		}
 	case events.JobDeclined:
 		j.Attempt--
 		j.Excluded = append(slices.Clone(j.Excluded), e.Runner)

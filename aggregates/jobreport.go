@@ -1,0 +1,119 @@
+package aggregates
+
+import (
+	"slices"
+	"time"
+
+	"svc/events"
+	"svc/fault"
+	"svc/input"
+)
+
+// A JobReport is what a runner says of a job that it has.
+type JobReport struct {
+	Epoch int
+	Seq   int64
+	Event events.Event // JobStarted, JobStepStarted, JobStepFinished, JobFinished; nil of what is no event
+
+	MissingArtifacts []string // of a JobFinished: the required ones of which there is no file
+}
+
+// What a runner may say of how a step or a job ended.
+var (
+	stepOutcomes = []string{"succeeded", "failed", "cancelled", "timed_out"}
+	jobOutcomes  = append(slices.Clone(stepOutcomes), "infra")
+)
+
+// clockSkew is how far a runner's clock may be off: farther, and ours is taken.
+const clockSkew = 48 * time.Hour
+
+// runnerTime is a time as it is kept that a runner tells.
+func runnerTime(t, now time.Time) time.Time {
+	if t.Sub(now).Abs() > clockSkew {
+		t = now
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}
+
+// Report takes in what the runner says. What it has taken in it takes in again as nothing.
+func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Event, error) {
+	switch {
+	case j.epoch == r.Epoch && j.runner == runner && r.Seq <= j.seq:
+		return nil, nil
+	case !j.has(runner, r.Epoch):
+		return nil, ErrJobNotOwner
+	}
+	switch e := r.Event.(type) {
+	case events.JobStarted:
+		if j.started {
+			return nil, nil
+		}
+		e.Epoch, e.Seq, e.Deadline = r.Epoch, r.Seq, j.runLimit(now)
+		return one(e)
+	case events.JobStepStarted:
+		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, runnerTime(e.At, now)
+		return j.beginStep(e)
+	case events.JobStepFinished:
+		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, runnerTime(e.At, now)
+		return j.endStep(e)
+	case events.JobFinished:
+		e.Epoch, e.Seq = r.Epoch, r.Seq
+		return j.finish(e, r.MissingArtifacts, now)
+	}
+	return nil, nil
+}
+
+// beginStep takes in that a step began. Steps begin once each and in their order, so that
+// what a runner can say of an epoch has an end.
+func (j *Job) beginStep(e events.JobStepStarted) ([]events.Event, error) {
+	if !j.started || e.Step <= j.step || e.Step >= len(j.spec.Steps) {
+		return nil, fault.Field("step", "must be a step of a job that has started, after those that have begun")
+	}
+	return one(e)
+}
+
+func (j *Job) endStep(e events.JobStepFinished) ([]events.Event, error) {
+	if !j.stepping || e.Step != j.step {
+		return nil, fault.Field("step", "must be the step that goes on")
+	}
+	if !slices.Contains(stepOutcomes, e.Outcome) {
+		return nil, fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out")
+	}
+	return one(e)
+}
+
+// finish says how the job ends by the word of its runner.
+func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]events.Event, error) {
+	if !slices.Contains(jobOutcomes, e.Reported) {
+		return nil, fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out, infra")
+	}
+	for _, text := range []*string{&e.Reason, &e.Signal, &e.SignalReason, &e.Log.SHA256} {
+		*text = input.CleanName(*text) // it is kept
+	}
+	for _, t := range []*time.Time{&e.StartedAt, &e.FinishedAt} {
+		if !t.IsZero() {
+			*t = runnerTime(*t, now)
+		}
+	}
+	for _, n := range []*int64{&e.CPUMs, &e.MaxRSSBytes, &e.Log.Bytes, &e.Log.Chunks} {
+		*n = max(0, *n)
+	}
+	e.Artifacts = max(0, e.Artifacts)
+	switch {
+	case j.state == events.JobCancelling && j.timedOut:
+		e.Outcome = events.JobTimedOut
+	case j.state == events.JobCancelling:
+		e.Outcome = events.JobIsCancelled
+	case e.Reported == "infra":
+		return j.fail("infra", now), nil
+	case e.Reported == "succeeded" && len(missing) > 0:
+		e.Outcome, e.Reason = events.JobFailed, "artifact_missing"
+	case e.Reported == "succeeded":
+		e.Outcome = events.JobSucceeded
+	case e.Reported == "timed_out":
+		e.Outcome = events.JobTimedOut
+	default:
+		e.Outcome = events.JobFailed // also one that says that it was cancelled though nobody asked for it
+	}
+	return one(e)
+}
