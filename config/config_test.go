@@ -143,6 +143,27 @@ func TestCIDRs(t *testing.T) {
 	}
 }
 
+func TestHeaderNames(t *testing.T) {
+	for _, text := range []string{
+		"", "authorization", "HOST", "x-forwarded-for", "Content-Type", "sec-websocket-key", "X_Client_Cert", "X Client", "X-A\r\nX-B",
+		"X:A", "-X", "1", "X-Sv\u212a", strings.Repeat("x", 65), "connection", "x-request-id", "Forwarded",
+	} {
+		require.Error(t, new(HeaderName).UnmarshalText([]byte(text)), text)
+	}
+	for _, text := range []string{"x-svc-client-cert", "X-SVC-CLIENT-CERT", "X-Svc-Client-Cert"} {
+		var h HeaderName
+		require.NoError(t, h.UnmarshalText([]byte(text)))
+		require.Equal(t, HeaderName("X-Svc-Client-Cert"), h)
+	}
+	for _, environ := range [][]string{nil, {"T_HEADER="}} {
+		parsed, err := Parse[struct {
+			Header HeaderName `env:"T_HEADER" doc:"Header."`
+		}](environ)
+		require.NoError(t, err)
+		require.Empty(t, parsed.Header)
+	}
+}
+
 // TestForgetfulStructs has one struct for each thing that must not be forgotten.
 func TestForgetfulStructs(t *testing.T) {
 	for text, parse := range map[string]func(){
