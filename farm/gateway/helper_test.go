@@ -1,0 +1,263 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+
+	"svc/http/middleware"
+	"svc/http/serve"
+	"svc/test/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// patience is how long anything that is waited for may take.
+const patience = time.Minute
+
+const header = "X-Svc-Client-Cert"
+
+// A subject is a gateway under test, of whatever make, and the service behind it.
+type subject struct {
+	address string // host and port
+	roots   *x509.CertPool
+	service *service
+	stop    func() // ends it, and returns when it has ended
+}
+
+// A service stands behind the gateway and says what reached it.
+type service struct {
+	url  *url.URL
+	seen chan *http.Request // each request, before its body is read
+	read chan part          // what it reads of uploads
+	body chan int64         // how much of each upload it had, negative if that broke off
+	hang chan struct{}      // until which it says nothing to whoever asks for that
+}
+
+type part struct{ first byte }
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	s := &service{seen: make(chan *http.Request, 1000), read: make(chan part, 1), body: make(chan int64, 10)}
+	server := httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(server.Close)
+	var err error
+	s.url, err = url.Parse(server.URL)
+	require.NoError(t, err)
+	return s
+}
+
+func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	s.seen <- r.Clone(context.Background())
+	switch {
+	case websocket.IsWebSocketUpgrade(r):
+		s.echo(w, r)
+	case r.URL.Query().Get("hang") != "":
+		<-s.hang
+	case r.URL.Query().Get("upload") != "":
+		s.upload(w, r)
+	default:
+		_, _ = io.WriteString(w, "served")
+	}
+}
+
+func (s *service) upload(w http.ResponseWriter, r *http.Request) {
+	var first [1]byte
+	if _, err := io.ReadFull(r.Body, first[:]); err == nil {
+		select {
+		case s.read <- part{first[0]}:
+		default:
+		}
+	}
+	n, err := io.Copy(io.Discard, r.Body)
+	if n++; err != nil {
+		n = -n
+	}
+	s.body <- n
+	_, _ = io.WriteString(w, "stored")
+}
+
+func (s *service) echo(w http.ResponseWriter, r *http.Request) {
+	upgrader := websocket.Upgrader{Subprotocols: []string{"svc-farm.v1"}}
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for {
+		kind, message, err := conn.ReadMessage()
+		if err != nil || conn.WriteMessage(kind, message) != nil {
+			return
+		}
+	}
+}
+
+// next returns the request that reached the service.
+func (s *service) next(t *testing.T) *http.Request {
+	t.Helper()
+	select {
+	case r := <-s.seen:
+		return r
+	case <-time.After(patience):
+		require.FailNow(t, "nothing reached the service")
+		return nil
+	}
+}
+
+// start runs our gateway with some rules.
+func start(t *testing.T, rules []Rule) *subject {
+	t.Helper()
+	return startBefore(t, rules, newService(t))
+}
+
+func startBefore(t *testing.T, rules []Rule, behind *service) *subject {
+	t.Helper()
+	s := &subject{service: behind}
+	server := issue(t, leaf{server: true})
+	s.roots = x509.NewCertPool()
+	s.roots.AddCert(server.Leaf)
+	folder := t.TempDir()
+	write(t, folder, server)
+	log := slog.New(slog.DiscardHandler)
+	certificates, err := OpenCertificates(filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"), time.Now, log)
+	require.NoError(t, err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.address = ln.Addr().String()
+	g := New(s.service.url, header, rules, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		defer g.Close()
+		done <- serve.Server{Handler: middleware.Traced(log, g), Log: log, StopLimit: time.Second}.Run(ctx, tls.NewListener(ln, certificates.TLS()))
+	}()
+	s.stop = func() {
+		cancel()
+		require.NoError(t, <-done)
+		g.Close()
+		done <- nil
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+func write(t *testing.T, folder string, pair tls.Certificate) {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "key.pem"), key, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "cert.pem"), cert, 0o600))
+}
+
+// A leaf says what is unusual about a certificate.
+type leaf struct {
+	server, expired bool
+	key             crypto.Signer
+	usage           []x509.ExtKeyUsage
+	text            string // in its subject
+}
+
+// issue makes a certificate that vouches for itself.
+func issue(t *testing.T, l leaf) tls.Certificate {
+	t.Helper()
+	if l.key == nil {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		l.key = key
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: l.text},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: l.usage,
+	}
+	if l.expired {
+		form.NotAfter = time.Now().Add(-24 * time.Hour)
+	}
+	if l.server {
+		form.IPAddresses, form.IsCA, form.BasicConstraintsValid = []net.IP{net.IPv4(127, 0, 0, 1)}, true, true
+		form.ExtKeyUsage, form.KeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, form.KeyUsage|x509.KeyUsageCertSign
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, l.key.Public(), l.key)
+	require.NoError(t, err)
+	parsed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: l.key, Leaf: parsed}
+}
+
+func ed25519Key(t *testing.T) crypto.Signer {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+func rsaKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	return key
+}
+
+// tlsWith is how a runner speaks, with a certificate or without.
+func (s *subject) tlsWith(pair *tls.Certificate) *tls.Config {
+	cfg := &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}
+	if pair != nil {
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
+	}
+	return cfg
+}
+
+// client is a runner's.
+func (s *subject) client(t *testing.T, cfg *tls.Config, h2 bool) *http.Client {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: h2, ExpectContinueTimeout: time.Second}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// raw sends text as it is, and returns the answer.
+func (s *subject) raw(t *testing.T, text string) (int, http.Header, string) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", s.address, s.tlsWith(nil))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, err = io.WriteString(conn, text)
+	require.NoError(t, err)
+	method, _, _ := strings.Cut(text, " ")
+	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	require.NoError(t, err, text)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err, text)
+	if res.Close {
+		res.Header.Set("Connection", "close") // which reading takes out
+	}
+	return res.StatusCode, res.Header, string(body)
+}

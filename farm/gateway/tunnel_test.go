@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+)
+
+// agent connects as a runner does.
+func (s *subject) agent(t *testing.T, pair *tls.Certificate) *websocket.Conn {
+	t.Helper()
+	dialer := websocket.Dialer{
+		TLSClientConfig: s.tlsWith(pair), Subprotocols: []string{"svc-farm.v1"}, HandshakeTimeout: patience,
+	}
+	conn, res, err := dialer.DialContext(t.Context(), "wss://"+s.address+"/api/v1/farm/agent", http.Header{"X_Svc_Client_Cert": {"forged"}})
+	require.NoError(t, err)
+	require.Equal(t, 101, res.StatusCode)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, "svc-farm.v1", conn.Subprotocol())
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	return conn
+}
+
+func echo(t *testing.T, conn *websocket.Conn, kind int, text string) {
+	t.Helper()
+	require.NoError(t, conn.WriteMessage(kind, []byte(text)))
+	got, back, err := conn.ReadMessage()
+	require.NoError(t, err)
+	require.Equal(t, kind, got)
+	require.Equal(t, text, string(back))
+}
+
+func TestAnAgentConnectsWithItsCertificate(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(256<<20))
+	for _, pair := range certificates(t) {
+		conn := s.agent(t, &pair)
+		requireForwarded(t, s.service.next(t), pair)
+		echo(t, conn, websocket.TextMessage, `{"t":"hello"}`)
+		echo(t, conn, websocket.BinaryMessage, strings.Repeat("\x00\xff", 256<<10))
+		require.NoError(t, conn.Close())
+	}
+}
+
+// A heartbeat keeps a tunnel; silence ends it.
+func TestASilentTunnelEnds(t *testing.T) {
+	t.Parallel()
+	rules := Rules(256 << 20)
+	for i := range rules {
+		if rules[i].Tunnel > 0 {
+			require.Equal(t, 120*time.Second, rules[i].Tunnel, "twelve heartbeats")
+			rules[i].Tunnel = 400 * time.Millisecond
+		}
+		rules[i].Idle, rules[i].Answer = 200*time.Millisecond, 200*time.Millisecond // which are none of a tunnel's
+	}
+	s := start(t, rules)
+	conn := s.agent(t, nil)
+	heartbeats := time.NewTicker(50 * time.Millisecond)
+	defer heartbeats.Stop()
+	for range 16 { // for twice as long as silence may last
+		<-heartbeats.C
+		echo(t, conn, websocket.TextMessage, "heartbeat")
+	}
+	began := time.Now()
+	_, _, err := conn.ReadMessage()
+	require.Error(t, err)
+	require.Less(t, time.Since(began), patience/2)
+}
+
+// The server that stops does not know of connections that were taken over.
+func TestAStopEndsTunnels(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(256<<20))
+	conn := s.agent(t, nil)
+	echo(t, conn, websocket.TextMessage, "here")
+	s.stop()
+	_, _, err := conn.ReadMessage()
+	require.Error(t, err)
+	_, err = tls.Dial("tcp", s.address, s.tlsWith(nil))
+	require.Error(t, err)
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestABodyIsHandedOnAsItComes(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(256<<20))
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		res, err := s.client(t, s.tlsWith(nil), false).Post("https://"+s.address+job+"?upload=1", "multipart/form-data", in)
+		if err == nil {
+			err = res.Body.Close()
+		}
+		done <- err
+	}()
+	_, err := out.Write([]byte("1"))
+	require.NoError(t, err)
+	require.Equal(t, part{'1'}, <-s.service.read, "before the rest was sent")
+	_, err = out.Write([]byte("2"))
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	require.NoError(t, <-done)
+	require.EqualValues(t, 2, <-s.service.body)
+}
+
+// Whoever sends a part and then nothing holds a connection for as long as a rule lets them.
+func TestASlowBodyEnds(t *testing.T) {
+	t.Parallel()
+	rules := Rules(256 << 20)
+	for i := range rules {
+		rules[i].Idle = 100 * time.Millisecond
+	}
+	s := start(t, rules)
+	status, _, body := s.raw(t, "POST "+job+"?upload=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nx")
+	require.Equal(t, 408, status)
+	require.Contains(t, body, "request_timeout")
+	require.Less(t, <-s.service.body, int64(1))
+}
+
+func TestOtherPathsTakeSmallBodies(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(256<<20))
+	for _, c := range []struct {
+		line, headers, body string
+		status              int
+	}{
+		{"POST /api/v1/farm/registrations", "Content-Length: 1048577\r\n", "", 413},
+		{"POST /api/v1/farm/registrations", "Content-Length: 1048577\r\nExpect: 100-continue\r\n", "", 413},
+		{"POST /api/v1/farm/registrations", "Content-Length: 5\r\n", "hello", 200},
+		{"GET /install.sh", "Content-Length: 1\r\n", "x", 413},
+		{"GET /install.sh", "Transfer-Encoding: chunked\r\n", "1\r\nx\r\n0\r\n\r\n", 413},
+		{"POST " + job, "Content-Length: 314572801\r\n", "", 413},
+		{"GET /internal/runs", "Content-Length: 314572801\r\n", "", 404},
+	} {
+		status, answered, body := s.raw(t, c.line+" HTTP/1.1\r\nHost: h\r\n"+c.headers+"\r\n"+c.body)
+		require.Equal(t, c.status, status, c)
+		if c.status == 413 {
+			require.Contains(t, body, "payload_too_large")
+			require.Equal(t, "close", answered.Get("Connection"), c)
+		}
+	}
+}
+
+func TestAServiceThatIsAway(t *testing.T) {
+	t.Parallel()
+	rules := Rules(256 << 20)
+	for i := range rules {
+		rules[i].Answer = 50 * time.Millisecond
+	}
+	s := start(t, rules)
+	hanging, url := make(chan struct{}), *s.service.url
+	t.Cleanup(func() { close(hanging) })
+	s.service.hang = hanging
+	status, answered, body := s.raw(t, "GET /install.sh?hang=1 HTTP/1.1\r\nHost: h\r\n\r\n")
+	require.Equal(t, 504, status)
+	require.Equal(t, "1", answered.Get("Retry-After"))
+	require.Contains(t, body, `"code":"unavailable"`)
+	require.NotContains(t, body, url.Host)
+
+	url.Host = "127.0.0.1:1"
+	s = startBefore(t, rules, &service{url: &url})
+	status, _, body = s.raw(t, "GET /install.sh HTTP/1.1\r\nHost: h\r\n\r\n")
+	require.Equal(t, 502, status)
+	require.NotContains(t, body, url.Host)
+}
