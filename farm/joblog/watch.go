@@ -1,0 +1,131 @@
+package joblog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+type key struct{ workspace, job events.ID }
+
+// watched is a job whose log somebody follows.
+type watched struct {
+	watches map[*Watch]bool
+	seq     int64 // what the runner has said, when others last looked
+	epoch   int
+}
+
+// A Watch tells that the log of a job may have grown. Close it.
+type Watch struct {
+	// Changed has a value when there may be more to read.
+	Changed chan struct{}
+
+	logs *Logs
+	key  key
+}
+
+// Watch begins to watch the log of a job, whichever epoch it is in. Read after that what
+// there is, and again each time that it has changed.
+func (l *Logs) Watch(workspace, job events.ID) *Watch {
+	w := &Watch{Changed: make(chan struct{}, 1), logs: l, key: key{workspace, job}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watched[w.key] == nil {
+		l.watched[w.key] = &watched{watches: map[*Watch]bool{}}
+	}
+	l.watched[w.key].watches[w] = true
+	return w
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.logs.mu.Lock()
+	defer w.logs.mu.Unlock()
+	if j := w.logs.watched[w.key]; j != nil {
+		if delete(j.watches, w); len(j.watches) == 0 {
+			delete(w.logs.watched, w.key)
+		}
+	}
+}
+
+// Moved wakes those who watch a log of a job. It does not block.
+func (l *Logs) Moved(workspace, job events.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched[key{workspace, job}].wake()
+}
+
+func (j *watched) wake() {
+	if j == nil {
+		return
+	}
+	for w := range j.watches {
+		select {
+		case w.Changed <- struct{}{}:
+		default: // it knows already
+		}
+	}
+}
+
+// Run looks at the logs that are watched until ctx ends.
+func (l *Logs) Run(ctx context.Context) {
+	again := time.NewTicker(poll)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+		if err := l.look(ctx); err != nil && ctx.Err() == nil {
+			l.log.WarnContext(ctx, "look for logs that have grown", "err", err)
+		}
+	}
+}
+
+func (l *Logs) look(ctx context.Context) error {
+	workspaces, jobs := l.list()
+	if len(jobs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	rows, _ := l.db.Query(ctx, `
+		select k.workspace_id, k.job_id, l.epoch, l.last_seq from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
+		cross join lateral (select epoch, last_seq from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id offset 0) l`,
+		workspaces, jobs)
+	var k key
+	var epoch int
+	var seq int64
+	_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.job, &epoch, &seq}, func() error {
+		l.seen(k, epoch, seq)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look at leases: %w", err)
+	}
+	return nil
+}
+
+func (l *Logs) list() (workspaces, jobs []events.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k := range l.watched {
+		workspaces, jobs = append(workspaces, k.workspace), append(jobs, k.job)
+	}
+	return workspaces, jobs
+}
+
+// seen wakes those who watch a log of which there is more than at the last look.
+func (l *Logs) seen(k key, epoch int, seq int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j := l.watched[k]; j != nil && (j.epoch != epoch || j.seq != seq) {
+		j.epoch, j.seq = epoch, seq
+		j.wake()
+	}
+}
