@@ -26,6 +26,7 @@ create table runners (
     primary key (workspace_id, runner_id)
 );
 create index runners_by_name on runners (workspace_id, (state in ('suspended', 'revoked', 'retired')), name, runner_id);
+create index runners_connected on runners (workspace_id) where state in ('online', 'draining');
 
 -- Tokens by which machines become runners: which enrolment has one, the keys say.
 create table enrollments (

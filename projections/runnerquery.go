@@ -29,11 +29,22 @@ type Runner struct {
 	NotAfter        time.Time
 	EnrolledAt      time.Time
 	ChangedAt       time.Time
+	Jobs            []RunnerJob // that it has
+}
+
+// A RunnerJob is a job that a runner has.
+type RunnerJob struct {
+	ID        events.ID       `json:"id"`
+	Name      string          `json:"name"`
+	State     events.JobState `json:"state"`
+	StartedAt *time.Time      `json:"startedAt"`
 }
 
 const selectRunners = `
 	select r.runner_id, r.name, r.state, r.draining, r.note, r.offline_reason, r.labels, r.exclusive_labels, r.capacity, r.jobs_left,
-		r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at
+		r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at,
+		(select coalesce(json_agg(json_build_object('id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
+			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling'))
 	from runners r where r.workspace_id = $1 `
 
 // over are the states of runners that take no job any more.
@@ -58,6 +69,24 @@ func (v Runners) Page(ctx context.Context, workspace events.ID, limit, offset in
 func (v Runners) Get(ctx context.Context, workspace, id events.ID) (r Runner, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectRunners+`and r.runner_id = $2`, workspace, id)
 	return optional[Runner](rows, "runner "+id.String())
+}
+
+// RunnerSlots is what the runners of a workspace that are connected can do at once.
+type RunnerSlots struct {
+	Online, Draining int // runners
+	Total, Busy      int // jobs
+}
+
+// Slots counts them.
+func (v Runners) Slots(ctx context.Context, workspace events.ID) (s RunnerSlots, err error) {
+	err = v.DB.QueryRow(ctx, `
+		select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'),
+			coalesce(sum(capacity) filter (where state = 'online'), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
+		from runners where workspace_id = $1 and state in ('online', 'draining')`, workspace).Scan(&s.Online, &s.Draining, &s.Total, &s.Busy)
+	if err != nil {
+		return s, fmt.Errorf("count slots of %s: %w", workspace, err)
+	}
+	return s, nil
 }
 
 // A Holder is what has to be known of who shows a certificate: the authorities that may

@@ -60,6 +60,8 @@ func (s *site) environ(database string) []string {
 		"AUTH_URL=http://localhost:4000", "AUTH_SECRET=" + authSecret,
 		"SVC_VAULT_MASTER_KEY=" + vaultKey, "SVC_OAUTH_URL=http://" + s.codehost, "SVC_OAUTH_CLIENT_ID=svc", "SVC_OAUTH_CLIENT_SECRET=" + oauthSecret,
 		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0", "SVC_INTEGRITY_INTERVAL=0",
+		"SVC_FARM_PUBLIC_URL=https://farm.example", "SVC_FARM_CLIENT_CERT_HEADER=" + certificateHeader,
+		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_FARM_RELEASES_DIR=" + s.releases(),
 	}
 }
 
@@ -146,8 +148,8 @@ func (v *service) read(t *testing.T, line string, res *http.Response) answer {
 
 var (
 	uuidForm    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`) // RFC 9562, version 7
-	tokenForm   = regexp.MustCompile(`tok_svc_[0-9A-Za-z]{38}`)
-	showsTokens = regexp.MustCompile(`^POST /api/v1/service-accounts(/[^/]*/rotate)?$`)
+	tokenForm   = regexp.MustCompile(`tok_(?:svc|enr)_[0-9A-Za-z]{38}`)
+	showsTokens = regexp.MustCompile(`^POST /api/v1/(service-accounts(/[^/]*/rotate)?|farm/enrollments)$`)
 )
 
 // judge holds an answer against what is true of every answer.

@@ -60,6 +60,7 @@ func newSiteOn(t *testing.T, admin, empty string) *site {
 		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET", vaultKey: "SVC_VAULT_MASTER_KEY", oauthSecret: "SVC_OAUTH_CLIENT_SECRET"},
 	}
 	s.build(t)
+	s.release(t)
 	s.admin = pool(t, admin)
 	seeded, err := url.Parse(empty)
 	require.NoError(t, err)
