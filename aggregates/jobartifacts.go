@@ -9,40 +9,42 @@ import (
 
 // artifacts are the files that a job leaves. They are uploaded after it has finished.
 type artifacts struct {
-	awaited int // files that the runner said it has
-	files   []events.JobArtifact
-	stored  map[events.ID]bool
-	closed  bool // complete, or abandoned
+	declared bool
+	files    []events.JobArtifact
+	stored   map[events.ID]bool
+	complete bool
+	closed   bool // complete, abandoned, or the job ended without a word of its runner
 }
 
 // await notes how many files follow.
 func (a *artifacts) await(files int) {
-	*a = artifacts{awaited: files, stored: map[events.ID]bool{}, closed: files == 0}
+	*a = artifacts{stored: map[events.ID]bool{}, closed: files == 0}
 }
 
 func (j *Job) applyArtifacts(e events.Event) {
 	a := &j.artifacts
 	switch e := e.(type) {
 	case events.JobArtifactsDeclared:
-		a.files = e.Files
+		a.declared, a.files = true, e.Files
 	case events.JobArtifactStored:
 		a.stored[e.File.ID] = true
-	case events.JobArtifactsCompleted, events.JobArtifactsAbandoned:
+	case events.JobArtifactsCompleted:
+		a.complete, a.closed = true, true
+	case events.JobArtifactsAbandoned:
 		a.closed = true
 	}
 }
 
-// uploads refuses a runner that may not upload files of the job.
+// uploads refuses a runner that may not upload files of the job. One that does not have it is
+// told what it is told of a job that there is not.
 func (j *Job) uploads(runner events.ID, epoch int) error {
 	switch {
-	case j.state == "":
+	case j.state == "" || j.runner != runner:
 		return ErrNoJob
-	case j.runner != runner || j.epoch != epoch:
+	case j.epoch != epoch:
 		return ErrJobNotOwner
 	case !j.state.Final():
 		return ErrJobNotFinished
-	case j.artifacts.closed:
-		return ErrArtifactsClosed
 	}
 	return nil
 }
@@ -53,47 +55,57 @@ func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobAr
 	if err := j.uploads(runner, epoch); err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, fault.Field("files", "must name a file")
-	}
-	if j.artifacts.files != nil {
-		if !slices.Equal(j.artifacts.files, files) {
-			return nil, fault.Field("files", "must be those that were declared before")
-		}
+	a := &j.artifacts
+	same := a.declared && slices.Equal(a.files, files)
+	switch {
+	case same && (a.complete || !a.closed):
 		return nil, nil
+	case a.closed:
+		return nil, ErrArtifactsClosed
+	case len(files) == 0:
+		return nil, fault.Field("files", "must name a file")
+	case a.declared:
+		return nil, fault.Field("files", "must be those that were declared before")
+	case slices.ContainsFunc(files, func(f events.JobArtifact) bool { return !j.keeps(f.Name) }):
+		return nil, fault.Field("files", "must be of artifacts that the job asks for")
 	}
-	e := events.JobArtifactsDeclared{Epoch: epoch, Files: files}
+	return one(events.JobArtifactsDeclared{Epoch: epoch, Files: files, Bytes: bytesOf(files)})
+}
+
+// keeps reports whether the job asks for an artifact of a name.
+func (j *Job) keeps(name string) bool {
+	return slices.ContainsFunc(j.spec.Artifacts, func(a events.JobArtifactSpec) bool { return a.Name == name })
+}
+
+func bytesOf(files []events.JobArtifact) (sum int64) {
 	for _, f := range files {
-		e.Bytes += f.Size
+		sum += f.Size
 	}
-	return one(e)
+	return sum
 }
 
-// DeclaredArtifacts returns the files that were declared, nil if none were, and which of them are stored.
-func (j *Job) DeclaredArtifacts() (files []events.JobArtifact, stored map[events.ID]bool) {
-	return j.artifacts.files, j.artifacts.stored
-}
-
-// StoreArtifact says that a file that was declared is whole. The last one completes the artifacts.
-func (j *Job) StoreArtifact(runner events.ID, epoch int, id events.ID) ([]events.Event, error) {
+// StoreArtifacts says that files that were declared are whole. The last one completes the artifacts.
+func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list []events.Event, err error) {
 	if err := j.uploads(runner, epoch); err != nil {
 		return nil, err
 	}
 	a := &j.artifacts
-	i := slices.IndexFunc(a.files, func(f events.JobArtifact) bool { return f.ID == id })
-	switch {
-	case i < 0:
-		return nil, fault.Field("files", "must be declared first")
-	case a.stored[id]:
-		return nil, nil
-	}
-	list := []events.Event{events.JobArtifactStored{Epoch: epoch, File: a.files[i]}}
-	if len(a.stored)+1 == len(a.files) {
-		completed := events.JobArtifactsCompleted{Epoch: epoch, Files: len(a.files)}
-		for _, f := range a.files {
-			completed.Bytes += f.Size
+	told := map[events.ID]bool{}
+	for _, id := range ids {
+		i := slices.IndexFunc(a.files, func(f events.JobArtifact) bool { return f.ID == id })
+		switch {
+		case i < 0:
+			return nil, fault.Field("files", "must be declared first")
+		case a.stored[id] || told[id]:
+			continue
+		case a.closed:
+			return nil, ErrArtifactsClosed
 		}
-		list = append(list, completed)
+		told[id] = true
+		list = append(list, events.JobArtifactStored{Epoch: epoch, File: a.files[i]})
+	}
+	if len(list) > 0 && len(a.stored)+len(list) == len(a.files) {
+		list = append(list, events.JobArtifactsCompleted{Epoch: epoch, Files: len(a.files), Bytes: bytesOf(a.files)})
 	}
 	return list, nil
 }
@@ -103,7 +115,7 @@ func (j *Job) AbandonArtifacts() ([]events.Event, error) {
 	switch {
 	case !j.state.Final() || j.artifacts.closed:
 		return nil, nil
-	case j.artifacts.files == nil:
+	case !j.artifacts.declared:
 		return one(events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "no_upload"})
 	}
 	return one(events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete"})

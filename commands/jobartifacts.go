@@ -17,26 +17,26 @@ type DeclareArtifacts struct {
 }
 
 // DeclareArtifacts refuses other files than were declared before, a job that has not
-// finished, and one whose artifacts are complete or abandoned; as does StoreArtifact.
+// finished, and one whose artifacts are complete or abandoned; as does StoreArtifacts.
 func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Result, error) {
 	return h.carryJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
 	})
 }
 
-// StoreArtifact says that a declared file is in the store, whole and with its digest.
-type StoreArtifact struct {
+// StoreArtifacts says that declared files are in the store, whole and with their digests.
+type StoreArtifacts struct {
 	Meta
 	Job    events.ID
 	Runner events.ID
 	Epoch  int
-	File   events.ID
+	Files  []events.ID
 }
 
-// StoreArtifact completes the artifacts with the last file.
-func (h *Handler) StoreArtifact(ctx context.Context, c StoreArtifact) (Result, error) {
+// StoreArtifacts completes the artifacts with the last file.
+func (h *Handler) StoreArtifacts(ctx context.Context, c StoreArtifacts) (Result, error) {
 	return h.carryJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.StoreArtifact(c.Runner, c.Epoch, c.File)
+		return j.StoreArtifacts(c.Runner, c.Epoch, c.Files)
 	})
 }
 

@@ -1,0 +1,93 @@
+package aggregates
+
+import (
+	"testing"
+
+	"svc/events"
+	"svc/fault"
+)
+
+var (
+	uploader, otherUploader = id(90), id(91)
+
+	tarFile  = events.JobArtifact{ID: id(92), Name: "dist", Path: "dist/app.tar", Size: 20, SHA256: "aa", Mode: 0o644}
+	noteFile = events.JobArtifact{ID: id(93), Name: "dist", Path: "dist/NOTICE", Size: 3, SHA256: "bb"}
+	twoFiles = []events.JobArtifact{tarFile, noteFile}
+
+	uploadSubmitted = events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: []events.JobArtifactSpec{{Name: "dist"}}}}
+	uploadLeased    = []events.Event{uploadSubmitted, events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobAccepted{Epoch: 2}}
+	uploadFinished  = after(uploadLeased, events.JobStarted{Epoch: 2, Seq: 1}, events.JobFinished{Epoch: 2, Seq: 2, Outcome: events.JobSucceeded, Artifacts: 2})
+	uploadDeclared  = after(uploadFinished, events.JobArtifactsDeclared{Epoch: 2, Files: twoFiles, Bytes: 23})
+	uploadHalfway   = after(uploadDeclared, events.JobArtifactStored{Epoch: 2, File: tarFile})
+	uploadComplete  = after(uploadHalfway, events.JobArtifactStored{Epoch: 2, File: noteFile}, events.JobArtifactsCompleted{Epoch: 2, Files: 2, Bytes: 23})
+	uploadAbandoned = after(uploadHalfway, events.JobArtifactsAbandoned{Epoch: 2, Reason: "incomplete"})
+
+	lastDeclared = []events.Event{events.JobArtifactsDeclared{Epoch: 2, Files: twoFiles, Bytes: 23}}
+)
+
+func TestDeclareArtifacts(t *testing.T) {
+	declare := func(runner events.ID, epoch int, files ...events.JobArtifact) func(*Job) ([]events.Event, error) {
+		return func(j *Job) ([]events.Event, error) { return j.DeclareArtifacts(runner, epoch, files) }
+	}
+	changed := noteFile
+	changed.SHA256 = "cc"
+	foreign := noteFile
+	foreign.Name = "logs"
+	none := after(uploadLeased, events.JobFinished{Epoch: 2, Seq: 1, Outcome: events.JobSucceeded})
+	lost := after(uploadLeased, events.JobLeaseExpired{Epoch: 2, Runner: uploader}, events.JobLost{Epoch: 2})
+	again := after(uploadLeased, events.JobLeaseExpired{Epoch: 2, Runner: uploader}, events.JobRequeued{Epoch: 2})
+	check(t, []spec[Job]{
+		{name: "the runner says what it has", given: uploadFinished, when: declare(uploader, 2, twoFiles...), then: lastDeclared},
+		{name: "again", given: uploadDeclared, when: declare(uploader, 2, twoFiles...)},
+		{name: "again, in between", given: uploadHalfway, when: declare(uploader, 2, twoFiles...)},
+		{name: "again, when all is there", given: uploadComplete, when: declare(uploader, 2, twoFiles...)},
+		{name: "other files", given: uploadDeclared, when: declare(uploader, 2, tarFile, changed), err: fault.Field("files", "must be those that were declared before")},
+		{name: "fewer", given: uploadDeclared, when: declare(uploader, 2, tarFile), err: fault.Field("files", "must be those that were declared before")},
+		{name: "other files, when all is there", given: uploadComplete, when: declare(uploader, 2, tarFile), err: ErrArtifactsClosed},
+		{name: "too late", given: uploadAbandoned, when: declare(uploader, 2, twoFiles...), err: ErrArtifactsClosed},
+		{name: "none, and it had said so", given: none, when: declare(uploader, 2, twoFiles...), err: ErrArtifactsClosed},
+		{name: "of a job that was lost", given: lost, when: declare(uploader, 2, twoFiles...), err: ErrArtifactsClosed},
+		{name: "no artifact of the job", given: uploadFinished, when: declare(uploader, 2, tarFile, foreign), err: fault.Field("files", "must be of artifacts that the job asks for")},
+		{name: "nothing", given: uploadFinished, when: declare(uploader, 2), err: fault.Field("files", "must name a file")},
+		{name: "before the end", given: uploadLeased, when: declare(uploader, 2, twoFiles...), err: ErrJobNotFinished},
+		{name: "an epoch before", given: uploadFinished, when: declare(uploader, 1, twoFiles...), err: ErrJobNotOwner},
+		{name: "a later epoch", given: uploadFinished, when: declare(uploader, 3, twoFiles...), err: ErrJobNotOwner},
+		{name: "another runner", given: uploadFinished, when: declare(otherUploader, 2, twoFiles...), err: ErrNoJob},
+		{name: "another runner, of a job that goes on", given: uploadLeased, when: declare(otherUploader, 2, twoFiles...), err: ErrNoJob},
+		{name: "the runner that had it before", given: again, when: declare(uploader, 2, twoFiles...), err: ErrNoJob},
+		{name: "no job", when: declare(uploader, 2, twoFiles...), err: ErrNoJob},
+	})
+}
+
+func TestStoreArtifacts(t *testing.T) {
+	store := func(runner events.ID, epoch int, ids ...events.ID) func(*Job) ([]events.Event, error) {
+		return func(j *Job) ([]events.Event, error) { return j.StoreArtifacts(runner, epoch, ids) }
+	}
+	first := events.JobArtifactStored{Epoch: 2, File: tarFile}
+	rest := []events.Event{events.JobArtifactStored{Epoch: 2, File: noteFile}, events.JobArtifactsCompleted{Epoch: 2, Files: 2, Bytes: 23}}
+	check(t, []spec[Job]{
+		{name: "a file is whole", given: uploadDeclared, when: store(uploader, 2, tarFile.ID), then: []events.Event{first}},
+		{name: "again", given: uploadHalfway, when: store(uploader, 2, tarFile.ID)},
+		{name: "the last one", given: uploadHalfway, when: store(uploader, 2, noteFile.ID), then: rest},
+		{name: "the last one, among others", given: uploadHalfway, when: store(uploader, 2, tarFile.ID, noteFile.ID), then: rest},
+		{name: "all at once, one twice", given: uploadDeclared, when: store(uploader, 2, tarFile.ID, tarFile.ID, noteFile.ID), then: after([]events.Event{first}, rest...)},
+		{name: "all, when all is there", given: uploadComplete, when: store(uploader, 2, tarFile.ID, noteFile.ID)},
+		{name: "too late", given: uploadAbandoned, when: store(uploader, 2, tarFile.ID, noteFile.ID), err: ErrArtifactsClosed},
+		{name: "what was not declared", given: uploadDeclared, when: store(uploader, 2, id(99)), err: fault.Field("files", "must be declared first")},
+		{name: "before anything was", given: uploadFinished, when: store(uploader, 2, tarFile.ID), err: fault.Field("files", "must be declared first")},
+		{name: "another epoch", given: uploadDeclared, when: store(uploader, 1, tarFile.ID), err: ErrJobNotOwner},
+		{name: "another runner", given: uploadDeclared, when: store(otherUploader, 2, tarFile.ID), err: ErrNoJob},
+	})
+}
+
+func TestAbandonArtifacts(t *testing.T) {
+	abandon := func(j *Job) ([]events.Event, error) { return j.AbandonArtifacts() }
+	check(t, []spec[Job]{
+		{name: "nothing came", given: uploadFinished, when: abandon, then: []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: "no_upload"}}},
+		{name: "not all came", given: uploadHalfway, when: abandon, then: []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: "incomplete"}}},
+		{name: "again", given: uploadAbandoned, when: abandon},
+		{name: "all came", given: uploadComplete, when: abandon},
+		{name: "the job goes on", given: uploadLeased, when: abandon},
+		{name: "by force it left nothing", given: after(uploadLeased, events.JobCancelled{Epoch: 2, Forced: true}), when: abandon},
+	})
+}
