@@ -90,7 +90,7 @@ func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
 	}
 	return codehost.New(codehost.Config{
 		Clients: []codehost.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
-		People:  list, Limit: requests, Now: time.Now, Log: log,
+		People:  list, Repos: repositories(), Limit: requests, Now: time.Now, Log: log,
 	})
 }
 

@@ -86,6 +86,16 @@ func TestRunsAndStops(t *testing.T) {
 		require.True(t, strings.HasPrefix(res.Header.Get("Location"), callback+"?code="))
 	}
 
+	// What jobs of the demonstration name is the same on every machine.
+	for name, want := range map[string]string{
+		"acme/api": "6710c3b1c8b43442a87d3d00cf27f6fba50b748b", "acme/web": "6cdca938270be326ae8d6f976ed067710970c09f",
+		"acme/infra": "b65d8052194d6aac362bf9e33d84b5952eb1e03d", "globex/site": "7c033966f3104b5a2af1b69b165d3600f8d083b6",
+	} {
+		text, err := exec.CommandContext(t.Context(), "git", "ls-remote", "http://"+line.Address+"/"+name+".git", "HEAD").Output()
+		require.NoError(t, err)
+		require.Equal(t, want+"\tHEAD\n", string(text), name)
+	}
+
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	for out.Scan() {
 		seen.WriteString(out.Text())

@@ -39,3 +39,11 @@ func demonstration() []codehost.Person {
 	}
 	return list
 }
+
+// repositories returns those of the demonstration.
+func repositories() (list []codehost.Repository) {
+	for _, r := range seed.Repositories() {
+		list = append(list, codehost.Repository(r))
+	}
+	return list
+}

@@ -6,6 +6,7 @@
 //	POST /login/oauth/access_token  a token for a code
 //	GET  /user, /user/emails        whose token it is
 //	GET  /avatars/{login}           an SVG
+//	GET  /{owner}/{name}.git/…      repositories, for git to clone
 //	GET  /healthz                   200 {"status":"ok"}
 //
 // The user interface is also below /api/v3, as GitHub Enterprise has it, and
@@ -37,6 +38,7 @@ import (
 type Config struct {
 	Clients []Client
 	People  []Person         // whom the authorise page offers, in this order
+	Repos   []Repository     // that can be cloned by whoever reaches the host
 	Limit   *limit.Limit     // of the requests of each address; nil is none
 	Faults  *Faults          // for tests; nil is none
 	Now     func() time.Time // tells codes and tokens when they expire
@@ -65,6 +67,8 @@ type host struct {
 	faults  *Faults
 	limit   *limit.Limit
 	log     *slog.Logger
+
+	repositories map[string]packed // by owner/name
 }
 
 type client struct {
@@ -72,8 +76,8 @@ type client struct {
 	callback *url.URL
 }
 
-// New returns the host. It refuses clients and people that contradict
-// themselves or each other.
+// New returns the host. It refuses clients, people and repositories that
+// contradict themselves or each other.
 func New(cfg Config) (http.Handler, error) {
 	people, err := newDirectory(cfg.People)
 	if err != nil {
@@ -81,7 +85,12 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	h := &host{
 		clients: map[string]*client{}, people: people, grants: newGrants(cfg.Now),
-		faults: cfg.Faults, limit: cfg.Limit, log: cfg.Log,
+		faults: cfg.Faults, limit: cfg.Limit, log: cfg.Log, repositories: map[string]packed{},
+	}
+	for _, r := range cfg.Repos {
+		if h.repositories[r.Name], err = r.pack(); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range cfg.Clients {
 		callback, err := parseRedirect(c.Callback)
@@ -112,6 +121,8 @@ func (h *host) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/user/emails", h.giteaEmails)
 	mux.HandleFunc("POST /api/v1/user/repos", h.giteaNewRepo)
 	mux.HandleFunc("GET /avatars/{login}", h.avatar)
+	mux.HandleFunc("GET /{owner}/{name}/info/refs", h.refs)
+	mux.HandleFunc("POST /{owner}/{name}/"+uploadPack, h.upload)
 	mux.HandleFunc("GET /style.css", style)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})

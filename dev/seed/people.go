@@ -84,11 +84,11 @@ func (p place) bySystem(name string) commands.Meta {
 }
 
 func (s *seed) workspaces(team cast) (acme, globex place, err error) {
-	acme, err = s.workspace("Acme", "acme", team["ada"], "acme/web", "acme/api", "acme/infra")
+	acme, err = s.workspace("Acme", "acme", team["ada"], acmeRepos...)
 	if err != nil {
 		return acme, globex, err
 	}
-	globex, err = s.workspace("Globex", "globex", team["greta"], "globex/site")
+	globex, err = s.workspace("Globex", "globex", team["greta"], globexRepos...)
 	if err != nil {
 		return acme, globex, err
 	}

@@ -1,0 +1,68 @@
+package seed
+
+import (
+	"embed"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// A Repository is what a code host has of a demonstration repository.
+type Repository struct {
+	Name    string // owner/name
+	Files   map[string][]byte
+	Author  string // name <address>
+	At      time.Time
+	Message string
+}
+
+// The names end in .txt, so that no tool takes the files for a part of this module.
+//
+//go:embed repositories
+var repositories embed.FS
+
+// Repositories returns those that runs and jobs of the demonstration name.
+func Repositories() (list []Repository) {
+	for _, w := range []struct {
+		owner string
+		repos []string
+	}{{"ada@acme.example", acmeRepos}, {"greta@globex.example", globexRepos}} {
+		for _, name := range w.repos {
+			list = append(list, Repository{
+				Name: name, Files: filesOf("repositories/" + name), Author: nameOf(w.owner) + " <" + w.owner + ">",
+				At: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), Message: "Begin",
+			})
+		}
+	}
+	return list
+}
+
+var (
+	acmeRepos   = []string{"acme/web", "acme/api", "acme/infra"}
+	globexRepos = []string{"globex/site"}
+)
+
+func nameOf(email string) string {
+	for _, p := range People() {
+		if p.Email == email {
+			return p.Name
+		}
+	}
+	return email
+}
+
+func filesOf(folder string) map[string][]byte {
+	files := map[string][]byte{}
+	err := fs.WalkDir(repositories, folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := repositories.ReadFile(path)
+		files[strings.TrimSuffix(strings.TrimPrefix(path, folder+"/"), ".txt")] = text
+		return err
+	})
+	if err != nil {
+		panic(err) // they are embedded
+	}
+	return files
+}
