@@ -51,6 +51,10 @@ func imports(t *testing.T) map[string][]string {
 
 var room = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| [^|]+ \\| ([^|]+) \\|$")
 
+// foundation are the rooms that most others import, and that import none but each other:
+// the table leaves them out. Which room may is a rule of the linter.
+var foundation = []string{"events", "fault", "input"}
+
 func TestTheHouseIsDrawnAsItIs(t *testing.T) {
 	t.Parallel()
 	drawn := map[string][]string{}
@@ -60,7 +64,11 @@ func TestTheHouseIsDrawnAsItIs(t *testing.T) {
 			drawn[row[1]] = strings.Split(row[2], ", ")
 		}
 	}
-	require.Equal(t, imports(t), drawn)
+	found := imports(t)
+	for name, list := range found {
+		found[name] = slices.DeleteFunc(list, func(to string) bool { return slices.Contains(foundation, to) })
+	}
+	require.Equal(t, found, drawn)
 }
 
 // Only a short page is read.
