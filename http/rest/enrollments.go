@@ -29,7 +29,7 @@ func (s *Server) enrollmentRoutes() section {
 			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "mintEnrollment", summary: "Enrol a machine", status: http.StatusCreated,
 			text: "Makes a token by which one machine becomes a runner, and the command to run there. The token is in this answer and can " +
-				"never be read again. Labels that begin with `os=`, `arch=` or `runner=` the service sets by itself. A runner with exclusive " +
+				"never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with exclusive " +
 				"labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, " +
 				"and files of the folder of releases.",
 			refuses:  []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},

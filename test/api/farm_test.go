@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,15 @@ import (
 
 // certificateHeader is where the farm's gateway would put a runner's certificate.
 const certificateHeader = "X-Svc-Client-Cert"
+
+// enrols is where machines show a token, which is in the body.
+const enrols = "/api/v1/farm/registrations"
+
+// ofMachines reports whether a route is one that a client certificate opens, or that leads
+// to one.
+func ofMachines(method, path string) bool {
+	return strings.HasPrefix(path, enrols) || path == "/api/v1/farm/agent" || method == "POST" && strings.HasSuffix(path, "/artifacts")
+}
 
 func (s *site) releases() string { return filepath.Join(s.folder, "releases") }
 

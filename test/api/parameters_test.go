@@ -18,7 +18,8 @@ func testParameters(t *testing.T, s *site) {
 	for _, route := range d.routes() {
 		method, template, _ := strings.Cut(route, " ")
 		parameters, _ := at(d.paths, template, strings.ToLower(method), "parameters")
-		for _, p := range parameters.([]any) {
+		list, _ := parameters.([]any) // machines send none
+		for _, p := range list {
 			name, in := must(t, p, "name").(string), must(t, p, "in")
 			count[in]++
 			t.Run(route+" "+name, func(t *testing.T) {

@@ -1,0 +1,144 @@
+package aggregates
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/fault"
+)
+
+var (
+	invitation1 = id(52)
+	mintedEvent = events.EnrollmentMinted{
+		Enrollment: invitation1, Name: "builder-1", Labels: []string{"gpu=a100", "pool=default"}, ExclusiveLabels: []string{"gpu=a100"},
+		CapacityLimit: 4, ExpiresAt: noon.Add(15 * time.Minute), Fingerprint: events.Fingerprint{7}, Tail: "Qm4Z",
+	}
+	usedEvent = events.EnrollmentUsed{Enrollment: invitation1, Name: "builder-1", Runner: builder, Key: events.KeyHash{1}}
+	box       = Machine{Name: "elsewhere", Key: events.KeyHash{1}, Hello: Hello{Labels: []string{"disk=ssd", "gpu=fake"}, Capacity: 8, Agent: linux}}
+)
+
+func TestMintAnEnrolment(t *testing.T) {
+	mint := func(change func(*events.EnrollmentMinted)) func(*Enrollment) ([]events.Event, error) {
+		e := mintedEvent
+		e.Labels, e.ExclusiveLabels = []string{"pool=default"}, []string{"gpu=a100"}
+		change(&e)
+		return func(n *Enrollment) ([]events.Event, error) { return n.Mint(e, noon) }
+	}
+	refused := func(name, field, text string, change func(*events.EnrollmentMinted)) spec[Enrollment] {
+		return spec[Enrollment]{name: name, when: mint(change), err: fault.Field(field, "%s", text)}
+	}
+	many := strings.Split(strings.Repeat("a=b ", 33), " ")[:33]
+	check(t, []spec[Enrollment]{
+		{name: "exclusive labels are labels", when: mint(func(*events.EnrollmentMinted) {}), then: []events.Event{mintedEvent}},
+		refused("a name that is none", "name", "must have 1 to 63 lower-case letters, digits, dots and hyphens, and start with a letter or digit",
+			func(e *events.EnrollmentMinted) { e.Name = "Builder 1" }),
+		refused("a label that is none", "labels", "must be key=value, such as pool=default",
+			func(e *events.EnrollmentMinted) { e.Labels = []string{"default"} }),
+		refused("a label of the service", "exclusiveLabels", "must not begin with os=, arch=, runner=, sandbox=: the service sets these",
+			func(e *events.EnrollmentMinted) { e.ExclusiveLabels = []string{"runner=x"} }),
+		refused("too many labels", "labels", "must have 32 items or fewer", func(e *events.EnrollmentMinted) { e.Labels = many }),
+		refused("no slot", "capacityLimit", "must be from 1 to 64", func(e *events.EnrollmentMinted) { e.CapacityLimit = 0 }),
+		refused("too many slots", "capacityLimit", "must be from 1 to 64", func(e *events.EnrollmentMinted) { e.CapacityLimit = 65 }),
+		refused("too long", "ttlSeconds", "must be from 60 to 3600", func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(time.Hour + 1) }),
+		refused("too short", "ttlSeconds", "must be from 60 to 3600", func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(59 * time.Second) }),
+	})
+}
+
+func TestUseAnEnrolment(t *testing.T) {
+	certificate := enrolled.Certificate
+	runner := enrolled
+	runner.Labels = []string{"arch=amd64", "disk=ssd", "gpu=a100", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap", "sandbox=none"}
+	runner.MintedLabels, runner.ExclusiveLabels, runner.Capacity = mintedEvent.Labels, mintedEvent.ExclusiveLabels, 4
+	another := box
+	another.Key = events.KeyHash{2}
+	expired := events.EnrollmentExpired{Enrollment: invitation1, Name: "builder-1", ExpiredAt: mintedEvent.ExpiresAt}
+	refused := events.EnrollmentRefused{Enrollment: invitation1, Name: "builder-1", Key: another.Key, Reason: "enrollment_used"}
+	late := 15 * time.Minute
+	for name, c := range map[string]struct {
+		given    []events.Event
+		machine  Machine
+		after    time.Duration
+		own, its []events.Event
+		err      error
+	}{
+		"the first machine":          {[]events.Event{mintedEvent}, box, 0, []events.Event{usedEvent}, []events.Event{runner}, nil},
+		"the same key again":         {[]events.Event{mintedEvent, usedEvent}, box, time.Minute, nil, nil, nil},
+		"another key":                {[]events.Event{mintedEvent, usedEvent}, another, 0, []events.Event{refused}, nil, ErrEnrollmentUsed},
+		"another key, too often":     {after([]events.Event{mintedEvent, usedEvent}, repeated(refused, 10)...), another, 0, nil, nil, ErrEnrollmentUsed},
+		"no token":                   {nil, box, 0, nil, nil, ErrEnrollmentInvalid},
+		"withdrawn":                  {[]events.Event{mintedEvent, events.EnrollmentWithdrawn{}}, box, 0, nil, nil, ErrEnrollmentInvalid},
+		"too late":                   {[]events.Event{mintedEvent}, box, late, []events.Event{expired}, nil, ErrEnrollmentInvalid},
+		"too late again":             {[]events.Event{mintedEvent, expired}, box, late, nil, nil, ErrEnrollmentInvalid},
+		"the same key, too late":     {[]events.Event{mintedEvent, usedEvent}, box, late, nil, nil, ErrEnrollmentInvalid},
+		"a moment before it is over": {[]events.Event{mintedEvent}, box, late - 1, []events.Event{usedEvent}, []events.Event{runner}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := folded[Enrollment](c.given)
+			own, its, err := n.Use(builder, c.machine, certificate, noon.Add(c.after))
+			require.Equal(t, c.err, err)
+			require.Equal(t, c.own, own)
+			require.Equal(t, c.its, its)
+			require.Equal(t, folded[Enrollment](c.given), n, "to decide must change nothing")
+		})
+	}
+}
+
+func repeated(e events.Event, n int) (list []events.Event) {
+	for range n {
+		list = append(list, e)
+	}
+	return list
+}
+
+func TestAMachineMayNameItself(t *testing.T) {
+	e := mintedEvent
+	e.Name = ""
+	n := folded[Enrollment]([]events.Event{e})
+	m := box
+	m.Name = "Rack-7.Example"
+	own, its, err := n.Use(builder, m, enrolled.Certificate, noon)
+	require.NoError(t, err)
+	require.Equal(t, "rack-7.example", own[0].(events.EnrollmentUsed).Name)
+	require.Contains(t, its[0].(events.RunnerEnrolled).Labels, "runner=rack-7.example")
+	for _, name := range []string{"", "a b", "tok_enr_0123456789abcdefghijklmnopqrstuv000000", strings.Repeat("a", 64)} {
+		m.Name = name
+		own, its, err := n.Use(builder, m, enrolled.Certificate, noon)
+		require.ErrorIs(t, err, fault.ErrValidation, name)
+		require.Empty(t, own)
+		require.Empty(t, its)
+	}
+}
+
+func TestWithdrawAnEnrolment(t *testing.T) {
+	withdraw := func(n *Enrollment) ([]events.Event, error) { return n.Withdraw() }
+	withdrawn := events.EnrollmentWithdrawn{Enrollment: invitation1, Name: "builder-1", Tail: "Qm4Z"}
+	check(t, []spec[Enrollment]{
+		{name: "one that waits", given: []events.Event{mintedEvent}, when: withdraw, then: []events.Event{withdrawn}},
+		{name: "twice", given: []events.Event{mintedEvent, withdrawn}, when: withdraw},
+		{name: "one that was used", given: []events.Event{mintedEvent, usedEvent}, when: withdraw, err: ErrEnrollmentUsed},
+		{name: "none", when: withdraw, err: ErrNoEnrollment},
+	})
+}
+
+func TestAuthorities(t *testing.T) {
+	first := events.AuthorityCreated{Authority: id(53), Certificate: "PEM"}
+	second := events.AuthorityCreated{Authority: id(54), Certificate: "PEM"}
+	gone := events.AuthorityRetired{Authority: id(53), Reason: "lost"}
+	create := func(e events.AuthorityCreated) func(*Authority) ([]events.Event, error) {
+		return func(a *Authority) ([]events.Event, error) { return a.Create(e) }
+	}
+	retire := func(a *Authority) ([]events.Event, error) { return a.Retire(id(53), "lost") }
+	check(t, []spec[Authority]{
+		{name: "the first", when: create(first), then: []events.Event{first}},
+		{name: "the same again", given: []events.Event{first}, when: create(first)},
+		{name: "another one beside it", given: []events.Event{first}, when: create(second), then: []events.Event{second}},
+		{name: "retire", given: []events.Event{first}, when: retire, then: []events.Event{gone}},
+		{name: "retire twice", given: []events.Event{first, gone}, when: retire, err: ErrNoAuthority},
+	})
+	require.Equal(t, id(54), folded[Authority]([]events.Event{first, second}).Signs())
+	require.Zero(t, folded[Authority]([]events.Event{first, gone}).Signs())
+}
