@@ -1,0 +1,279 @@
+#!/bin/sh
+# Installs svc-runner and makes this machine a runner of a build farm. Nothing happens
+# before the last line has been read, so a script that breaks off does nothing.
+set -eu
+
+farm_url=__FARM_URL__
+version=__VERSION__
+keys=__KEYS__ # of which one must have signed the release
+
+usage() {
+	cat <<END
+Usage: install.sh [options]
+
+  --token TOKEN     of the enrolment; better in SVC_ENROLL_TOKEN, or - to read it from standard input
+  --url URL         address of the farm gateway [$farm_url]
+  --server-ca FILE  certificate of a private CA that the gateway's certificate is of
+  --name NAME       of the runner, instead of the one that the enrolment has
+  --version X       version to install [$version]
+  --no-enroll       install the program only
+  --no-service      make no systemd service
+  --prefix DIR      where usr/local/bin and etc are; without root, with --no-service
+  --data-dir DIR    where the runner keeps its key and its work [/var/lib/svc-runner]
+  --uninstall       stop and remove the service and the program
+END
+}
+
+say() { printf 'svc-runner: %s\n' "$*" >&2; }
+
+fail() {
+	say "$*"
+	exit 1
+}
+
+need() {
+	command -v "$1" >/dev/null 2>&1 || fail "this needs $1: install it first"
+}
+
+# options sets what the arguments say.
+options() {
+	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--no-enroll) enroll=no ;;
+		--no-service) service=no ;;
+		--uninstall) remove=yes ;;
+		--help | -h)
+			usage
+			exit 0
+			;;
+		--token | --url | --server-ca | --name | --version | --prefix | --data-dir)
+			[ $# -gt 1 ] || fail "$1 needs a value"
+			value "$1" "$2"
+			shift
+			;;
+		--*=*) value "${1%%=*}" "${1#*=}" ;;
+		*) fail "unknown option: $1 (--help lists them)" ;;
+		esac
+		shift
+	done
+	farm_url=${farm_url%/}
+	case $farm_url in https://*) ;; *) fail "the address of the farm must begin with https://" ;; esac
+	case $version in '' | .* | *[!0-9A-Za-z.-]*) fail "that is no version: $version" ;; esac
+	[ -z "$server_ca" ] || [ -r "$server_ca" ] || fail "cannot read $server_ca"
+	if [ "$token" = - ]; then IFS= read -r token || [ -n "$token" ] || fail "no token came from standard input"; fi
+	unset SVC_ENROLL_TOKEN
+	bin=$prefix/usr/local/bin/svc-runner
+	etc=$prefix/etc/svc-runner
+	unit=/etc/systemd/system/svc-runner.service
+}
+
+value() {
+	case $1 in
+	--token) token=$2 ;;
+	--url) farm_url=$2 ;;
+	--server-ca) server_ca=$2 ;;
+	--name) name=$2 ;;
+	--version) version=$2 ;;
+	--prefix) prefix=${2%/} ;;
+	--data-dir) data=$2 ;;
+	*) fail "unknown option: $1 (--help lists them)" ;;
+	esac
+}
+
+# platform is what Go calls it.
+platform() {
+	case $(uname -s) in
+	Linux) os=linux ;;
+	Darwin) os=darwin ;;
+	*) fail "there is no svc-runner for $(uname -s)" ;;
+	esac
+	case $(uname -m) in
+	x86_64 | amd64) arch=amd64 ;;
+	aarch64 | arm64) arch=arm64 ;;
+	*) fail "there is no svc-runner for machines of the kind $(uname -m)" ;;
+	esac
+}
+
+check_place() {
+	if [ -z "$prefix" ] && [ "$(id -u)" != 0 ]; then
+		fail "run this as root (with sudo), or with --prefix, --data-dir and --no-service"
+	fi
+	[ "$service" = no ] || [ -z "$prefix" ] || fail "--prefix goes with --no-service"
+	[ "$service" = no ] || [ -d /run/systemd/system ] ||
+		fail "systemd does not run on this machine: use --no-service, and have 'svc-runner run' started another way"
+}
+
+# download URL-PATH FILE
+download() {
+	if ! curl --proto '=https' --tlsv1.2 -fsS --retry 2 --connect-timeout 20 --max-time 900 \
+		${server_ca:+--cacert "$server_ca"} -o "$2" "$farm_url/$1" 2>"$work/why"; then
+		cat "$work/why" >&2
+		say "could not download $farm_url/$1"
+		fail "Can this machine reach that address over HTTPS, and does it trust its certificate? With a private CA, install with --server-ca FILE."
+	fi
+}
+
+sum_of() {
+	if command -v sha256sum >/dev/null 2>&1; then
+		sha256sum "$1" | cut -d ' ' -f 1
+	else
+		shasum -a 256 "$1" | cut -d ' ' -f 1
+	fi
+}
+
+# fetch puts the program of the release into $work, verified.
+fetch() {
+	file=svc-runner_${os}_$arch.gz
+	download "runner/$version/SHA256SUMS" "$work/SHA256SUMS"
+	download "runner/$version/SHA256SUMS.sig" "$work/SHA256SUMS.sig"
+	check_signature
+	want=$(awk -v file="$version/$file" '$2 == file { print $1 }' "$work/SHA256SUMS")
+	[ -n "$want" ] || fail "release $version has no svc-runner for $os/$arch"
+	download "runner/$version/$file" "$work/$file"
+	[ "$(sum_of "$work/$file")" = "$want" ] ||
+		fail "$file is not what release $version says (its SHA-256 differs); nothing was installed"
+	gzip -dc "$work/$file" >"$work/svc-runner"
+	chmod 755 "$work/svc-runner"
+	# Says the same where there is no OpenSSL, and that the program runs here.
+	"$work/svc-runner" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" ||
+		fail "release $version could not be verified; nothing was installed"
+	say "svc-runner $version for $os/$arch: checksum and signature are right"
+}
+
+# check_signature asks OpenSSL, if it knows Ed25519, before anything that was downloaded runs.
+check_signature() {
+	case $(openssl version 2>/dev/null) in "OpenSSL "[3-9]*) ;; *) return 0 ;; esac
+	openssl base64 -d -A -in "$work/SHA256SUMS.sig" -out "$work/signature" || fail "the signature of release $version is malformed"
+	for key in $keys; do
+		# What comes before the key in base64 is what says that it is an Ed25519 one.
+		printf -- '-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA%s\n-----END PUBLIC KEY-----\n' "${key#ed25519:}" >"$work/key"
+		if openssl pkeyutl -verify -pubin -inkey "$work/key" -rawin -in "$work/SHA256SUMS" -sigfile "$work/signature" >/dev/null 2>&1; then
+			return 0
+		fi
+	done
+	fail "the signature of release $version is by none of this farm's keys; nothing was installed"
+}
+
+# place installs the program by a rename: one that runs is not written into.
+place() {
+	mkdir -p "${bin%/*}"
+	cp "$work/svc-runner" "$bin.new"
+	chmod 755 "$bin.new"
+	mv -f "$bin.new" "$bin"
+	mkdir -p "$etc"
+	chmod 755 "$etc"
+	if [ -n "$server_ca" ]; then
+		cp "$server_ca" "$etc/server-ca.pem.new"
+		chmod 644 "$etc/server-ca.pem.new"
+		mv -f "$etc/server-ca.pem.new" "$etc/server-ca.pem"
+	fi
+	[ "$service" = no ] || make_user
+	mkdir -p "$data"
+	chmod 700 "$data"
+	[ "$service" = no ] || chown svc-runner: "$data"
+}
+
+make_user() {
+	id svc-runner >/dev/null 2>&1 && return
+	useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin svc-runner ||
+		fail "could not make the user svc-runner"
+}
+
+# enrol hands the token on in the environment, which other users cannot see.
+enrol() {
+	[ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
+	ca=''
+	[ ! -r "$etc/server-ca.pem" ] || ca=$etc/server-ca.pem
+	SVC_ENROLL_TOKEN=$token "$bin" enroll --url "$farm_url" --data-dir "$data" ${ca:+--server-ca "$ca"} ${name:+--name "$name"} ||
+		fail "this machine could not be enrolled; svc-runner itself is installed. Ask for a new command: each works once."
+	[ "$service" = no ] || chown -R svc-runner: "$data"
+}
+
+write_unit() {
+	cat >"$unit.new" <<END
+[Unit]
+Description=Runner of the build farm at $farm_url
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart=$bin run --data-dir $data
+User=svc-runner
+Restart=always
+RestartSec=5
+RestartPreventExitStatus=78
+KillMode=mixed
+TimeoutStopSec=10min
+Delegate=yes
+Nice=-5
+LimitNOFILE=65536
+ProtectSystem=strict
+ReadWritePaths=$data
+ProtectHome=yes
+PrivateTmp=yes
+
+[Install]
+WantedBy=multi-user.target
+END
+	mv -f "$unit.new" "$unit"
+}
+
+start() {
+	write_unit
+	systemctl daemon-reload
+	systemctl enable --quiet svc-runner.service
+	systemctl restart svc-runner.service
+	[ "$enroll" = yes ] || return 0
+	tries=0
+	until "$bin" status --data-dir "$data" >/dev/null 2>&1; do
+		tries=$((tries + 1))
+		[ "$tries" -lt 60 ] || fail "the runner is not online after a minute: journalctl -u svc-runner says why"
+		sleep 1
+	done
+	say "this machine is a runner, and online"
+}
+
+uninstall() {
+	if [ "$service" = yes ] && [ -e "$unit" ]; then
+		systemctl disable --now --quiet svc-runner.service
+		rm -f "$unit"
+		systemctl daemon-reload
+	fi
+	if [ -x "$bin" ]; then
+		"$bin" uninstall --data-dir "$data" || say "what is in $data was left"
+		rm -f "$bin"
+	fi
+	rm -f "$etc/server-ca.pem"
+	rmdir "$etc" "$data" 2>/dev/null || :
+	say "svc-runner is uninstalled"
+}
+
+main() {
+	options "$@"
+	check_place
+	if [ "$remove" = yes ]; then
+		uninstall
+		return
+	fi
+	for tool in curl gzip awk mktemp; do need "$tool"; done
+	command -v sha256sum >/dev/null 2>&1 || need shasum
+	platform
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	trap 'exit 1' HUP INT TERM
+	fetch
+	place
+	[ "$enroll" = no ] || enrol
+	if [ "$service" = yes ]; then
+		start
+	else
+		say "installed $bin; 'svc-runner run --data-dir $data' runs it"
+	fi
+}
+
+{
+main "$@"
+}
