@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -87,6 +88,19 @@ func (c Config) releases() (*release.Folder, error) {
 		return nil, fmt.Errorf("SVC_FARM_RELEASE_KEYS is malformed: %w", err)
 	}
 	return release.NewFolder(c.Farm.ReleasesDir, keys), nil
+}
+
+// downloads serve the installer and the releases. Whatever keeps runners from being
+// installed is said at once: nobody may ask for days.
+func downloads(cfg Config, folder *release.Folder, log *slog.Logger) http.Handler {
+	if _, missing := cfg.farmReady(folder)(); cfg.farmOn() && len(missing) > 0 {
+		log.Warn("no runner can be enrolled", "missing", missing)
+	}
+	d := farm.Releases{On: cfg.farmOn(), Folder: folder, Log: log}
+	if !cfg.Farm.PublicURL.IsZero() {
+		d.PublicURL = cfg.Farm.PublicURL.URL()
+	}
+	return d.Handler()
 }
 
 // releaseKeys are those that the release of the agent may be signed with; none while

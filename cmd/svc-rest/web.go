@@ -80,10 +80,13 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Limit: perCaller, SignInLimit: perSignIn, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 	})
 	m.Slots(api.Bounds()...)
+	releases := downloads(cfg, p.releases, log)
 	mounted := mounts{
 		{"/api/auth/", account.Handler()},
 		{"/api/", api.Handler()},
 		{"/health/", api.Health()},
+		{"/install.sh", releases},
+		{"/runner/", releases},
 		{"", home.Handler(cfg.provider(), log)},
 	}
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
