@@ -37,8 +37,8 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 	c := farm.Config{
 		On: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool}, Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring},
 		Header: string(cfg.Farm.ClientCertHeader), Limit: perCaller, Enrolments: perAddress, AllEnrolments: ofAll,
-		ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
-		ReleaseKeys:         func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
+		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
+		ReleaseKeys: func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
 	}
 	if len(cfg.Farm.TrustedProxies) > 0 {
 		c.Trusted = cfg.Farm.TrustedProxies.Contains

@@ -201,6 +201,7 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 		{"SVC_FARM_PUBLIC_URL", "http://farm.example", "SVC_FARM_PUBLIC_URL is malformed: want https://"},
 		{"SVC_FARM_CLIENT_CERT_HEADER", "Authorization", "SVC_FARM_CLIENT_CERT_HEADER is malformed: want a header's name"},
 		{"SVC_FARM_TRUSTED_PROXIES", "gateway", "SVC_FARM_TRUSTED_PROXIES is malformed"},
+		{"SVC_ARTIFACT_STORE", "/nowhere/at/all", "SVC_ARTIFACT_STORE: open artifact store"},
 		{"SVC_ARTIFACT_MAX_JOB_BYTES", "much", "SVC_ARTIFACT_MAX_JOB_BYTES is malformed: want a whole number"},
 		{"SVC_LOG_LEVEL", "loud", "SVC_LOG_LEVEL is malformed"},
 		{"SVC_REST_ADDR", "nowhere", "SVC_REST_ADDR is malformed"},

@@ -20,11 +20,12 @@ import (
 
 // A service is everything that works behind the listener.
 type service struct {
-	handler   http.Handler
-	db        database
-	followers *followers
-	stop      context.CancelFunc
-	group     sync.WaitGroup
+	handler        http.Handler
+	db             database
+	followers      *followers
+	closeArtifacts func()
+	stop           context.CancelFunc
+	group          sync.WaitGroup
 
 	stopCommands context.CancelFunc
 	commands     sync.WaitGroup // what they do by themselves; it ends before the log is closed
@@ -37,8 +38,13 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if err != nil {
 		return nil, err
 	}
+	kept, closeArtifacts, err := cfg.artifacts()
+	if err != nil {
+		return nil, err
+	}
 	db, err := openDatabase(cfg)
 	if err != nil {
+		closeArtifacts()
 		return nil, err
 	}
 	m.Pool("primary", db.Pool)
@@ -47,7 +53,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	p := parts{
 		db: db, followers: newFollowers(cfg, db, ring, m, log), ring: ring, lastSeen: sessions.NewLastSeen(db.Pool, log),
-		engine: client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret},
+		artifacts: kept, engine: client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret},
 	}
 	p.commands = commands.New(p.followers.log, time.Now)
 	p.commands.LogTo(log)
@@ -56,9 +62,10 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if err != nil {
 		p.followers.log.Close()
 		db.close()
+		closeArtifacts()
 		return nil, err
 	}
-	s := &service{handler: web, db: db, followers: p.followers}
+	s := &service{handler: web, db: db, followers: p.followers, closeArtifacts: closeArtifacts}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop, s.stopCommands = stop, stopCommands
@@ -67,6 +74,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	s.group.Go(func() { p.lastSeen.Run(background) })
 	s.group.Go(func() { api.Run(background) })
 	s.group.Go(func() { checkEngineKey(background, p.engine, log) })
+	s.group.Go(func() { sweepArtifacts(background, kept, log) })
 	s.group.Go(func() { checkVault(background, ring, db.Pool, log) })
 	return s, nil
 }
@@ -79,6 +87,7 @@ func (s *service) close() {
 	s.followers.log.Close()
 	s.stop()
 	s.group.Wait()
+	s.closeArtifacts()
 	s.db.close()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"svc/commands"
 	"svc/engine/client"
+	"svc/farm/artifacts"
 	"svc/farm/release"
 	"svc/http/auth"
 	"svc/http/home"
@@ -31,6 +32,7 @@ type parts struct {
 	commands  *commands.Handler
 	lastSeen  *sessions.LastSeen
 	releases  *release.Folder // of the build farm's agent
+	artifacts artifacts.Store // nil where none are taken
 	engine    client.Client
 }
 
@@ -79,7 +81,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),
 		Limit: perCaller, SignInLimit: perSignIn, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 	})
-	m.Slots(api.Bounds()...)
+	m.Slots(append(api.Bounds(), machines.Bounds()...)...)
 	releases := downloads(cfg, p.releases, log)
 	mounted := mounts{
 		{"/api/auth/", account.Handler()},

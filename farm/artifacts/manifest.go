@@ -162,6 +162,14 @@ type Artifact struct {
 	File
 }
 
+// Artifacts returns the files of a job with their ids.
+func (m Manifest) Artifacts(j Job) (list []Artifact) {
+	for _, f := range m.Files {
+		list = append(list, f.artifact(j))
+	}
+	return list
+}
+
 // artifact gives the file its id, which follows from all that was declared of it: a file that
 // is declared again, to any replica, has it again, and one that is declared otherwise has not.
 func (f File) artifact(j Job) Artifact {

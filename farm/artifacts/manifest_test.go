@@ -197,8 +197,8 @@ func FuzzReadManifest(f *testing.F) {
 func TestIdsFollowFromWhatIsDeclared(t *testing.T) {
 	s := open(t, t.TempDir())
 	m := manifest([]byte("a"))
-	id := resume(t, s, m).Artifacts()[0].ID
-	require.Equal(t, id, resume(t, s, m).Artifacts()[0].ID)
+	id := artifactsOf(resume(t, s, m))[0].ID
+	require.Equal(t, id, artifactsOf(resume(t, s, m))[0].ID)
 	seen := map[events.ID]bool{id: true}
 	for _, change := range []func(*artifacts.File){
 		func(f *artifacts.File) { f.ID = "f1" }, func(f *artifacts.File) { f.Name = "logs" }, func(f *artifacts.File) { f.Path = "b" },
@@ -207,13 +207,13 @@ func TestIdsFollowFromWhatIsDeclared(t *testing.T) {
 	} {
 		changed := manifest([]byte("a"))
 		change(&changed.Files[0])
-		other := resume(t, s, changed).Artifacts()[0].ID
+		other := artifactsOf(resume(t, s, changed))[0].ID
 		require.False(t, seen[other])
 		seen[other] = true
 	}
 	for _, j := range []artifacts.Job{{events.ID{9}, job.ID, 3}, {job.Workspace, events.ID{9}, 3}, {job.Workspace, job.ID, 4}} {
 		u, err := artifacts.Resume(t.Context(), s, j, m)
 		require.NoError(t, err)
-		require.False(t, seen[u.Artifacts()[0].ID])
+		require.False(t, seen[artifactsOf(u)[0].ID])
 	}
 }

@@ -20,7 +20,7 @@ func whole(t *testing.T, s artifacts.Store, texts ...[]byte) (ids []events.ID) {
 	u := resume(t, s, manifest(texts...))
 	require.NoError(t, u.Settle(t.Context()))
 	for i, text := range texts {
-		for _, n := range u.Missing(i) {
+		for _, n := range u.States()[i].Missing {
 			require.NoError(t, send(t.Context(), u, i, text, int(n)))
 		}
 	}
@@ -128,7 +128,7 @@ func TestSweep(t *testing.T) {
 	require.Len(t, files(t, dir), before-2, "the chunk, and what a put left")
 	require.Equal(t, []byte("kept"), stored(t, s, ids[0]))
 	require.Empty(t, stored(t, s, ids[1]))
-	require.Equal(t, []int64{0, 1}, resume(t, s, m).Missing(0))
+	require.Equal(t, []int64{0, 1}, resume(t, s, m).States()[0].Missing)
 }
 
 // A folder that cannot be read is left as it is, and others are swept.

@@ -57,8 +57,8 @@ type progress struct {
 func Resume(ctx context.Context, store Store, j Job, m Manifest) (*Upload, error) {
 	u := &Upload{store: store, folder: folderOf(j.Workspace, j.ID)}
 	byArtifact := map[string]*progress{}
-	for _, f := range m.Files {
-		p := &progress{Artifact: f.artifact(j), tokens: make([]string, f.Chunks()), sum: sha256.New()}
+	for _, a := range m.Artifacts(j) {
+		p := &progress{Artifact: a, tokens: make([]string, a.Chunks()), sum: sha256.New()}
 		u.files = append(u.files, p)
 		byArtifact[p.ID.String()] = p
 	}
@@ -101,14 +101,6 @@ func away(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrStore, err)
-}
-
-// Artifacts returns the files of the manifest with their ids.
-func (u *Upload) Artifacts() (list []Artifact) {
-	for _, p := range u.files {
-		list = append(list, p.Artifact)
-	}
-	return list
 }
 
 // Sealed returns the files that are whole, each with the digest that was declared.
@@ -276,13 +268,25 @@ func (p *progress) received() (sum int64) {
 	return sum
 }
 
-// Missing returns the chunks of file i of the manifest that have not come.
-func (u *Upload) Missing(i int) []int64 {
-	missing := []int64{}
-	for n := range u.files[i].tokens {
-		if !u.files[i].sealed && u.files[i].tokens[n] == "" {
-			missing = append(missing, int64(n))
+// A State is how much of a file has come.
+type State struct {
+	Artifact
+	Whole    bool
+	Received int64   // bytes
+	Missing  []int64 // chunks
+}
+
+// States returns how much of each file of the manifest has come.
+func (u *Upload) States() []State {
+	list := make([]State, 0, len(u.files))
+	for _, p := range u.files {
+		state := State{Artifact: p.Artifact, Whole: p.sealed, Received: p.received(), Missing: []int64{}}
+		for n := range p.tokens {
+			if !p.sealed && p.tokens[n] == "" {
+				state.Missing = append(state.Missing, int64(n))
+			}
 		}
+		list = append(list, state)
 	}
-	return missing
+	return list
 }

@@ -54,6 +54,13 @@ func resume(t *testing.T, s artifacts.Store, m artifacts.Manifest) *artifacts.Up
 	return u
 }
 
+func artifactsOf(u *artifacts.Upload) (list []artifacts.Artifact) {
+	for _, s := range u.States() {
+		list = append(list, s.Artifact)
+	}
+	return list
+}
+
 // part returns chunk n of a text.
 func part(text []byte, n int) []byte { return text[n*chunk : min((n+1)*chunk, len(text))] }
 
@@ -107,11 +114,11 @@ func TestUpload(t *testing.T) {
 				require.Len(t, u.Sealed(), 3)
 				require.EqualValues(t, len(a)+len(b), u.Received())
 				for i, text := range [][]byte{a, b, {}} {
-					require.Empty(t, u.Missing(i))
-					require.Equal(t, text, stored(t, s, u.Artifacts()[i].ID))
+					require.Empty(t, u.States()[i].Missing)
+					require.Equal(t, text, stored(t, s, artifactsOf(u)[i].ID))
 				}
 				again := resume(t, open(t, dir), m)
-				require.Equal(t, u.Artifacts(), again.Sealed())
+				require.Equal(t, artifactsOf(u), again.Sealed())
 			})
 		}
 	}
@@ -121,10 +128,10 @@ func TestWhatIsMissing(t *testing.T) {
 	a := content(1, 3*chunk)
 	s := open(t, t.TempDir())
 	u := resume(t, s, manifest(a))
-	require.Equal(t, []int64{0, 1, 2}, u.Missing(0))
+	require.Equal(t, []int64{0, 1, 2}, u.States()[0].Missing)
 	require.NoError(t, send(t.Context(), u, 0, a, 1))
 	for _, u := range []*artifacts.Upload{u, resume(t, s, manifest(a))} {
-		require.Equal(t, []int64{0, 2}, u.Missing(0))
+		require.Equal(t, []int64{0, 2}, u.States()[0].Missing)
 		require.EqualValues(t, chunk, u.Received())
 		require.Empty(t, u.Sealed())
 	}
@@ -161,7 +168,7 @@ func TestWhatLies(t *testing.T) {
 			u := resume(t, open(t, dir), manifest(a))
 			require.ErrorIs(t, u.Receive(t.Context(), c.part, c.body), c.want)
 			require.Empty(t, files(t, dir))
-			require.Equal(t, []int64{0, 1}, u.Missing(0))
+			require.Equal(t, []int64{0, 1}, u.States()[0].Missing)
 		})
 	}
 }
@@ -179,11 +186,11 @@ func TestAnotherFileThanDeclared(t *testing.T) {
 		err := send(t.Context(), u, 0, a, 1)
 		require.ErrorIs(t, err, artifacts.ErrDigest)
 		require.Equal(t, "f0", fault.As(err).Details["fileId"])
-		require.Equal(t, []int64{0, 1}, u.Missing(0))
+		require.Equal(t, []int64{0, 1}, u.States()[0].Missing)
 		require.Empty(t, u.Sealed())
 	}
 	u := resume(t, s, m)
-	require.Equal(t, []int64{0, 1}, u.Missing(0), "of an attempt that was in vain nothing counts")
+	require.Equal(t, []int64{0, 1}, u.States()[0].Missing, "of an attempt that was in vain nothing counts")
 	require.NoError(t, send(t.Context(), u, 0, a, 0))
 	require.NoError(t, send(t.Context(), u, 0, a, 1))
 	require.Equal(t, a, stored(t, s, u.Sealed()[0].ID))
@@ -249,8 +256,8 @@ func TestTwoUploadsOfAJob(t *testing.T) {
 		s := open(t, dir)
 		u := resume(t, s, m)
 		require.Len(t, u.Sealed(), 2)
-		require.Equal(t, a, stored(t, s, u.Artifacts()[0].ID))
-		require.Equal(t, b, stored(t, s, u.Artifacts()[1].ID))
+		require.Equal(t, a, stored(t, s, artifactsOf(u)[0].ID))
+		require.Equal(t, b, stored(t, s, artifactsOf(u)[1].ID))
 	}
 }
 
@@ -276,7 +283,7 @@ func TestUploadIsKilledAnywhere(t *testing.T) {
 		requireWhole(t, s, next)
 		require.NoError(t, next.Settle(t.Context()))
 		for i, text := range [][]byte{a, []byte("small")} {
-			for _, n := range next.Missing(i) {
+			for _, n := range next.States()[i].Missing {
 				require.NoError(t, send(t.Context(), next, i, text, int(n)))
 			}
 		}

@@ -18,6 +18,10 @@ var (
 		AgentURL: "wss://farm.example/api/v1/farm/agent", HeartbeatSeconds: 10, ArtifactMaxJobBytes: 256 << 20,
 		ReleaseKeys: []string{"ed25519:gOXG…"},
 	}
+	exampleUploaded = uploaded{
+		State: "partial", ReceivedBytes: 8 << 20, LimitBytes: 256 << 20,
+		Files: []uploadedFile{{ID: "f1", Artifact: exampleRunner, State: "partial", Missing: []int64{1, 2}}},
+	}
 	exampleSelf = self{
 		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1", State: events.RunnerIsOnline, Serial: exampleSerial,
 		NotAfter: exampleTime.AddDate(0, 0, 7), ServerTime: exampleTime,

@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"svc/commands"
+	"svc/farm/artifacts"
 	"svc/http/limit"
 	"svc/http/openapi"
+	"svc/http/quota"
 	"svc/projections"
 	"svc/vault"
 )
@@ -41,6 +43,7 @@ type Config struct {
 	Enrolments    *limit.Limit // of enrolments and renewals by each address or runner
 	AllEnrolments *limit.Limit // by all together
 
+	Artifacts           artifacts.Store // nil: none are taken
 	ArtifactMaxJobBytes int64
 	ReleaseKeys         func() []string // that releases of the agent are signed with, such as ed25519:gOXG…
 
@@ -51,12 +54,17 @@ type Config struct {
 // A Server answers machines.
 type Server struct {
 	Config
+	uploads  *quota.Semaphore
+	takeover takeover
 }
 
 // New returns a server that is ready to answer.
-func New(c Config) *Server { return &Server{Config: c} }
+func New(c Config) *Server { return &Server{Config: c, uploads: newUploads()} }
+
+// Bounds returns every bound, for metrics.
+func (s *Server) Bounds() []*quota.Semaphore { return []*quota.Semaphore{s.uploads} }
 
 // Operations returns the routes of machines, to be added to the API.
 func (s *Server) Operations() []openapi.Mounted {
-	return s.registrationRoutes()
+	return append(s.registrationRoutes(), s.artifactRoutes()...)
 }

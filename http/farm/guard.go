@@ -154,13 +154,8 @@ func (s *Server) runner(r *http.Request, shown *x509.Certificate, named certific
 		Workspace: named.Workspace, ID: named.Runner, Name: *h.Name, State: *h.State, Serial: named.Serial, NotAfter: named.NotAfter,
 		Version: *h.Version, Envelope: envelopeOf(r, events.Actor{Type: events.ByRunner, ID: named.Runner, Name: *h.Name}),
 	}
-	switch *h.State {
-	case events.RunnerIsSuspended:
-		return nil, errRunnerSuspended
-	case events.RunnerIsRevoked:
-		return nil, errRunnerRevoked
-	case events.RunnerIsRetired:
-		return nil, errRunnerRetired
+	if err := refusedState(*h.State); err != nil {
+		return nil, err
 	}
 	if named.Serial == *h.Serial {
 		return c, nil
@@ -176,6 +171,19 @@ func (s *Server) runner(r *http.Request, shown *x509.Certificate, named certific
 		return nil, err
 	}
 	return s.runner(r, shown, named, false)
+}
+
+// refusedState returns why a runner in a state is not let in, nil if it is.
+func refusedState(state events.RunnerState) error {
+	switch state {
+	case events.RunnerIsSuspended:
+		return errRunnerSuspended
+	case events.RunnerIsRevoked:
+		return errRunnerRevoked
+	case events.RunnerIsRetired:
+		return errRunnerRetired
+	}
+	return nil
 }
 
 func envelopeOf(r *http.Request, by events.Actor) events.Envelope {

@@ -30,6 +30,9 @@ type Operation struct {
 	Parameters             []*huma.Param // beside those of its input
 	Sent, Answered         any           // examples; needed where there is JSON
 
+	// Body describes what is sent where that is no JSON; the handler reads it.
+	Body *huma.RequestBody
+
 	// Responses are those that are neither the usual one nor an error, by status, and
 	// Answer describes the usual one where that is no JSON.
 	Responses map[string]*huma.Response
@@ -83,6 +86,9 @@ func (a *API) Add(o Operation, handler Handler) {
 		Middlewares: huma.Middlewares{a.guarded(o.Guard), a.checkQuery, a.refuseBody},
 		Metadata:    map[string]any{limitsKey: o.Limits},
 	})
+	if o.Body != nil { // huma would read it, had it known before
+		a.described(o).RequestBody = o.Body
+	}
 	a.illustrate(o)
 }
 

@@ -1,0 +1,120 @@
+package farm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"time"
+
+	"svc/farm/artifacts"
+	"svc/fault"
+)
+
+const (
+	partPatience = 2 * time.Minute // for the next bytes of a body
+	recheckEvery = time.Second     // whether the runner still is one
+	partHeader   = 16 << 10        // bytes of the header of a part
+)
+
+// errNotMultipart refuses a body that has no parts.
+var errNotMultipart = fault.New(fault.UnsupportedMedia, "unsupported_media_type",
+	"Send the body as multipart/form-data, and not compressed.")
+
+// An uploadBody is the body of an upload as it comes in. It waits for its runner as long as it may,
+// and ends when the runner's rights do, or when ctx ends.
+type uploadBody struct {
+	ctx     context.Context //nolint:containedctx // io.Reader has no room for it
+	body    io.Reader
+	control *http.ResponseController
+	still   func(context.Context) error
+	checked time.Time
+
+	header bool  // a part's header is being read, which is kept in memory
+	room   int64 // for it
+	why    error // the refusal that ended it
+	broken error // what is wrong with what came
+}
+
+// newUploadBody returns the parts of a request.
+func newUploadBody(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, still func(context.Context) error,
+) (*uploadBody, *multipart.Reader, error) {
+	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	boundary := parameters["boundary"]
+	coding := strings.Join(r.Header.Values("Content-Encoding"), ",")
+	if err != nil || media != "multipart/form-data" || boundary == "" || len(boundary) > 70 || coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, nil, errNotMultipart
+	}
+	b := &uploadBody{ctx: ctx, body: r.Body, control: http.NewResponseController(w), still: still, checked: time.Now()}
+	return b, multipart.NewReader(b, boundary), nil
+}
+
+// watch ends a Read that waits when ctx ends. Call stop before the answer is written.
+func (b *uploadBody) watch() (stop func() bool) {
+	return context.AfterFunc(b.ctx, func() { _ = b.control.SetReadDeadline(time.Now()) })
+}
+
+// Read reads on.
+func (b *uploadBody) Read(p []byte) (int, error) {
+	if b.header {
+		if b.room <= 0 {
+			b.why = fault.Field("part", "must have a header of 16 KiB or less")
+			return 0, b.why
+		}
+		p = p[:min(int64(len(p)), b.room)]
+	}
+	if err := b.admitted(); err != nil {
+		b.why = err
+		return 0, err
+	}
+	_ = b.control.SetReadDeadline(time.Now().Add(partPatience)) // only a connection that is gone refuses
+	n, err := 0, b.ctx.Err()                                    // it may have ended before that
+	if err == nil {
+		n, err = b.body.Read(p)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.broken = err
+	}
+	b.room -= int64(n)
+	return n, err
+}
+
+// admitted looks each second whether the runner is still let in.
+func (b *uploadBody) admitted() error {
+	if time.Since(b.checked) < recheckEvery {
+		return nil
+	}
+	b.checked = time.Now()
+	return b.still(b.ctx)
+}
+
+// next returns the next part; io.EOF after the last.
+func (b *uploadBody) next(parts *multipart.Reader) (*multipart.Part, error) {
+	b.header, b.room = true, partHeader
+	defer func() { b.header = false }()
+	part, err := parts.NextRawPart()
+	if err != nil && err != io.EOF { //nolint:errorlint // an EOF that is wrapped is one in the middle
+		b.broken = err
+	}
+	return part, err
+}
+
+// fault says what an error of an upload means to the runner. stored is how much of its
+// files there is.
+func (b *uploadBody) fault(err error, most, stored int64) error {
+	large, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case b.why != nil:
+		return b.why
+	case tooLarge:
+		return artifacts.ErrTooLarge.With("limitBytes", most).With("receivedBytes", large.Limit)
+	case fault.As(err) != nil || b.broken == nil:
+		return err
+	}
+	return fmt.Errorf("%w: %w", artifacts.ErrIncomplete.With("stored", stored), err)
+}
