@@ -2,6 +2,11 @@ package api
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +22,9 @@ const certificateHeader = "X-Svc-Client-Cert"
 
 // enrols is where machines show a token, which is in the body.
 const enrols = "/api/v1/farm/registrations"
+
+// renews is where a runner asks for its next certificate.
+const renews = enrols + "/renew"
 
 // ofMachines reports whether a route is one that a client certificate opens, or that leads
 // to one.
@@ -34,4 +42,89 @@ func (s *site) release(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, []byte("the agent"), 0o755))
 	require.NoError(t, release.Pack(s.releases(), release.Latest{Version: "1.2.3", MinProtocol: "svc-farm.v1"},
 		[]release.Build{{OS: "linux", Arch: "amd64", Path: program}}, key))
+}
+
+// mint returns the token of a new enrolment in somebody's workspace.
+func (v *service) mint(t *testing.T, as string) string {
+	t.Helper()
+	return v.ask(t, as, "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "token")
+}
+
+// registration is what a machine with a key of its own sends, with a name as it is.
+func (v *service) registration(t *testing.T, token, name string) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	require.NoError(t, err)
+	csr, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})))
+	require.NoError(t, err)
+	return `{"token":"` + token + `","csr":` + string(csr) + `,"name":"` + name + `","agent":{"version":"0.4.0","os":"linux","arch":"amd64"}}`
+}
+
+// enrol makes a machine a runner of somebody's workspace, and returns its id.
+func (v *service) enrol(t *testing.T, as string) (runner string) {
+	t.Helper()
+	return v.ask(t, "nobody", "POST "+enrols, v.registration(t, v.mint(t, as), "builder-1")).is(t, "201").text(t, "runnerId")
+}
+
+// testFarm shows that a certificate opens what is a runner's and nothing else, and that a
+// header which did not come by the gateway is as good as none.
+func testFarm(t *testing.T, s *site) {
+	database := s.clone(t)
+	v := s.serve(t, database)
+	a := v.ask(t, "nobody", "POST "+enrols, v.registration(t, v.mint(t, "mia@acme"), "builder-1")).is(t, "201")
+	shown := certificateHeader + ": " + url.PathEscape(a.text(t, "certificate"))
+	const self = "GET " + enrols + "/self"
+	require.Equal(t, a.text(t, "runnerId"), v.ask(t, "nobody", self, "", shown).is(t, "200").text(t, "runnerId"))
+
+	t.Run("it is nobody's session or token", func(t *testing.T) {
+		for _, line := range []string{"GET /api/v1/runs?status=active", "GET /api/v1/workspace", "GET /api/v1/farm/runners"} {
+			v.ask(t, "nobody", line, "", shown).is(t, "401 unauthenticated")
+		}
+		v.ask(t, "nobody", "POST /api/v1/farm/enrollments", `{}`, shown).is(t, "401 unauthenticated")
+		v.ask(t, "vera@acme", "POST /api/v1/farm/enrollments", `{}`, shown).is(t, "403 role_required")
+	})
+	t.Run("sent twice it is none", func(t *testing.T) {
+		v.ask(t, "nobody", self, "", shown, shown).is(t, "401 runner_certificate_required")
+	})
+	t.Run("from elsewhere it is none", func(t *testing.T) {
+		other := s.serve(t, database, "SVC_FARM_TRUSTED_PROXIES=10.0.0.0/8")
+		other.ask(t, "nobody", self, "", shown, "X-Forwarded-For: 10.0.0.7").is(t, "401 runner_certificate_required")
+		require.Equal(t, "no_certificate", other.ask(t, "nobody", self, "", shown).at(t, "details.reason"))
+	})
+	t.Run("what happened is in the audit log", func(t *testing.T) {
+		var actions []string
+		for _, item := range v.ask(t, "ada@acme", "GET /api/v1/audit?limit=4", "").is(t, "200").at(t, "items").([]any) {
+			actions = append(actions, must(t, item, "action").(string)+" "+must(t, item, "actor", "type").(string)+" "+must(t, item, "target", "type").(string))
+		}
+		require.Equal(t, []string{
+			"runner.enrolled runner runner", "enrollment.used runner enrollment", "enrollment.minted user enrollment", "authority.created user authority",
+		}, actions)
+	})
+	t.Run("revoked it opens nothing", func(t *testing.T) {
+		other := s.serve(t, database)
+		other.ask(t, "nobody", self, "", shown).is(t, "200")
+		v.ask(t, "mia@acme", "POST /api/v1/farm/runners/"+a.text(t, "runnerId")+"/revoke", "").is(t, "200")
+		other.ask(t, "nobody", self, "", shown).is(t, "403 runner_revoked")
+		v.ask(t, "nobody", self, "", shown).is(t, "403 runner_revoked")
+	})
+	t.Run("without what a machine needs nobody is enrolled", func(t *testing.T) {
+		bare := s.serve(t, database, "SVC_FARM_RELEASES_DIR=", "SVC_FARM_PUBLIC_URL=")
+		refused := bare.ask(t, "ada@acme", "POST /api/v1/farm/enrollments", `{}`).is(t, "409 farm_not_ready")
+		require.Equal(t, map[string]any{
+			"set": []any{"SVC_FARM_CLIENT_CERT_HEADER"}, "missing": []any{"SVC_FARM_PUBLIC_URL", "SVC_FARM_RELEASES_DIR"},
+		}, refused.at(t, "details"))
+	})
+	t.Run("where there is no farm", func(t *testing.T) {
+		off := s.serve(t, database, "SVC_FARM_RELEASES_DIR=", "SVC_FARM_PUBLIC_URL=", "SVC_FARM_CLIENT_CERT_HEADER=", "SVC_FARM_TRUSTED_PROXIES=")
+		for _, route := range off.loadSpec(t).routes() {
+			if line := strings.ReplaceAll(route, "{id}", noID); strings.Contains(line, " /api/v1/farm/") {
+				off.ask(t, "ada@acme", line, "", shown).is(t, "404 farm_off")
+				if strings.HasPrefix(line, "GET") && !strings.Contains(line, enrols) {
+					off.ask(t, "nobody", line, "", shown).is(t, "401 unauthenticated")
+				}
+			}
+		}
+	})
 }

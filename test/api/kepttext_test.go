@@ -24,9 +24,11 @@ const (
 	invalid400 = "400 VALIDATION_ERROR"
 )
 
-func keptTexts(t *testing.T, s *site) []keptText {
+func (v *service) keptTexts(t *testing.T) []keptText {
+	s := v.site
 	queue := `{"repoId":"` + s.id(t, "repo acme/web") + `",`
 	run, decision := s.id(t, "run 301"), s.id(t, "decision 301")
+	drained, revoked := v.enrol(t, "ada@acme"), v.enrol(t, "ada@acme")
 	acme := `{"organizationId":"` + s.id(t, "workspace acme") + `",`
 	return []keptText{
 		{"ada@id:acme", "POST /api/v1/invitations", `{"email":"%s"}`, "email", invalid422, "%s@acme.example"},
@@ -35,6 +37,10 @@ func keptTexts(t *testing.T, s *site) []keptText {
 		{"ada@id:acme", "POST /api/v1/backlog/queue", queue + `"title":"One more","body":"%s"}`, "body", invalid422, ""},
 		{"ada@id:acme", "POST /api/v1/inbox/" + decision + "/answer", `{"action":"confirm","note":"%s"}`, "note", invalid422, ""},
 		{"ada@id:acme", "POST /api/v1/runs/" + run + "/cancel", `{"reason":"%s"}`, "reason", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/enrollments", `{"name":"%s"}`, "name", invalid422, ""},
+		{"nobody", "POST " + enrols, v.registration(t, v.mint(t, "ada@acme"), "%s"), "name", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/runners/" + drained + "/drain", `{"note":"%s"}`, "note", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/runners/" + revoked + "/revoke", `{"note":"%s"}`, "note", invalid422, ""},
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&actor=%s", "", "actor", invalid422, ""},
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&action=%s", "", "action", invalid422, ""},
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&target=%s", "", "target", invalid422, ""},
@@ -52,7 +58,11 @@ func keptTexts(t *testing.T, s *site) []keptText {
 }
 
 // notKept are texts that requests of the description carry and nothing keeps.
-var notKept = []string{"POST /api/v1/inbox/{id}/answer expectedHead"} // it is compared
+var notKept = []string{
+	"POST /api/v1/inbox/{id}/answer expectedHead",        // it is compared
+	"POST " + enrols + " token",                          // its fingerprint is
+	"POST " + enrols + " csr", "POST " + renews + " csr", // of them the fingerprint of the key is
+}
 
 // testKeptText shows that no text which is kept may hold a service token: each
 // such field of each route takes another word and refuses a token, as it is or
@@ -60,7 +70,7 @@ var notKept = []string{"POST /api/v1/inbox/{id}/answer expectedHead"} // it is c
 func testKeptText(t *testing.T, s *site) {
 	v := s.serve(t, s.clone(t))
 	token := s.tokens["reader"]
-	list := keptTexts(t, s)
+	list := v.keptTexts(t)
 	for i, k := range list {
 		form := k.form
 		if form == "" {

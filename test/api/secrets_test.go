@@ -61,15 +61,16 @@ func (s *site) requireNone(t *testing.T, database, since string) {
 
 // anyToken returns what any token has in it: as it is, in hex as bytea is
 // shown, and in base64, wherever in a longer text it stands.
-func anyToken() []string {
-	const begin = "tok_svc_"
-	words := []string{hex.EncodeToString([]byte(begin))}
-	for shift := range 3 {
-		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + begin))
-		words = append(words, text[shift+(shift+2)/3:][:9])
-	}
-	for _, r := range "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" { // not tok_svc_[redacted]
-		words = append(words, begin+string(r))
+func anyToken() (words []string) {
+	for _, begin := range []string{"tok_svc_", "tok_enr_"} {
+		words = append(words, hex.EncodeToString([]byte(begin)))
+		for shift := range 3 {
+			text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + begin))
+			words = append(words, text[shift+(shift+2)/3:][:9])
+		}
+		for _, r := range "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" { // not tok_svc_[redacted]
+			words = append(words, begin+string(r))
+		}
 	}
 	return words
 }

@@ -25,6 +25,7 @@ var sequential = map[string]func(*testing.T, *site){
 	"daily bounds":  testDailyBounds,
 	"denials":       testDenials,
 	"description":   testDescription,
+	"farm":          testFarm,
 	"forwarded":     testForwarded,
 	"hostile":       testHostile,
 	"kept text":     testKeptText,

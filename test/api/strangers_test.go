@@ -21,6 +21,8 @@ func testStrangers(t *testing.T, s *site) {
 		"members":          s.id(t, "member greta@globex"),
 		"inbox":            v.ask(t, "greta@globex", "GET /api/v1/inbox", "").text(t, "items.0.id"),
 		"service-accounts": made.text(t, "account.id"),
+		"farm/enrollments": v.ask(t, "greta@globex", "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "enrollmentId"),
+		"farm/runners":     v.enrol(t, "greta@globex"),
 	}
 
 	t.Run("what a parameter names", func(t *testing.T) {

@@ -1,0 +1,151 @@
+package farm_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+	"svc/http/farm"
+)
+
+// The header is believed from the gateway alone, whoever the peer says it forwards for.
+func TestTheHeaderIsBelievedFromTheGatewayAlone(t *testing.T) {
+	s := newSite(t)
+	_, certificate := s.enrol(t)
+	s.a.self(t, certificate).is(t, 200, "")
+	for _, peer := range []string{"10.0.0.8:4711", "127.0.0.1:1", "[::1]:1", "pipe"} {
+		a := s.a.ask(t, "GET", "/registrations/self", nil, shows(certificate), from(peer), func(r *http.Request) {
+			r.Header.Set("X-Forwarded-For", "10.0.0.7")
+			r.Header.Set("X-Real-Ip", "10.0.0.7")
+			r.Header.Set("Forwarded", "for=10.0.0.7")
+		})
+		a.is(t, 401, "runner_certificate_required")
+		require.Equal(t, "no_certificate", a.body.Get("details.reason").String())
+	}
+	a := s.a.ask(t, "GET", "/registrations/self", nil, func(r *http.Request) { r.Header["X_svc_client_cert"] = []string{url.PathEscape(certificate)} })
+	require.Equal(t, "no_certificate", a.is(t, 401, "runner_certificate_required").body.Get("details.reason").String())
+
+	anybody := newSite(t, func(c *farm.Config) { c.Trusted = nil })
+	_, certificate = anybody.enrol(t)
+	anybody.a.ask(t, "GET", "/registrations/self", nil, shows(certificate), from("192.0.2.1:1")).is(t, 200, "")
+	unset := newSite(t, func(c *farm.Config) { c.Header = "" })
+	unset.a.self(t, certificate).is(t, 401, "runner_certificate_required")
+}
+
+// A certificate that does not do is answered alike, whatever is wrong with it and
+// whosever it is.
+func TestBadCertificatesAreAnsweredAlike(t *testing.T) {
+	s := newSite(t)
+	runner, good := s.enrol(t)
+	globex, owner := s.newWorkspace(t, "globex")
+	_, err := s.a.server.Authority(t.Context(), globex)
+	require.NoError(t, err)
+	s.mint(t, owner)
+	request, err := certificate.ReadRequest(csr(t, newKey(t)))
+	require.NoError(t, err)
+	by := func(a *certificate.Authority, workspace, runner events.ID, serial events.Certificate) string {
+		serial.Key = request.Hash
+		text, err := a.Issue("farm.example", workspace, runner, serial, request)
+		require.NoError(t, err)
+		return text
+	}
+	theirs := s.authority(t, globex)
+	ours := s.authority(t, s.workspace)
+	fresh := certificate.Next(ours.ID, request.Hash, epoch)
+	old := certificate.Next(ours.ID, request.Hash, epoch.Add(-8*24*time.Hour))
+	want := s.a.self(t, "x").is(t, 401, "runner_certificate_required").body.Raw
+	for name, text := range map[string]string{
+		"another workspace's authority, our name": by(theirs, s.workspace, runner, fresh),
+		"our authority, another workspace's name": by(ours, globex, runner, fresh),
+		"a workspace that there is not":           by(ours, runner, runner, fresh),
+		"a runner that there is not":              by(ours, s.workspace, globex, fresh),
+		"a serial number that nobody issued":      by(ours, s.workspace, runner, fresh),
+		"expired":                                 by(ours, s.workspace, runner, old),
+		"the authority's own":                     ours.PEM(),
+		"two":                                     good + good,
+	} {
+		a := s.b.self(t, text).is(t, 401, "runner_certificate_required")
+		require.Equal(t, want, a.body.Raw, name)
+	}
+	s.b.self(t, good).is(t, 200, "")
+	require.Equal(t, []string{"authority.created", "enrollment.minted"}, s.kinds(t, globex), "nothing was recorded")
+	require.NotContains(t, s.kinds(t, s.workspace), "runner.suspended")
+}
+
+// authority is that of a workspace, key and all.
+func (s *site) authority(t *testing.T, workspace events.ID) *certificate.Authority {
+	t.Helper()
+	key, text, err := s.a.server.Secrets.GetOrMake(t.Context(), farm.AuthoritySecret(workspace), nil)
+	require.NoError(t, err)
+	a, err := certificate.OpenAuthority(text, key)
+	require.NoError(t, err)
+	return a
+}
+
+func TestARenewedCertificateTakesThePlaceOfTheOneBefore(t *testing.T) {
+	s := newSite(t)
+	_, first := s.enrol(t)
+	s.clock.move(5 * 24 * time.Hour)
+	key := newKey(t)
+	renewed := s.a.renew(t, first, key).is(t, 200, "")
+	second := renewed.body.Get("certificate").String()
+	require.NotEqual(t, first, second)
+	s.clock.move(time.Minute)
+	require.Equal(t, renewed.body.Raw, s.b.renew(t, first, key).is(t, 200, "").body.Raw, "the answer was lost")
+	s.b.self(t, first).is(t, 200, "")
+	require.NotContains(t, s.kinds(t, s.workspace), "runner.certificate_superseded", "both count")
+
+	s.b.self(t, second).is(t, 200, "")
+	s.a.self(t, second).is(t, 200, "")
+	kinds := s.kinds(t, s.workspace)
+	require.Equal(t, []string{"runner.certificate_renewed", "runner.certificate_superseded"}, kinds[len(kinds)-2:])
+
+	s.a.self(t, first).is(t, 403, "runner_suspended") // somebody has a copy
+	s.b.self(t, second).is(t, 403, "runner_suspended")
+	s.b.renew(t, second, newKey(t)).is(t, 403, "runner_suspended")
+	kinds = s.kinds(t, s.workspace)
+	require.Equal(t, []string{"runner.certificate_superseded", "runner.certificate_reused", "runner.suspended"}, kinds[len(kinds)-3:])
+	s.a.self(t, first).is(t, 403, "runner_suspended")
+	require.Equal(t, kinds, s.kinds(t, s.workspace), "it is recorded once")
+}
+
+// One that was replaced before anybody used it opens nothing, and suspends nobody.
+func TestACertificateThatWasNeverUsedSuspendsNobody(t *testing.T) {
+	s := newSite(t)
+	_, first := s.enrol(t)
+	lost := s.a.renew(t, first, newKey(t)).is(t, 200, "").body.Get("certificate").String()
+	kept := s.a.renew(t, first, newKey(t)).is(t, 200, "").body.Get("certificate").String()
+	s.b.self(t, lost).is(t, 401, "runner_certificate_required")
+	s.b.self(t, kept).is(t, 200, "")
+	s.b.self(t, lost).is(t, 401, "runner_certificate_required")
+	s.b.self(t, kept).is(t, 200, "")
+}
+
+func TestARevokedRunnerIsNotLetInAtAnyReplica(t *testing.T) {
+	s := newSite(t)
+	runner, certificate := s.enrol(t)
+	s.a.self(t, certificate).is(t, 200, "")
+	s.b.self(t, certificate).is(t, 200, "")
+	_, err := s.a.commands.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: s.owner, Runner: runner})
+	require.NoError(t, err)
+	for _, at := range []*replica{s.a, s.b} {
+		at.self(t, certificate).is(t, 403, "runner_revoked")
+		at.renew(t, certificate, newKey(t)).is(t, 403, "runner_revoked")
+	}
+	kinds := s.kinds(t, s.workspace)
+	require.Equal(t, "runner.revoked", kinds[len(kinds)-1])
+}
+
+func TestARetiredAuthorityOpensNothing(t *testing.T) {
+	s := newSite(t)
+	_, certificate := s.enrol(t)
+	_, err := s.db.Exec(t.Context(), `update authorities set retired = true where workspace_id = $1`, s.workspace)
+	require.NoError(t, err)
+	s.a.self(t, certificate).is(t, 401, "runner_certificate_required")
+}
