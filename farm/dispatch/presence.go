@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/commands"
 	"svc/events"
 	"svc/farm/wire"
 )
@@ -45,4 +46,17 @@ func (v Presences) Of(ctx context.Context, workspace events.ID, runners ...event
 		by[p.Runner] = p
 	}
 	return by, nil
+}
+
+// disappear says that a runner is not there any more, unless another connection of it is.
+func (d *Dispatcher) disappear(ctx context.Context, r Runner, connection events.ID, why events.OfflineReason) error {
+	if _, err := d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: r.meta(), Runner: r.ID, Reason: why}); err != nil {
+		return fmt.Errorf("disconnect runner %s: %w", r.ID, err)
+	}
+	_, err := d.DB.Exec(ctx, `
+		update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and connection_id = $3`, r.Workspace, r.ID, connection)
+	if err != nil {
+		return fmt.Errorf("presence of runner %s: %w", r.ID, err)
+	}
+	return nil
 }

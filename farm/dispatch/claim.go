@@ -1,0 +1,297 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+)
+
+const (
+	maxSets       = 256 // of what waiting jobs require, that are looked at
+	claimPage     = 64  // jobs that are looked at together
+	claimsAtOnce  = 8
+	claimRounds   = 200 // in a turn; the next turn goes on
+	excludedForMs = 30_000
+)
+
+// A place is what runners with the same labels offer.
+type place struct {
+	labels, exclusive []string
+	runners           []*offer
+}
+
+// An offer is what one runner can take.
+type offer struct {
+	c    *connection
+	free int
+	has  int
+}
+
+// A candidate is a job that waits.
+type candidate struct {
+	Job      events.ID
+	Turn     int64
+	Key      string
+	Limit    int
+	Excluded []events.ID
+	QueuedAt time.Time
+}
+
+// claim gives jobs that wait to runners that have a place for them, until there are no more
+// of the one or the other.
+func (f *farm) claim(ctx context.Context) error {
+	for range claimRounds {
+		places := f.places()
+		if len(places) == 0 {
+			return nil
+		}
+		sets, err := f.waiting(ctx)
+		if err != nil || len(sets) == 0 {
+			return err
+		}
+		given := false
+		for _, p := range places {
+			some, err := f.fillPlace(ctx, p, sets)
+			if err != nil {
+				return err
+			}
+			given = given || some
+		}
+		if !given {
+			return nil
+		}
+	}
+	f.nudge()
+	return nil
+}
+
+// places returns what the runners offer, those that have the least to do first.
+func (f *farm) places() (list []*place) {
+	for _, c := range f.of() {
+		c.mu.Lock()
+		free, has := c.free(), len(c.jobs)
+		labels, exclusive := c.labels, c.excluded
+		c.mu.Unlock()
+		if free == 0 {
+			continue
+		}
+		i := slices.IndexFunc(list, func(p *place) bool { return slices.Equal(p.labels, labels) && slices.Equal(p.exclusive, exclusive) })
+		if i < 0 {
+			i = len(list)
+			list = append(list, &place{labels: labels, exclusive: exclusive})
+		}
+		list[i].runners = append(list[i].runners, &offer{c, free, has})
+	}
+	return list
+}
+
+// A requirement is a set of what jobs that wait require.
+type requirement struct {
+	Key      string
+	Required events.JobRequires
+}
+
+// waiting returns what jobs that wait require, each set once, by leaps through the index.
+func (f *farm) waiting(ctx context.Context) ([]requirement, error) {
+	rows, _ := f.d.DB.Query(ctx, `
+		with recursive sets as (
+			(select requirement, required from jobs where workspace_id = $1 and state = 'queued' order by requirement limit 1)
+			union all
+			select n.requirement, n.required from sets s cross join lateral (
+				select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > s.requirement
+				order by requirement limit 1) n
+		)
+		select requirement, required from sets limit $2`, f.workspace, maxSets)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[requirement])
+	if err != nil {
+		return nil, fmt.Errorf("what jobs of %s wait for: %w", f.workspace, err)
+	}
+	return list, nil
+}
+
+// fillPlace gives runners with the same labels the jobs whose turn it is, and reports
+// whether it gave any.
+func (f *farm) fillPlace(ctx context.Context, p *place, sets []requirement) (given bool, err error) {
+	var keys []string
+	for _, s := range sets {
+		if s.Required.Met(p.labels, p.exclusive) {
+			keys = append(keys, s.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return false, nil
+	}
+	slots, err := f.slots(ctx)
+	if err != nil {
+		return false, err
+	}
+	list, err := f.candidates(ctx, p, keys, slots)
+	if err != nil {
+		return false, err
+	}
+	return f.lease(ctx, p.match(list, slots, f.d.Now()))
+}
+
+// slots returns which slots of concurrency keys are taken.
+func (f *farm) slots(ctx context.Context) (map[string][]int, error) {
+	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot from jobs where workspace_id = $1 and slot > 0`, f.workspace)
+	taken := map[string][]int{}
+	var key string
+	var slot int
+	_, err := pgx.ForEachRow(rows, []any{&key, &slot}, func() error { taken[key] = append(taken[key], slot); return nil })
+	if err != nil {
+		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
+	}
+	return taken, nil
+}
+
+// candidateSQL asks each set of requirements, $2, for the jobs whose turn it is, at $3: but
+// for those whose concurrency key, $5 of which $6 slots are taken, is full, and those that
+// all of the runners, $7, declined not long before, $8.
+const candidateSQL = `
+	select c.* from unnest($2::text[]) as k (requirement) cross join lateral (
+		select j.job_id, j.turn, j.concurrency_key, j.concurrency, j.excluded, j.queued_at from jobs j
+		left join unnest($5::text[], $6::int[]) as s (key, taken) on s.key = j.concurrency_key
+		where j.workspace_id = $1 and j.state = 'queued' and j.requirement = k.requirement and j.not_before <= $3
+		and (j.concurrency_key = '' or coalesce(s.taken, 0) < j.concurrency) and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
+		order by j.turn, j.job_id limit $4) c
+	order by c.turn, c.job_id limit $4`
+
+func (f *farm) candidates(ctx context.Context, p *place, keys []string, slots map[string][]int) ([]candidate, error) {
+	var full []string
+	var taken []int
+	for key, list := range slots {
+		full, taken = append(full, key), append(taken, len(list))
+	}
+	runners := []events.ID{}
+	for _, o := range p.runners {
+		runners = append(runners, o.c.runner.ID)
+	}
+	now := f.d.Now()
+	rows, _ := f.d.DB.Query(ctx, candidateSQL, f.workspace, keys, now, claimPage, full, taken, runners, now.Add(-excludedForMs*time.Millisecond))
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
+	if err != nil {
+		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)
+	}
+	return list, nil
+}
+
+// A match is a job and the runner that is to have it.
+type match struct {
+	job  events.ID
+	c    *connection
+	slot int
+}
+
+// match finds a runner for each job, as long as there are places: the one that has the
+// least to do, and did not decline it not long before.
+func (p *place) match(list []candidate, slots map[string][]int, now time.Time) (out []match) {
+	for _, job := range list {
+		slot := 0
+		if job.Key != "" {
+			if slot = freeSlot(slots[job.Key], job.Limit); slot == 0 {
+				continue
+			}
+		}
+		o := p.runnerFor(job, now)
+		if o == nil {
+			continue
+		}
+		o.free, o.has = o.free-1, o.has+1
+		if slot > 0 {
+			slots[job.Key] = append(slots[job.Key], slot)
+		}
+		out = append(out, match{job.Job, o.c, slot})
+	}
+	return out
+}
+
+func (p *place) runnerFor(job candidate, now time.Time) *offer {
+	var list []*offer
+	for _, o := range p.runners {
+		refused := slices.Contains(job.Excluded, o.c.runner.ID) && now.Sub(job.QueuedAt) < excludedForMs*time.Millisecond
+		if o.free > 0 && !refused {
+			list = append(list, o)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return slices.MinFunc(list, func(a, b *offer) int { return cmp.Compare(a.has, b.has) })
+}
+
+func freeSlot(taken []int, limit int) int {
+	for slot := 1; slot <= limit; slot++ {
+		if !slices.Contains(taken, slot) {
+			return slot
+		}
+	}
+	return 0
+}
+
+// lease gives jobs to runners, several at once, and tells the runners. Of a job that another
+// process was faster to give nobody hears.
+func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) {
+	var mu sync.Mutex
+	got := map[*connection][]events.ID{}
+	var all errgroup.Group
+	all.SetLimit(claimsAtOnce)
+	for _, m := range list {
+		all.Go(func() error {
+			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{Meta: system(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot})
+			switch refused := fault.As(err); {
+			case err == nil:
+				mu.Lock()
+				got[m.c] = append(got[m.c], m.job)
+				mu.Unlock()
+				f.d.counts.claimed.Add(1)
+				return nil
+			case errors.Is(err, aggregates.ErrJobTaken):
+				return nil
+			case refused != nil && refused.Kind == fault.Conflict: // the runner takes none
+				m.c.pause()
+				return nil
+			}
+			return fmt.Errorf("give job %s out: %w", m.job, err)
+		})
+	}
+	err = all.Wait()
+	for c, jobs := range got {
+		c.spend(len(jobs))
+		if failed := f.d.deliver(ctx, c, jobs); failed != nil {
+			// The runner comes again and is told then, or has not accepted in time.
+			f.d.warn("tell a runner of its jobs", failed, "runner", c.runner.ID)
+			c.close(closeTryAgain, "try again")
+		}
+	}
+	return len(got) > 0, err
+}
+
+// pause keeps the runner from being given jobs until it is known what became of it.
+func (c *connection) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blocked = c.capacity
+}
+
+// spend counts jobs of a runner that takes only so many.
+func (c *connection) spend(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left != nil {
+		left := max(0, *c.left-n)
+		c.left = &left
+	}
+}

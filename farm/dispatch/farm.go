@@ -1,0 +1,332 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/time/rate"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/feed"
+	"svc/farm/wire"
+)
+
+// A farm is the part of a workspace's build farm that is connected to this process. One
+// goroutine follows the workspace's log for it: jobs that wait, and what runners are told.
+// It also looks everything up anew from time to time.
+type farm struct {
+	d         *Dispatcher
+	workspace events.ID
+	reserved  int // connections, under Dispatcher.mu
+	ctx       context.Context
+	stop      context.CancelFunc
+	wake      chan struct{} // has a value when a runner has a place
+	messages  *rate.Limiter // of all runners
+
+	mu          sync.Mutex
+	connections map[*connection]bool
+	current     map[events.ID]*connection // by runner, of those that were greeted
+}
+
+func newFarm(d *Dispatcher, workspace events.ID) *farm {
+	f := &farm{
+		d: d, workspace: workspace, wake: make(chan struct{}, 1), messages: rate.NewLimiter(rate.Limit(d.WorkspaceMsg), int(2*d.WorkspaceMsg)),
+		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
+	}
+	f.ctx, f.stop = context.WithCancel(d.ctx)
+	return f
+}
+
+func (f *farm) add(c *connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.connections[c] = true
+}
+
+func (f *farm) remove(c *connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.connections, c)
+	if f.current[c.runner.ID] == c {
+		delete(f.current, c.runner.ID)
+	}
+}
+
+// greet makes c the connection of its runner, and returns the one before it.
+func (f *farm) greet(c *connection) (before *connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before = f.current[c.runner.ID]
+	f.current[c.runner.ID] = c
+	if before == c {
+		return nil
+	}
+	return before
+}
+
+// of returns the connections of runners, or all if none are named.
+func (f *farm) of(runners ...events.ID) (list []*connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if runners == nil {
+		for _, c := range f.current {
+			list = append(list, c)
+		}
+		return list
+	}
+	for _, id := range runners {
+		if c := f.current[id]; c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// nudge has the farm look for jobs. It does not block.
+func (f *farm) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// farmNouns are those of which the farm has to know what their events happened to.
+var farmNouns = []string{"job", "runner"}
+
+func (f *farm) run() {
+	watch := f.d.Live.Watch(f.workspace, farmNouns)
+	defer watch.Close()
+	look := time.NewTicker(f.d.Look)
+	defer look.Stop()
+	seq := int64(-1)
+	for {
+		everything := false
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-f.wake:
+		case <-watch.Moved:
+		case <-look.C:
+			everything = true
+		}
+		next, err := f.turn(watch, seq, everything)
+		if seq = next; err != nil && f.ctx.Err() == nil {
+			f.d.warn("look after runners", err, "workspace", f.workspace)
+		}
+	}
+}
+
+// turn takes in what is new, tells runners what concerns them and gives jobs out.
+func (f *farm) turn(watch *feed.Watch, seq int64, everything bool) (int64, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, workLimit)
+	defer cancel()
+	var n news
+	var err error
+	if seq < 0 {
+		everything = true
+		if seq, err = watch.Head(ctx); err != nil {
+			return -1, err
+		}
+	}
+	for {
+		list, err := watch.After(ctx, seq)
+		if err != nil {
+			return -1, err
+		}
+		if len(list) == 0 {
+			break
+		}
+		seq = list[len(list)-1].Seq
+		n.take(list)
+	}
+	if everything {
+		if err := f.lookAround(ctx); err != nil {
+			return seq, err
+		}
+	}
+	if err := f.tell(ctx, n); err != nil {
+		return -1, err // everything is looked up the next time
+	}
+	return seq, f.claim(ctx)
+}
+
+// news are what happened, as far as it concerns runners that are connected.
+type news struct {
+	runners   []events.ID // that something was asked of
+	cancelled []events.ID // jobs
+}
+
+func (n *news) take(list []feed.News) {
+	for _, e := range list {
+		switch noun, what, _ := strings.Cut(e.Kind, "."); {
+		case noun == "runner" && what != "online":
+			n.runners = append(n.runners, e.Target.ID)
+		case e.Kind == "job.cancel_requested":
+			n.cancelled = append(n.cancelled, e.Target.ID)
+		}
+	}
+}
+
+// tell tells runners what people, or the clock, ask of them.
+func (f *farm) tell(ctx context.Context, n news) error {
+	if list := f.of(n.runners...); len(n.runners) > 0 && len(list) > 0 {
+		if err := f.tellRunners(ctx, list); err != nil {
+			return err
+		}
+	}
+	if len(n.cancelled) > 0 {
+		return f.tellCancelled(ctx, n.cancelled)
+	}
+	return nil
+}
+
+// lookAround looks up all that runners may have to be told.
+func (f *farm) lookAround(ctx context.Context) error {
+	list := f.of()
+	if len(list) == 0 {
+		return nil
+	}
+	if err := f.dropSuperseded(ctx, list); err != nil {
+		return err
+	}
+	if err := f.tellRunners(ctx, list); err != nil {
+		return err
+	}
+	return f.tellCancelled(ctx, nil)
+}
+
+func idsOf(list []*connection) (ids []events.ID) {
+	for _, c := range list {
+		ids = append(ids, c.runner.ID)
+	}
+	return ids
+}
+
+// dropSuperseded closes the connections of runners that have a newer one at another process.
+func (f *farm) dropSuperseded(ctx context.Context, list []*connection) error {
+	rows, _ := f.d.DB.Query(ctx, `
+		select runner_id, connection_id from runner_presence where workspace_id = $1 and runner_id = any($2)`, f.workspace, idsOf(list))
+	newest := map[events.ID]events.ID{}
+	var runner, connection events.ID
+	if _, err := pgx.ForEachRow(rows, []any{&runner, &connection}, func() error { newest[runner] = connection; return nil }); err != nil {
+		return fmt.Errorf("connections of %s: %w", f.workspace, err)
+	}
+	for _, c := range list {
+		if id, ok := newest[c.runner.ID]; ok && id != c.id && c.isGreeted() {
+			c.close(wire.CloseSuperseded, "superseded")
+		}
+	}
+	return nil
+}
+
+// tellRunners tells runners what became of them.
+func (f *farm) tellRunners(ctx context.Context, list []*connection) error {
+	rows, _ := f.d.DB.Query(ctx, selectRunners, f.workspace, idsOf(list))
+	states, err := pgx.CollectRows(rows, pgx.RowToStructByPos[runnerRow])
+	if err != nil {
+		return fmt.Errorf("runners of %s: %w", f.workspace, err)
+	}
+	by := make(map[events.ID]runnerRow, len(states))
+	for _, r := range states {
+		by[r.ID] = r
+	}
+	for _, c := range list {
+		r, ok := by[c.runner.ID]
+		switch {
+		case !ok || r.State.Barred():
+			c.close(wire.CloseRevoked, "revoked")
+		case c.isGreeted():
+			c.learn(r)
+			if r.State == events.RunnerIsOffline { // the clock was faster than its hello
+				f.d.warn("say that a runner is there", c.appearAgain(ctx), "runner", c.runner.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// learn takes in what the log says of the runner, and tells it if it is to drain.
+func (c *connection) learn(r runnerRow) {
+	c.mu.Lock()
+	c.left, c.capacity, c.labels, c.excluded = r.Left, r.Capacity, r.Labels, r.Exclusive
+	changed := c.asked != r.Draining
+	c.asked = r.Draining
+	c.draining = c.asked || c.itself
+	c.mu.Unlock()
+	if changed {
+		c.send(wire.Drain{End: !r.Draining}, events.ID{}, 0)
+	}
+}
+
+// appearAgain says that the runner is there, though it was said that it is not.
+func (c *connection) appearAgain(ctx context.Context) error {
+	c.mu.Lock()
+	hello := c.hello
+	c.mu.Unlock()
+	_, err := c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: c.runner.meta(), Runner: c.runner.ID, Hello: hello})
+	return err
+}
+
+// tellCancelled tells runners which of their jobs are to end: of those named, or all.
+func (f *farm) tellCancelled(ctx context.Context, jobs []events.ID) error {
+	rows, _ := f.d.DB.Query(ctx, `
+		select j.job_id, j.epoch, j.runner_id, j.cancel->>'reason', (
+			select coalesce((s.spec->'timeouts'->>'cancelGraceSeconds')::int, 0) from job_specs s where s.workspace_id = $1 and s.job_id = j.job_id)
+		from jobs j where j.workspace_id = $1 and j.state = 'cancelling' and ($2::uuid[] is null or j.job_id = any($2))`, f.workspace, jobs)
+	var job, runner events.ID
+	var epoch, grace int
+	var reason string
+	_, err := pgx.ForEachRow(rows, []any{&job, &epoch, &runner, &reason, &grace}, func() error {
+		for _, c := range f.of(runner) {
+			c.cancel(job, epoch, grace, reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cancelled jobs of %s: %w", f.workspace, err)
+	}
+	return nil
+}
+
+// cancel tells the runner to end a job, once.
+func (c *connection) cancel(job events.ID, epoch, grace int, reason string) {
+	c.mu.Lock()
+	h := c.jobs[job]
+	tell := h != nil && h.epoch == epoch && !h.cancelled
+	if tell {
+		h.cancelled = true
+	}
+	c.mu.Unlock()
+	if tell {
+		c.send(wire.Cancel{GraceSeconds: grace, Reason: reason}, job, epoch)
+	}
+}
+
+// takeDrain takes in that the runner takes no more jobs, or that it does again.
+func (c *connection) takeDrain(e wire.Envelope) error {
+	m, err := wire.Read[wire.Drain](e)
+	if err != nil {
+		return malformed(err)
+	}
+	c.mu.Lock()
+	c.itself = !m.End
+	c.draining = c.asked || c.itself
+	c.mu.Unlock()
+	c.farm.nudge()
+	return nil
+}
+
+// takeGoodbye takes in that the runner ends.
+func (c *connection) takeGoodbye() error {
+	ctx, cancel := context.WithTimeout(c.ctx, workLimit)
+	defer cancel()
+	if err := c.d.disappear(ctx, c.runner, c.id, events.OfflineDrained); err != nil {
+		return err
+	}
+	return &violation{code: closeNormal, text: "goodbye"}
+}

@@ -1,0 +1,301 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+	"svc/farm/wire"
+)
+
+// lease is what decides about a message of a runner. The zero lease is that of no job.
+type lease struct {
+	leaseKey
+	epoch            int
+	runner           events.ID
+	fenced, finished bool
+	seq, bytes       int64
+	truncated        bool
+}
+
+// A judgement is what becomes of messages of a job.
+type judgement int
+
+const (
+	stopIt    judgement = iota // they are of somebody else, or of an older epoch
+	repeated                   // they are stored
+	gapBefore                  // others have to come before them
+	next
+)
+
+// judge says what becomes of messages of a job with the numbers from first to last.
+func (l lease) judge(it *item, first, last int64) judgement {
+	switch {
+	case l.epoch == 0 || l.epoch != it.epoch || l.runner != it.c.runner.ID:
+		return stopIt
+	case last <= l.seq:
+		return repeated
+	case l.fenced:
+		return stopIt
+	case first > l.seq+1:
+		return gapBefore
+	}
+	return next
+}
+
+const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, last_seq, log_bytes, truncated`
+
+func scanLease(row pgx.CollectableRow) (l lease, err error) {
+	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated)
+	return l, err
+}
+
+// keysOf returns the jobs of items, each once and in the order in which leases are locked.
+func keysOf(list []*item) (workspaces, jobs []events.ID) {
+	var keys []leaseKey
+	for _, it := range list {
+		keys = append(keys, leaseKey{it.c.runner.Workspace, it.job})
+	}
+	slices.SortFunc(keys, leaseKey.compare)
+	for _, k := range slices.Compact(keys) {
+		workspaces, jobs = append(workspaces, k.workspace), append(jobs, k.job)
+	}
+	return workspaces, jobs
+}
+
+// look reads the leases of jobs.
+func (g *ingest) look(ctx context.Context, list []*item) (map[leaseKey]lease, error) {
+	workspaces, jobs := keysOf(list)
+	rows, _ := g.d.DB.Query(ctx, `
+		select l.* from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
+		cross join lateral (select `+leaseColumns+` from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id offset 0) l`,
+		workspaces, jobs)
+	return leasesOf(rows)
+}
+
+func leasesOf(rows pgx.Rows) (map[leaseKey]lease, error) {
+	list, err := pgx.CollectRows(rows, scanLease)
+	if err != nil {
+		return nil, fmt.Errorf("read leases: %w", err)
+	}
+	by := make(map[leaseKey]lease, len(list))
+	for _, l := range list {
+		by[l.leaseKey] = l
+	}
+	return by, nil
+}
+
+// A run is what one job gets of pieces of its log.
+type run struct {
+	*queue
+	lease
+	judgement judgement
+	rows      []*item // that are stored
+	seq, end  int64   // after them
+	truncated bool
+	wrong     string // why they are refused
+}
+
+// storePieces stores pieces of the logs of several jobs together, and acknowledges them.
+func (g *ingest) storePieces(ctx context.Context, list []*item) {
+	if len(list) == 0 {
+		return
+	}
+	runs, err := g.writePieces(ctx, list)
+	if err != nil {
+		for _, it := range list {
+			g.broken(it, err)
+		}
+		return
+	}
+	for _, r := range runs {
+		g.answerRun(r)
+	}
+}
+
+func (g *ingest) answerRun(r *run) {
+	it := r.list[0]
+	switch {
+	case r.wrong != "":
+		it.c.refuse(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.wrong)))
+	case r.judgement == stopIt:
+		it.c.stop(it.job, it.epoch, "not yours")
+	case r.judgement == gapBefore:
+		it.c.gap(it.job, it.epoch, r.lease.seq+1)
+	default:
+		g.d.counts.duplicates.Add(int64(len(r.list) - len(r.rows)))
+		g.acknowledge(r.list[len(r.list)-1], len(r.list), r.seq)
+		if len(r.rows) > 0 {
+			g.d.Logs.Moved(it.c.runner.Workspace, it.job)
+		}
+	}
+}
+
+func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*run, err error) {
+	tx, err := g.d.DB.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	workspaces, jobs := keysOf(list)
+	rows, _ := tx.Query(ctx, `
+		select l.* from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
+		cross join lateral (
+			select `+leaseColumns+` from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id for update) l`,
+		workspaces, jobs)
+	leases, err := leasesOf(rows)
+	if err != nil {
+		return nil, err
+	}
+	var batch pgx.Batch
+	for _, q := range splitRuns(list) {
+		r := newRun(q, leases[q.key])
+		runs = append(runs, r)
+		if r.judgement == next && r.wrong == "" { // another connection of the runner may have said the same in this batch
+			l := r.lease
+			l.seq, l.bytes, l.truncated = r.seq, r.end, r.truncated
+			leases[q.key] = l
+		}
+	}
+	queuePieces(&batch, runs)
+	if batch.Len() == 0 {
+		return runs, nil
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("write pieces of logs: %w", err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return nil, fmt.Errorf("commit pieces of logs: %w", err)
+	}
+	return runs, nil
+}
+
+// splitRuns sorts items by job, connection and epoch.
+func splitRuns(list []*item) (out []*queue) {
+	for _, q := range byJob(list) {
+		begin := 0
+		for i, it := range q.list {
+			if first := q.list[begin]; it.c != first.c || it.epoch != first.epoch || i > begin && it.seq != q.list[i-1].seq+1 {
+				out = append(out, &queue{q.key, q.list[begin:i]})
+				begin = i
+			}
+		}
+		out = append(out, &queue{q.key, q.list[begin:]})
+	}
+	slices.SortStableFunc(out, func(a, b *queue) int { return a.key.compare(b.key) })
+	return out
+}
+
+// newRun judges the pieces of a job, whose numbers follow each other.
+func newRun(q *queue, l lease) *run {
+	r := &run{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated}
+	first, last := q.list[0], q.list[len(q.list)-1]
+	if r.judgement = l.judge(first, first.seq, last.seq); r.judgement != next {
+		return r
+	}
+	for _, it := range q.list {
+		switch {
+		case it.seq <= l.seq:
+			continue
+		case len(it.data) == 0 || r.truncated: // it counts only as a number
+		case it.offset != r.end:
+			r.wrong = fmt.Sprintf("a piece of log at %d instead of %d", it.offset, r.end)
+			return r
+		case r.end+int64(len(it.data)) > wire.MaxLog:
+			r.truncated = true // by a runner that does not keep to the limit
+		default:
+			r.rows, r.end = append(r.rows, it), r.end+int64(len(it.data))
+		}
+		r.truncated = r.truncated || it.truncated
+		r.seq = it.seq
+	}
+	return r
+}
+
+// queuePieces writes what runs have, all of it in two statements.
+func queuePieces(b *pgx.Batch, runs []*run) {
+	var to [2]idArrays
+	var epochs, leaseEpochs []int
+	var from, seqs, ends, chunks []int64
+	var at []time.Time
+	var data [][]byte
+	var truncated []bool
+	for _, r := range runs {
+		if r.judgement != next || r.wrong != "" {
+			continue
+		}
+		to[1].add(r.leaseKey)
+		leaseEpochs, seqs, ends = append(leaseEpochs, r.epoch), append(seqs, r.seq), append(ends, r.end)
+		chunks, truncated = append(chunks, int64(len(r.rows))), append(truncated, r.truncated)
+		for _, it := range r.rows {
+			to[0].add(r.leaseKey)
+			epochs, from, at, data = append(epochs, it.epoch), append(from, it.offset), append(at, it.at), append(data, it.data)
+		}
+	}
+	if len(data) > 0 {
+		b.Queue(`
+			insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data)
+			select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bytea[])`,
+			to[0].workspaces, to[0].jobs, epochs, from, at, data)
+	}
+	if len(seqs) > 0 {
+		b.Queue(`
+			update job_leases l set last_seq = greatest(l.last_seq, k.seq), log_bytes = greatest(l.log_bytes, k.bytes), log_chunks = l.log_chunks + k.chunks,
+				truncated = l.truncated or k.truncated
+			from (
+				select workspace_id, job_id, epoch, max(seq) as seq, max(bytes) as bytes, sum(chunks) as chunks, bool_or(truncated) as truncated
+				from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bool[])
+					as k (workspace_id, job_id, epoch, seq, bytes, chunks, truncated)
+				group by workspace_id, job_id, epoch
+			) k where l.workspace_id = k.workspace_id and l.job_id = k.job_id and l.epoch = k.epoch`,
+			to[1].workspaces, to[1].jobs, leaseEpochs, seqs, ends, chunks, truncated)
+	}
+}
+
+type idArrays struct{ workspaces, jobs []events.ID }
+
+func (a *idArrays) add(k leaseKey) {
+	a.workspaces, a.jobs = append(a.workspaces, k.workspace), append(a.jobs, k.job)
+}
+
+// number stores the numbers of events of which nothing followed, and acknowledges all. Of the
+// others the append has done it. A job that has ended by the last word of its runner is done.
+func (g *ingest) number(ctx context.Context, list []*item) {
+	if len(list) == 0 {
+		return
+	}
+	slices.SortFunc(list, func(a, b *item) int {
+		return leaseKey{a.c.runner.Workspace, a.job}.compare(leaseKey{b.c.runner.Workspace, b.job})
+	})
+	var to idArrays
+	var epochs []int
+	var seqs []int64
+	var finished []bool
+	for _, it := range list {
+		_, ends := it.report.Event.(events.JobFinished)
+		to.add(leaseKey{it.c.runner.Workspace, it.job})
+		epochs, seqs, finished = append(epochs, it.epoch), append(seqs, it.seq), append(finished, ends)
+	}
+	_, err := g.d.DB.Exec(ctx, `
+		update job_leases l set last_seq = k.seq, finished = l.finished or k.finished
+		from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bool[]) as k (workspace_id, job_id, epoch, seq, finished)
+		where l.workspace_id = k.workspace_id and l.job_id = k.job_id and l.epoch = k.epoch and l.last_seq < k.seq`,
+		to.workspaces, to.jobs, epochs, seqs, finished)
+	if err != nil {
+		for _, it := range list {
+			g.broken(it, err)
+		}
+		return
+	}
+	for _, it := range list {
+		if _, ends := it.report.Event.(events.JobFinished); ends {
+			it.c.forget(it.job, it.epoch)
+			g.d.Logs.Moved(it.c.runner.Workspace, it.job)
+		}
+		g.acknowledge(it, 1, it.seq)
+	}
+}
