@@ -11,6 +11,7 @@ import (
 	"svc/events/bus"
 	"svc/events/feed"
 	"svc/events/store"
+	"svc/farm/dispatch"
 	"svc/integrity"
 	"svc/leader"
 	"svc/metrics"
@@ -34,7 +35,7 @@ type followers struct {
 }
 
 func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, log *slog.Logger) *followers {
-	f := &followers{elections: leader.New(db.Pool, log, append(leads(), integrity.Lease)...)}
+	f := &followers{elections: leader.New(db.Pool, log, append(leads(), integrity.Lease, dispatch.Lease)...)}
 	f.views = fold.NewFollower(db.Pool, projections.Followed(), f.elections.Leads, log)
 	f.prover = proof.New(db.Pool, ring, cfg.AuthURL.URL().Host, f.elections.Leads, log)
 	f.prover.RequireAuthors()
@@ -42,7 +43,7 @@ func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, 
 	f.relay = bus.NewRelay(db.Pool, f.elections.Leads, log)
 	f.live = feed.New(db.Pool, log)
 	f.hints = store.NewHints(db.Pool, db.direct, log, func(workspace events.ID) { f.moved(workspace, 0) })
-	f.log = store.New(db.Pool, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
+	f.log = store.New(db.Pool, append(projections.Inline(), sessions.Endings{}, dispatch.Leases{}), func(workspace events.ID, head int64) {
 		f.moved(workspace, head)
 		f.hints.Moved(workspace, head)
 	})

@@ -13,6 +13,8 @@ import (
 	"svc/commands"
 	"svc/engine/client"
 	"svc/events/store"
+	"svc/farm/dispatch"
+	"svc/farm/joblog"
 	"svc/metrics"
 	"svc/sessions"
 	"svc/vault"
@@ -26,6 +28,8 @@ type service struct {
 	closeArtifacts func()
 	stop           context.CancelFunc
 	group          sync.WaitGroup
+
+	dispatcher *dispatch.Dispatcher
 
 	stopCommands context.CancelFunc
 	commands     sync.WaitGroup // what they do by themselves; it ends before the log is closed
@@ -58,20 +62,33 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.commands = commands.New(p.followers.log, time.Now)
 	p.commands.LogTo(log)
 	p.commands.Limit(cfg.daily(db.Pool))
+	p.logs = joblog.New(db.Pool, log)
+	p.dispatcher = newDispatcher(cfg, p, p.logs, log)
+	m.Farm(p.dispatcher.Numbers)
 	api, web, err := newWeb(cfg, p, ctx.Done(), m, log)
 	if err != nil {
+		p.dispatcher.Close()
 		p.followers.log.Close()
 		db.close()
 		closeArtifacts()
 		return nil, err
 	}
-	s := &service{handler: web, db: db, followers: p.followers, closeArtifacts: closeArtifacts}
+	s := &service{handler: web, db: db, followers: p.followers, closeArtifacts: closeArtifacts, dispatcher: p.dispatcher}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop, s.stopCommands = stop, stopCommands
 	s.commands.Go(func() { p.commands.Run(recording) })
 	p.followers.run(background, &s.group, cfg.busURLs(), db, log)
 	s.group.Go(func() { p.lastSeen.Run(background) })
+	s.group.Go(func() { p.logs.Run(background) })
+	s.group.Go(func() { p.dispatcher.Run(background) })
+	s.group.Go(func() {
+		select {
+		case <-ctx.Done(): // runners go elsewhere at once, while requests are still answered
+			p.dispatcher.Close()
+		case <-background.Done():
+		}
+	})
 	s.group.Go(func() { api.Run(background) })
 	s.group.Go(func() { checkEngineKey(background, p.engine, log) })
 	s.group.Go(func() { sweepArtifacts(background, kept, log) })
@@ -82,6 +99,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 // close ends everything, in the order in which things depend on each other,
 // and returns when nothing of the service runs any more.
 func (s *service) close() {
+	s.dispatcher.Close()
 	s.stopCommands()
 	s.commands.Wait()
 	s.followers.log.Close()

@@ -9,6 +9,8 @@ import (
 	"svc/commands"
 	"svc/engine/client"
 	"svc/farm/artifacts"
+	"svc/farm/dispatch"
+	"svc/farm/joblog"
 	"svc/farm/release"
 	"svc/http/auth"
 	"svc/http/home"
@@ -26,14 +28,16 @@ const signIns = 10 // a minute from one address
 
 // parts are what the handlers of the service are made of.
 type parts struct {
-	db        database
-	followers *followers
-	ring      vault.Ring
-	commands  *commands.Handler
-	lastSeen  *sessions.LastSeen
-	releases  *release.Folder // of the build farm's agent
-	artifacts artifacts.Store // nil where none are taken
-	engine    client.Client
+	db         database
+	followers  *followers
+	ring       vault.Ring
+	commands   *commands.Handler
+	lastSeen   *sessions.LastSeen
+	releases   *release.Folder // of the build farm's agent
+	artifacts  artifacts.Store // nil where none are taken
+	engine     client.Client
+	logs       *joblog.Logs
+	dispatcher *dispatch.Dispatcher
 }
 
 // newWeb makes the handler of all that the service answers. Live updates and slow

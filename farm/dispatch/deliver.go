@@ -111,7 +111,7 @@ func (d *Dispatcher) assignment(job delivery, secrets map[string]string) wire.As
 	a := wire.Assign{
 		Name: s.Name, Attempt: job.Attempt, Secrets: secrets,
 		Sandbox:    wire.Sandbox{Kind: s.Sandbox.Kind, Network: s.Sandbox.Network, MemoryMiB: s.Sandbox.MemoryMiB, CPUs: s.Sandbox.CPUs},
-		RunSeconds: s.Timeouts.RunSeconds, GraceSeconds: s.Timeouts.CancelGraceSeconds, LeaseSeconds: int(d.Lease.Seconds()),
+		RunSeconds: s.Timeouts.RunSeconds, GraceSeconds: s.Timeouts.CancelGraceSeconds, LeaseSeconds: int(d.LeaseTime.Seconds()),
 		Env: map[string]string{
 			"CI": "true", "SVC_JOB_ID": job.Job.String(), "SVC_JOB_NAME": s.Name, "SVC_JOB_ATTEMPT": strconv.Itoa(job.Attempt),
 		},

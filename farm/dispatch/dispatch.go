@@ -46,10 +46,10 @@ type Config struct {
 	LogsKept     time.Duration // after they are sealed; 90 days
 	Connections  int           // of this process; 20,000
 	OfWorkspace  int           // of those; 5,000
-	Lease        time.Duration // wire.LeaseTime
+	LeaseTime    time.Duration // wire.LeaseTime
 	Silent       time.Duration // after which a runner counts as away; wire.StalledAfter
 	Look         time.Duration // how often everything is looked at anew; 5 s
-	Sweep        time.Duration // between two looks at the clock; 1 s
+	Every        time.Duration // between two looks at the clock; 1 s
 	MessageRate  float64       // of a runner, a second; 200
 	ByteRate     float64       // of a runner, a second; 4 MiB
 	WorkspaceMsg float64       // messages of all runners of a workspace, a second; 4,000
@@ -58,8 +58,8 @@ type Config struct {
 func (c *Config) fill() {
 	c.LogsKept = cmp.Or(c.LogsKept, 90*24*time.Hour)
 	c.Connections, c.OfWorkspace = cmp.Or(c.Connections, 20_000), cmp.Or(c.OfWorkspace, 5_000)
-	c.Lease, c.Silent = cmp.Or(c.Lease, wire.LeaseTime), cmp.Or(c.Silent, wire.StalledAfter)
-	c.Look, c.Sweep = cmp.Or(c.Look, 5*time.Second), cmp.Or(c.Sweep, time.Second)
+	c.LeaseTime, c.Silent = cmp.Or(c.LeaseTime, wire.LeaseTime), cmp.Or(c.Silent, wire.StalledAfter)
+	c.Look, c.Every = cmp.Or(c.Look, 5*time.Second), cmp.Or(c.Every, time.Second)
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
 	c.WorkspaceMsg = cmp.Or(c.WorkspaceMsg, 4000)
 }
@@ -99,7 +99,7 @@ type Dispatcher struct {
 	working  sync.WaitGroup // lanes, heartbeats, farms
 	open     sync.WaitGroup // connections
 	leaving  chan struct{}  // closed when the dispatcher is
-	leave    func()
+	closing  sync.Once
 	mu       sync.Mutex
 	closed   bool
 	reserved int
@@ -122,7 +122,6 @@ func New(c Config) *Dispatcher {
 	c.fill()
 	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, leaving: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.leave = sync.OnceFunc(func() { close(d.leaving) })
 	d.ingest, d.hearts = newIngest(d), newHearts(d)
 	return d
 }
@@ -177,12 +176,14 @@ const closeLimit = 5 * time.Second
 
 // Close tells all runners to come again, some sooner than others, and returns when nothing
 // of the dispatcher runs any more.
-func (d *Dispatcher) Close() {
+func (d *Dispatcher) Close() { d.closing.Do(d.close) }
+
+func (d *Dispatcher) close() {
 	d.mu.Lock()
 	d.closed = true
 	all := d.connections()
 	d.mu.Unlock()
-	d.leave()
+	close(d.leaving)
 	for i, c := range all {
 		c.bye(spread(i, len(all)))
 	}

@@ -190,7 +190,7 @@ func (h *hearts) renew(ctx context.Context, beats []*beat) (map[renewal]bool, er
 		)
 		update job_leases l set renewed_at = greatest(l.renewed_at, $5) from locked
 		where l.workspace_id = locked.workspace_id and l.job_id = locked.job_id
-		returning l.workspace_id, l.job_id, l.epoch, l.runner_id`, workspaces, jobs, epochs, runners, at, at.Add(-h.d.Lease))
+		returning l.workspace_id, l.job_id, l.epoch, l.runner_id`, workspaces, jobs, epochs, runners, at, at.Add(-h.d.LeaseTime))
 	var k renewal
 	_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.job, &k.epoch, &k.runner}, func() error { out[k] = true; return nil })
 	return out, err

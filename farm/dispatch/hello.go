@@ -136,7 +136,7 @@ func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
 	c.greeted = true
 	w := wire.Welcome{
 		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: c.d.Now().UTC(),
-		HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), LeaseSeconds: int(c.d.Lease / time.Second), Draining: c.asked,
+		HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.asked,
 		Limits: wire.Limits{
 			MaxMessage: wire.MaxMessage, LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes,
 			ArtifactMaxJobBytes: c.d.ArtifactMaxJobBytes,

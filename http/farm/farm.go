@@ -13,10 +13,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
+	"sync"
 	"time"
 
 	"svc/commands"
 	"svc/farm/artifacts"
+	"svc/farm/dispatch"
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/http/quota"
@@ -43,7 +46,9 @@ type Config struct {
 	Enrolments    *limit.Limit // of enrolments and renewals by each address or runner
 	AllEnrolments *limit.Limit // by all together
 
-	Artifacts           artifacts.Store // nil: none are taken
+	Artifacts  artifacts.Store      // nil: none are taken
+	Dispatcher *dispatch.Dispatcher // of connections
+
 	ArtifactMaxJobBytes int64
 	ReleaseKeys         func() []string // that releases of the agent are signed with, such as ed25519:gOXG…
 
@@ -56,6 +61,7 @@ type Server struct {
 	Config
 	uploads  *quota.Semaphore
 	takeover takeover
+	buffers  sync.Pool // of connections that are written to
 }
 
 // New returns a server that is ready to answer.
@@ -66,5 +72,5 @@ func (s *Server) Bounds() []*quota.Semaphore { return []*quota.Semaphore{s.uploa
 
 // Operations returns the routes of machines, to be added to the API.
 func (s *Server) Operations() []openapi.Mounted {
-	return append(s.registrationRoutes(), s.artifactRoutes()...)
+	return slices.Concat(s.registrationRoutes(), s.artifactRoutes(), []openapi.Mounted{s.agentRoute()})
 }

@@ -1,0 +1,217 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+// A dueJob is one that the clock has to look at.
+type dueJob struct {
+	Workspace, Job events.ID
+	State          events.JobState
+	Epoch          int
+	Runner         *events.ID
+	Accepted       bool
+	FinishedAt     *time.Time
+	Attempts       []projections.JobAttempt
+}
+
+// due looks at each job whose time has come.
+func (s *sweep) due(ctx context.Context, now time.Time) error {
+	for from := (dueJob{}); ; {
+		rows, _ := s.d.DB.Query(ctx, `
+			select workspace_id, job_id, state, epoch, runner_id, accepted, finished_at, attempts from jobs
+			where due_at <= $1 and not job_id = any($3) order by due_at limit $2`, now, sweepPage, s.waiting())
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueJob])
+		if err != nil {
+			return err
+		}
+		for _, j := range list {
+			if err := s.try(ctx, now, j.Job, func() error { return s.doDue(ctx, now, j) }); err != nil {
+				return err
+			}
+		}
+		if len(list) < sweepPage || list[0].Job == from.Job { // nothing came of it
+			return nil
+		}
+		from = list[0]
+	}
+}
+
+// waiting are the jobs that went wrong a while ago.
+func (s *sweep) waiting() []events.ID {
+	list := []events.ID{}
+	for id := range s.later {
+		list = append(list, id)
+	}
+	return list
+}
+
+func (s *sweep) doDue(ctx context.Context, now time.Time, j dueJob) error {
+	switch {
+	case j.State.Final():
+		return s.settle(ctx, now, j)
+	case j.State == events.JobLeasedOut && !j.Accepted && j.Runner != nil:
+		return s.unanswered(ctx, j)
+	case j.State == events.JobCancelling:
+		if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, j.Epoch}); err != nil {
+			return err
+		}
+	}
+	_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: system(j.Workspace), Job: j.Job})
+	return err
+}
+
+// unanswered gives a job back that its runner has not accepted in time.
+func (s *sweep) unanswered(ctx context.Context, j dueJob) error {
+	_, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
+		Meta: system(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: "no_answer",
+	})
+	if errors.Is(err, aggregates.ErrJobNotOwner) { // it answered a moment ago, or the job is over
+		return nil
+	}
+	return err
+}
+
+// settle seals the logs of a job that has ended, and gives its artifacts up when they have
+// not come in time.
+func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
+	for _, a := range j.Attempts {
+		if a.Log != nil {
+			continue
+		}
+		if err := s.seal(ctx, j, a.Epoch); err != nil {
+			return err
+		}
+	}
+	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(projections.ArtifactsLimit)) {
+		return nil
+	}
+	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: system(j.Workspace), Job: j.Job})
+	return err
+}
+
+// seal says that the log of an epoch is whole, or what it lacks. Nothing is added after that.
+func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
+	if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, epoch}); err != nil {
+		return err
+	}
+	sealed, err := s.digest(ctx, j, epoch)
+	if err != nil {
+		return err
+	}
+	said, err := s.said(ctx, j, epoch)
+	if err != nil {
+		return err
+	}
+	sealed.Integrity = integrity(sealed, said)
+	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: system(j.Workspace), Job: j.Job, Sealed: sealed})
+	if err == nil {
+		s.d.Logs.Moved(j.Workspace, j.Job)
+	}
+	return err
+}
+
+// integrity holds what is stored of a log against what its runner said that it sent.
+func integrity(stored events.JobLogSealed, said *events.JobLogSum) string {
+	switch {
+	case said == nil || said.SHA256 == "":
+		return "incomplete"
+	case said.Bytes == stored.Bytes && said.SHA256 == stored.SHA256:
+		return "verified"
+	}
+	return "mismatch"
+}
+
+// digest reads a log from its beginning, a page at a time.
+func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogSealed, error) {
+	sealed, sum := events.JobLogSealed{Epoch: epoch}, sha256.New()
+	for {
+		list, err := s.d.Logs.Read(ctx, j.Workspace, j.Job, epoch, sealed.Bytes, digestPage)
+		if err != nil {
+			return sealed, err
+		}
+		if len(list) == 0 {
+			break
+		}
+		for _, c := range list {
+			if c.Offset != sealed.Bytes {
+				return sealed, fmt.Errorf("log of job %s: nothing at byte %d", j.Job, sealed.Bytes)
+			}
+			sum.Write(c.Data)
+			sealed.Bytes = c.End()
+		}
+	}
+	sealed.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	err := s.d.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
+		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks)
+	if err != nil {
+		return sealed, fmt.Errorf("count pieces of log of job %s: %w", j.Job, err)
+	}
+	return sealed, nil
+}
+
+const digestPage = 4 << 20 // bytes
+
+// said returns what the runner said of the log of an epoch; nil if it never did.
+func (s *sweep) said(ctx context.Context, j dueJob, epoch int) (*events.JobLogSum, error) {
+	rows, _ := s.d.DB.Query(ctx, `
+		select log_sum from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and log_sum is not null`, j.Workspace, j.Job, epoch)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[json.RawMessage])
+	if err != nil {
+		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	var sum events.JobLogSum
+	if err := json.Unmarshal(list[0], &sum); err != nil {
+		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)
+	}
+	return &sum, nil
+}
+
+// retain removes logs that were kept for long enough.
+func (s *sweep) retain(ctx context.Context, now time.Time) error {
+	if now.Sub(s.retained) < retainTime {
+		return nil
+	}
+	s.retained = now
+	for range sweepPage {
+		rows, _ := s.d.DB.Query(ctx, `
+			select workspace_id, job_id, epoch from job_leases where sealed_at < $1 order by sealed_at limit 1`, now.Add(-s.d.LogsKept))
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ref])
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := s.remove(ctx, list[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes the logs of a job, and then its lease: what is left when that breaks off
+// is found again.
+func (s *sweep) remove(ctx context.Context, r ref) error {
+	if _, err := s.d.DB.Exec(ctx, `delete from job_logs where workspace_id = $1 and job_id = $2`, r.Workspace, r.ID); err != nil {
+		return fmt.Errorf("remove logs of job %s: %w", r.ID, err)
+	}
+	_, err := s.d.DB.Exec(ctx, `delete from job_leases where workspace_id = $1 and job_id = $2 and sealed_at is not null`, r.Workspace, r.ID)
+	if err != nil {
+		return fmt.Errorf("remove lease of job %s: %w", r.ID, err)
+	}
+	return nil
+}

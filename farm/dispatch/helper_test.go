@@ -1,0 +1,235 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/feed"
+	"svc/events/store"
+	"svc/farm/dispatch"
+	"svc/farm/joblog"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const patience = time.Minute
+
+// A clock is what replicas take for the time: the true one, and what the test adds.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+// A site is a database and the replicas that share it.
+type site struct {
+	t     testing.TB
+	url   string
+	db    *pgxpool.Pool
+	clock *clock
+	ws    events.ID
+}
+
+func newID() events.ID { return events.NewID(time.Now()) }
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	url := pgtest.URL(t)
+	s := &site{t: t, url: url, clock: &clock{}, ws: newID()}
+	s.db = s.connect()
+	return s
+}
+
+func (s *site) connect() *pgxpool.Pool {
+	s.t.Helper()
+	config, err := pgxpool.ParseConfig(s.url)
+	require.NoError(s.t, err)
+	config.MaxConns = 16
+	db, err := pgxpool.NewWithConfig(context.Background(), config)
+	require.NoError(s.t, err)
+	s.t.Cleanup(db.Close)
+	return db
+}
+
+// A replica is what one process of the service has.
+type replica struct {
+	*commands.Handler
+	*dispatch.Dispatcher
+	logs   *joblog.Logs
+	log    *store.Store
+	server *httptest.Server
+	stop   func() // as a process that is told to end
+}
+
+func never(string) bool { return false }
+
+// replica starts one. Nobody leads: the test itself looks at the clock, by SweepOnce.
+func (s *site) replica(change ...func(*dispatch.Config)) *replica {
+	s.t.Helper()
+	db, quiet := s.connect(), slog.New(slog.DiscardHandler)
+	if testing.Verbose() {
+		quiet = slog.New(slog.NewTextHandler(logTo{s.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	r := &replica{logs: joblog.New(db, quiet)}
+	live := feed.New(db, quiet)
+	hints := store.NewHints(db, db.Config().ConnConfig, quiet, func(workspace events.ID) { live.Moved(workspace, 0) })
+	r.log = store.New(db, append(projections.Inline(), dispatch.Leases{}), func(workspace events.ID, head int64) {
+		live.Moved(workspace, head)
+		hints.Moved(workspace, head)
+	})
+	r.Handler = commands.New(r.log, s.clock.now)
+	c := dispatch.Config{
+		DB: db, Commands: r.Handler, Live: live, Logs: r.logs, Leads: never, Now: s.clock.now, Log: quiet, ArtifactMaxJobBytes: 1 << 20,
+		Reveal: func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
+			return nil, &dispatch.MissingSecret{Name: names[0]}
+		},
+		CloneURL: func(repo string) string { return "https://code.example/" + repo + ".git" },
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	r.Dispatcher = dispatch.New(c)
+	r.server = httptest.NewServer(http.HandlerFunc(r.connect))
+	ctx, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context){live.Run, hints.Run, r.logs.Run, r.Dispatcher.Run} {
+		running.Go(func() { run(ctx) })
+	}
+	r.stop = sync.OnceFunc(func() {
+		r.Dispatcher.Close()
+		r.server.CloseClientConnections()
+		r.server.Close()
+		r.log.Close()
+		end()
+		running.Wait()
+	})
+	s.t.Cleanup(r.stop)
+	return r
+}
+
+type logTo struct{ t testing.TB }
+
+func (l logTo) Write(b []byte) (int, error) {
+	fmt.Print(l.t.Name(), " ", string(b))
+	return len(b), nil
+}
+
+var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
+
+// connect lets in whoever says which runner they are.
+func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
+	parts := strings.Split(req.URL.Path, "/")
+	workspace, err := events.ParseID(parts[1])
+	if err != nil {
+		http.Error(w, "workspace", http.StatusBadRequest)
+		return
+	}
+	id, err := events.ParseID(parts[2])
+	if err != nil {
+		http.Error(w, "runner", http.StatusBadRequest)
+		return
+	}
+	giveBack, err := r.Reserve(workspace)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer giveBack()
+	socket, err := upgrader.Upgrade(w, req, nil)
+	if err != nil {
+		return
+	}
+	r.Serve(socket, dispatch.Runner{Workspace: workspace, ID: id, Name: parts[3], Envelope: events.Envelope{
+		Actor: events.Actor{Type: events.ByRunner, ID: id, Name: parts[3]}, Origin: events.FromFarm,
+	}})
+}
+
+func system(workspace events.ID) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
+}
+
+// enrol makes a machine a runner, as if it had shown a token.
+func (s *site) enrol(r *replica, name string, capacity, jobs int, labels ...string) events.ID {
+	labels = append([]string{}, labels...)
+	s.t.Helper()
+	id := newID()
+	_, err := r.log.Append(context.Background(), &events.Commit{
+		Workspace: s.ws, Envelope: system(s.ws).Envelope, At: s.clock.now(), Writes: []events.Write{{Stream: id, Events: []events.Event{events.RunnerEnrolled{
+			Runner: id, Name: name, Enrollment: newID(), Labels: labels, MintedLabels: labels, ExclusiveLabels: []string{}, Capacity: capacity,
+			CapacityLimit: capacity, Jobs: jobs, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
+			Certificate: events.Certificate{Serial: id.String(), NotAfter: s.clock.now().Add(time.Hour)},
+		}}}},
+	})
+	require.NoError(s.t, err)
+	return id
+}
+
+// submit asks for a job of two steps.
+func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
+	s.t.Helper()
+	spec := events.JobSpec{
+		Name: "tests", Steps: []events.JobStep{{Name: "build", Run: "make"}, {Name: "test", Run: "make test"}},
+		Sandbox: events.JobSandbox{Kind: "none", Network: "host"}, Priority: events.NormalPriority,
+		Timeouts: events.JobTimeouts{QueueSeconds: 3600, RunSeconds: 600, CancelGraceSeconds: 10},
+		Retry:    events.JobRetry{MaxAttempts: 5, On: []string{"lost", "infra"}},
+	}
+	for _, f := range change {
+		f(&spec)
+	}
+	id := newID()
+	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: system(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: s.clock.now().UnixMilli()})
+	require.NoError(s.t, err)
+	return id
+}
+
+// kinds returns the kinds of what happened to a job, in their order.
+func (s *site) kinds(job events.ID) (list []string) {
+	s.t.Helper()
+	rows, err := s.db.Query(context.Background(), `select kind from events where workspace_id = $1 and stream = $2 order by version`, s.ws, job)
+	require.NoError(s.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var kind string
+		require.NoError(s.t, rows.Scan(&kind))
+		list = append(list, strings.TrimPrefix(kind, "job."))
+	}
+	require.NoError(s.t, rows.Err())
+	return list
+}
+
+func (s *site) state(job events.ID) (state events.JobState) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.QueryRow(context.Background(), `select state from jobs where workspace_id = $1 and job_id = $2`, s.ws, job).Scan(&state))
+	return state
+}
+
+func (s *site) until(state events.JobState, job events.ID) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.state(job) == state }, patience, 2*time.Millisecond, "%v", s.kinds(job))
+}
