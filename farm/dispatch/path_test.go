@@ -21,7 +21,9 @@ func TestAJobIsGivenOutAndRunsToItsEnd(t *testing.T) {
 	require.Equal(t, runner.String(), w.Runner)
 	require.Equal(t, 90, w.LeaseSeconds)
 
-	job := s.submit(r, func(j *events.JobSpec) { j.Repo = &events.JobRepo{ID: newID(), Name: "acme/web", Ref: "refs/heads/main"} })
+	job := s.submit(r, func(j *events.JobSpec) {
+		j.Repo = &events.JobRepo{ID: newID(), Name: "acme/web", Ref: "refs/heads/main"}
+	})
 	got, epoch, assign := a.assigned()
 	require.Equal(t, job, got)
 	require.Equal(t, 1, epoch)
