@@ -1,0 +1,196 @@
+package mask
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// naive hides by looking for each needle at each place.
+func naive(needles [][]byte, text []byte) string {
+	hidden := make([]bool, len(text))
+	for _, n := range needles {
+		for i := 0; i+len(n) <= len(text); i++ {
+			if bytes.Equal(text[i:i+len(n)], n) {
+				for j := i; j < i+len(n); j++ {
+					hidden[j] = true
+				}
+			}
+		}
+	}
+	var out strings.Builder
+	for i, b := range text {
+		switch {
+		case !hidden[i]:
+			out.WriteByte(b)
+		case i == 0 || !hidden[i-1]:
+			out.WriteString(Mark)
+		}
+	}
+	return out.String()
+}
+
+// through writes text in pieces that end at cuts.
+func through(t require.TestingT, s *Set, text []byte, cuts ...int) string {
+	var out bytes.Buffer
+	w := s.NewWriter(&out)
+	from := 0
+	for _, c := range append(cuts, len(text)) {
+		n, err := w.Write(text[from:c])
+		require.NoError(t, err)
+		require.Equal(t, c-from, n)
+		from = c
+	}
+	require.NoError(t, w.Close())
+	require.Zero(t, w.Held())
+	return out.String()
+}
+
+func TestItHidesWhatANaiveSearchHides(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		few := rapid.SliceOfN(rapid.SampledFrom([]byte("abc")), 1, 9) // overlaps, often
+		needles := rapid.SliceOfN(few, 0, 6).Draw(t, "needles")
+		text := rapid.SliceOfN(rapid.SampledFrom([]byte("abcd")), 0, 200).Draw(t, "text")
+		cuts := rapid.SliceOfN(rapid.IntRange(0, len(text)), 0, 8).Draw(t, "cuts")
+		for i := range cuts {
+			if i > 0 {
+				cuts[i] = max(cuts[i], cuts[i-1])
+			}
+		}
+		require.Equal(t, naive(needles, text), through(t, newSet(needles), text, cuts...))
+	})
+}
+
+func TestOverlappingAndNestedNeedles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ needles, text, want string }{
+		{"abcde cd", "abcdx", "ab***x"},
+		{"abcde cd", "abcdex", "***x"},
+		{"abcd cdef", "xabcdefx", "x***x"},
+		{"abcd abcdefgh", "abcdefgx", "***efgx"},
+		{"aaaa", "aaa aaaaaa aaa", "aaa *** aaa"},
+		{"abab", "abab" + "abab", "***"},
+		{"abcd", "abcd abcd", "*** ***"},
+	} {
+		var needles [][]byte
+		for n := range strings.FieldsSeq(c.needles) {
+			needles = append(needles, []byte(n))
+		}
+		for cut := range len(c.text) + 1 {
+			require.Equal(t, c.want, through(t, newSet(needles), []byte(c.text), cut), "%s cut at %d", c.text, cut)
+		}
+	}
+}
+
+func TestFormsOfASecret(t *testing.T) {
+	t.Parallel()
+	const secret = `p&ss "w<rd/ü+1`
+	set := New(secret)
+	quote := func(text string) string {
+		b, err := json.Marshal(text)
+		require.NoError(t, err)
+		return string(b)
+	}
+	for _, before := range []string{"", "u", "us", "use", "user"} {
+		for _, after := range []string{"", "x", "xy", "xyz"} {
+			for name, line := range map[string]string{
+				"plain":       before + secret + after,
+				"query":       before + url.QueryEscape(secret) + after,
+				"path":        before + url.PathEscape(secret) + after,
+				"hex":         hex.EncodeToString([]byte(before + secret + after)),
+				"HEX":         strings.ToUpper(hex.EncodeToString([]byte(before + secret + after))),
+				"json":        quote(before + secret + after),
+				"base64":      base64.StdEncoding.EncodeToString([]byte(before + secret + after)),
+				"base64 raw":  base64.RawStdEncoding.EncodeToString([]byte(before + secret + after)),
+				"base64 url":  base64.URLEncoding.EncodeToString([]byte(before + secret + after)),
+				"header user": "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(before+":"+secret+after)),
+			} {
+				got := through(t, set, []byte(line))
+				require.Contains(t, got, Mark, name)
+				if strings.HasPrefix(name, "base64") || strings.HasPrefix(name, "header") {
+					decoded, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(got[strings.LastIndex(got, Mark)+3:], "="))
+					require.Less(t, len(decoded), 6, name)
+				}
+				require.NotContains(t, got, secret, name)
+			}
+		}
+	}
+}
+
+func TestLinesOfASecret(t *testing.T) {
+	t.Parallel()
+	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nshort\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
+	set := New(key)
+	require.Equal(t, "a "+Mark+"\nb short\nc "+Mark+"\n", through(t, set, []byte("a MIIEvQIBADANBgkq\nb short\nc hkiG9w0BAQEFAASC\n")))
+	require.Equal(t, Mark, through(t, set, []byte(key)))
+	require.Equal(t, Mark, through(t, set, []byte(strings.ReplaceAll(key, "\n", "\r\n"))))
+	require.Equal(t, "["+Mark+"]", through(t, New("  token-123\n"), []byte("[token-123]")))
+}
+
+func TestShortSecretsHideNothing(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", "a", "true", "12345", "   ab   "} {
+		require.Equal(t, "a true 12345 b", through(t, New(s), []byte("a true 12345 b")), "%q", s)
+	}
+	require.Equal(t, Mark, through(t, New("123456"), []byte("123456")))
+	// A JSON file as a secret has lines of brackets, which are no secrets.
+	require.Equal(t, "{\n} "+Mark, through(t, New("{\n\"key\":\"value-of-it\"\n}"), []byte("{\n} \"key\":\"value-of-it\"")))
+}
+
+func TestWhatMayBeginASecretIsHeldBackUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := New("secret-word").NewWriter(&out)
+	_, err := io.WriteString(w, "say secret-")
+	require.NoError(t, err)
+	require.Equal(t, "say ", out.String())
+	require.Equal(t, 7, w.Held())
+	require.NoError(t, w.Close())
+	require.Equal(t, "say secret-", out.String())
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestAnErrorBehindIsReturned(t *testing.T) {
+	t.Parallel()
+	w := New("secret-word").NewWriter(broken{})
+	_, err := io.WriteString(w, "hello")
+	require.ErrorContains(t, err, "disk full")
+	_, err = io.WriteString(w, "")
+	require.NoError(t, err)
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add("secret-word\nother", []byte("a secret-word b"), 4)
+	f.Add("aaaaaaaa", []byte("aaaaaaaaaaaa"), 2)
+	f.Fuzz(func(t *testing.T, secret string, text []byte, cut int) {
+		if len(secret) > 200 || len(text) > 2000 {
+			return
+		}
+		at := max(0, min(cut, len(text)))
+		want := naive(Needles(secret), text)
+		require.Equal(t, want, through(t, New(secret), text, at))
+		require.Equal(t, want, through(t, New(secret), text))
+	})
+}
+
+func BenchmarkMask(b *testing.B) {
+	w := New("secret-word", "another-secret", strings.Repeat("line of a key\n", 30)).NewWriter(io.Discard)
+	line := []byte(strings.Repeat("ok  	svc/events	0.412s a line of a build's output\n", 100))
+	b.SetBytes(int64(len(line)))
+	for b.Loop() {
+		_, _ = w.Write(line)
+	}
+}
