@@ -1,0 +1,91 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// readable are the files of /etc that programs need to find libraries, hosts, times and
+// authorities. Nothing else of /etc is in the sandbox.
+var readable = []string{
+	"/etc/alternatives", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/debian_version", "/etc/gai.conf", "/etc/hosts",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf",
+	"/etc/os-release", "/etc/pki", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/timezone",
+}
+
+// The people that a sandbox knows: its own user, which is nobody elsewhere.
+const (
+	accounts = "root:x:0:0:root:/root:/usr/sbin/nologin\nrunner:x:65534:65534:runner:/home/runner:/bin/sh\n"
+	groups   = "root:x:0:\nrunner:x:65534:\n"
+)
+
+func writeAccounts(dir string) error {
+	for name, text := range map[string]string{"passwd": accounts, "group": groups} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write the sandbox's %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// wrap returns the command line with which bubblewrap runs args. It holds no secret: a
+// step's variables are in the environment of bubblewrap, which passes it on.
+func (j *Job) wrap(args []string) []string {
+	w := []string{
+		"bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
+		"--hostname", "runner", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
+		"--ro-bind", "/usr", "/usr",
+	}
+	if j.Network {
+		w = append(w, "--share-net")
+		if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil { // often a link into /run
+			w = append(w, "--ro-bind", real, "/etc/resolv.conf")
+		}
+	}
+	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		if to, err := os.Readlink(name); err == nil {
+			w = append(w, "--symlink", to, name)
+		} else if _, err := os.Stat(name); err == nil {
+			w = append(w, "--ro-bind", name, name)
+		}
+	}
+	for _, name := range append(readable, j.Mounts...) {
+		w = append(w, "--ro-bind-try", name, name)
+	}
+	w = append(w,
+		"--ro-bind", filepath.Join(j.Dir, "passwd"), "/etc/passwd", "--ro-bind", filepath.Join(j.Dir, "group"), "/etc/group",
+		"--proc", "/proc", "--dev", "/dev", "--dir", "/var/tmp",
+		"--bind", filepath.Join(j.Dir, tempFolder), "/tmp", "--bind", j.Home(), "/home/runner", "--bind", j.Work(), "/work",
+		"--remount-ro", "/", "--chdir", "/work", "--",
+	)
+	return append(w, args...)
+}
+
+// CheckMounts refuses folders that would show a step what is the runner's own.
+func CheckMounts(mounts []string, own string) error {
+	own, err := filepath.Abs(own)
+	if err != nil {
+		return fmt.Errorf("check mounts: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(own); err == nil {
+		own = real
+	}
+	for _, m := range append([]string{"/usr"}, mounts...) {
+		real, err := filepath.EvalSymlinks(m)
+		if err != nil || !filepath.IsAbs(m) {
+			return fmt.Errorf("mount %s: want a folder that is there, by its absolute path", m)
+		}
+		if within(own, real) || within(real, own) {
+			return fmt.Errorf("mount %s: it would show steps the runner's key in %s", m, own)
+		}
+	}
+	return nil
+}
+
+// within reports whether path is folder, or in it.
+func within(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}

@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// orders are what a step's first process is told, as an argument. There is no secret in it.
+type orders struct {
+	Args   []string `json:"args"`
+	Groups []string `json:"groups,omitempty"` // files by which a process enters control groups
+	Data   uint64   `json:"data,omitempty"`   // bytes of RLIMIT_DATA
+	Reap   bool     `json:"reap,omitempty"`   // stay, adopt and reap; otherwise become Args
+	Mount  bool     `json:"mount,omitempty"`  // mount a /proc of the new PID namespace
+}
+
+const niceness = 5 // below the runner, whose heartbeats have to be in time
+
+// Init is a step's first process. It returns the exit status.
+func Init(args []string) int {
+	var o orders
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &o) != nil || len(o.Args) == 0 {
+		fmt.Fprintln(os.Stderr, "step-init is a part of svc-runner and not for people")
+		return 2
+	}
+	err := o.enter()
+	if err == nil && o.Reap {
+		var status int
+		if status, err = o.reap(); err == nil {
+			return status
+		}
+	} else if err == nil {
+		err = o.become()
+	}
+	fmt.Fprintln(os.Stderr, "svc-runner:", err)
+	return 127
+}
+
+func (o orders) enter() error {
+	for _, file := range o.Groups {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+			return fmt.Errorf("enter control group: %w", err)
+		}
+	}
+	if !o.Mount {
+		return nil
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	return nil
+}
+
+// become runs Args in place of this process.
+func (o orders) become() error {
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) // it may be nicer already
+	limits := map[int]uint64{unix.RLIMIT_CORE: 0}
+	if o.Data > 0 {
+		limits[unix.RLIMIT_DATA] = o.Data
+	}
+	path, err := exec.LookPath(o.Args[0])
+	if err != nil {
+		return fmt.Errorf("run %s: %w", o.Args[0], err)
+	}
+	for what, most := range limits {
+		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+			return fmt.Errorf("set limit %d: %w", what, err)
+		}
+	}
+	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, o.Args, os.Environ()))
+}
+
+// reap runs Args, adopts what they leave behind and kills it when they have ended, or when
+// the runner has, of which SIGTERM tells.
+func (o orders) reap() (int, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("adopt orphans: %w", err)
+	}
+	over := make(chan os.Signal, 1)
+	signal.Notify(over, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
+	o.Reap, o.Mount, o.Groups = false, false, nil // entered, and inherited
+	text, err := json.Marshal(o)
+	if err != nil {
+		return 0, fmt.Errorf("write orders: %w", err)
+	}
+	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand, string(text)},
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		return 0, fmt.Errorf("start step: %w", err)
+	}
+	go func() {
+		<-over
+		killDescendants(os.Getpid())
+		os.Exit(128 + int(syscall.SIGKILL))
+	}()
+	status := waitFor(main)
+	killDescendants(os.Getpid())
+	return status, nil
+}
+
+// waitFor reaps children until main is among them.
+func waitFor(main int) int {
+	for {
+		var s syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &s, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 127
+		case pid == main && s.Signaled():
+			return 128 + int(s.Signal())
+		case pid == main && s.Exited():
+			return s.ExitStatus()
+		}
+	}
+}

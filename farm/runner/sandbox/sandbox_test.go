@@ -1,0 +1,393 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The test's program is also a step's first process, and a process that runs a step and
+// is killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == InitCommand {
+		os.Exit(Init(os.Args[2:]))
+	}
+	if len(os.Args) == 5 && os.Args[1] == "run-a-step" {
+		os.Exit(runAStep(os.Args[2], os.Args[3], os.Args[4]))
+	}
+	os.Exit(m.Run())
+}
+
+func runAStep(kind, dir, script string) int {
+	if err := Adopt(); err != nil {
+		return 1
+	}
+	j, err := New(Config{Name: filepath.Base(dir), Dir: dir, Program: "/proc/self/exe", Kind: kind})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r, err := j.Run(context.Background(), context.Background(), Command{Args: []string{"/bin/sh", "-c", script}, Env: j.Env(), Output: os.Stdout})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return r.ExitCode
+}
+
+const patience = 20 * time.Second
+
+// kinds are those that can be tested here: bubblewrap where it works, of which
+// [TestBubblewrapWorksHere] tells.
+func kinds(t *testing.T) []string {
+	if bubblewrapError(t) != nil {
+		return []string{None}
+	}
+	return []string{None, Bubblewrap}
+}
+
+func bubblewrapError(t *testing.T) error {
+	return Probe(t.Context(), Config{Dir: t.TempDir(), Program: "/proc/self/exe", Kind: Bubblewrap})
+}
+
+// Where bubblewrap is installed it has to work, or its tests would be left out in silence.
+func TestBubblewrapWorksHere(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Log("bubblewrap is not installed (apt-get install bubblewrap): only the kind none is tested")
+		return
+	}
+	require.NoError(t, bubblewrapError(t))
+}
+
+func job(t *testing.T, kind string, change ...func(*Config)) *Job {
+	c := Config{Name: "test-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36), Dir: filepath.Join(t.TempDir(), "job"),
+		Program: "/proc/self/exe", Kind: kind}
+	for _, f := range change {
+		f(&c)
+	}
+	j, err := New(c)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, j.Remove())
+		require.NoDirExists(t, c.Dir)
+	})
+	return j
+}
+
+func (j *Job) sh(t *testing.T, script string, env ...string) (Result, string) {
+	var out bytes.Buffer
+	r, err := j.Run(t.Context(), t.Context(), Command{Args: []string{"/bin/sh", "-c", script}, Env: append(j.Env(), env...), Output: &out})
+	require.NoError(t, err)
+	return r, out.String()
+}
+
+func eachKind(t *testing.T, test func(*testing.T, string)) {
+	t.Parallel()
+	for _, kind := range kinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, kind)
+		})
+	}
+}
+
+func TestAStep(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		r, out := j.sh(t, "echo $GREETING; echo bad >&2; echo kept >file; echo kept >$HOME/file; echo kept >$TMPDIR/file; exit 3", "GREETING=hello")
+		require.Equal(t, "hello\nbad\n", out)
+		require.Equal(t, 3, r.ExitCode)
+		require.Empty(t, r.Signal)
+		require.Nil(t, r.Stopped)
+		require.Positive(t, r.MaxRSS)
+		require.FileExists(t, filepath.Join(j.Work(), "file"))
+		_, out = j.sh(t, "cat file $HOME/file $TMPDIR/file")
+		require.Equal(t, "kept\nkept\nkept\n", out, "what a step leaves in files the next one has")
+		_, out = j.sh(t, "env | sort")
+		for _, name := range []string{"GREETING", "GOCACHE", "SSH", "INVOCATION_ID"} {
+			require.NotContains(t, out, name, "the runner's own environment is not inherited")
+		}
+		r, _ = j.sh(t, "kill -SEGV $$")
+		require.Equal(t, 128+11, r.ExitCode)
+		require.Equal(t, "SIGSEGV", r.Signal)
+		r, out = j.sh(t, "read x; echo at the end: $?")
+		require.Equal(t, "at the end: 1\n", out, "nothing is typed")
+		require.Zero(t, r.ExitCode)
+	})
+}
+
+func TestAProgramThatIsNotThere(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		var out bytes.Buffer
+		r, err := j.Run(t.Context(), t.Context(), Command{Args: []string{"no-such-program"}, Env: j.Env(), Output: &out})
+		require.NoError(t, err)
+		require.NotZero(t, r.ExitCode)
+		require.Contains(t, out.String(), "no-such-program")
+	})
+}
+
+// alive lists the processes that have text in their command line or environment.
+func alive(text string) (list []int) {
+	for _, p := range processes() {
+		cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+		if !p.dead && p.pid != os.Getpid() && (bytes.Contains(cmd, []byte(text)) || bytes.Contains(env, []byte(text))) {
+			list = append(list, p.pid)
+		}
+	}
+	return list
+}
+
+// Escapees: in the background, out of the session, orphaned twice, and with no variable left.
+const escape = `
+sleep 600 &
+setsid sleep 600 &
+(setsid sh -c 'trap "" TERM HUP; sleep 600 & exec env -i sleep 600' &)
+setsid sh -c '(setsid env -i NAME=$NAME sh -c "trap \"\" TERM; while :; do sleep 1; done" &)' &
+`
+
+func TestNothingOutlivesAStep(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		r, out := j.sh(t, escape+"echo done")
+		require.Zero(t, r.ExitCode)
+		require.Equal(t, "done\n", out)
+		require.Empty(t, alive(j.Name))
+	})
+}
+
+// A watched closes seen when text is in what was written to it.
+type watched struct {
+	got  bytes.Buffer
+	seen chan struct{}
+	text string
+}
+
+func (w *watched) String() string { return w.got.String() }
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.got.Write(p)
+	if w.seen != nil && strings.Contains(w.String(), w.text) {
+		close(w.seen)
+		w.seen = nil
+	}
+	return n, err
+}
+
+func stopped(t *testing.T, j *Job, script string, order *Stop, force bool) (Result, string, time.Duration) {
+	polite, stop := context.WithCancelCause(t.Context())
+	ctx, kill := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	defer kill(nil)
+	seen := make(chan struct{})
+	out := &watched{seen: seen, text: "ready"}
+	var since time.Time
+	go func() {
+		<-seen
+		since = time.Now()
+		if force {
+			kill(order)
+		} else {
+			stop(order)
+		}
+	}()
+	r, err := j.Run(ctx, polite, Command{Args: []string{"/bin/sh", "-c", script}, Env: append(j.Env(), "NAME="+j.Name), Output: out})
+	require.NoError(t, err)
+	return r, out.String(), time.Since(since)
+}
+
+func TestACancelIsPoliteAtFirst(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		order := &Stop{Reason: "cancel", Grace: time.Minute}
+		r, out, took := stopped(t, j, "trap 'echo cleaned; exit 7' TERM; sleep 600 & echo ready; wait", order, false)
+		require.Equal(t, "ready\ncleaned\n", out)
+		require.Equal(t, 7, r.ExitCode)
+		require.Equal(t, order, r.Stopped)
+		require.Less(t, took, patience)
+		require.Empty(t, alive(j.Name))
+		r, _, took = stopped(t, j, "echo ready; sleep 600", order, false)
+		require.Equal(t, "SIGTERM", r.Signal, "what does nothing about it ends by it")
+		require.Less(t, took, patience)
+	})
+}
+
+func TestACancelIsForcedAfterTheGrace(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		const grace = 500 * time.Millisecond
+		r, _, took := stopped(t, j, escape+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "cancel", Grace: grace}, false)
+		require.Equal(t, "SIGKILL", r.Signal)
+		require.Equal(t, "cancel", r.Stopped.Reason)
+		require.GreaterOrEqual(t, took, grace)
+		require.Less(t, took, patience)
+		require.Empty(t, alive(j.Name))
+	})
+}
+
+func TestAFencedStepEndsAtOnce(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		r, _, took := stopped(t, j, escape+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "fenced", Grace: time.Hour}, true)
+		require.Equal(t, "fenced", r.Stopped.Reason)
+		require.Equal(t, "SIGKILL", r.Signal)
+		require.Less(t, took, patience)
+		require.Empty(t, alive(j.Name))
+	})
+}
+
+// A step that was told to end before it began ends all the same.
+func TestAStepThatIsStoppedBeforeItBegins(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		polite, stop := context.WithCancelCause(t.Context())
+		stop(&Stop{Reason: "step_timeout", Grace: time.Minute})
+		r, err := j.Run(t.Context(), polite, Command{Args: []string{"/bin/sleep", "600"}, Env: j.Env(), Output: &bytes.Buffer{}})
+		require.NoError(t, err)
+		require.Equal(t, "step_timeout", r.Stopped.Reason)
+	})
+}
+
+// The process that runs the steps is killed, as the whole runner may be.
+func TestNothingOutlivesTheRunner(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		base := t.TempDir()
+		dir := filepath.Join(base, "killed-"+strconv.FormatInt(time.Now().UnixNano(), 36))
+		// As another user too, where this is root: without its own PID namespace.
+		for _, nobody := range []bool{false, true} {
+			if nobody && os.Geteuid() != 0 {
+				break
+			}
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run-a-step", kind, dir, "export NAME="+filepath.Base(dir)+escape+"echo ready; sleep 600")
+			if nobody {
+				dir += "-nobody"
+				cmd.Args[3] = dir
+				cmd.Args[4] = "export NAME=" + filepath.Base(dir) + escape + "echo ready; sleep 600"
+				openWay(t, base)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			}
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			line := make([]byte, 100)
+			n, err := out.Read(line)
+			require.NoError(t, err)
+			require.Equal(t, "ready\n", string(line[:n]))
+			require.NotEmpty(t, alive(filepath.Base(dir)))
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+			require.Eventually(t, func() bool { return len(alive(filepath.Base(dir))) == 0 }, patience, 10*time.Millisecond, kind)
+		}
+	})
+}
+
+// openWay lets nobody make folders in base, and reach it.
+func openWay(t *testing.T, base string) {
+	require.NoError(t, os.Chmod(base, 0o777))
+	for dir := filepath.Dir(base); dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
+		require.NoError(t, os.Chmod(dir, 0o755))
+	}
+}
+
+func TestSweepFindsWhatHasTheMarker(t *testing.T) {
+	t.Parallel()
+	name := "sweep-" + strconv.Itoa(os.Getpid())
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	cmd.Env = []string{Marker + "=" + name}
+	other := exec.CommandContext(t.Context(), "sleep", "600")
+	other.Env = []string{Marker + "=" + name + "2"}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, other.Start())
+	require.Eventually(t, func() bool { return Sweep(name) > 0 }, patience, time.Millisecond)
+	require.Error(t, cmd.Wait())
+	require.NoError(t, other.Process.Signal(syscall.Signal(0)))
+	require.NoError(t, other.Process.Kill())
+	require.Error(t, other.Wait())
+}
+
+func TestMemoryIsLimited(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind, func(c *Config) { c.Limits = Limits{MemoryBytes: 64 << 20, CPUs: 1} })
+		r, out := j.sh(t, "head -c 300000000 /dev/zero | tail >/dev/null; echo $?")
+		require.NotEqual(t, "0\n", out)
+		require.Less(t, r.MaxRSS, int64(100<<20))
+		if j.group != nil {
+			require.True(t, r.OOM)
+		}
+		r, out = j.sh(t, "echo fine")
+		require.Equal(t, "fine\n", out)
+		require.False(t, r.OOM, "of the step before")
+		require.Zero(t, r.ExitCode)
+	})
+}
+
+func TestWhatBubblewrapShows(t *testing.T) {
+	t.Parallel()
+	if bubblewrapError(t) != nil {
+		return // of which TestBubblewrapWorksHere tells
+	}
+	outside := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(outside, []byte("key"), 0o644))
+	j := job(t, Bubblewrap)
+	_, out := j.sh(t, "cat "+outside+" || echo none; pwd; id -u; ls /run /root /home /etc/shadow 2>&1; tail -n +3 /proc/net/dev | wc -l; ps ax | wc -l")
+	require.Contains(t, out, "none\n/work\n65534\n")
+	require.Contains(t, out, "cannot access '/run'")
+	require.Contains(t, out, "cannot access '/root'")
+	require.Contains(t, out, "/home:\nrunner\n")
+	require.Contains(t, out, "cannot access '/etc/shadow'")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Equal(t, "1", lines[len(lines)-2], "the loopback alone")
+	for _, script := range []string{"touch /file", "touch /usr/file", "mount -t tmpfs none /tmp", "unshare -U true", "chroot / true"} {
+		r, out := j.sh(t, script)
+		require.NotZero(t, r.ExitCode, "%s: %s", script, out)
+	}
+	shared := job(t, Bubblewrap, func(c *Config) { c.Network = true })
+	own, err := os.ReadFile("/proc/net/dev")
+	require.NoError(t, err)
+	_, out = shared.sh(t, "cat /proc/net/dev | wc -l")
+	require.Equal(t, fmt.Sprintln(strings.Count(string(own), "\n")), out, "the machine's own network")
+}
+
+func TestMountsThatWouldShowTheKey(t *testing.T) {
+	t.Parallel()
+	own := t.TempDir()
+	require.NoError(t, CheckMounts(nil, own))
+	require.NoError(t, CheckMounts([]string{"/etc"}, own))
+	for _, m := range []string{own, filepath.Dir(own), "/", "relative", "/no/such"} {
+		require.Error(t, CheckMounts([]string{m}, own), m)
+	}
+	require.Error(t, CheckMounts(nil, "/usr/share"))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(own, link))
+	require.Error(t, CheckMounts([]string{link}, own))
+}
+
+func TestFoldersThatCannotBeWrittenAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "job")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "b", "file"), nil, 0o400))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "b"), 0o500))
+	require.NoError(t, RemoveAll(dir))
+	require.NoDirExists(t, dir)
+}
+
+func TestUnknownKinds(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Dir: filepath.Join(t.TempDir(), "job"), Kind: "podman"})
+	require.ErrorContains(t, err, "podman")
+}
