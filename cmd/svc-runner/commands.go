@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"svc/farm/release"
+	"svc/farm/runner"
+	"svc/farm/runner/sandbox"
+)
+
+// A command has flags and something to do.
+type command struct {
+	flags func(*flag.FlagSet, *options)
+	run   func(program, context.Context, options) error
+	args  int // how many words follow the flags
+}
+
+// options are what the command line says.
+type options struct {
+	data       string
+	enrollment runner.Enrollment
+	token      string
+	tokenFile  string
+	labels     string
+	capacity   int
+	mounts     string
+	protocols  string
+	diskFree   int64
+	keys       string
+	version    string
+	json       bool
+	end        bool
+	args       []string
+}
+
+func (o options) folder() runner.Folder { return runner.Folder(o.data) }
+
+var commands = map[string]command{
+	"enroll": {run: program.enroll, flags: func(f *flag.FlagSet, o *options) {
+		f.StringVar(&o.enrollment.URL, "url", "", "")
+		f.StringVar(&o.token, "token", "", "")
+		f.StringVar(&o.tokenFile, "token-file", "", "")
+		f.StringVar(&o.enrollment.ServerCA, "server-ca", "", "")
+		f.StringVar(&o.enrollment.Name, "name", "", "")
+		f.StringVar(&o.labels, "labels", "", "")
+		f.IntVar(&o.enrollment.Capacity, "capacity", 1, "")
+	}},
+	"run": {run: program.run, flags: func(f *flag.FlagSet, o *options) {
+		f.IntVar(&o.capacity, "capacity", 0, "")
+		f.StringVar(&o.mounts, "mount", "", "")
+		f.StringVar(&o.protocols, "git-protocols", "https", "")
+		f.Int64Var(&o.diskFree, "min-disk-mib", 2048, "")
+	}},
+	"status": {run: program.status, flags: func(f *flag.FlagSet, o *options) { f.BoolVar(&o.json, "json", false, "") }},
+	"drain":  {run: program.drain, flags: func(f *flag.FlagSet, o *options) { f.BoolVar(&o.end, "end", false, "") }},
+	"doctor": {run: program.doctor, flags: func(f *flag.FlagSet, o *options) { f.StringVar(&o.mounts, "mount", "", "") }},
+	"verify": {run: program.verify, args: 1, flags: func(f *flag.FlagSet, o *options) {
+		f.StringVar(&o.keys, "keys", "", "")
+		f.StringVar(&o.version, "version", "", "")
+	}},
+	"uninstall": {run: program.uninstall},
+	"version":   {run: program.version},
+}
+
+// word is what is safe to repeat: a misspelt flag may hold the token.
+var word = regexp.MustCompile(`^-{0,2}[a-z][a-z-]{0,19}$`)
+
+func (p program) do(ctx context.Context, args []string) error {
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
+		return flag.ErrHelp
+	}
+	c, ok := commands[args[0]]
+	if !ok && word.MatchString(args[0]) {
+		return usageError("unknown command " + args[0])
+	}
+	if !ok {
+		return usageError("unknown command")
+	}
+	o := options{data: p.env.DataDir}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.data, "data-dir", o.data, "")
+	if c.flags != nil {
+		c.flags(flags, &o)
+	}
+	switch err := flags.Parse(args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: ")
+		if unknown && word.MatchString(name) {
+			return usageError(args[0] + " has no flag " + name)
+		}
+		return usageError("a flag of " + args[0] + " is malformed")
+	case flags.NArg() != c.args:
+		return usageError(fmt.Sprintf("%s takes %d arguments besides flags", args[0], c.args))
+	}
+	o.args = flags.Args()
+	return c.run(p, ctx, o)
+}
+
+// maxToken is far more than a token has.
+const maxToken = 4096
+
+// secret is the token, from the first place that has one.
+func (p program) secret(o options) (string, error) {
+	switch {
+	case o.token != "" && o.tokenFile != "":
+		return "", usageError("-token and -token-file exclude each other")
+	case o.token != "":
+		return o.token, nil
+	case o.tokenFile == "":
+		if t := p.env.Token.Reveal(); t != "" {
+			return t, nil
+		}
+		return "", usageError("enroll needs a token: SVC_ENROLL_TOKEN, -token-file or -token")
+	}
+	from := p.in
+	if o.tokenFile != "-" {
+		f, err := os.Open(o.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("read token: %w", err)
+		}
+		defer f.Close()
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+func (p program) enroll(ctx context.Context, o options) error {
+	if o.enrollment.URL == "" {
+		return usageError("enroll needs -url, the address of the farm")
+	}
+	token, err := p.secret(o)
+	if err != nil {
+		return err
+	}
+	e := o.enrollment
+	e.Token, e.Labels = token, split(o.labels)
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if err := o.folder().Make(); err != nil {
+		return err
+	}
+	for kind, err := range runner.Sandboxes(ctx, o.folder(), self, nil) {
+		if err == nil {
+			e.Sandboxes = append(e.Sandboxes, kind)
+		}
+	}
+	id, err := runner.Enroll(ctx, o.folder(), e)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "enrolled as %s, runner %s; the certificate is good until %s\n", id.Name, id.RunnerID, id.NotAfter.UTC().Format(time.RFC3339))
+	return nil
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func (p program) run(ctx context.Context, o options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	log := slog.New(slog.NewJSONHandler(p.out, &slog.HandlerOptions{Level: p.env.LogLevel}))
+	s, err := runner.NewSupervisor(ctx, runner.Config{
+		Folder: o.folder(), Program: self, Capacity: o.capacity, Mounts: split(o.mounts), Log: log, Stop: p.signals,
+		GitProtocols: strings.Join(split(o.protocols), ":"), MinDiskFree: o.diskFree << 20,
+	})
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}
+
+func (p program) status(ctx context.Context, o options) error {
+	id, err := o.folder().Identity()
+	if err != nil {
+		return err
+	}
+	st, err := runner.AskStatus(ctx, o.folder())
+	if errors.Is(err, runner.ErrNotRunning) {
+		fmt.Fprintf(p.out, "%s is enrolled at %s, and does not run\n", id.Name, id.URL)
+		return errUnwell
+	}
+	if err != nil {
+		return err
+	}
+	p.show(st, o.json)
+	if st.Connected.IsZero() {
+		return errUnwell
+	}
+	return nil
+}
+
+func (p program) show(st runner.Status, asJSON bool) {
+	if asJSON {
+		e := json.NewEncoder(p.out)
+		e.SetIndent("", "  ")
+		_ = e.Encode(st) // there is nowhere else to say it
+		return
+	}
+	state := "online since " + st.Connected.UTC().Format(time.RFC3339)
+	if st.Connected.IsZero() {
+		state = "not connected: " + st.LastError
+	}
+	fmt.Fprintf(p.out, "%s at %s: %s\n", st.Name, st.URL, state)
+	if len(st.Draining) > 0 {
+		fmt.Fprintf(p.out, "takes no jobs: asked for by %s\n", strings.Join(st.Draining, ", "))
+	}
+	fmt.Fprintf(p.out, "jobs: %d of %d; sandboxes: %s; certificate until %s\n",
+		len(st.Jobs), st.Capacity, strings.Join(st.Sandboxes, ", "), st.NotAfter.UTC().Format(time.RFC3339))
+	for _, j := range st.Jobs {
+		fmt.Fprintf(p.out, "  %s  %s  since %s  %s\n", j.Job, j.State, j.Since.UTC().Format(time.RFC3339), j.Name)
+	}
+}
+
+func (p program) drain(ctx context.Context, o options) error {
+	st, err := runner.AskDrain(ctx, o.folder(), o.end)
+	if err != nil {
+		return err
+	}
+	p.show(st, false)
+	return nil
+}
+
+func (p program) doctor(ctx context.Context, o options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	well := true
+	for _, f := range runner.Diagnose(ctx, o.folder(), self, split(o.mounts)) {
+		mark := "ok  "
+		if !f.OK {
+			mark, well = "BAD ", well && f.What == "sandbox "+sandbox.Bubblewrap // which jobs may do without
+		}
+		fmt.Fprintln(p.out, mark+f.What+": "+f.Text)
+	}
+	if !well {
+		return errUnwell
+	}
+	return nil
+}
+
+func (p program) verify(_ context.Context, o options) error {
+	list := split(o.keys)
+	if o.keys == "" {
+		id, err := o.folder().Identity()
+		if err != nil {
+			return usageError("verify needs -keys on a machine that is not enrolled")
+		}
+		list = id.ReleaseKeys
+	}
+	keys, err := release.ParseKeys(list)
+	if err != nil {
+		return fmt.Errorf("read keys of releases: %w", err)
+	}
+	sums, err := release.VerifyFile(o.args[0], o.version, keys)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "%s is of release %s, and signed\n", o.args[0], sums.Version)
+	return nil
+}
+
+func (p program) uninstall(_ context.Context, o options) error {
+	if err := o.folder().Uninstall(); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "removed %s; revoke the runner on the Build Farm page\n", o.data)
+	return nil
+}
+
+func (p program) version(context.Context, options) error {
+	fmt.Fprintln(p.out, "svc-runner", runner.Version)
+	return nil
+}

@@ -1,0 +1,63 @@
+package main
+
+const help = `Usage: svc-runner COMMAND [flags]
+
+The agent on a build machine. It connects out to the farm over https and wss,
+proves who it is by a certificate, and runs the farm's jobs.
+
+Commands:
+  enroll       become a runner, with a token that a person minted
+  run          connect and run jobs, until a signal
+  status       say whether the runner is online and what it does
+  drain        take no more jobs; with -end take them again
+  doctor       look at all that a runner needs: disk, sandboxes, certificate,
+               the way to the farm, the clock
+  verify FILE  verify a release that was downloaded, beside its SHA256SUMS and
+               SHA256SUMS.sig
+  uninstall    remove the runner's folder; a person revokes the runner itself
+  version      print the version
+
+Flags of all:
+  -data-dir=DIR        the runner's folder (SVC_RUNNER_DATA_DIR, or
+                       /var/lib/svc-runner)
+
+enroll:
+  -url=URL             address of the farm, https://...
+  -token-file=FILE     file with the token; - is standard input
+  -token=TOKEN         the token itself; other users of the machine can read a
+                       command line, so prefer SVC_ENROLL_TOKEN
+  -server-ca=FILE      authority of the farm's certificate, if it is a private
+                       one, in PEM
+  -name=NAME           of the runner, unless the person has given one
+  -labels=A=B,C=D      what the machine has, beside what the person has said
+  -capacity=N          jobs at once (default 1)
+
+run:
+  -capacity=N          instead of what enroll said
+  -mount=DIR,...       folders that steps in bubblewrap see, read-only, besides
+                       /usr
+  -git-protocols=P,... that repositories may be fetched by (default https)
+  -min-disk-mib=N      take no job with less disk free (default 2048)
+  SIGTERM takes no more jobs and ends when those that run have; a second one
+  cancels them.
+
+status:
+  -json                all of it
+
+verify:
+  -keys=KEY,...        public keys of releases, ed25519:...; those of the
+                       enrolment otherwise
+  -version=VERSION     that the release must be of
+
+Environment:
+  SVC_ENROLL_TOKEN     enroll: the token
+  SVC_RUNNER_DATA_DIR  the runner's folder
+  SVC_LOG_LEVEL        run: least level that is logged (default info)
+
+Exit status:
+  0  done; status: online; doctor: well
+  1  not done; status: not online; doctor: something is BAD
+  2  the command line is wrong
+  78 run: the farm does not take this runner any more: starting it again is of
+     no use
+`

@@ -1,0 +1,101 @@
+// Command svc-runner is the agent on a build machine: it becomes a runner of a farm with a
+// token, connects to it, and runs its jobs. Its help says how.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"svc/config"
+	"svc/farm/runner"
+	"svc/farm/runner/sandbox"
+)
+
+// environment is what variables say; flags go before them.
+type environment struct {
+	DataDir  string        `env:"SVC_RUNNER_DATA_DIR" envDefault:"/var/lib/svc-runner" doc:"Folder of the runner."`
+	Token    config.Secret `env:"SVC_ENROLL_TOKEN" doc:"Token to enrol with, instead of -token."`
+	LogLevel slog.Level    `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged."`
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		switch os.Args[1] { // parts of a running supervisor
+		case sandbox.InitCommand:
+			os.Exit(sandbox.Init(os.Args[2:]))
+		case runner.ExecCommand:
+			os.Exit(execute())
+		}
+	}
+	ctx := context.Background()
+	p := program{in: os.Stdin, out: os.Stdout, environ: os.Environ()}
+	if len(os.Args) > 1 && os.Args[1] == "run" { // which obeys signals in order
+		p.signals = make(chan os.Signal, 2)
+		signal.Notify(p.signals, syscall.SIGINT, syscall.SIGTERM)
+	} else {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+	}
+	os.Exit(p.main(ctx, os.Args[1:], os.Stderr))
+}
+
+// execute is the process of a job. Signals that are meant for the supervisor it leaves to it.
+func execute() int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM)
+	if err := runner.Execute(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "svc-runner:", err)
+		return 1
+	}
+	return 0
+}
+
+// A program is svc-runner with what it reads and writes.
+type program struct {
+	in      io.Reader
+	out     io.Writer
+	environ []string
+	signals chan os.Signal
+	env     environment
+}
+
+// errUnwell is a result, which has been told already.
+var errUnwell = errors.New("not well")
+
+// main returns the exit status: 0 done, 1 not done, 2 asked for wrongly, 78 refused by the farm.
+func (p program) main(ctx context.Context, args []string, stderr io.Writer) int {
+	var err error
+	if p.env, err = config.Parse[environment](p.environ); err == nil {
+		err = p.do(ctx, args)
+	}
+	var wrong usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, flag.ErrHelp):
+		_, _ = io.WriteString(p.out, help)
+		return 0
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "svc-runner: %v\nTry svc-runner help.\n", err)
+		return 2
+	case errors.Is(err, errUnwell):
+		return 1
+	case errors.Is(err, runner.ErrRefused):
+		fmt.Fprintln(stderr, "svc-runner:", err)
+		return runner.ExitRefused
+	}
+	fmt.Fprintln(stderr, "svc-runner:", err)
+	return 1
+}
+
+// A usageError says what is wrong with the command line. It repeats no value.
+type usageError string
+
+func (u usageError) Error() string { return string(u) }

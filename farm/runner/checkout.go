@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+
+	"svc/farm/runner/sandbox"
+	"svc/farm/wire"
+)
+
+var (
+	commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	refForm    = regexp.MustCompile(`^refs/[A-Za-z0-9_][A-Za-z0-9._/+@-]*$`)
+)
+
+// sourceSecrets is the password in the address of a repository, which no log shows.
+func sourceSecrets(s *wire.Source) []string {
+	if s == nil {
+		return nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	password, _ := u.User.Password()
+	return []string{password, u.User.Username() + ":" + password}
+}
+
+// checkSource refuses what git might take for an option, or for a program to run.
+func checkSource(s *wire.Source, protocols string) error {
+	u, err := url.Parse(s.URL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the repository's address cannot be read")
+	case !slices.Contains(strings.Split(protocols, ":"), u.Scheme):
+		return fmt.Errorf("the repository's address is of %q, which this runner does not fetch from", u.Scheme)
+	case s.Commit != "" && !commitForm.MatchString(s.Commit):
+		return fmt.Errorf("the commit is no full hash")
+	case s.Ref != "" && (!refForm.MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
+		return fmt.Errorf("the ref is none that may be fetched")
+	case s.Ref == "" && s.Commit == "":
+		return fmt.Errorf("the source names neither commit nor ref")
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		return fmt.Errorf("find git: %w", err)
+	}
+	return nil
+}
+
+// checkout fetches the commit into the working directory. It runs outside of the sandbox, as
+// the runner's user with a home of the job's own, without hooks and configuration of anybody.
+func (x *execution) checkout(polite context.Context) wire.Event {
+	s := *x.Spec.Source
+	if err := checkSource(&s, x.GitProtocols); err != nil {
+		x.notice("check out: " + err.Error())
+		return wire.Event{Outcome: failed, Reason: "checkout_failed"}
+	}
+	address, env := x.gitEnv(s.URL)
+	run := func(args ...string) (wire.Event, bool) {
+		r, err := x.in(polite, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Plain: true})
+		if err != nil {
+			x.notice("check out: " + err.Error())
+			return wire.Event{Outcome: infra, Reason: "checkout_failed"}, false
+		}
+		e := ended(r, true)
+		return e, e.Outcome == succeeded
+	}
+	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--depth=1", address}
+	commands := [][]string{
+		{"init", "--quiet", "--template=", "."},
+		{"remote", "add", "origin", address},
+	}
+	for _, c := range commands {
+		if e, ok := run(c...); !ok {
+			return unlessStopped(e)
+		}
+	}
+	what, want := s.Ref, s.Commit
+	if want != "" {
+		what = want
+	}
+	e, ok := run(append(fetch, what)...)
+	if !ok && e.SignalReason == "" && s.Ref != "" && want != "" { // servers may hand out refs alone
+		e, ok = run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", address, s.Ref)
+	}
+	if !ok {
+		return unlessStopped(e)
+	}
+	if want == "" {
+		want = "FETCH_HEAD"
+	}
+	if e, ok := run("checkout", "--quiet", "--detach", want); !ok {
+		return unlessStopped(e)
+	}
+	return wire.Event{Outcome: succeeded}
+}
+
+// unlessStopped makes a failure of git one of the machine, as another one may reach the host,
+// but leaves what was ordered.
+func unlessStopped(e wire.Event) wire.Event {
+	if e.SignalReason == "" {
+		e.Outcome, e.Reason = infra, "checkout_failed"
+	}
+	return e
+}
+
+// gitEnv returns the address without user and password, and the variables that give them to
+// that host alone. They are in no command line and no file.
+func (x *execution) gitEnv(address string) (string, []string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", nil // checked before
+	}
+	env := []string{
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "GIT_ALLOW_PROTOCOL=" + x.GitProtocols,
+		"GIT_LFS_SKIP_SMUDGE=1", "HOME=" + x.job.Home(), "LANG=C.UTF-8", sandbox.Marker + "=" + x.name(),
+	}
+	for _, v := range x.job.Env() {
+		if strings.HasPrefix(v, "PATH=") {
+			env = append(env, v)
+		}
+	}
+	set := [][2]string{
+		{"core.hooksPath", "/dev/null"}, {"protocol.ext.allow", "never"}, {"advice.detachedHead", "false"},
+		{"init.defaultBranch", "main"}, {"transfer.fsckObjects", "true"}, {"core.symlinks", "true"}, {"gc.auto", "0"}, {"safe.directory", "*"},
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		env = append(env, "SVC_GIT_USER="+u.User.Username(), "SVC_GIT_PASSWORD="+password)
+		u.User = nil
+		set = append(set, [2]string{"credential." + u.Scheme + "://" + u.Host + ".helper",
+			`!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$SVC_GIT_USER" "$SVC_GIT_PASSWORD"; }; f`})
+	}
+	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(set)))
+	for i, kv := range set {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
+	}
+	return u.String(), env
+}

@@ -1,0 +1,155 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Status is what the supervisor says of itself.
+type Status struct {
+	Version   string      `json:"version"`
+	Name      string      `json:"name"`
+	RunnerID  string      `json:"runnerId"`
+	URL       string      `json:"url"`
+	Connected time.Time   `json:"connectedSince,omitzero"` // zero: not connected
+	LastError string      `json:"lastError,omitempty"`     // of the last connection that failed
+	Draining  []string    `json:"draining,omitempty"`      // who asked for it
+	Capacity  int         `json:"capacity"`
+	Sandboxes []string    `json:"sandboxes"`
+	NotAfter  time.Time   `json:"certificateUntil"`
+	Jobs      []JobStatus `json:"jobs"`
+}
+
+// A JobStatus is a job that the runner holds.
+type JobStatus struct {
+	Job       string    `json:"job"`
+	Epoch     int       `json:"epoch"`
+	Name      string    `json:"name,omitempty"`
+	State     string    `json:"state"`
+	Since     time.Time `json:"since"`
+	SpoolSize int64     `json:"spoolBytes"`
+}
+
+// ErrNotRunning says that no supervisor answers.
+var ErrNotRunning = errors.New("svc-runner does not run with this data folder")
+
+const controlLimit = 10 * time.Second
+
+// listen answers status and drain on a socket in the folder, which only this user, and root, can enter.
+func (s *Supervisor) listen(ctx context.Context) (stop func(), err error) {
+	if err := os.Remove(s.cfg.Folder.path(socketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("listen for status: %w", err)
+	}
+	dir, path, err := s.cfg.Folder.socket()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for status: %w", err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // by a name that is good only now
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(s.status()) // whoever asked has gone
+	})
+	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
+		s.drain(drainedHere, r.FormValue("end") == "")
+		_ = json.NewEncoder(w).Encode(s.status()) // the same
+	})
+	server := &http.Server{Handler: mux, ReadTimeout: controlLimit, WriteTimeout: controlLimit}
+	s.owned.Go(func() { _ = server.Serve(ln) }) // ends when it is closed
+	return func() { _ = server.Close() }, nil
+}
+
+// socket is the address of the socket. The kernel takes about a hundred bytes; a longer path is
+// reached through the folder, while that is open.
+func (f Folder) socket() (dir *os.File, path string, err error) {
+	if dir, err = os.Open(string(f)); err != nil {
+		return nil, "", fmt.Errorf("open data folder: %w", err)
+	}
+	if path = f.path(socketFile); len(path) > 100 {
+		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
+	}
+	return dir, path, nil
+}
+
+func (s *Supervisor) status() Status {
+	jobs := s.list()
+	s.mu.Lock()
+	st := Status{
+		Version: Version, Name: s.identity.Name, RunnerID: s.identity.RunnerID, URL: s.identity.URL, Connected: s.connected,
+		LastError: s.lastError, Capacity: s.cfg.Capacity, Sandboxes: s.sandboxes, NotAfter: s.identity.NotAfter, Jobs: []JobStatus{},
+	}
+	for by := range s.drains {
+		st.Draining = append(st.Draining, string(by))
+	}
+	s.mu.Unlock()
+	slices.Sort(st.Draining)
+	for _, j := range jobs {
+		size := j.spool.Bytes()
+		j.mu.Lock()
+		one := JobStatus{Job: j.job, Epoch: j.epoch, Name: j.title, State: j.state, Since: j.since, SpoolSize: size}
+		if j.settling {
+			one.State = "uploading"
+		}
+		j.mu.Unlock()
+		st.Jobs = append(st.Jobs, one)
+	}
+	slices.SortFunc(st.Jobs, func(a, b JobStatus) int { return strings.Compare(a.Job, b.Job) })
+	return st
+}
+
+// AskStatus asks the supervisor of a folder.
+func AskStatus(ctx context.Context, f Folder) (Status, error) {
+	return f.call(ctx, http.MethodGet, "/status")
+}
+
+// AskDrain has the supervisor of a folder take no more jobs, or take them again.
+func AskDrain(ctx context.Context, f Folder, end bool) (Status, error) {
+	if end {
+		return f.call(ctx, http.MethodPost, "/drain?end=true")
+	}
+	return f.call(ctx, http.MethodPost, "/drain")
+}
+
+func (f Folder) call(ctx context.Context, method, path string) (st Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, controlLimit)
+	defer cancel()
+	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dir, path, err := f.socket()
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	defer t.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, method, "http://runner"+path, bytes.NewReader(nil))
+	if err != nil {
+		return st, fmt.Errorf("ask the supervisor: %w", err)
+	}
+	res, err := (&http.Client{Transport: t}).Do(req)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return st, ErrNotRunning
+	}
+	if err != nil {
+		return st, fmt.Errorf("ask the supervisor: %w", withoutAddress(err))
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
+		return st, fmt.Errorf("ask the supervisor: %w", err)
+	}
+	return st, nil
+}

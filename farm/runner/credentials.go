@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// newKey makes a key for a certificate: ECDSA, as any gateway's TLS takes it.
+func newKey() (crypto.Signer, error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	return k, nil
+}
+
+// request asks for a certificate for key. The service takes only the key of it.
+func request(key crypto.Signer, name string) (string, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
+	if err != nil {
+		return "", fmt.Errorf("make certificate request: %w", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+}
+
+func encodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func decodeKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("read key: it is no PEM of a key")
+	}
+	k, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("read key: it is malformed")
+	}
+	signer, ok := k.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("read key: it cannot sign")
+	}
+	return signer, nil
+}
+
+// pendingKey is the key of an enrolment that may have been asked for already: the same token
+// with the same key is answered again.
+func (f Folder) pendingKey() (crypto.Signer, error) {
+	if text, err := os.ReadFile(f.path(pendingFile)); err == nil {
+		if key, err := decodeKey(text); err == nil {
+			return key, nil
+		}
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	text, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, f.replace(pendingFile, text)
+}
+
+// saveCredentials writes key and certificate into one file, so that they are always of each other.
+func (f Folder) saveCredentials(key crypto.Signer, certificate string) (*tls.Certificate, error) {
+	text, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, certificate...)
+	c, err := parseCredentials(text)
+	if err != nil {
+		return nil, err
+	}
+	return c, f.replace(credentialsFile, text)
+}
+
+func (f Folder) credentials() (*tls.Certificate, error) {
+	text, err := os.ReadFile(f.path(credentialsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNotEnrolled
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read credentials: %w", err)
+	}
+	return parseCredentials(text)
+}
+
+func parseCredentials(text []byte) (*tls.Certificate, error) {
+	c, err := tls.X509KeyPair(text, text)
+	if err != nil {
+		return nil, fmt.Errorf("read credentials: %w", err)
+	}
+	if c.Leaf == nil {
+		return nil, errors.New("read credentials: no certificate")
+	}
+	return &c, nil
+}
+
+// readAuthority reads certificates of authorities in PEM; "" is the machine's own.
+func readAuthority(path string) (*x509.CertPool, []byte, error) {
+	if path == "" {
+		return nil, nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the server's authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, nil, fmt.Errorf("read the server's authority: %s has no certificate in PEM", path)
+	}
+	return pool, text, nil
+}
+
+// authority is the pool of authorities that the farm's certificate may be of.
+func (f Folder) authority() (*x509.CertPool, error) {
+	if _, err := os.Stat(f.path(authorityFile)); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	pool, _, err := readAuthority(f.path(authorityFile))
+	return pool, err
+}

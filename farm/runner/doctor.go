@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"time"
+
+	"svc/farm/runner/sandbox"
+)
+
+// Sandboxes tries each kind and yields why it cannot be offered, or nil.
+func Sandboxes(ctx context.Context, f Folder, program string, mounts []string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
+			var err error
+			if kind == sandbox.Bubblewrap {
+				err = sandbox.CheckMounts(mounts, string(f))
+			}
+			if err == nil {
+				err = sandbox.Probe(ctx, sandbox.Config{Dir: f.path(workFolder), Program: program, Kind: kind, Mounts: mounts})
+			}
+			if !yield(kind, err) {
+				return
+			}
+		}
+	}
+}
+
+// A Finding is what the doctor says of one thing.
+type Finding struct {
+	What string
+	OK   bool
+	Text string
+}
+
+// clockTolerance is less than what a certificate begins before it is issued.
+const clockTolerance = 2 * time.Minute
+
+// Diagnose looks at all that a runner needs, in the order in which one needs the other.
+func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (list []Finding) {
+	add := func(what string, err error, text string) bool {
+		if err != nil {
+			text = err.Error()
+		}
+		list = append(list, Finding{what, err == nil, text})
+		return err == nil
+	}
+	if free := diskFree(string(f)); free >= 0 && free < diskGuard {
+		add("disk", fmt.Errorf("%d MiB are free; jobs are taken from %d MiB on", free>>20, diskGuard>>20), "")
+	} else {
+		add("disk", nil, fmt.Sprintf("%d MiB are free", free>>20))
+	}
+	for kind, err := range Sandboxes(ctx, f, program, mounts) {
+		add("sandbox "+kind, err, "works")
+	}
+	add("limits", nil, sandbox.Prepare())
+	id, err := f.Identity()
+	if !add("enrolment", err, id.Name+" "+id.RunnerID) {
+		return list
+	}
+	l, err := openLink(f, id)
+	if !add("credentials", err, "") {
+		return list
+	}
+	defer l.close()
+	if left := time.Until(l.expires()); left <= 0 {
+		add("certificate", errors.New("it has expired; enrol the machine anew"), "")
+	} else {
+		add("certificate", nil, "good for "+left.Round(time.Minute).String())
+	}
+	return append(list, reach(ctx, l)...)
+}
+
+// reach asks the farm who it takes this machine for.
+func reach(ctx context.Context, l *link) (list []Finding) {
+	var self struct {
+		Name       string    `json:"name"`
+		State      string    `json:"state"`
+		ServerTime time.Time `json:"serverTime"`
+	}
+	sent := time.Now()
+	err := l.ask(ctx, "GET", registrations+"/self", nil, &self)
+	var r *Refusal
+	var op *net.OpError
+	switch {
+	case err == nil:
+		list = append(list, Finding{"farm", true, "reached; it is certain who it is"},
+			Finding{"client certificate", true, "arrives: " + self.Name + ", " + self.State})
+	case errors.As(err, &r) && r.Code == "runner_certificate_required":
+		return append(list, Finding{"farm", true, "reached"},
+			Finding{"client certificate", false, "does not arrive: a proxy drops it, or the header has another name than SVC_FARM_CLIENT_CERT_HEADER"})
+	case errors.As(err, &r):
+		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, r.Error()})
+	case errors.As(err, &op):
+		return append(list, Finding{"farm", false, "cannot be reached: " + err.Error()})
+	default:
+		return append(list, Finding{"farm", false, err.Error() + " (a private authority is given by enroll -server-ca)"})
+	}
+	took := time.Since(sent)
+	off := self.ServerTime.Sub(sent.Add(took / 2)).Abs()
+	text := "differs from the farm's by " + off.Round(time.Millisecond).String()
+	return append(list, Finding{"clock", off <= clockTolerance, text})
+}

@@ -1,0 +1,44 @@
+package runner
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/runner/spool"
+	"svc/farm/wire"
+)
+
+// leave writes the spool of a job whose supervisor was killed: three messages, and no end.
+func leave(t *testing.T, j *job) {
+	var err error
+	require.NoError(t, os.MkdirAll(filepath.Dir(j.dir), 0o700))
+	j.spool, err = spool.Create(j.dir)
+	require.NoError(t, err)
+	for _, e := range []wire.Event{{Kind: wire.EventStarted}, {Kind: wire.EventStepStarted}, {Kind: wire.EventNotice, Text: "one"}} {
+		require.NoError(t, j.say(e))
+	}
+	require.NoError(t, j.spool.Close())
+}
+
+// repository makes one with a commit, and a hook that must not run.
+func repository(t *testing.T) (dir, commit string) {
+	dir = t.TempDir()
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@a", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@a")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "--quiet", "--initial-branch=main")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("content\n"), 0o600))
+	git("add", "file")
+	git("commit", "--quiet", "-m", "one")
+	return dir, git("rev-parse", "HEAD")
+}

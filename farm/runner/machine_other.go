@@ -1,0 +1,22 @@
+//go:build !linux
+
+package runner
+
+import (
+	"syscall"
+	"time"
+)
+
+func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func bootTime() time.Duration { return time.Since(started) }
+
+func bootID() string { return "" }
+
+func diskFree(string) int64 { return -1 }
+
+func load() float64 { return 0 }
+
+func memory() int64 { return 0 }
+
+func expendable() {}
