@@ -78,6 +78,15 @@ func testFarm(t *testing.T, s *site) {
 	const self = "GET " + enrols + "/self"
 	require.Equal(t, a.text(t, "runnerId"), v.ask(t, "nobody", self, "", shown).is(t, "200").text(t, "runnerId"))
 
+	t.Run("what happened is in the audit log", func(t *testing.T) {
+		var actions []string
+		for _, item := range v.ask(t, "ada@acme", "GET /api/v1/audit?limit=4", "").is(t, "200").at(t, "items").([]any) {
+			actions = append(actions, must(t, item, "action").(string)+" "+must(t, item, "actor", "type").(string)+" "+must(t, item, "target", "type").(string))
+		}
+		require.Equal(t, []string{
+			"runner.enrolled runner runner", "enrollment.used runner enrollment", "enrollment.minted user enrollment", "authority.created user authority",
+		}, actions)
+	})
 	t.Run("it is nobody's session or token", func(t *testing.T) {
 		for _, line := range []string{"GET /api/v1/runs?status=active", "GET /api/v1/workspace", "GET /api/v1/farm/runners"} {
 			v.ask(t, "nobody", line, "", shown).is(t, "401 unauthenticated")
@@ -92,15 +101,6 @@ func testFarm(t *testing.T, s *site) {
 		other := s.serve(t, database, "SVC_FARM_TRUSTED_PROXIES=10.0.0.0/8")
 		other.ask(t, "nobody", self, "", shown, "X-Forwarded-For: 10.0.0.7").is(t, "401 runner_certificate_required")
 		require.Equal(t, "no_certificate", other.ask(t, "nobody", self, "", shown).at(t, "details.reason"))
-	})
-	t.Run("what happened is in the audit log", func(t *testing.T) {
-		var actions []string
-		for _, item := range v.ask(t, "ada@acme", "GET /api/v1/audit?limit=4", "").is(t, "200").at(t, "items").([]any) {
-			actions = append(actions, must(t, item, "action").(string)+" "+must(t, item, "actor", "type").(string)+" "+must(t, item, "target", "type").(string))
-		}
-		require.Equal(t, []string{
-			"runner.enrolled runner runner", "enrollment.used runner enrollment", "enrollment.minted user enrollment", "authority.created user authority",
-		}, actions)
 	})
 	t.Run("revoked it opens nothing", func(t *testing.T) {
 		other := s.serve(t, database)
