@@ -53,7 +53,7 @@ test: ## run the tests; they find or install PostgreSQL themselves
 
 # Not where the detector finds nothing: what PostgreSQL does (test/plans), and
 # programs and packages that do one thing after the other, or start processes.
-SEQUENTIAL := /cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/contributing|/test/documents|/test/pgtest|/test/plans
+SEQUENTIAL := /cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/contributing|/test/documents|/test/installer|/test/pgtest|/test/plans
 
 .PHONY: race
 race: cc-check ## run the tests under the race detector

@@ -60,6 +60,9 @@ options() {
 	farm_url=${farm_url%/}
 	case $farm_url in https://*) ;; *) fail "the address of the farm must begin with https://" ;; esac
 	case $version in '' | .* | *[!0-9A-Za-z.-]*) fail "that is no version: $version" ;; esac
+	for dir in "${prefix:-/}" "$data"; do
+		case $dir in /*) ;; *) fail "--prefix and --data-dir must begin with /" ;; esac
+	done
 	[ -z "$server_ca" ] || [ -r "$server_ca" ] || fail "cannot read $server_ca"
 	if [ "$token" = - ]; then IFS= read -r token || [ -n "$token" ] || fail "no token came from standard input"; fi
 	unset SVC_ENROLL_TOKEN
