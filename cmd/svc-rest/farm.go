@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
+	"svc/events"
+	"svc/farm/artifacts"
 	"svc/farm/release"
 	"svc/http/farm"
 	"svc/http/limit"
@@ -54,6 +58,11 @@ func farmOf(cfg Config, folder *release.Folder, machines *farm.Server) rest.Farm
 	f := rest.Farm{On: cfg.farmOn(), Ready: cfg.farmReady(folder), Authority: machines.Authority}
 	if !cfg.Farm.PublicURL.IsZero() {
 		f.PublicURL = strings.TrimSuffix(cfg.Farm.PublicURL.Reveal(), "/")
+	}
+	if machines.Artifacts != nil {
+		f.Artifact = func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
+			return artifacts.Open(ctx, machines.Artifacts, workspace, job, artifact)
+		}
 	}
 	return f
 }

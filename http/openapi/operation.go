@@ -3,6 +3,7 @@ package openapi
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -77,7 +78,11 @@ func Stream(write func(w http.ResponseWriter, r *http.Request)) *huma.StreamResp
 func (a *API) Add(o Operation, handler Handler) {
 	responses := o.Responses
 	if o.Answer != nil {
-		responses = map[string]*huma.Response{"200": o.Answer(a.huma.OpenAPI().Components.Schemas)}
+		responses = maps.Clone(o.Responses)
+		if responses == nil {
+			responses = map[string]*huma.Response{}
+		}
+		responses["200"] = o.Answer(a.huma.OpenAPI().Components.Schemas)
 	}
 	handler(a, huma.Operation{
 		OperationID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: o.Text, Tags: []string{o.Tag},

@@ -19,6 +19,7 @@ type bounds struct {
 	reads         *quota.Semaphore // of what takes no other slot
 	streams       *quota.Semaphore // of live updates
 	exports       *quota.Semaphore // of the audit log
+	downloads     *quota.Semaphore // of artifacts
 	verifications *quota.Semaphore // of Merkle logs
 	histories     *quota.Semaphore // states and replays: each keeps a workspace in memory
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
@@ -38,6 +39,10 @@ func newBounds() bounds {
 			Queue: 512, Wait: time.Second, Retry: 10 * time.Second,
 		}),
 		exports: quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
+		downloads: quota.New(quota.Bound{
+			Name: "downloads", Slots: 64, Caller: 8,
+			Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
+		}),
 		verifications: quota.New(quota.Bound{
 			Name: "verifications", Slots: 4,
 			Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second, Rest: restMost,
@@ -58,7 +63,7 @@ func newBounds() bounds {
 func readsPart() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 func (b bounds) all() []*quota.Semaphore {
-	return []*quota.Semaphore{b.reads, b.streams, b.exports, b.verifications, b.histories, b.positions}
+	return []*quota.Semaphore{b.reads, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
 }
 
 // take takes a slot for the caller of ctx, who keeps it until the answer has

@@ -20,6 +20,17 @@ type deadlineWriter struct {
 
 // write writes text and flushes it.
 func (d *deadlineWriter) write(text []byte) error {
+	if err := d.put(text); err != nil {
+		return err
+	}
+	if err := d.extend(); err != nil {
+		return err
+	}
+	return d.controller.Flush()
+}
+
+// put writes text.
+func (d *deadlineWriter) put(text []byte) error {
 	for len(text) > 0 {
 		n := min(portion, len(text))
 		if d.still != nil {
@@ -35,10 +46,7 @@ func (d *deadlineWriter) write(text []byte) error {
 		}
 		text = text[n:]
 	}
-	if err := d.extend(); err != nil {
-		return err
-	}
-	return d.controller.Flush()
+	return nil
 }
 
 func (d *deadlineWriter) extend() error {

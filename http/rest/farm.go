@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"io"
 
 	"svc/events"
 	"svc/fault"
@@ -23,4 +24,7 @@ type Farm struct {
 	// Authority returns what signs the certificates of a workspace's runners, and makes
 	// it if there is none.
 	Authority func(ctx context.Context, workspace events.ID) (events.AuthorityCreated, error)
+
+	// Artifact opens a file that a job left. It is nil where none are kept.
+	Artifact func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error)
 }

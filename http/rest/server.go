@@ -67,6 +67,7 @@ type Views struct {
 	ServiceAccounts projections.ServiceAccounts
 	Runners         projections.Runners
 	Enrollments     projections.Enrollments
+	Artifacts       projections.Artifacts
 	History         projections.History
 	Follower        Awaiter // of those that are followed
 }

@@ -1,0 +1,63 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// Artifacts is the view of the files that jobs left. It is inline: who uploads them is
+// told that they are there, and finds them.
+type Artifacts struct{ DB *pgxpool.Pool }
+
+// Page returns the artifacts of a job by path, and how many there are on all pages. ok is
+// false if the workspace has no such job.
+func (v Artifacts) Page(ctx context.Context, workspace, job events.ID, limit, offset int) (list []JobArtifact, total int, ok bool, err error) {
+	err = v.DB.QueryRow(ctx, `
+		select exists (select from jobs where workspace_id = $1 and job_id = $2),
+			(select count(*) from job_artifacts where workspace_id = $1 and job_id = $2)`, workspace, job).Scan(&ok, &total)
+	if err != nil || total == 0 {
+		return nil, 0, ok, wrapArtifacts(job, err)
+	}
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id, artifact_id, job_id, epoch, name, path, size, sha256, mode, stored_at
+		from job_artifacts where workspace_id = $1 and job_id = $2
+		order by path, artifact_id limit $3 offset $4`, workspace, job, limit, offset)
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByName[JobArtifact])
+	return list, total, ok, wrapArtifacts(job, err)
+}
+
+// Get returns an artifact. ofJob is false if the workspace has no such job, and found if
+// that has no such artifact.
+func (v Artifacts) Get(ctx context.Context, workspace, job, artifact events.ID) (a JobArtifact, ofJob, found bool, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id, artifact_id, job_id, epoch, name, path, size, sha256, mode, stored_at
+		from job_artifacts where workspace_id = $1 and artifact_id = $3 and job_id = $2`, workspace, job, artifact)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[JobArtifact])
+	switch {
+	case err != nil:
+		return a, false, false, wrapArtifacts(job, err)
+	case len(list) == 1:
+		return list[0], true, true, nil
+	}
+	_, _, ofJob, err = v.Page(ctx, workspace, job, 0, 0)
+	return a, ofJob, false, err
+}
+
+// IDs returns the artifacts of a job.
+func (v Artifacts) IDs(ctx context.Context, workspace, job events.ID) ([]events.ID, error) {
+	rows, _ := v.DB.Query(ctx, `select artifact_id from job_artifacts where workspace_id = $1 and job_id = $2`, workspace, job)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
+	return list, wrapArtifacts(job, err)
+}
+
+func wrapArtifacts(job events.ID, err error) error {
+	if err != nil {
+		return fmt.Errorf("artifacts of job %s: %w", job, err)
+	}
+	return nil
+}
