@@ -18,8 +18,8 @@ const (
 	batchLimit = 30 * time.Second // for one batch, its waits for locks among it
 )
 
-// A Rotation counts what a call of [Rotate] did with the tokens that were not
-// sealed under the ring's first key.
+// A Rotation counts what a call of [Rotate] did with the tokens and secrets that were
+// not sealed under the ring's first key.
 type Rotation struct {
 	Resealed  int   // now under the first key
 	Overtaken int   // put, deleted or resealed by someone else meanwhile
@@ -28,8 +28,8 @@ type Rotation struct {
 	Left      int64 // not under the first key when it ended; at 0 the old keys may go
 }
 
-// Rotate seals every provider token that is under another key anew, under the
-// first key of the ring. It may be interrupted, repeated, and run by several
+// Rotate seals every provider token and every secret of [Secrets] that is under another
+// key anew, under the first key of the ring. It may be interrupted, repeated, and run by several
 // replicas at once: a row changes only if it still holds what was opened, so a
 // token that is put meanwhile stays. ctx bounds the whole of it.
 //
@@ -50,9 +50,12 @@ func Rotate(ctx context.Context, db *pgxpool.Pool, ring Ring) (Rotation, error) 
 			return done, fmt.Errorf("rotate provider tokens: %w", err)
 		}
 	}
-	err := db.QueryRow(ctx, `select count(*) from provider_tokens where key_id <> $1`, ring.ids()[0]).Scan(&done.Left)
+	if err := done.rotateSecrets(ctx, db, ring); err != nil {
+		return done, fmt.Errorf("rotate secrets: %w", err)
+	}
+	err := db.QueryRow(ctx, `select (select count(*) from provider_tokens where key_id <> $1) + (select count(*)`+ofOld+`)`, ring.ids()[0]).Scan(&done.Left)
 	if err != nil {
-		return done, fmt.Errorf("count provider tokens under old keys: %w", err)
+		return done, fmt.Errorf("count what is under old keys: %w", err)
 	}
 	return done, nil
 }

@@ -51,6 +51,36 @@ func TestRotateLeavesAloneWhatDoesNotOpen(t *testing.T) {
 	requireToken(t, Tokens{db, ringOf(t, other)}, 4, "a token")
 }
 
+func TestRotateSealsSecretsAnew(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const all = batchSize + 5
+	for n := range all {
+		_, _, err := Secrets{db, ringOf(t, older)}.GetOrMake(t.Context(), fmt.Sprintf("farm_authority/%03d", n), making(fmt.Sprint("secret ", n)))
+		require.NoError(t, err)
+	}
+	_, _, err := Secrets{db, ringOf(t, other)}.GetOrMake(t.Context(), "proof", making("lost"))
+	require.NoError(t, err)
+	_, _, err = Secrets{db, ringOf(t, other)}.GetOrMake(t.Context(), "proof"+Former, making("lost before"))
+	require.NoError(t, err)
+
+	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))
+	require.NoError(t, err)
+	require.Equal(t, Rotation{Resealed: all, Unknown: 1, Left: 1}, done)
+	for n := range all {
+		secret, public, err := Secrets{db, ringOf(t, newer)}.GetOrMake(t.Context(), fmt.Sprintf("farm_authority/%03d", n), notAgain)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint("secret ", n), string(secret))
+		require.Equal(t, fmt.Sprint("public side of secret ", n), public)
+	}
+	lost, err := Secrets{db, ringOf(t, newer)}.Lost(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"proof"}, lost)
+	lost, err = Secrets{db, ringOf(t, older)}.Lost(t.Context(), "farm_authority/")
+	require.NoError(t, err)
+	require.Len(t, lost, all)
+}
+
 func TestRotateDoesNotUndoWhatWasPutMeanwhile(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,6 +13,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
+	"svc/farm/certificate"
 	"svc/projections"
 	"svc/proof"
 	"svc/vault"
@@ -38,9 +40,37 @@ func replaceKey(ctx context.Context, j job) error {
 		if err := store.ForgetSnapshots(ctx, db, events.ID{}); err != nil {
 			return err
 		}
+		authorities, err := replaceAuthorities(ctx, vault.Secrets{DB: db, Ring: ring})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates that were signed with the old ones last until they expire\n", authorities)
 		fmt.Fprintf(j.out, "%d tokens of people at their code host are gone; who signs in again has a new one\n", tokens)
 		return j.goOn(ctx, db, ring, r)
 	})
+}
+
+// replaceAuthorities makes another authority for each workspace whose own was lost. The
+// next certificate that it signs writes it down in the log.
+func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced int, err error) {
+	lost, err := secrets.Lost(ctx, certificate.SecretPrefix)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range lost {
+		workspace, err := events.ParseID(strings.TrimPrefix(name, certificate.SecretPrefix))
+		if err != nil {
+			return replaced, fmt.Errorf("authority %s: %w", name, err)
+		}
+		err = secrets.Replace(ctx, name, name+vault.Former, func() ([]byte, string, error) {
+			return certificate.MakeAuthority(workspace, time.Now())
+		})
+		if err != nil && !errors.Is(err, vault.ErrOpens) {
+			return replaced, err
+		}
+		replaced++
+	}
+	return replaced, nil
 }
 
 // goOn lets each log go on with the new key.

@@ -15,6 +15,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
+	"svc/farm/certificate"
 	"svc/proof"
 	"svc/vault"
 )
@@ -82,6 +83,19 @@ func formerOf(r proof.Report) (list []string) {
 	return list
 }
 
+// authority returns the certificate of the build farm's authority of the good workspace,
+// which is opened under a vault key.
+func (r *replaced) authority(t *testing.T, key string) string {
+	t.Helper()
+	secret, text, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.GetOrMake(t.Context(), certificate.SecretName(r.good), func() ([]byte, string, error) {
+		return certificate.MakeAuthority(r.good, time.Now())
+	})
+	require.NoError(t, err)
+	_, err = certificate.OpenAuthority(text, secret)
+	require.NoError(t, err)
+	return text
+}
+
 func TestReplaceKeyRefuses(t *testing.T) {
 	r := newReplaced(t)
 	asked := here(t, r.environ, "replace-key")
@@ -121,10 +135,13 @@ func TestALostVaultKeyIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	_, err = proverOf(t, r.db, "n").Verify(t.Context(), r.good, "", nil)
 	require.ErrorIs(t, err, proof.ErrSigningKey)
+	former := r.authority(t, "k")
 
 	r.tamper(t, r.bad, "ann@", "eve@")
 	asked := r.replaceKey(t, "n", r.old)
 	require.Equal(t, 1, asked.status)
+	require.Contains(t, asked.stdout, "1 authorities of build farms have a new key")
+	require.NotEqual(t, former, r.authority(t, "n"))
 	require.Contains(t, asked.stdout, "key that was lost: "+r.old+"\n")
 	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key; 3 records are as the lost key signed them, 0 after them nobody had signed for\n")
 	require.Contains(t, asked.stdout, r.bad.String()+": BAD, not signed with the new key: record 2: the record was changed\n")

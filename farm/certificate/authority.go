@@ -117,3 +117,20 @@ func (a *Authority) Issue(host string, workspace, runner events.ID, c events.Cer
 	}
 	return encode(der), nil
 }
+
+// SecretPrefix begins the names under which the vault has the keys of authorities.
+const SecretPrefix = "farm_authority/"
+
+// SecretName is the name of the key of a workspace's authority.
+func SecretName(workspace events.ID) string { return SecretPrefix + workspace.String() }
+
+// MakeAuthority is [NewAuthority], as the vault keeps it: the key, and the certificate in
+// PEM.
+func MakeAuthority(workspace events.ID, at time.Time) (key []byte, text string, err error) {
+	a, err := NewAuthority(workspace, events.NewID(at), at)
+	if err != nil {
+		return nil, "", err
+	}
+	key, err = a.Key()
+	return key, a.PEM(), err
+}

@@ -2,11 +2,18 @@ package farm
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
 
 	"svc/events"
 	"svc/farm/certificate"
+	"svc/fault"
+	"svc/vault"
 )
+
+// ErrAuthorityUnavailable says that the key of an authority cannot be opened. Runners
+// that have a certificate go on; the log says why nobody gets one.
+var ErrAuthorityUnavailable = fault.New(fault.Unavailable, "authority_unavailable", "No certificate can be issued at the moment.")
 
 // Authority returns what is known of the authority that signs the certificates of a
 // workspace's runners. Who asks first makes it; its key never leaves the vault and this
@@ -20,27 +27,17 @@ func (s *Server) Authority(ctx context.Context, workspace events.ID) (events.Aut
 }
 
 func (s *Server) authority(ctx context.Context, workspace events.ID) (*certificate.Authority, error) {
-	key, text, err := s.Secrets.GetOrMake(ctx, AuthoritySecret(workspace), func() ([]byte, string, error) {
-		return NewAuthority(workspace, s.Now())
+	key, text, err := s.Secrets.GetOrMake(ctx, certificate.SecretName(workspace), func() ([]byte, string, error) {
+		return certificate.MakeAuthority(workspace, s.Now())
 	})
+	if errors.Is(err, vault.ErrKeyChanged) || errors.Is(err, vault.ErrTampered) {
+		return nil, fmt.Errorf("%w: %w", ErrAuthorityUnavailable, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return certificate.OpenAuthority(text, key)
 }
-
-// NewAuthority makes the key and the certificate of an authority.
-func NewAuthority(workspace events.ID, at time.Time) (key []byte, text string, err error) {
-	a, err := certificate.NewAuthority(workspace, events.NewID(at), at)
-	if err != nil {
-		return nil, "", err
-	}
-	key, err = a.Key()
-	return key, a.PEM(), err
-}
-
-// AuthoritySecret is the name under which the vault has the key of a workspace's authority.
-func AuthoritySecret(workspace events.ID) string { return "farm_authority/" + workspace.String() }
 
 func created(a *certificate.Authority) events.AuthorityCreated {
 	return events.AuthorityCreated{Authority: a.ID, Certificate: a.PEM(), NotAfter: a.Certificate.NotAfter.UTC()}

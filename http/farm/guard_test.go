@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/http/farm"
+	"svc/vault"
 )
 
 // The header is believed from the gateway alone, whoever the peer says it forwards for.
@@ -81,7 +83,7 @@ func TestBadCertificatesAreAnsweredAlike(t *testing.T) {
 // authority is that of a workspace, key and all.
 func (s *site) authority(t *testing.T, workspace events.ID) *certificate.Authority {
 	t.Helper()
-	key, text, err := s.a.server.Secrets.GetOrMake(t.Context(), farm.AuthoritySecret(workspace), nil)
+	key, text, err := s.a.server.Secrets.GetOrMake(t.Context(), certificate.SecretName(workspace), nil)
 	require.NoError(t, err)
 	a, err := certificate.OpenAuthority(text, key)
 	require.NoError(t, err)
@@ -148,4 +150,39 @@ func TestARetiredAuthorityOpensNothing(t *testing.T) {
 	_, err := s.db.Exec(t.Context(), `update authorities set retired = true where workspace_id = $1`, s.workspace)
 	require.NoError(t, err)
 	s.a.self(t, certificate).is(t, 401, "runner_certificate_required")
+}
+
+// A vault key that is lost keeps nobody out who has a certificate. With another authority
+// in its place machines are enrolled again, and the certificates of the one before last.
+func TestWhatALostVaultKeyMeans(t *testing.T) {
+	s := newSite(t)
+	_, old := s.enrol(t)
+	token := s.mint(t, s.owner)
+	ring, err := vault.NewRing([]config.Secret{"a-key-that-is-another-one-than-before"})
+	require.NoError(t, err)
+	secrets := vault.Secrets{DB: s.db, Ring: ring}
+	s.a.server.Secrets, s.b.server.Secrets = secrets, secrets
+	key := newKey(t)
+	s.a.register(t, token, key).is(t, 503, "authority_unavailable")
+	s.a.renew(t, old, newKey(t)).is(t, 503, "authority_unavailable")
+	s.a.self(t, old).is(t, 200, "")
+	require.Contains(t, s.logged.String(), "SVC_VAULT_MASTER_KEY")
+
+	name := certificate.SecretName(s.workspace)
+	require.NoError(t, secrets.Replace(t.Context(), name, name+vault.Former, func() ([]byte, string, error) {
+		return certificate.MakeAuthority(s.workspace, s.clock.now())
+	}))
+	a := s.b.register(t, token, key).is(t, 201, "")
+	s.a.self(t, a.body.Get("certificate").String()).is(t, 200, "")
+	s.a.self(t, old).is(t, 200, "")
+	renewed := s.a.renew(t, old, newKey(t)).is(t, 200, "").body
+	require.Equal(t, a.body.Get("caCertificate").String(), renewed.Get("caCertificate").String())
+	s.b.self(t, renewed.Get("certificate").String()).is(t, 200, "")
+	created := 0
+	for _, kind := range s.kinds(t, s.workspace) {
+		if kind == "authority.created" {
+			created++
+		}
+	}
+	require.Equal(t, 2, created)
 }

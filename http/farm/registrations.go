@@ -64,7 +64,7 @@ var bySecurity = []map[string][]string{{"runnerCertificate": {}}}
 
 // common are the faults of every route.
 func common() []*fault.Fault {
-	return []*fault.Fault{ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy}
+	return []*fault.Fault{ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, ErrAuthorityUnavailable}
 }
 
 // admitAnybody is what stands before enrolment: who asks has no certificate yet.

@@ -1,0 +1,85 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Former ends the name of a secret that took the place of one that was lost: it is kept
+// as it was sealed, and not rotated.
+const Former = "/former"
+
+// ofOld are the secrets that are not under the ring's first key, $1.
+const ofOld = ` from vault_secrets where key_id <> $1 and name not like '%` + Former + `'`
+
+type secretRow struct {
+	Name   string
+	Sealed []byte
+}
+
+// rotateSecrets does for secrets what [Rotate] does for tokens. Those that are in use
+// are sealed anew when they are opened; of others nobody knows when that is.
+func (done *Rotation) rotateSecrets(ctx context.Context, db *pgxpool.Pool, ring Ring) error {
+	after := ""
+	for {
+		rows, _ := db.Query(ctx, `select name, sealed`+ofOld+` and name > $2 order by name limit $3`, ring.ids()[0], after, batchSize)
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[secretRow])
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := done.resealSecrets(ctx, db, ring, list); err != nil {
+			return err
+		}
+		after = list[len(list)-1].Name
+	}
+}
+
+func (done *Rotation) resealSecrets(ctx context.Context, db *pgxpool.Pool, ring Ring, list []secretRow) error {
+	ctx, cancel := context.WithTimeout(ctx, batchLimit)
+	defer cancel()
+	for _, r := range list {
+		plain, err := ring.Open(secretPlace(r.Name), r.Sealed)
+		switch {
+		case errors.Is(err, ErrKeyChanged):
+			done.Unknown++
+			continue
+		case errors.Is(err, ErrTampered):
+			done.Tampered++
+			continue
+		case err != nil:
+			return err
+		}
+		sealed, err := ring.Seal(secretPlace(r.Name), plain)
+		if err != nil {
+			return err
+		}
+		tag, err := db.Exec(ctx, `update vault_secrets set sealed = $3, key_id = $4, updated_at = now() where name = $1 and sealed = $2`,
+			r.Name, r.Sealed, sealed, ring.ids()[0])
+		if err != nil {
+			return err
+		}
+		_ = done.updated(tag)
+	}
+	return nil
+}
+
+// Lost returns the names of secrets that begin with a prefix and are sealed under keys
+// which the ring does not hold.
+func (s Secrets) Lost(ctx context.Context, prefix string) (names []string, err error) {
+	rows, _ := s.DB.Query(ctx, `select name from vault_secrets where key_id <> all($1) and starts_with(name, $2) order by name`, s.Ring.ids(), prefix)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("look for lost secrets: %w", err)
+	}
+	for _, name := range list {
+		if !strings.HasSuffix(name, Former) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
