@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -28,10 +29,12 @@ type connection struct {
 	end    context.CancelFunc
 
 	messages, bytes *rate.Limiter
+	stops           atomic.Int64
 
 	mu            sync.Mutex
 	greeted       bool // hello was answered
 	over          bool // it is being closed
+	leaves        bool // the runner said goodbye
 	labels        []string
 	excluded      []string // labels that a job has to ask for
 	capacity      int
@@ -48,7 +51,6 @@ type held struct {
 	epoch     int
 	next      int64 // the number that it says next
 	told      int64 // of which gap it was told
-	messages  int   // that are not acknowledged
 	cancelled bool  // it was told
 }
 
@@ -252,46 +254,38 @@ func (c *connection) forget(job events.ID, epoch int) {
 func (c *connection) stop(job events.ID, epoch int, why string) {
 	c.d.counts.stops.Add(1)
 	c.forget(job, epoch)
-	c.send(wire.Stop{Reason: why}, job, epoch)
-}
-
-// settled notes that messages of a job were answered, n of them, up to a number.
-func (c *connection) settled(job events.ID, epoch, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h := c.jobs[job]; h != nil && h.epoch == epoch {
-		h.messages = max(0, h.messages-n)
+	if c.stops.Add(1) > maxStops {
+		c.refuse(&violation{wire.CloseFlood, wire.CodeFlood, "too many messages of jobs that are not the runner's"})
+		return
 	}
+	c.send(wire.Stop{Reason: why}, job, epoch)
 }
 
 // number holds a message of a job against what comes next. gap is the number that should
 // have come, 0 if there is none and -1 if the runner was told. A job that nothing is known of passes: the database judges.
-func (c *connection) number(job events.ID, epoch int, seq int64) (gap int64, err error) {
+func (c *connection) number(job events.ID, epoch int, seq int64) (gap int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.jobs[job]
 	if h == nil || h.epoch != epoch {
-		return 0, nil
+		return 0
 	}
 	if seq > h.next {
 		if h.told == h.next { // of all that follows the gap one answer is enough
-			return -1, nil
+			return -1
 		}
 		h.told = h.next
-		return h.next, nil
-	}
-	if h.messages++; h.messages > floodFactor*wire.WindowMessages {
-		return 0, &violation{wire.CloseFlood, wire.CodeFlood, "more messages of a job than the window allows"}
+		return h.next
 	}
 	if seq == h.next && h.next < math.MaxInt64 {
 		h.next++
 	}
-	return 0, nil
+	return 0
 }
 
-// floodFactor is how much more than its window a runner may say before it is cut off: an
-// acknowledgement may be on its way.
-const floodFactor = 2
+// maxStops is how often a connection is told that a job is not its runner's. One that goes
+// on with such jobs is cut off: of each that it had a window of messages may be on its way.
+const maxStops = 16 * wire.WindowMessages
 
 // Codes of closes that the protocol did not have to invent.
 const (

@@ -241,8 +241,8 @@ func (f *farm) tellRunners(ctx context.Context, list []*connection) error {
 		case !ok || r.State.Barred():
 			c.close(wire.CloseRevoked, "revoked")
 		case c.isGreeted():
-			c.learn(r)
-			if r.State == events.RunnerIsOffline { // the clock was faster than its hello
+			left := c.learn(r)
+			if r.State == events.RunnerIsOffline && !left { // the clock was faster than its hello
 				f.d.warn("say that a runner is there", c.appearAgain(ctx), "runner", c.runner.ID)
 			}
 		}
@@ -250,17 +250,20 @@ func (f *farm) tellRunners(ctx context.Context, list []*connection) error {
 	return nil
 }
 
-// learn takes in what the log says of the runner, and tells it if it is to drain.
-func (c *connection) learn(r runnerRow) {
+// learn takes in what the log says of the runner, and tells it if it is to drain. It reports
+// whether the runner has said goodbye.
+func (c *connection) learn(r runnerRow) (left bool) {
 	c.mu.Lock()
 	c.left, c.capacity, c.labels, c.excluded = r.Left, r.Capacity, r.Labels, r.Exclusive
 	changed := c.asked != r.Draining
 	c.asked = r.Draining
 	c.draining = c.asked || c.itself
+	left = c.leaves
 	c.mu.Unlock()
 	if changed {
 		c.send(wire.Drain{End: !r.Draining}, events.ID{}, 0)
 	}
+	return left
 }
 
 // appearAgain says that the runner is there, though it was said that it is not.
@@ -323,6 +326,9 @@ func (c *connection) takeDrain(e wire.Envelope) error {
 
 // takeGoodbye takes in that the runner ends.
 func (c *connection) takeGoodbye() error {
+	c.mu.Lock()
+	c.leaves, c.draining, c.itself = true, true, true
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, workLimit)
 	defer cancel()
 	if err := c.d.disappear(ctx, c.runner, c.id, events.OfflineDrained); err != nil {

@@ -86,17 +86,14 @@ func (c *connection) takeOfJob(e wire.Envelope) error {
 
 // numbered takes in what has a number. One after a gap is not stored.
 func (c *connection) numbered(it *item) error {
-	gap, err := c.number(it.job, it.epoch, it.seq)
-	switch {
-	case err != nil:
-		return err
-	case gap != 0:
-		if gap > 0 {
-			c.gap(it.job, it.epoch, gap)
-		}
+	gap := c.number(it.job, it.epoch, it.seq)
+	if gap > 0 {
+		c.gap(it.job, it.epoch, gap)
+	}
+	if gap != 0 {
 		return nil
 	}
-	it.c, it.counted = c, true
+	it.c = c
 	return c.d.ingest.put(c.ctx, it)
 }
 

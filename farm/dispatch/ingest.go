@@ -26,11 +26,10 @@ const (
 
 // An item is something that a runner says of a job.
 type item struct {
-	c       *connection
-	job     events.ID
-	epoch   int
-	seq     int64
-	counted bool // it is one of the window
+	c     *connection
+	job   events.ID
+	epoch int
+	seq   int64
 
 	report  *aggregates.JobReport // an event
 	accept  bool
@@ -239,6 +238,5 @@ func (g *ingest) answered(it *item, err error) bool {
 // acknowledge answers n items of a job.
 func (g *ingest) acknowledge(it *item, n int, upto int64) {
 	g.d.counts.taken.Add(int64(n))
-	it.c.settled(it.job, it.epoch, n)
 	it.c.send(wire.Ack{Upto: upto}, it.job, it.epoch)
 }

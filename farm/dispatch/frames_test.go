@@ -1,0 +1,249 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+)
+
+// running is a job that a runner has begun, all of which up to number 2 is stored.
+type running struct {
+	*site
+	r      *replica
+	runner events.ID
+	a      *agent
+	job    events.ID
+	epoch  int
+}
+
+func newRunning(t *testing.T, change ...func(*dispatch.Config)) *running {
+	t.Helper()
+	s := newSite(t)
+	j := &running{site: s, r: s.replica(change...)}
+	j.runner = s.enrol(j.r, "builder", 2, 0)
+	j.a = dial(t, j.r, s.ws, j.runner)
+	j.a.greet()
+	s.submit(j.r)
+	j.job, j.epoch, _ = j.a.assigned()
+	j.begin()
+	return j
+}
+
+// begin accepts the job and says that it has started.
+func (j *running) begin() {
+	j.a.say(wire.Accept{}, j.job, j.epoch, 0)
+	j.a.say(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch, 1)
+	j.a.chunk(j.job, j.epoch, 2, 0, "one\n")
+	j.a.acked(2)
+}
+
+// stored is all that could have been changed by a frame.
+func (j *running) stored() string {
+	j.t.Helper()
+	var text string
+	require.NoError(j.t, j.db.QueryRow(context.Background(), `
+		select concat((select jsonb_agg(to_jsonb(l) - 'renewed_at' order by job_id) from job_leases l), (select jsonb_agg(to_jsonb(c) order by job_id, from_byte) from job_logs c),
+			(select jsonb_agg(to_jsonb(x) - 'seq' order by seq) from events x where stream = any($1)))`, []events.ID{j.job}).Scan(&text))
+	return text
+}
+
+func TestFramesThatTheProtocolDoesNotHave(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind  int
+		frame func(j *running) []byte
+		code  int
+	}{
+		"no JSON":             {websocket.TextMessage, text("hello"), wire.CloseProtocol},
+		"a log as text":       {websocket.TextMessage, func(j *running) []byte { return piece(j.job, 1, 3, 4, "x") }, wire.CloseProtocol},
+		"an event as bytes":   {websocket.BinaryMessage, text(`{"t":"heartbeat","d":{"seq":1}}`), wire.CloseProtocol},
+		"a piece of nothing":  {websocket.BinaryMessage, text("\x01"), wire.CloseProtocol},
+		"another hello":       {websocket.TextMessage, text(`{"t":"hello","d":{"capacity":1}}`), wire.CloseProtocol},
+		"an event of no job":  {websocket.TextMessage, text(`{"t":"job.event","epoch":1,"seq":3,"d":{"kind":"started"}}`), wire.CloseProtocol},
+		"an event unnumbered": {websocket.TextMessage, event(`"epoch":1,"d":{"kind":"notice"}`), wire.CloseProtocol},
+		"an event of no kind": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{}`), wire.CloseProtocol},
+		"an epoch of none":    {websocket.TextMessage, event(`"seq":3,"d":{"kind":"notice"}`), wire.CloseProtocol},
+		"a step that is none": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
+		"an odd outcome":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
+		"a reason with NUL":   {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`), wire.CloseProtocol},
+		"a digest of nothing": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`), wire.CloseProtocol},
+		"a log with a hole":   {websocket.BinaryMessage, func(j *running) []byte { return piece(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
+		"a held job of none":  {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"held":[{"job":"a","epoch":1}]}}`), wire.CloseProtocol},
+		"usage of no job":     {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"jobs":[{"job":"a"}]}}`), wire.CloseProtocol},
+		"too long":            {websocket.TextMessage, text(`{"t":"` + string(bytes.Repeat([]byte("x"), wire.MaxMessage)) + `"}`), websocket.CloseMessageTooBig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newRunning(t)
+			before := j.stored()
+			require.NoError(t, j.a.socket.WriteMessage(c.kind, c.frame(j)))
+			require.Equal(t, c.code, j.a.closes())
+			require.Equal(t, before, j.stored())
+		})
+	}
+}
+
+func text(s string) func(*running) []byte { return func(*running) []byte { return []byte(s) } }
+
+func event(rest string) func(*running) []byte {
+	return func(j *running) []byte {
+		return []byte(`{"t":"job.event","job":"` + j.job.String() + `",` + rest + `}`)
+	}
+}
+
+func piece(job events.ID, epoch int, seq, offset int64, s string) []byte {
+	return wire.Chunk{Job: [16]byte(job), Epoch: epoch, Seq: seq, Offset: offset, At: time.Now(), Data: []byte(s)}.AppendTo(nil)
+}
+
+// What is well formed and not in its place has an answer, and changes nothing.
+func TestFramesOutOfTheirPlace(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	others := newSite(t) // the same database server, another workspace
+	before := j.stored()
+	for name, c := range map[string]struct {
+		say  func()
+		want wire.Type
+	}{
+		"a number twice":        {func() { j.a.chunk(j.job, j.epoch, 2, 0, "one\n") }, wire.TypeAck},
+		"a number, other bytes": {func() { j.a.chunk(j.job, j.epoch, 2, 0, "two\n") }, wire.TypeAck},
+		"an event twice":        {func() { j.a.say(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch, 1) }, wire.TypeAck},
+		"after a gap":           {func() { j.a.chunk(j.job, j.epoch, 4, 4, "x") }, wire.TypeError},
+		"an epoch to come":      {func() { j.a.chunk(j.job, j.epoch+1, 1, 0, "x") }, wire.TypeStop},
+		"an event to come":      {func() { j.a.say(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch+1, 1) }, wire.TypeStop},
+		"a job of none":         {func() { j.a.chunk(newID(), 1, 1, 0, "x") }, wire.TypeStop},
+		"an event of none":      {func() { j.a.say(wire.Event{Kind: wire.EventStarted}, newID(), 1, 1) }, wire.TypeStop},
+		"accepting of none":     {func() { j.a.say(wire.Accept{}, newID(), 1, 0) }, wire.TypeStop},
+		"declining of none":     {func() { j.a.say(wire.Decline{Reason: "busy"}, others.ws, 1, 0) }, wire.TypeStop},
+	} {
+		c.say()
+		j.a.next(c.want)
+		require.Equal(t, before, j.stored(), name)
+	}
+	j.a.say(unknown{}, events.ID{}, 0, 0) // a newer agent may say more
+	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
+	j.a.acked(3)
+	require.NotEqual(t, before, j.stored())
+}
+
+type unknown struct{}
+
+func (unknown) Type() wire.Type { return "unheard.of" }
+
+// Another runner of the workspace learns of a job what it would learn of none.
+func TestAnotherRunnerChangesNothing(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	other := dial(t, j.r, j.ws, j.enrol(j.r, "other", 1, 0))
+	w := other.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch}, wire.Held{Job: newID().String(), Epoch: j.epoch})
+	require.Equal(t, wire.StopJob, w.Held[0].Verdict)
+	w.Held[0].Job = w.Held[1].Job
+	require.Equal(t, w.Held[1], w.Held[0])
+	before := j.stored()
+	for _, job := range []events.ID{j.job, newID()} {
+		other.chunk(job, j.epoch, 3, 4, "x")
+		require.Equal(t, wire.Stop{Reason: "not yours"}, body[wire.Stop](t, other.next(wire.TypeStop)))
+		other.say(finished(""), job, j.epoch, 3)
+		require.Equal(t, wire.Stop{Reason: "not yours"}, body[wire.Stop](t, other.next(wire.TypeStop)))
+		other.say(wire.Heartbeat{Held: []wire.Held{{Job: job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+		v := body[wire.HeartbeatAck](t, other.next(wire.TypeHeartbeatAck)).Held[0]
+		require.Equal(t, wire.Verdict{Job: job.String(), Epoch: j.epoch, Verdict: wire.StopJob}, v)
+	}
+	require.Equal(t, before, j.stored())
+	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
+	j.a.acked(3)
+}
+
+// One that goes on with jobs that it was told to stop is cut off.
+func TestWhoDoesNotStopIsCutOff(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.MessageRate, c.WorkspaceMsg = 100_000, 100_000 })
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	go func() {
+		for range 17 * wire.WindowMessages {
+			if a.socket.WriteMessage(websocket.BinaryMessage, piece(newID(), 1, 1, 0, "x")) != nil {
+				return
+			}
+		}
+	}()
+	require.Equal(t, wire.CloseFlood, a.closes())
+}
+
+// While the database does not take it in, nothing more is read, and in the end the runner
+// is asked to come again. What it says then is stored once.
+func TestWhatCannotBeStoredIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t, func(c *dispatch.Config) { c.MessageRate = 100_000 })
+	tx, err := j.db.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `select 1 from job_leases where job_id = $1 for update`, j.job)
+	require.NoError(t, err)
+	for seq := int64(3); seq < 100; seq++ {
+		j.a.chunk(j.job, j.epoch, seq, seq+1, "x")
+	}
+	require.Equal(t, websocket.CloseTryAgainLater, j.a.closes())
+	require.NoError(t, tx.Rollback(t.Context()))
+	b := dial(t, j.r, j.ws, j.runner)
+	require.EqualValues(t, 2, b.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 99}).Held[0].Acked)
+	for seq := int64(3); seq < 100; seq++ {
+		b.chunk(j.job, j.epoch, seq, seq+1, "x")
+	}
+	b.acked(99)
+	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	require.EqualValues(t, 4+97, size)
+}
+
+// Whatever a connection is told, the process goes on and nothing of others changes.
+func FuzzFrames(f *testing.F) {
+	s := newSite(f)
+	r := s.replica()
+	victim, attacker := s.enrol(r, "victim", 2, 0), s.enrol(r, "attacker", 0, 0)
+	a := dial(f, r, s.ws, victim)
+	a.greet()
+	s.submit(r)
+	job, epoch, _ := a.assigned()
+	j := &running{site: s, r: r, runner: victim, a: a, job: job, epoch: epoch}
+	j.begin()
+	before := j.stored()
+	f.Add(false, []byte(`{"t":"job.event","job":"`+job.String()+`","epoch":1,"seq":3,"d":{"kind":"finished","outcome":"succeeded"}}`))
+	f.Add(false, []byte(`{"t":"job.decline","job":"`+job.String()+`","epoch":1,"d":{"reason":"busy"}}`))
+	f.Add(false, []byte(`{"t":"heartbeat","d":{"held":[{"job":"`+job.String()+`","epoch":1}]}}`))
+	f.Add(false, []byte(`{"t":"drain"}`))
+	f.Add(false, []byte(`{"t":"hello","d":{"capacity":-1}}`))
+	f.Add(true, piece(job, epoch, 3, 4, "x"))
+	f.Add(true, bytes.Repeat([]byte{0xff}, 50))
+	f.Fuzz(func(t *testing.T, binary bool, frame []byte) {
+		b := dial(t, r, s.ws, attacker)
+		h := hello
+		h.Capacity = 1
+		b.say(h, events.ID{}, 0, 0)
+		b.next(wire.TypeWelcome)
+		kind := websocket.TextMessage
+		if binary {
+			kind = websocket.BinaryMessage
+		}
+		_ = b.socket.WriteMessage(kind, frame)
+		b.say(wire.Heartbeat{Seq: 77}, events.ID{}, 0, 0)
+		for e := range b.got { // until it is answered, or the connection ends
+			if e.Type == wire.TypeHeartbeatAck && body[wire.HeartbeatAck](t, e).Seq == 77 {
+				break
+			}
+		}
+		require.NoError(t, b.socket.Close())
+		here := *s
+		here.t = t
+		require.Equal(t, before, (&running{site: &here, job: job}).stored())
+	})
+}

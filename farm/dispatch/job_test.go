@@ -1,0 +1,279 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+)
+
+func (j *running) cancel() {
+	j.t.Helper()
+	_, err := j.r.CancelJob(context.Background(), commands.CancelJob{Meta: system(j.ws), Job: j.job, Reason: "superseded"})
+	require.NoError(j.t, err)
+}
+
+// However far a job is, and whatever its runner does, it has ended grace + 30 s after it
+// was cancelled.
+func TestACancelledJobEndsInEveryState(t *testing.T) {
+	t.Parallel()
+	const grace = 10 * time.Second
+	for name, c := range map[string]struct {
+		begun  bool
+		answer func(j *running) // what the runner does about it
+		after  time.Duration
+	}{
+		"given, and the runner ends it": {false, func(j *running) { j.a.say(wire.Decline{Reason: "busy"}, j.job, j.epoch, 0) }, 0},
+		"given, and nothing is said":    {false, nil, grace + 30*time.Second},
+		"running, and the runner ends it": {true, func(j *running) {
+			j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "failed"}, j.job, j.epoch, 3)
+		}, 0},
+		"running, and succeeds anyway": {true, func(j *running) { j.a.say(finished("one\n"), j.job, j.epoch, 3) }, 0},
+		"running, and nothing is said": {true, func(j *running) {
+			for range 4 {
+				j.clock.move(10 * time.Second)
+				j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+				j.a.next(wire.TypeHeartbeatAck)
+			}
+		}, 0},
+		"running, and the runner is silent": {true, nil, 31 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			j := &running{site: s, r: s.replica()}
+			j.runner = s.enrol(j.r, "builder", 2, 0)
+			j.a = dial(t, j.r, s.ws, j.runner)
+			j.a.greet()
+			s.submit(j.r)
+			j.job, j.epoch, _ = j.a.assigned()
+			if c.begun {
+				j.begin()
+			}
+			j.cancel()
+			require.Equal(t, 10, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
+			if c.answer != nil {
+				c.answer(j)
+			}
+			j.clock.move(c.after)
+			require.Eventually(t, func() bool {
+				j.r.SweepOnce(t.Context())
+				return j.state(j.job) == events.JobIsCancelled
+			}, patience, 10*time.Millisecond, "%v", s.kinds(j.job))
+			j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+			v := body[wire.HeartbeatAck](t, j.a.next(wire.TypeHeartbeatAck)).Held[0].Verdict
+			require.Contains(t, []string{wire.StopJob, wire.Done}, v)
+			require.Equal(t, 1, count(s.kinds(j.job), "cancelled")+count(s.kinds(j.job), "finished"), s.kinds(j.job))
+		})
+	}
+}
+
+func count(list []string, word string) (n int) {
+	for _, w := range list {
+		if w == word {
+			n++
+		}
+	}
+	return n
+}
+
+// A runner that is frozen for longer than its lease has lost the job, and whatever it says
+// of it after that counts for nothing.
+func TestALeaseThatIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.clock.move(89 * time.Second)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, events.JobRunning, j.state(j.job))
+	j.clock.move(2 * time.Second)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, 1, count(j.kinds(j.job), "lease_expired"))
+	require.Equal(t, 1, count(j.kinds(j.job), "requeued"))
+
+	j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+	for e := range j.a.got { // it may be given the job again before
+		if e.Type == wire.TypeHeartbeatAck {
+			require.Equal(t, wire.StopJob, body[wire.HeartbeatAck](t, e).Held[0].Verdict)
+			break
+		}
+	}
+	j.a.chunk(j.job, j.epoch, 3, 4, "late\n")
+	j.a.next(wire.TypeStop)
+	j.a.say(finished("one\nlate\n"), j.job, j.epoch, 4)
+	j.a.next(wire.TypeStop)
+	require.Zero(t, count(j.kinds(j.job), "finished"))
+	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, size)
+}
+
+// A heartbeat renews the leases of the jobs that it lists and no others.
+func TestAHeartbeatRenewsWhatItLists(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.submit(j.r)
+	lost, epoch, _ := j.a.assigned() // of which the runner, let us say, never heard
+	j.clock.move(60 * time.Second)
+	j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+	j.a.next(wire.TypeHeartbeatAck)
+	j.clock.move(40 * time.Second)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, events.JobRunning, j.state(j.job))
+	require.Equal(t, 1, count(j.kinds(lost), "lease_expired")+count(j.kinds(lost), "declined"))
+	_ = epoch
+}
+
+// What told a runner of a job was lost: it is told again when it comes again, or the job
+// goes back to the queue.
+func TestAnAssignmentThatWasLost(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 0)
+	a := dial(t, r, s.ws, runner)
+	a.greet()
+	job := s.submit(r)
+	_, epoch, _ := a.assigned()
+	b := dial(t, r, s.ws, runner)
+	b.greet() // it holds nothing
+	again, same, _ := b.assigned()
+	require.Equal(t, job, again)
+	require.Equal(t, epoch, same)
+	s.clock.move(21 * time.Second)
+	r.SweepOnce(t.Context())
+	s.until(events.JobQueued, job)
+	require.Equal(t, []string{"submitted", "leased", "declined", "requeued"}, s.kinds(job))
+	b.say(wire.Accept{}, job, epoch, 0)
+	b.next(wire.TypeStop)
+	s.clock.move(31 * time.Second) // the only runner is asked again after a while
+	b.say(wire.Heartbeat{Free: 1}, events.ID{}, 0, 0)
+	again, epoch, _ = b.assigned()
+	require.Equal(t, job, again)
+	require.Equal(t, 2, epoch)
+}
+
+func TestTimesOfAJob(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	beat := func() {
+		j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+		j.a.next(wire.TypeHeartbeatAck)
+	}
+	waits := j.submit(j.r, func(s *events.JobSpec) { s.Requires.Labels = []string{"gpu=a100"}; s.Timeouts.QueueSeconds = 600 })
+	for range 11 {
+		j.clock.move(time.Minute)
+		beat()
+	}
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, events.JobIsExpired, j.state(waits))
+	require.Equal(t, "run_timeout", body[wire.Cancel](t, j.a.next(wire.TypeCancel)).Reason)
+	j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "timed_out"}, j.job, j.epoch, 3)
+	j.a.acked(3)
+	require.Equal(t, events.JobTimedOut, j.state(j.job))
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, 1, count(j.kinds(j.job), "log_sealed"))
+	j.clock.move(100 * 24 * time.Hour)
+	j.r.SweepOnce(t.Context())
+	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	require.Zero(t, size, "kept for long enough")
+}
+
+// Every attempt has a log of its own, which says how whole it is.
+func TestLogsAreSealed(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "infra", Reason: "agent_restarted", Log: sumOf("one\n")}, j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "infra"}, j.job, j.epoch, 3)
+	again, epoch, _ := j.a.assigned()
+	require.Equal(t, j.job, again)
+	require.Equal(t, 2, epoch)
+	j.epoch = epoch
+	j.begin()
+	j.a.say(finished("another\n"), j.job, epoch, 3)
+	j.a.acked(3)
+	j.r.SweepOnce(t.Context())
+	rows, err := j.db.Query(t.Context(), `select data->>'epoch', data->>'integrity' from events where stream = $1 and kind = 'job.log_sealed' order by 1`, j.job)
+	require.NoError(t, err)
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var epoch, integrity string
+		require.NoError(t, rows.Scan(&epoch, &integrity))
+		list = append(list, epoch+" "+integrity)
+	}
+	require.Equal(t, []string{"1 incomplete", "2 mismatch"}, list)
+	require.NoError(t, rows.Err())
+}
+
+func TestJobsGoWhereTheyMay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	plain, gpu := dial(t, r, s.ws, s.enrol(r, "plain", 10, 0)), dial(t, r, s.ws, s.enrol(r, "gpu", 10, 0, "gpu=a100"))
+	gpu.greet()
+	only := s.submit(r, func(j *events.JobSpec) { j.Requires.Labels = []string{"gpu=h100"} })
+	late := s.submit(r, func(j *events.JobSpec) { j.Requires.AnyOf = [][]string{{"gpu=h100"}, {"gpu=a100"}} })
+	got, _, _ := gpu.assigned()
+	require.Equal(t, late, got)
+	plain.greet()
+	key := func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 1} }
+	first, second := s.submit(r, key), s.submit(r, key)
+	s.until(events.JobLeasedOut, first)
+	third := s.submit(r)
+	s.until(events.JobLeasedOut, third)
+	require.Equal(t, events.JobQueued, s.state(second))
+	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: system(s.ws), Job: first})
+	require.NoError(t, err)
+	for _, a := range []*agent{plain, gpu} {
+		a.say(wire.Decline{Reason: "busy"}, first, 1, 0)
+	}
+	s.until(events.JobLeasedOut, second)
+	require.Equal(t, events.JobQueued, s.state(only))
+}
+
+func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) {
+		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
+			if names[0] == "NONE" {
+				return nil, &dispatch.MissingSecret{Name: "NONE"}
+			}
+			return map[string]string{names[0]: "marker-of-a-secret"}, nil
+		}
+	})
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 2, 0))
+	a.greet()
+	s.submit(r, func(j *events.JobSpec) { j.Secrets = []string{"TOKEN"} })
+	_, _, assign := a.assigned()
+	require.Equal(t, map[string]string{"TOKEN": "marker-of-a-secret"}, assign.Secrets)
+	missing := s.submit(r, func(j *events.JobSpec) { j.Secrets = []string{"NONE"} })
+	s.until(events.JobIsCancelled, missing)
+	var n int
+	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where data::text like '%marker-of%'`).Scan(&n))
+	require.Zero(t, n)
+	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where data::text like '%there is no secret NONE%'`).Scan(&n))
+	require.Positive(t, n)
+}
+
+func TestALogHasALimit(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	_, err := j.db.Exec(t.Context(), `update job_leases set log_bytes = $2 where job_id = $1`, j.job, wire.MaxLog-2)
+	require.NoError(t, err)
+	j.a.chunk(j.job, j.epoch, 3, wire.MaxLog-2, "ab")
+	j.a.chunk(j.job, j.epoch, 4, wire.MaxLog, "c")
+	j.a.chunk(j.job, j.epoch, 5, wire.MaxLog+1, "d")
+	j.a.acked(5)
+	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	require.EqualValues(t, wire.MaxLog, size)
+}

@@ -1,0 +1,200 @@
+package dispatch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+)
+
+// A newer connection takes over, wherever it is.
+func TestANewerConnectionTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first, second := s.replica(), s.replica()
+	runner := s.enrol(first, "builder", 1, 0)
+	a := dial(t, first, s.ws, runner)
+	a.greet()
+	b := dial(t, first, s.ws, runner)
+	b.greet()
+	require.Equal(t, wire.CloseSuperseded, a.closes(), "in the same process")
+	c := dial(t, second, s.ws, runner)
+	c.greet()
+	b.say(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
+	require.Equal(t, wire.CloseSuperseded, b.closes(), "in another one, with its next heartbeat")
+	d := dial(t, first, s.ws, runner)
+	d.greet()
+	require.Equal(t, wire.CloseSuperseded, c.closes(), "or when everything is looked at anew")
+	s.submit(second)
+	d.assigned()
+}
+
+func TestARevokedRunnerIsClosedAtEveryReplica(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first, second := s.replica(), s.replica()
+	for _, r := range []*replica{first, second} {
+		runner := s.enrol(first, "builder", 1, 0)
+		a := dial(t, r, s.ws, runner)
+		a.greet()
+		from := time.Now()
+		_, err := first.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: system(s.ws), Runner: runner})
+		require.NoError(t, err)
+		require.Equal(t, wire.CloseRevoked, a.closes())
+		require.Less(t, time.Since(from), 2*time.Second)
+		b := dial(t, r, s.ws, runner)
+		b.say(hello, events.ID{}, 0, 0)
+		require.Equal(t, wire.CloseRevoked, b.closes(), "one that was let in a moment before")
+	}
+}
+
+func TestADrainedRunnerIsGivenNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first, second := s.replica(), s.replica()
+	runner := s.enrol(first, "builder", 1, 0)
+	a := dial(t, second, s.ws, runner)
+	a.greet()
+	_, err := first.DrainRunner(t.Context(), commands.DrainRunner{Meta: system(s.ws), Runner: runner})
+	require.NoError(t, err)
+	require.False(t, body[wire.Drain](t, a.next(wire.TypeDrain)).End)
+	job := s.submit(first)
+	_, err = first.ResumeRunner(t.Context(), commands.ResumeRunner{Meta: system(s.ws), Runner: runner})
+	require.NoError(t, err)
+	for { // told that it may go on before it is given anything
+		e, ok := <-a.got
+		require.True(t, ok)
+		require.NotEqual(t, wire.TypeAssign, e.Type)
+		if e.Type == wire.TypeDrain {
+			require.True(t, body[wire.Drain](t, e).End)
+			break
+		}
+	}
+	got, _, _ := a.assigned()
+	require.Equal(t, job, got)
+	a.say(wire.Decline{Reason: "draining"}, got, 1, 0)
+	a.say(wire.Drain{}, events.ID{}, 0, 0)
+	s.until(events.JobQueued, job)
+	a.say(wire.Goodbye{}, events.ID{}, 0, 0)
+	require.Equal(t, websocket.CloseNormalClosure, a.closes())
+	s.untilRunner(events.RunnerIsOffline, runner)
+}
+
+func (s *site) untilRunner(state events.RunnerState, runner events.ID) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		var is events.RunnerState
+		require.NoError(s.t, s.db.QueryRow(s.t.Context(), `select state from runners where runner_id = $1`, runner).Scan(&is))
+		return is == state
+	}, patience, 2*time.Millisecond)
+}
+
+func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 0)
+	a := dial(t, r, s.ws, runner)
+	a.greet()
+	s.untilRunner(events.RunnerIsOnline, runner)
+	seen, err := dispatch.Presences{DB: s.db}.Of(t.Context(), s.ws)
+	require.NoError(t, err)
+	require.False(t, seen[runner].Stalled(s.clock.now()))
+	s.clock.move(31 * time.Second)
+	require.True(t, seen[runner].Stalled(s.clock.now()))
+	r.SweepOnce(t.Context())
+	s.untilRunner(events.RunnerIsOffline, runner)
+	a.say(wire.Heartbeat{Free: 1, Load: 0.5, DiskFree: 7}, events.ID{}, 0, 0)
+	a.next(wire.TypeHeartbeatAck)
+	s.untilRunner(events.RunnerIsOnline, runner)
+	seen, err = dispatch.Presences{DB: s.db}.Of(t.Context(), s.ws, runner, newID())
+	require.NoError(t, err)
+	require.Len(t, seen, 1)
+	require.InDelta(t, 0.5, seen[runner].Load, 0)
+	require.EqualValues(t, 7, seen[runner].DiskFree)
+}
+
+// One that was enrolled for a job takes no other, and is done once its log is sealed.
+func TestAnEphemeralRunnerRetires(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 5, 1)
+	a := dial(t, r, s.ws, runner)
+	a.greet()
+	s.submit(r)
+	other := s.submit(r)
+	job, epoch, _ := a.assigned()
+	a.say(wire.Accept{}, job, epoch, 0)
+	a.say(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+	a.acked(1)
+	r.SweepOnce(t.Context())
+	a.say(finished(""), job, epoch, 2)
+	a.acked(2)
+	r.SweepOnce(t.Context())
+	require.Equal(t, wire.CloseRevoked, a.closes())
+	s.untilRunner(events.RunnerIsRetired, runner)
+	require.Equal(t, 1, len(s.kinds(other)))
+}
+
+// Runners are told to come again, and their leases outlast the restart.
+func TestAReplicaThatEndsSaysSo(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	second := j.replica()
+	j.r.stop()
+	j.a.next(wire.TypeClosing)
+	require.Equal(t, websocket.CloseServiceRestart, j.a.closes())
+	_, err := j.r.Reserve(j.ws)
+	require.ErrorIs(t, err, dispatch.ErrClosing)
+	b := dial(t, second, j.ws, j.runner)
+	w := b.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 5})
+	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Continue, Acked: 2}, w.Held[0])
+	b.say(finished("one\n"), j.job, j.epoch, 3)
+	b.acked(3)
+	require.Equal(t, events.JobSucceeded, j.state(j.job))
+	c := dial(t, second, j.ws, j.runner)
+	w = c.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 3})
+	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Done, Acked: 3}, w.Held[0])
+	c.say(finished("one\n"), j.job, j.epoch, 3)
+	c.acked(3)
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.Connections, c.OfWorkspace = 3, 2 })
+	first, err := r.Reserve(s.ws)
+	require.NoError(t, err)
+	second, err := r.Reserve(s.ws)
+	require.NoError(t, err)
+	_, err = r.Reserve(s.ws)
+	require.ErrorIs(t, err, dispatch.ErrFull)
+	third, err := r.Reserve(newID())
+	require.NoError(t, err)
+	_, err = r.Reserve(newID())
+	require.ErrorIs(t, err, dispatch.ErrFull)
+	first()
+	fourth, err := r.Reserve(s.ws)
+	require.NoError(t, err)
+	for _, giveBack := range []func(){second, third, fourth} {
+		giveBack()
+	}
+}
+
+func TestWhoDoesNotSayHelloIsClosed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.say(wire.Heartbeat{}, events.ID{}, 0, 0)
+	require.Equal(t, wire.CloseProtocol, a.closes())
+	b := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	require.Equal(t, wire.CloseProtocol, b.closes(), "after ten seconds")
+}
