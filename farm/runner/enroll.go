@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -123,7 +124,8 @@ func passing(err error) bool {
 	if errors.As(err, &refused) {
 		return refused.Status == 429 || refused.Status >= 500
 	}
-	return true
+	var untrusted *tls.CertificateVerificationError
+	return !errors.As(err, &untrusted)
 }
 
 // waitFor waits, unless ctx ends first.

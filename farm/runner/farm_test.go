@@ -584,6 +584,24 @@ func (f *farm) enrolled() Folder {
 	return folder
 }
 
+// Lines is a log that may be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	got bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.got.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.got.String()
+}
+
 // A running is a supervisor in this process.
 type running struct {
 	t      *testing.T
@@ -591,13 +609,13 @@ type running struct {
 	stop   chan os.Signal
 	cancel context.CancelFunc
 	done   chan error
-	log    *bytes.Buffer
+	log    *lines
 }
 
 func start(t *testing.T, folder Folder, change ...func(*Config)) *running {
-	r := &running{t: t, stop: make(chan os.Signal, 2), done: make(chan error, 1), log: &bytes.Buffer{}}
+	r := &running{t: t, stop: make(chan os.Signal, 2), done: make(chan error, 1), log: &lines{}}
 	cfg := Config{Folder: folder, Program: "/proc/self/exe", Stop: r.stop, GitProtocols: "file", MinDiskFree: 1,
-		Log: slog.New(slog.NewTextHandler(r.log, nil))} // a Logger writes line by line under a lock
+		Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -58,7 +58,7 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 		if final := s.refused(err); final != nil {
 			return final
 		}
-		pause := backoff(failures)
+		pause := s.cfg.Backoff(failures)
 		if after > 0 {
 			pause = min(after, backoffLast)
 		}

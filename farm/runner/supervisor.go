@@ -27,6 +27,10 @@ type Config struct {
 	// Stop has an element for each signal: the first one drains, the second cancels jobs.
 	Stop <-chan os.Signal
 
+	// Backoff is how long to stay away after so many connections that failed. Nil is anything
+	// up to a limit that doubles from a second to a minute.
+	Backoff func(failures int) time.Duration
+
 	// Boot is the time since the machine started, its sleep among it. Nil is the machine's clock.
 	Boot func() time.Duration
 }
@@ -72,6 +76,9 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	if cfg.Boot == nil {
 		cfg.Boot = bootTime
+	}
+	if cfg.Backoff == nil {
+		cfg.Backoff = backoff
 	}
 	if cfg.MinDiskFree == 0 {
 		cfg.MinDiskFree = diskGuard

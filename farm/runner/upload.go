@@ -69,7 +69,7 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 		if progress {
 			failures = 0
 		}
-		if waitFor(ctx, backoff(failures)) != nil {
+		if waitFor(ctx, s.cfg.Backoff(failures)) != nil {
 			return false
 		}
 	}

@@ -1,0 +1,136 @@
+//go:build linux
+
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/wire"
+)
+
+// Connections are cut at any time, acknowledgements come late and out of order, assignments
+// are repeated, the supervisor is replaced: what a job says arrives once and in order, and
+// each job has one end. (The farm of these tests notes whatever does not fit.)
+func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 5, WindowBytes: 40_000} }
+	f.ackDelay = func() { <-time.After(rand.N(30 * time.Millisecond)) }
+	r := start(t, f.enrolled(), quick)
+	var jobs []key
+	for range 4 {
+		jobs = append(jobs, f.assign(wire.Assign{RunSeconds: 120, Steps: steps(
+			"i=0; while [ $i -lt 25 ]; do echo line $i of some output; head -c 9000 /dev/zero | tr '\\0' x; i=$((i+1)); sleep 0.04; done", "echo second", "exit 1")}))
+	}
+	stop := make(chan struct{})
+	cut := make(chan struct{})
+	go func() {
+		defer close(cut)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20*time.Millisecond + rand.N(150*time.Millisecond)):
+			}
+			f.cutAll()
+			f.mu.Lock()
+			for k, j := range f.jobs { // what was assigned already
+				if len(f.conns) > 0 && j.end() == nil {
+					f.conns[len(f.conns)-1].say(j.spec, k)
+				}
+			}
+			f.mu.Unlock()
+		}
+	}()
+	for _, k := range jobs {
+		end := f.ended(k)
+		require.Equal(t, "failed", end.Outcome)
+		require.Equal(t, []string{"started", "step.started", "step.finished", "step.started", "step.finished", "step.started", "step.finished", "finished"}, f.kinds(k))
+		log := f.log(k)
+		sum := sha256.Sum256([]byte(log))
+		require.Equal(t, hex.EncodeToString(sum[:]), end.Log.SHA256)
+		require.Equal(t, 25, strings.Count(log, "of some output"))
+	}
+	close(stop)
+	<-cut
+	r.empty()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Greater(t, len(f.hellos), 5)
+	require.Empty(t, f.problems)
+	require.Empty(t, f.declined)
+}
+
+// quick comes back at once.
+func quick(c *Config) { c.Backoff = func(int) time.Duration { return time.Millisecond } }
+
+// many is more than there are jobs: what is declined the farm of these tests forgets.
+func many(c *Config) { c.Capacity = 64 }
+
+// The supervisor is replaced again and again, in the middle of jobs: each of them has one end.
+func TestEachJobEndsOnceThoughSupervisorsAreReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	var jobs []key
+	for range 5 {
+		r := start(t, folder, quick, many)
+		for range 2 {
+			jobs = append(jobs, f.assign(wire.Assign{Steps: steps("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done")}))
+		}
+		last := jobs[len(jobs)-1]
+		want := rand.IntN(4)
+		require.Eventually(t, f.with(last, func(j *farmJob) bool { return len(j.events) >= min(want, 2) && (want < 3 || len(j.log) > 4) }), patience, time.Millisecond)
+		r.cancel()
+		require.NoError(t, r.wait())
+	}
+	r := start(t, folder, quick, many)
+	for _, k := range jobs {
+		require.Contains(t, []string{"succeeded", "infra"}, f.ended(k).Outcome)
+	}
+	r.empty()
+}
+
+// A window that is full holds back the sender, not the build.
+func TestABuildDoesNotWaitForTheService(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	blocked := make(chan struct{})
+	f.ackDelay = func() { <-blocked }
+	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 3, WindowBytes: 200_000} }
+	r := start(t, f.enrolled())
+	k := f.assign(wire.Assign{Steps: steps("head -c 5000000 /dev/zero | tr '\\0' x; echo")})
+	require.Eventually(t, func() bool {
+		st := r.s.status()
+		return len(st.Jobs) == 1 && st.Jobs[0].State == stateFinished && st.Jobs[0].SpoolSize > 5_000_000
+	}, patience, time.Millisecond)
+	require.True(t, f.with(k, func(j *farmJob) bool { return j.last <= 3 })())
+	close(blocked)
+	require.EqualValues(t, 5_000_001, f.ended(k).Log.Bytes)
+	r.empty()
+}
+
+func TestTheLimitOfALog(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{LogBytesPerJob: 100_000} }
+	r := start(t, f.enrolled())
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	k := f.assign(wire.Assign{Steps: steps("head -c 300000 /dev/zero | tr '\\0' x", "echo the job goes on; exit 5")})
+	end := f.ended(k)
+	require.Equal(t, 5, *end.ExitCode)
+	require.True(t, end.Log.Truncated)
+	require.EqualValues(t, 100_000, end.Log.Bytes)
+	log := f.log(k)
+	require.Len(t, log, 100_000)
+	require.True(t, strings.HasSuffix(log, "x\n[the log has reached its limit of 100000 bytes; the job goes on]\n"))
+	require.True(t, f.with(k, func(j *farmJob) bool { return j.cut })())
+	r.empty()
+}

@@ -1,0 +1,215 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/wire"
+)
+
+func TestEnrolling(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := Folder(filepath.Join(t.TempDir(), "data"))
+	ca := f.caFile()
+	e := Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: ca, Name: "builder-1", Labels: []string{"disk=ssd"}}
+	// The first answer is lost.
+	n := 0
+	f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		n++
+		if n > 1 {
+			return false
+		}
+		f.register(httptest.NewRecorder(), r)
+		conn, _, _ := http.NewResponseController(w).Hijack()
+		_ = conn.Close()
+		return true
+	}
+	id, err := Enroll(t.Context(), folder, e)
+	require.NoError(t, err)
+	require.Equal(t, "builder-1", id.Name)
+	require.True(t, strings.HasPrefix(id.AgentURL, "wss://"))
+	require.Len(t, f.csrKeys, 1, "the same key asks again")
+	require.EqualValues(t, 2, f.issued)
+	for _, name := range []string{credentialsFile, identityFile, authorityFile} {
+		info, err := os.Stat(folder.path(name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+		text, err := os.ReadFile(folder.path(name))
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "tok_enr_secret")
+	}
+	require.NoFileExists(t, folder.path(pendingFile))
+	_, err = Enroll(t.Context(), folder, e)
+	require.ErrorIs(t, err, ErrEnrolled)
+
+	require.NoError(t, folder.Uninstall())
+	require.NoDirExists(t, string(folder))
+	require.NoError(t, folder.Uninstall(), "twice")
+}
+
+func TestEnrollingThatIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := Folder(filepath.Join(t.TempDir(), "data"))
+	ca := f.caFile()
+	for _, url := range []string{"http://farm.example", "ftp://farm.example", "https://", "https://u:p@farm.example", "farm.example", "https://farm.example?a=b"} {
+		_, err := Enroll(t.Context(), folder, Enrollment{URL: url, ServerCA: ca})
+		require.ErrorContains(t, err, "https://host", url)
+	}
+	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: filepath.Join(t.TempDir(), "none")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	require.NoError(t, os.WriteFile(empty, []byte("x"), 0o600))
+	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: empty})
+	require.ErrorContains(t, err, "no certificate in PEM")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = Enroll(ctx, folder, Enrollment{URL: f.server.URL})
+	require.ErrorContains(t, err, "certificate", "the server's authority is unknown")
+
+	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		refuseWith(w, 401, "enrollment_invalid")
+		return true
+	}
+	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: ca})
+	var refused *Refusal
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "enrollment_invalid", refused.Code)
+	_, err = folder.Identity()
+	require.ErrorIs(t, err, ErrNotEnrolled)
+}
+
+func TestUninstallLeavesFoldersOfOthers(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	other := folder.path("important.txt")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	require.ErrorContains(t, folder.Uninstall(), "important.txt")
+	require.FileExists(t, other)
+	require.FileExists(t, folder.path(credentialsFile))
+}
+
+// A certificate that is about to end is replaced, and never seen again after its successor.
+func TestRenewing(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.lifetime = 3 * time.Second
+	folder := f.enrolled()
+	before, err := folder.Identity()
+	require.NoError(t, err)
+	f.lifetime = time.Hour
+	start(t, folder)
+	require.Eventually(t, func() bool {
+		id, err := folder.Identity()
+		return err == nil && id.Serial != before.Serial
+	}, patience, 10*time.Millisecond)
+	f.cutAll()
+	after, err := folder.Identity()
+	require.NoError(t, err)
+	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 && f.serials[len(f.serials)-1] == after.Serial }), patience, 10*time.Millisecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Len(t, f.csrKeys, 2, "with a new key")
+	require.NotContains(t, strings.Join(f.serials, " "), after.Serial+" "+before.Serial)
+}
+
+func TestWhenToRenew(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	end := begin.Add(30 * time.Hour)
+	require.Equal(t, begin.Add(20*time.Hour), renewAt(begin, end, 0).Round(time.Second))
+	require.Equal(t, begin.Add(17*time.Hour), renewAt(begin, end, -1).Round(time.Second))
+	require.Equal(t, begin.Add(23*time.Hour), renewAt(begin, end, 1).Round(time.Second))
+}
+
+func TestWaitsBetweenConnections(t *testing.T) {
+	t.Parallel()
+	for failures, limit := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 6: time.Minute, 70: time.Minute} {
+		var most time.Duration
+		for range 1000 {
+			most = max(most, backoff(failures))
+		}
+		require.LessOrEqual(t, most, limit+1)
+		require.Greater(t, most, limit*9/10, "all of the range is used")
+	}
+}
+
+func TestADiagnosis(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	find := func(what string) Finding {
+		t.Helper()
+		for _, d := range Diagnose(t.Context(), folder, "/proc/self/exe", nil) {
+			if d.What == what {
+				return d
+			}
+		}
+		require.Fail(t, "no finding", what)
+		return Finding{}
+	}
+	for _, what := range []string{"disk", "sandbox none", "enrolment", "certificate", "farm", "client certificate", "clock"} {
+		require.True(t, find(what).OK, what)
+	}
+	f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		r.TLS.PeerCertificates = nil // a proxy drops it
+		return false
+	}
+	require.False(t, find("client certificate").OK)
+	require.Contains(t, find("client certificate").Text, "SVC_FARM_CLIENT_CERT_HEADER")
+	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": "b", "serverTime": time.Now().Add(-time.Hour)})
+		return true
+	}
+	require.False(t, find("clock").OK)
+	f.server.Close()
+	require.False(t, find("farm").OK)
+	folder = Folder(t.TempDir())
+	require.False(t, find("enrolment").OK)
+}
+
+func TestAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.lifetime = -time.Millisecond
+	folder := f.enrolled()
+	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool { // as nginx does
+		http.Error(w, "<html>400 The SSL certificate error</html>", http.StatusBadRequest)
+		return true
+	}
+	err := start(t, folder).wait()
+	require.ErrorIs(t, err, ErrRefused)
+	require.ErrorContains(t, err, "enrol the machine anew")
+}
+
+// A frame that the service should not send changes nothing.
+func TestOddMessages(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled(), quick)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	unknown := key{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
+	for _, m := range []wire.Message{
+		wire.Ack{Upto: 99}, wire.Stop{}, wire.Update{Version: "9.9.9"}, wire.Error{Code: wire.CodeGap, Expected: 4},
+		wire.Closing{ReconnectAfterMs: 1}, wire.Welcome{}, wire.HeartbeatAck{Seq: 999, Held: []wire.Verdict{{Job: unknown.job, Epoch: 3, Verdict: wire.StopJob}}},
+	} {
+		f.tell(m, unknown)
+	}
+	f.mu.Lock()
+	f.conns[0].say(wire.Assign{Sandbox: wire.Sandbox{Kind: "none"}}, key{"../../etc", 1})
+	f.mu.Unlock()
+	require.Eventually(t, f.check(func() bool { return len(f.declined) == 1 }), patience, time.Millisecond)
+	f.ended(f.assign(wire.Assign{Steps: steps("true")}))
+	r.empty()
+}
