@@ -139,9 +139,6 @@ func (u *Upload) Receive(ctx context.Context, name string, r io.Reader) error {
 	if p.attempt >= maxAttempts {
 		return ErrDigest.With("fileId", p.File.ID)
 	}
-	if err := u.sumUp(ctx, p, n); err != nil {
-		return err
-	}
 	if err := u.put(ctx, p, n, part); err != nil {
 		return err
 	}
@@ -159,7 +156,8 @@ func (u *Upload) chunk(name string) (*progress, int64, error) {
 	return u.files[i], n, nil
 }
 
-// put stores a chunk. It goes through the sum on its way if it is the next there.
+// put stores a chunk. It goes through the sum on its way if it is the next there: of a file that
+// comes in order, by one request, nothing is read again.
 func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader) error {
 	var source io.Reader = part
 	var sum hash.Cloner
@@ -185,9 +183,9 @@ func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader
 	return nil
 }
 
-// sumUp adds stored chunks to the sum, up to but not including one.
-func (u *Upload) sumUp(ctx context.Context, p *progress, upTo int64) error {
-	for p.summed < upTo && p.tokens[p.summed] != "" {
+// sumUp adds stored chunks to the sum, as far as there are all.
+func (u *Upload) sumUp(ctx context.Context, p *progress) error {
+	for p.summed < p.Chunks() && p.tokens[p.summed] != "" {
 		n := p.summed
 		read, err := u.readChunk(ctx, p, n)
 		switch {
@@ -226,7 +224,7 @@ func (u *Upload) settle(ctx context.Context, p *progress) error {
 	if p.sealed || p.attempt >= maxAttempts || slices.Contains(p.tokens, "") {
 		return nil
 	}
-	if err := u.sumUp(ctx, p, p.Chunks()); err != nil || p.summed < p.Chunks() {
+	if err := u.sumUp(ctx, p); err != nil || p.summed < p.Chunks() {
 		return err
 	}
 	if hex.EncodeToString(p.sum.Sum(nil)) == p.SHA256 {

@@ -99,9 +99,17 @@ func (b *uploadBody) next(parts *multipart.Reader) (*multipart.Part, error) {
 	defer func() { b.header = false }()
 	part, err := parts.NextRawPart()
 	if err != nil && err != io.EOF { //nolint:errorlint // an EOF that is wrapped is one in the middle
-		b.broken = err
+		return nil, b.breaks(err)
 	}
 	return part, err
+}
+
+// breaks notes an error of reading the body, which may have ended too soon without one of its own.
+func (b *uploadBody) breaks(err error) error {
+	if fault.As(err) == nil {
+		b.broken = err
+	}
+	return err
 }
 
 // fault says what an error of an upload means to the runner. stored is how much of its
@@ -113,6 +121,7 @@ func (b *uploadBody) fault(err error, most, stored int64) error {
 		return b.why
 	case tooLarge:
 		return artifacts.ErrTooLarge.With("limitBytes", most).With("receivedBytes", large.Limit)
+	case b.ctx.Err() != nil: // whatever that led to, such as a store that gave up
 	case fault.As(err) != nil || b.broken == nil:
 		return err
 	}

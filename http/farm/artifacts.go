@@ -150,7 +150,7 @@ func (u *upload) begin(ctx context.Context) error {
 	}
 	manifest, err := artifacts.ReadManifest(part, u.server.ArtifactMaxJobBytes)
 	if err != nil {
-		return err
+		return u.body.breaks(err)
 	}
 	u.job.Epoch = manifest.Epoch
 	declare := commands.DeclareArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}

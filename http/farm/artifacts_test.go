@@ -1,0 +1,484 @@
+package farm_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/artifacts"
+	"svc/http/farm"
+	"svc/projections"
+)
+
+const (
+	chunkBytes = artifacts.MinChunkBytes
+	jobLimit   = 12 << 20
+)
+
+// stored makes the replicas of a site keep artifacts, each by itself, in one directory.
+func stored(t *testing.T) (dir string, change func(*farm.Config)) {
+	dir = t.TempDir()
+	return dir, func(c *farm.Config) {
+		d, err := artifacts.OpenDirectory(dir)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = d.Close() })
+		c.Artifacts, c.ArtifactMaxJobBytes = d, jobLimit
+	}
+}
+
+// An upload is what a runner does with a job of its.
+type upload struct {
+	*site
+	job         events.ID
+	runner      events.ID
+	certificate string
+	epoch       int
+}
+
+func system(workspace events.ID) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}, Origin: events.FromSystem}}
+}
+
+// newUpload makes a runner, and a job of its that has ended and left so many files.
+func newUpload(t *testing.T, files int) *upload {
+	t.Helper()
+	_, change := stored(t)
+	s := newSite(t, change)
+	u := &upload{site: s}
+	u.runner, u.certificate = s.enrol(t)
+	u.job, u.epoch = s.run(t, u.runner), 1
+	u.finish(t, files)
+	return u
+}
+
+// run gives a runner a job, which it begins.
+func (s *site) run(t *testing.T, runner events.ID) (job events.ID) {
+	t.Helper()
+	job = events.NewID(s.clock.now())
+	spec, err := aggregates.CheckJob(events.JobSpec{
+		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}}, Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"**"}}},
+	})
+	require.NoError(t, err)
+	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: 1})
+	require.NoError(t, err)
+	_, err = s.a.commands.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: system(s.workspace), Runner: runner, Hello: aggregates.Hello{
+		Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
+	}})
+	require.NoError(t, err)
+	_, err = s.a.commands.LeaseJob(t.Context(), commands.LeaseJob{Meta: system(s.workspace), Job: job, Runner: runner})
+	require.NoError(t, err)
+	u := upload{site: s, job: job, runner: runner, epoch: 1}
+	u.report(t, 1, events.JobStarted{})
+	return job
+}
+
+func (u *upload) report(t *testing.T, seq int64, e events.Event) {
+	t.Helper()
+	_, err := u.a.commands.ReportJob(t.Context(), commands.ReportJob{
+		Meta: system(u.workspace), Job: u.job, Runner: u.runner, Report: aggregates.JobReport{Epoch: u.epoch, Seq: seq, Event: e},
+	})
+	require.NoError(t, err)
+}
+
+func (u *upload) finish(t *testing.T, files int) {
+	t.Helper()
+	u.report(t, 2, events.JobFinished{Reported: "succeeded", Artifacts: files})
+}
+
+func content(seed byte, size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b)
+	return b
+}
+
+// manifest declares texts as f0, f1 …
+func (u *upload) manifest(texts ...[]byte) artifacts.Manifest {
+	m := artifacts.Manifest{Epoch: u.epoch, Files: []artifacts.File{}}
+	for i, text := range texts {
+		sum := sha256.Sum256(text)
+		m.Files = append(m.Files, artifacts.File{
+			ID: fmt.Sprint("f", i), Name: "dist", Path: fmt.Sprint("dist/", i), Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), ChunkBytes: chunkBytes, Mode: 0o644,
+		})
+	}
+	return m
+}
+
+// A part is one of a body.
+type part struct {
+	name string
+	text []byte
+}
+
+func manifestPart(m artifacts.Manifest) part {
+	text, _ := json.Marshal(m)
+	return part{"manifest", text}
+}
+
+// chunks are the parts of a file.
+func chunks(file int, text []byte) (list []part) {
+	for n := 0; n*chunkBytes < len(text); n++ {
+		list = append(list, part{fmt.Sprintf("f%d.%d", file, n), text[n*chunkBytes : min((n+1)*chunkBytes, len(text))]})
+	}
+	return list
+}
+
+const boundary = "boundary-of-the-test"
+
+// body makes a body of parts.
+func body(t *testing.T, parts ...part) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	require.NoError(t, form.SetBoundary(boundary))
+	for _, p := range parts {
+		w, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf(`form-data; name=%q; filename="x"`, p.name)}})
+		require.NoError(t, err)
+		_, err = w.Write(p.text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, form.Close())
+	return b.Bytes()
+}
+
+func (u *upload) post(t *testing.T, at *replica, r io.Reader, change ...func(*http.Request)) answer {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/farm/jobs/"+u.job.String()+"/artifacts", r)
+	request.RemoteAddr = gateway
+	request.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	shows(u.certificate)(request)
+	for _, f := range change {
+		f(request)
+	}
+	w := httptest.NewRecorder()
+	at.ServeHTTP(w, request)
+	return answer{w.Code, w.Header(), gjson.ParseBytes(w.Body.Bytes())}
+}
+
+func (u *upload) send(t *testing.T, at *replica, parts ...part) answer {
+	t.Helper()
+	return u.post(t, at, bytes.NewReader(body(t, parts...)))
+}
+
+// happened lists what happened to the artifacts of the job.
+func (u *upload) happened(t *testing.T) (list []string) {
+	t.Helper()
+	rows, err := u.db.Query(t.Context(), `
+		select substr(kind, 5) from events where workspace_id = $1 and stream = $2 and kind like 'job.artifact%' order by seq`, u.workspace, u.job)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var kind string
+		require.NoError(t, rows.Scan(&kind))
+		list = append(list, kind)
+	}
+	require.NoError(t, rows.Err())
+	return list
+}
+
+// readable returns what readers of the job's files get, by path.
+func (u *upload) readable(t *testing.T) map[string][]byte {
+	t.Helper()
+	list, total, ok, err := projections.Artifacts{DB: u.db}.Page(t.Context(), u.workspace, u.job, 100, 0)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Len(t, list, total)
+	files := map[string][]byte{}
+	for _, a := range list {
+		r, err := artifacts.Open(t.Context(), u.b.server.Artifacts, u.workspace, u.job, a.ID)
+		require.NoError(t, err)
+		text, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		files[a.Path] = text
+	}
+	return files
+}
+
+func TestUploadArtifacts(t *testing.T) {
+	u := newUpload(t, 3)
+	a, b := content(1, chunkBytes+100), []byte("small")
+	manifest := manifestPart(u.manifest(a, b, nil))
+
+	probe := u.send(t, u.a, manifest).is(t, 200, "")
+	require.JSONEq(t, fmt.Sprintf(`{"state":"partial","receivedBytes":0,"limitBytes":%d,"files":[
+		{"id":"f0","artifactId":"%s","state":"missing","missing":[0,1]},{"id":"f1","artifactId":"%s","state":"missing","missing":[0]},
+		{"id":"f2","artifactId":"%s","state":"complete","missing":[]}]}`, jobLimit,
+		probe.body.Get("files.0.artifactId"), probe.body.Get("files.1.artifactId"), probe.body.Get("files.2.artifactId")), probe.body.Raw)
+	require.Equal(t, []string{"artifacts_declared", "artifact_stored"}, u.happened(t))
+
+	half := u.send(t, u.a, manifest, chunks(0, a)[1]).is(t, 200, "")
+	require.Equal(t, "partial", half.body.Get("files.0.state").String())
+	require.EqualValues(t, 100, half.body.Get("receivedBytes").Int())
+	require.Equal(t, map[string][]byte{"dist/2": {}}, u.readable(t))
+
+	whole := u.send(t, u.b, manifest, chunks(0, a)[0], chunks(1, b)[0]).is(t, 200, "")
+	require.Equal(t, "complete", whole.body.Get("state").String())
+	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifact_stored", "artifact_stored", "artifacts_completed"}, u.happened(t))
+	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b, "dist/2": {}}, u.readable(t))
+	require.Equal(t, whole.body.Raw, u.send(t, u.a, manifest).is(t, 200, "").body.Raw, "the answer was lost")
+	require.Len(t, u.happened(t), 5)
+}
+
+// Nothing of a body that is refused is kept or said, but for what was whole before.
+func TestBodiesThatAreRefused(t *testing.T) {
+	u := newUpload(t, 1)
+	a := []byte("hello")
+	good := manifestPart(u.manifest(a))
+	chunk := chunks(0, a)[0]
+	changed := func(change func(*artifacts.Manifest)) part {
+		m := u.manifest(a)
+		change(&m)
+		return manifestPart(m)
+	}
+	for name, c := range map[string]struct {
+		parts  []part
+		status int
+		code   string
+	}{
+		"nothing":                    {nil, 422, "validation_failed"},
+		"no manifest":                {[]part{chunk}, 422, "validation_failed"},
+		"the manifest last":          {[]part{chunk, good}, 422, "validation_failed"},
+		"no JSON":                    {[]part{{"manifest", []byte("{")}}, 422, "validation_failed"},
+		"no files":                   {[]part{changed(func(m *artifacts.Manifest) { m.Files = nil })}, 422, "validation_failed"},
+		"a path that climbs":         {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "../x" }), chunk}, 422, "validation_failed"},
+		"no artifact of the job":     {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Name = "logs" }), chunk}, 422, "validation_failed"},
+		"another epoch":              {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 }), chunk}, 403, "runner_not_owner"},
+		"too large":                  {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size = jobLimit + 1 }), chunk}, 413, "artifact_too_large"},
+		"a manifest that never ends": {[]part{{"manifest", bytes.Repeat([]byte(" "), artifacts.MaxManifest+1)}}, 422, "validation_failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u.send(t, u.a, c.parts...).is(t, c.status, c.code)
+			require.Empty(t, u.happened(t))
+			require.Empty(t, slices.Collect(maps.Keys(u.readable(t))))
+		})
+	}
+	u.send(t, u.a, good).is(t, 200, "")
+	for name, c := range map[string]struct {
+		parts  []part
+		status int
+		code   string
+	}{
+		"a chunk of no file":   {[]part{good, {"f1.0", a}}, 422, "validation_failed"},
+		"a part without name":  {[]part{good, {"", a}}, 422, "validation_failed"},
+		"a longer chunk":       {[]part{good, {"f0.0", []byte("hello!")}}, 422, "validation_failed"},
+		"a shorter chunk":      {[]part{good, {"f0.0", []byte("hell")}}, 422, "validation_failed"},
+		"another manifest":     {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "other" }), chunk}, 422, "validation_failed"},
+		"another size":         {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size++ })}, 422, "validation_failed"},
+		"another digest":       {[]part{good, {"f0.0", []byte("hallo")}}, 422, "artifact_digest_mismatch"},
+		"the manifest twice":   {[]part{good, good}, 422, "validation_failed"},
+		"another epoch, later": {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 })}, 403, "runner_not_owner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u.send(t, u.a, c.parts...).is(t, c.status, c.code)
+			require.Equal(t, []string{"artifacts_declared"}, u.happened(t))
+			require.Empty(t, slices.Collect(maps.Keys(u.readable(t))))
+		})
+	}
+	u.send(t, u.a, good, chunk).is(t, 200, "")
+	require.Equal(t, map[string][]byte{"dist/0": a}, u.readable(t))
+}
+
+func TestBodiesThatAreNoForms(t *testing.T) {
+	u := newUpload(t, 1)
+	for name, change := range map[string]func(*http.Request){
+		"JSON":        func(r *http.Request) { r.Header.Set("Content-Type", "application/json") },
+		"no type":     func(r *http.Request) { r.Header.Del("Content-Type") },
+		"no boundary": func(r *http.Request) { r.Header.Set("Content-Type", "multipart/form-data") },
+		"a long boundary": func(r *http.Request) {
+			r.Header.Set("Content-Type", "multipart/form-data; boundary="+strings.Repeat("b", 71))
+		},
+		"another multipart":   func(r *http.Request) { r.Header.Set("Content-Type", "multipart/mixed; boundary="+boundary) },
+		"a type that is none": func(r *http.Request) { r.Header.Set("Content-Type", ";;;") },
+		"compressed":          func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			u.post(t, u.a, bytes.NewReader(body(t, manifestPart(u.manifest([]byte("a"))))), change).is(t, 415, "unsupported_media_type")
+		})
+	}
+	u.post(t, u.a, strings.NewReader("no parts at all")).is(t, 400, "upload_incomplete")
+	header := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"manifest\"\r\nX-Long: " + strings.Repeat("x", 1<<20) + "\r\n\r\n{}"
+	u.post(t, u.a, strings.NewReader(header)).is(t, 422, "validation_failed")
+	require.Empty(t, u.happened(t))
+}
+
+// Wherever a body breaks off: the answer says so, and another replica goes on.
+func TestBodiesThatBreakOff(t *testing.T) {
+	u := newUpload(t, 2)
+	a, b := content(1, chunkBytes+7), []byte("small")
+	text := body(t, append(append([]part{manifestPart(u.manifest(a, b))}, chunks(1, b)...), chunks(0, a)...)...)
+	for _, at := range []int{0, 10, 200, 700, 900, 1200, chunkBytes / 2, chunkBytes + 300, len(text) - 40, len(text) - 3} {
+		for name, end := range map[string]io.Reader{"ends": strings.NewReader(""), "fails": iotest.ErrReader(io.ErrUnexpectedEOF)} {
+			r := u.post(t, u.a, io.MultiReader(bytes.NewReader(text[:at]), end), func(r *http.Request) { r.ContentLength = -1 })
+			require.Contains(t, []string{"upload_incomplete", "validation_failed"}, r.body.Get("code").String(), "%s at %d: %s", name, at, r.body)
+			for path, got := range u.readable(t) {
+				require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b}[path], got)
+			}
+		}
+	}
+	require.Equal(t, "complete", u.send(t, u.b, manifestPart(u.manifest(a, b))).body.Get("state").String(), "only the end of the form was missing")
+	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b}, u.readable(t))
+}
+
+// What is too large is refused before a byte of it is read.
+func TestBodiesThatAreTooLargeAreNotRead(t *testing.T) {
+	u := newUpload(t, 1)
+	untouched := iotest.ErrReader(fmt.Errorf("somebody read it"))
+	a := u.post(t, u.a, untouched, func(r *http.Request) { r.ContentLength = 310 << 20 }).is(t, 413, "artifact_too_large")
+	require.EqualValues(t, jobLimit, a.body.Get("details.limitBytes").Int())
+	require.EqualValues(t, 310<<20, a.body.Get("details.declaredBytes").Int())
+
+	m := u.manifest(make([]byte, jobLimit), []byte("a"))
+	head := body(t, manifestPart(m))
+	head = head[:len(head)-len("--\r\n")]
+	a = u.post(t, u.a, io.MultiReader(bytes.NewReader(head), untouched), func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
+	require.EqualValues(t, jobLimit+1, a.body.Get("details.declaredBytes").Int())
+
+	// Chunks that come again and again are no files, but bytes.
+	endless := io.MultiReader(bytes.NewReader(head[:0]), newRepeater(body(t, manifestPart(u.manifest(make([]byte, chunkBytes))), chunks(0, make([]byte, chunkBytes))[0])))
+	a = u.post(t, u.a, endless, func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
+	require.Greater(t, a.body.Get("details.receivedBytes").Int(), int64(jobLimit))
+}
+
+// newRepeater repeats the last part of a body for ever.
+func newRepeater(text []byte) io.Reader {
+	i := bytes.LastIndex(text[:len(text)-len(boundary)-8], []byte("--"+boundary))
+	return io.MultiReader(bytes.NewReader(text[:i]), &repeater{text: text[i : len(text)-len(boundary)-6]})
+}
+
+type repeater struct {
+	text []byte
+	at   int
+}
+
+func (r *repeater) Read(b []byte) (int, error) {
+	n := copy(b, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
+}
+
+// Whoever asks for a job that is not theirs learns nothing of it.
+func TestUploadsOfOthersAreAnsweredAlike(t *testing.T) {
+	u := newUpload(t, 1)
+	text := body(t, manifestPart(u.manifest([]byte("a"))), chunks(0, []byte("a"))[0])
+	other := *u
+	other.runner, other.certificate = u.enrol(t)
+	want := other.post(t, u.a, bytes.NewReader(text), func(r *http.Request) {
+		r.URL.Path = strings.Replace(r.URL.Path, u.job.String(), events.ID{1, 2}.String(), 1)
+	}).is(t, 404, "farm_job_not_found")
+	require.Equal(t, want.body.Raw, other.post(t, u.a, bytes.NewReader(text)).is(t, 404, "farm_job_not_found").body.Raw, "another runner's")
+
+	globex, owner := u.newWorkspace(t, "globex")
+	stranger := *u
+	stranger.site = &site{db: u.db, clock: u.clock, a: u.a, b: u.b, workspace: globex, owner: owner}
+	stranger.runner, stranger.certificate = stranger.enrol(t)
+	require.Equal(t, want.body.Raw, stranger.post(t, u.a, bytes.NewReader(text)).is(t, 404, "farm_job_not_found").body.Raw, "another workspace's")
+	stranger.post(t, u.a, bytes.NewReader(text), func(r *http.Request) { r.URL.Path = "/api/v1/farm/jobs/no-id/artifacts" }).is(t, 404, "farm_job_not_found")
+	stranger.post(t, u.a, bytes.NewReader(text), func(r *http.Request) { r.Header.Del(header) }).is(t, 401, "runner_certificate_required")
+	require.Empty(t, u.happened(t))
+	u.post(t, u.a, bytes.NewReader(text)).is(t, 200, "")
+}
+
+func TestUploadsBeforeTheEndAndTooLate(t *testing.T) {
+	_, change := stored(t)
+	s := newSite(t, change)
+	u := &upload{site: s, epoch: 1}
+	u.runner, u.certificate = s.enrol(t)
+	u.job = s.run(t, u.runner)
+	manifest, chunk := manifestPart(u.manifest([]byte("a"), []byte("b"))), part{"f0.0", []byte("a")}
+	u.send(t, u.a, manifest, chunk).is(t, 409, "farm_job_not_finished")
+	u.finish(t, 2)
+	u.send(t, u.a, manifest, chunk).is(t, 200, "")
+	_, err := u.a.commands.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{Meta: system(u.workspace), Job: u.job})
+	require.NoError(t, err)
+	u.send(t, u.b, manifest, part{"f1.0", []byte("b")}).is(t, 409, "artifacts_closed")
+	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifacts_abandoned"}, u.happened(t))
+	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
+}
+
+func TestUploadsWhereNoneAreTaken(t *testing.T) {
+	s := newSite(t)
+	u := &upload{site: s, epoch: 1}
+	u.runner, u.certificate = s.enrol(t)
+	u.job = s.run(t, u.runner)
+	a := u.send(t, u.a, manifestPart(u.manifest([]byte("a")))).is(t, 503, "artifact_store_unavailable")
+	require.Empty(t, a.body.Get("details").Map())
+}
+
+// Two replicas take in the same files at once: all answers fit, and each file is told once.
+func TestTwoReplicasTakeInAJob(t *testing.T) {
+	u := newUpload(t, 2)
+	a, b := content(1, chunkBytes+100), content(2, 1000)
+	parts := append(append([]part{manifestPart(u.manifest(a, b))}, chunks(0, a)...), chunks(1, b)...)
+	var group sync.WaitGroup
+	var answers [6]answer
+	for i := range answers {
+		text := body(t, parts...)
+		group.Go(func() { answers[i] = u.post(t, []*replica{u.a, u.b}[i%2], bytes.NewReader(text)) })
+	}
+	group.Wait()
+	for _, a := range answers {
+		require.Contains(t, []int{200, 400}, a.status, a.body.Raw) // one that came later ended it
+	}
+	u.send(t, u.a, parts...).is(t, 200, "")
+	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifact_stored", "artifacts_completed"}, u.happened(t))
+	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b}, u.readable(t))
+}
+
+// A runner whose connection broke comes again while the service still waits for the rest:
+// the new request is answered, and the old one ends. And one that is revoked does not go on.
+func TestAnUploadThatWaits(t *testing.T) {
+	u := newUpload(t, 1)
+	a := content(1, chunkBytes+100)
+	parts := append([]part{manifestPart(u.manifest(a))}, chunks(0, a)...)
+	text := body(t, parts...)
+	waits := func(certificate string) (*io.PipeWriter, <-chan answer) {
+		from, to := io.Pipe()
+		done := make(chan answer, 1)
+		go func() {
+			done <- u.post(t, u.a, from, func(r *http.Request) { r.ContentLength = -1; shows(certificate)(r) })
+			_ = from.Close()
+		}()
+		return to, done
+	}
+	to, done := waits(u.certificate)
+	_, err := to.Write(text[:chunkBytes/2])
+	require.NoError(t, err)
+	u.send(t, u.a, parts[0]).is(t, 200, "")
+	_, _ = to.Write(text[chunkBytes/2 : chunkBytes]) // over a network the deadline ends it without that
+	require.Equal(t, "upload_incomplete", (<-done).body.Get("code").String())
+
+	to, done = waits(u.certificate)
+	_, err = to.Write(text[:chunkBytes/2])
+	require.NoError(t, err)
+	_, err = u.a.commands.RevokeRunner(context.WithoutCancel(t.Context()), commands.RevokeRunner{Meta: u.owner, Runner: u.runner})
+	require.NoError(t, err)
+	for i := chunkBytes / 2; i < len(text); i += 1000 { // as slowly as it takes to be asked again
+		if _, err := to.Write(text[i:min(i+1000, len(text))]); err != nil {
+			break
+		}
+	}
+	_ = to.Close()
+	(<-done).is(t, 403, "runner_revoked")
+	require.Empty(t, u.readable(t))
+}
