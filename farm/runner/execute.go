@@ -199,6 +199,11 @@ func (x *execution) step(polite context.Context, index int, s wire.Step) wire.Ev
 	over := end
 	over.Kind, over.Step, over.Name, over.StartedAt, over.FinishedAt = wire.EventStepFinished, index, s.Name, began.UTC(), time.Now().UTC()
 	over.CPUMs, over.MaxRSSBytes = r.CPU.Milliseconds(), r.MaxRSS
+	if over.Outcome == infra { // the protocol has no such end of a step, only of a job
+		if over.Outcome = failed; r.Stopped != nil {
+			over.Outcome = cancelled
+		}
+	}
 	_ = x.report.event(over) // the same
 	return end
 }
