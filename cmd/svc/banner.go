@@ -12,11 +12,16 @@ import (
 // addresses is what dev.json tells about the service that runs, or ran last.
 // A part that does not exist has the address "".
 type addresses struct {
-	RestURL     string `json:"restUrl"`
-	AppURL      string `json:"appUrl"`
-	FarmURL     string `json:"farmUrl"`
-	EngineURL   string `json:"engineUrl"`
-	MetricsURL  string `json:"metricsUrl"`
+	RestURL    string `json:"restUrl"`
+	AppURL     string `json:"appUrl"`
+	FarmURL    string `json:"farmUrl"`
+	EngineURL  string `json:"engineUrl"`
+	MetricsURL string `json:"metricsUrl"`
+
+	// Who enrols another machine needs them.
+	FarmCAFile      string `json:"farmCaFile"`
+	FarmReleasesDir string `json:"farmReleasesDir"`
+
 	DatabaseURL string `json:"databaseUrl"` // with its password
 	demo
 }
@@ -24,21 +29,20 @@ type addresses struct {
 // announce writes dev.json and says how to use the service, once there is all to
 // be seen that the demonstration has. Somebody else's database may be large, and
 // is not waited for.
-func (s *stack) announce(ctx context.Context, db string) error {
-	d, err := s.demoOf(ctx, db)
-	if err != nil {
-		return err
-	}
+func (s *stack) announce(ctx context.Context, db string, d demo) error {
 	if len(d.People) > 0 {
 		if err := s.awaitViews(ctx, db, viewsLimit); err != nil {
 			return err
 		}
 	}
-	a := addresses{RestURL: s.restURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d}
+	a := addresses{
+		RestURL: s.restURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d,
+		FarmURL: s.farmURL(), FarmCAFile: s.folder.file(authorityFile), FarmReleasesDir: s.folder.file(releasesFolder),
+	}
 	if err := s.folder.write("dev.json", a); err != nil {
 		return err
 	}
-	text, err := banner(a, s.folder)
+	text, err := banner(a, s.runner, s.folder)
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,7 @@ func (s *stack) announce(ctx context.Context, db string) error {
 // banner says where everything is and gives a command to try each way in. It
 // shows passwords of demonstration people, but no token: those are read from
 // dev.json.
-func banner(a addresses, f *folder) (string, error) {
+func banner(a addresses, runner machine, f *folder) (string, error) {
 	db, err := config.ParseURL(a.DatabaseURL)
 	if err != nil {
 		return "", err
@@ -67,8 +71,9 @@ The service runs. Ctrl-C stops it.
   Engine     %[2]s
   Metrics    %[3]s
   Database   %[4]s
+  Farm       %[6]s, %[7]s
   As JSON    %[5]s, with passwords and tokens
-`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"))
+`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.words())
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
 	}
@@ -77,6 +82,17 @@ The service runs. Ctrl-C stops it.
 	}
 	b.WriteByte('\n')
 	return b.String(), nil
+}
+
+// words say whether jobs will be run.
+func (m machine) words() string {
+	switch m.State {
+	case "":
+		return "without a runner"
+	case "online":
+		return "where the runner " + m.Name + " is online"
+	}
+	return "where the runner " + m.Name + " is " + m.State
 }
 
 func signIn(b *strings.Builder, a addresses, f *folder) {

@@ -82,10 +82,8 @@ func (c *child) ready(ctx context.Context, limit time.Duration, probe func(conte
 	}
 }
 
-// stop asks the program to end and waits for it. It ends the program, and
-// whatever is left of its group, after limit or once hurry is closed.
-func (c *child) stop(limit time.Duration, hurry <-chan struct{}) {
-	pid := c.cmd.Process.Pid
+// ask asks the program to end, and waits for it no longer than limit or until hurry is closed.
+func (c *child) ask(limit time.Duration, hurry <-chan struct{}) {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -94,6 +92,12 @@ func (c *child) stop(limit time.Duration, hurry <-chan struct{}) {
 	case <-timer.C:
 	case <-hurry:
 	}
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
+}
+
+// stop asks the program to end and waits for it. It ends the program, and
+// whatever is left of its group, after limit or once hurry is closed.
+func (c *child) stop(limit time.Duration, hurry <-chan struct{}) {
+	c.ask(limit, hurry)
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 	<-c.done
 }

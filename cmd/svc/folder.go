@@ -25,8 +25,11 @@ import (
 //	demo.json     see demo
 //	dev.json      see addresses
 //	postgres/     the private PostgreSQL
-//	releases/     of svc-runner, which make release fills
+//	gateway/      a private authority, and the gateway's certificate of it
+//	releases/     of svc-runner; make release adds other platforms
 //	release.key   that signs them
+//	runner/       the runner of this machine, see svc-runner
+//	artifacts/    what jobs have left
 type folder struct {
 	path string // absolute
 	lock *os.File
@@ -57,7 +60,7 @@ func openFolder(path string) (*folder, error) {
 }
 
 // own is what svc keeps in its folder, also of a write that was cut off.
-var own = regexp.MustCompile(`^(lock|postgres|releases|release[.]key|(secrets|demo|dev)[.]json([.].*)?)$`)
+var own = regexp.MustCompile(`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|(secrets|demo|dev)[.]json([.].*)?)$`)
 
 // isOurs reports whether nothing is in a folder but what svc keeps there or, where
 // somebody put more, the secrets of svc are, which none but their owner can read.
@@ -113,6 +116,12 @@ func (f *folder) close() {
 	_ = f.lock.Close()
 }
 
+// Folders in the folder.
+const (
+	releasesFolder  = "releases"
+	artifactsFolder = "artifacts"
+)
+
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
 
 // read decodes a JSON file of the folder. It reports whether there is one.
@@ -140,12 +149,17 @@ func (f *folder) write(name string, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(f.path, name+".*") // of mode 0600
+	return f.replace(name, text.Bytes())
+}
+
+// replace writes a file of the folder as write does.
+func (f *folder) replace(name string, text []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(f.file(name)), filepath.Base(name)+".*") // of mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name()) // gone if all went well
-	_, err = tmp.Write(text.Bytes())
+	_, err = tmp.Write(text)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.file(name), err)

@@ -4,7 +4,7 @@
 // It starts the programs that lie beside its own file, each a process of its
 // own, in the order in which one needs the other: PostgreSQL (unless
 // SVC_DATABASE_URL names a database), svc-db, svc-engine, svc-codehost,
-// svc-rest. It stops them in the opposite order on Ctrl-C, at once on a second
+// svc-rest, svc-gateway, svc-runner. It stops them in the opposite order on Ctrl-C, at once on a second
 // Ctrl-C, and when one of them ends by itself. Should svc be killed, they go
 // with it.
 //
@@ -39,6 +39,9 @@ type settings struct {
 
 	// Of the REST service. The engine has none here.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" envDefault:"127.0.0.1:4009" doc:"Address of the Prometheus metrics, at /metrics."`
+
+	// Of the build farm. Its certificate is of a private authority.
+	GatewayAddr config.Addr `env:"SVC_GATEWAY_ADDR" envDefault:"127.0.0.1:4443" doc:"Address of the farm gateway."`
 
 	// People sign in by it as they would by GitHub.
 	CodeHostAddr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address of the development code host."`

@@ -37,6 +37,13 @@ func install(t *testing.T, names ...string) string {
 	return dir
 }
 
+// installRunner adds svc-runner, which is small: it is packed for other machines.
+func installRunner(t *testing.T, dir string) {
+	t.Helper()
+	script := fmt.Sprintf("#!/bin/sh\nSVC_TEST_PROGRAM=svc-runner exec '%s' \"$@\"\n", filepath.Join(dir, "svc"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "svc-runner"), []byte(script), 0o700))
+}
+
 // A site is where a test runs svc, again and again.
 type site struct {
 	programs, data, calls string
@@ -45,13 +52,15 @@ type site struct {
 
 func newSite(t *testing.T, environ ...string) *site {
 	t.Helper()
-	programs := install(t, "svc", "svc-db", "svc-engine", "svc-codehost", "svc-rest")
+	programs := install(t, "svc", "svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-gateway")
+	installRunner(t, programs)
 	s := &site{programs, filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "calls"), nil}
 	s.environ = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "SVC_PG_BINDIR=" + os.Getenv("SVC_PG_BINDIR"),
 		"SVC_DATA_DIR=" + s.data, "SVC_TEST_CALLS=" + s.calls,
 		"GORACE=atexit_sleep_ms=0", // a second for each program otherwise
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0",
+		"SVC_GATEWAY_ADDR=127.0.0.1:0",
 	}, environ...)
 	return s
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"svc/config"
@@ -34,6 +36,7 @@ type stack struct {
 	folder  *folder
 	secrets secrets
 	sockets sockets
+	runner  machine          // once it is online
 	server  *pgserver.Server // nil if SVC_DATABASE_URL is set
 	ended   func(error)      // told why the stack is to stop; the first reason counts
 	stops   []func()
@@ -65,7 +68,8 @@ func (s *stack) up(ctx context.Context) (err error) {
 		return err
 	}
 	s.sockets, err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr},
-		place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr})
+		place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr},
+		place{"SVC_GATEWAY_ADDR", &s.GatewayAddr})
 	if err != nil {
 		return err
 	}
@@ -83,10 +87,23 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if err := s.startCodeHost(ctx); err != nil {
 		return err
 	}
+	if err := s.packRelease(time.Now()); err != nil {
+		return err
+	}
 	if err := s.startRest(ctx, db); err != nil {
 		return err
 	}
-	if err := s.announce(ctx, db); err != nil {
+	if err := s.startGateway(ctx); err != nil {
+		return err
+	}
+	d, err := s.demoOf(ctx, db)
+	if err != nil {
+		return err
+	}
+	if err := s.startRunner(ctx, d); err != nil {
+		return err
+	}
+	if err := s.announce(ctx, db, d); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -98,7 +115,7 @@ func (s *stack) say(text string) { fmt.Fprintln(s.out.named("svc"), text) }
 
 // look returns an error unless the programs are there.
 func (s *stack) look() error {
-	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest"} {
+	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-gateway", "svc-runner"} {
 		_, err := os.Stat(filepath.Join(s.programs, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is not in %s beside svc: build it first", name, s.programs)
@@ -118,6 +135,9 @@ func (s *stack) startEngine(ctx context.Context) error {
 }
 
 func (s *stack) startRest(ctx context.Context, db string) error {
+	if err := os.MkdirAll(s.folder.file(artifactsFolder), 0o700); err != nil {
+		return err
+	}
 	ready := func(ctx context.Context) error { return serve.Check(ctx, s.restURL()+"/health/ready") }
 	return s.start(ctx, "svc-rest", ready, []string{"SVC_REST_ADDR", "SVC_METRICS_ADDR"},
 		"SVC_DATABASE_URL="+db,
@@ -129,7 +149,32 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 		"SVC_OAUTH_URL="+s.codeHostURL(),
 		"SVC_OAUTH_CLIENT_ID="+clientID,
 		"SVC_OAUTH_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
-		"SVC_DEV_SIGN_IN=true")
+		"SVC_DEV_SIGN_IN=true",
+		"SVC_FARM_PUBLIC_URL="+s.farmURL(),
+		"SVC_FARM_RELEASES_DIR="+s.folder.file(releasesFolder),
+		"SVC_FARM_RELEASE_KEYS=", // those in the folder
+		"SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader,
+		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1/32,::1/128",
+		"SVC_ARTIFACT_STORE="+s.folder.file(artifactsFolder))
+}
+
+// certificateHeader is where the gateway forwards runners' certificates.
+const certificateHeader = "X-Svc-Client-Cert"
+
+func (s *stack) startGateway(ctx context.Context) error {
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.farmURL(), "https://"))
+	if err != nil {
+		return fmt.Errorf("SVC_GATEWAY_ADDR: %w", err)
+	}
+	if err := s.folder.gatewayCertificate(host, time.Now()); err != nil {
+		return fmt.Errorf("certificate of the gateway: %w", err)
+	}
+	return s.start(ctx, "svc-gateway", s.gatewayUp, []string{"SVC_GATEWAY_ADDR"},
+		"SVC_METRICS_ADDR=", // one address cannot be both services'
+		"SVC_GATEWAY_TLS_CERT="+s.folder.file(gatewayFile),
+		"SVC_GATEWAY_TLS_KEY="+s.folder.file(gatewayKey),
+		"SVC_GATEWAY_REST_URL="+s.restURL(),
+		"SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader)
 }
 
 // clientID is what the REST service is called at the code host.
@@ -144,9 +189,12 @@ func (s *stack) startCodeHost(ctx context.Context) error {
 }
 
 func (s *stack) codeHostURL() string { return serve.URL(s.CodeHostAddr) }
-func (s *stack) engineURL() string   { return serve.URL(s.EngineAddr) }
-func (s *stack) metricsURL() string  { return serve.URL(s.MetricsAddr) + "/metrics" }
-func (s *stack) restURL() string     { return serve.URL(s.RestAddr) }
+func (s *stack) farmURL() string {
+	return "https" + strings.TrimPrefix(serve.URL(s.GatewayAddr), "http")
+}
+func (s *stack) engineURL() string  { return serve.URL(s.EngineAddr) }
+func (s *stack) metricsURL() string { return serve.URL(s.MetricsAddr) + "/metrics" }
+func (s *stack) restURL() string    { return serve.URL(s.RestAddr) }
 
 // start runs a program that listens at what the variables in listens say,
 // until the stack stops, and returns once it is ready.

@@ -74,7 +74,7 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 
 	code, text := r.stop()
 	require.Zero(t, code, text)
-	require.Regexp(t, `(?s)stopping svc-rest.*stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
+	require.Regexp(t, `(?s)stopping svc-runner.*stopping svc-gateway.*stopping svc-rest.*stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
 	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], env["SVC_VAULT_MASTER_KEY"], env["SVC_OAUTH_CLIENT_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
 		require.NotContains(t, text, secret)
 	}
@@ -159,7 +159,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 	s := newSite(t)
 	r := s.start(t).up()
 	require.NotZero(t, commandsNaming(s.data))
-	require.Len(t, r.pids, 4)
+	require.Len(t, r.pids, 6)
 	require.NoError(t, r.cmd.Process.Kill())
 	_, _ = r.end()
 	s.requireGone(t, r)
@@ -170,7 +170,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 
 func TestAProgramThatEndsByItselfEndsAll(t *testing.T) {
 	s := newSite(t)
-	for _, name := range []string{"svc-engine", "svc-codehost", "svc-rest"} {
+	for _, name := range []string{"svc-engine", "svc-codehost", "svc-rest", "svc-gateway"} {
 		r := s.start(t).up()
 		require.NoError(t, syscall.Kill(r.pids[name], syscall.SIGKILL))
 		code, text := r.end()
@@ -219,7 +219,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
-	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR"} {
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR"} {
 		code, text := s.start(t, variable+"="+ln.Addr().String()).end()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -28,8 +29,11 @@ import (
 // TestMain is svc or a stand-in for one of the programs beside it where the
 // tests start it by that name. A stand-in says its process id first.
 func TestMain(m *testing.M) {
-	stand := map[string]func() error{"svc-db": standInDB, "svc-engine": standInEngine, "svc-codehost": standInCodeHost, "svc-rest": standInRest}
-	name := filepath.Base(os.Args[0])
+	stand := map[string]func() error{
+		"svc-db": standInDB, "svc-engine": standInEngine, "svc-codehost": standInCodeHost, "svc-rest": standInRest,
+		"svc-gateway": standInGateway, "svc-runner": standInRunner,
+	}
+	name := cmp.Or(os.Getenv("SVC_TEST_PROGRAM"), filepath.Base(os.Args[0]))
 	switch {
 	case name == "svc":
 		main()
@@ -135,6 +139,7 @@ func standInRest() error {
 	mux.HandleFunc("GET /environment", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(os.Environ())
 	})
+	standInFarm(mux)
 	return standIn("SVC_REST_ADDR", mux)
 }
 

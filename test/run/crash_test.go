@@ -102,7 +102,7 @@ func TestKillingSvcLosesNothing(t *testing.T) {
 func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "postgres"} {
+	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "svc-gateway", "postgres"} {
 		svc := s.start().until(running)
 		d := s.dev()
 		account := createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, "before-"+name)
@@ -110,7 +110,7 @@ func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
 		require.NoError(t, syscall.Kill(child(t, svc.pid(), name).pid, syscall.SIGKILL))
 		code, text := svc.wait()
 		require.Equal(t, 1, code)
-		require.Regexp(t, `(svc-rest|svc-codehost|svc-engine|PostgreSQL) ended by itself`, text)
+		require.Regexp(t, `(svc-rest|svc-codehost|svc-engine|svc-gateway|PostgreSQL) ended by itself`, text)
 		requireGone(t, there, s.data)
 
 		svc = s.start().until(running)

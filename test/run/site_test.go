@@ -36,8 +36,17 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, os.Chmod(home, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
 	s := &site{t: t, home: home, data: filepath.Join(home, "its data")} // with a space, which some folders have
-	s.environ = append(inherited(), "SVC_DATA_DIR="+s.data, "SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0")
+	s.environ = environOf(s.data)
 	return s
+}
+
+// environOf has svc keep to a folder, and listen where nobody else does.
+func environOf(data string) []string {
+	list := append(inherited(), "SVC_DATA_DIR="+data)
+	for _, name := range []string{"REST", "ENGINE", "CODEHOST", "METRICS", "GATEWAY"} {
+		list = append(list, "SVC_"+name+"_ADDR=127.0.0.1:0")
+	}
+	return list
 }
 
 // inherited is our environment without what would tell the service anything.
@@ -74,7 +83,7 @@ func seeded(t *testing.T) string {
 	defer seeding.Unlock()
 	if seeding.data == "" {
 		s := &site{t: t, home: shared, data: filepath.Join(shared, "seeded")}
-		s.environ = append(inherited(), "SVC_DATA_DIR="+s.data, "SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0")
+		s.environ = environOf(s.data)
 		svc := s.start().until(running)
 		cheap, err := bcrypt.GenerateFromPassword([]byte(s.dev().owner(t).Password), bcrypt.MinCost) // the race detector makes sign-ins slow
 		require.NoError(t, err)
@@ -129,6 +138,8 @@ type dev struct {
 	MetricsURL      string    `json:"metricsUrl"`
 	AppURL          string    `json:"appUrl"`
 	FarmURL         string    `json:"farmUrl"`
+	FarmCAFile      string    `json:"farmCaFile"`
+	FarmReleasesDir string    `json:"farmReleasesDir"`
 	EngineURL       string    `json:"engineUrl"`
 	DatabaseURL     string    `json:"databaseUrl"`
 	People          []person  `json:"people"`

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// runnerName is what the runner of this machine is called.
+const runnerName = "make-run"
+
+// drainLimit is how long the runner may go on with its jobs after Ctrl-C, before it cancels them.
+const drainLimit = 2 * time.Second
+
+// An enrolled is what svc-runner keeps of who it is.
+type enrolled struct {
+	URL      string    `json:"url"`
+	RunnerID string    `json:"runnerId"`
+	NotAfter time.Time `json:"notAfter"`
+}
+
+// A machine is the runner as the farm knows it.
+type machine struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+}
+
+// startRunner enrols this machine, if need be, and starts its runner. A service that
+// cannot have a runner is a service nonetheless.
+func (s *stack) startRunner(ctx context.Context, d demo) error {
+	if len(d.People) == 0 {
+		return nil // nobody who could enrol it
+	}
+	err := s.enrolOnce(ctx, d)
+	if err == nil {
+		err = s.runRunner(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("there is no runner", "why", err)
+		return nil
+	}
+	return err
+}
+
+// enrolOnce keeps an enrolment that is good, and makes another one where it is not: the
+// runner was revoked, its certificate has expired, or the gateway is another one.
+func (s *stack) enrolOnce(ctx context.Context, d demo) error {
+	var old enrolled
+	found, err := s.folder.read("runner/identity.json", &old)
+	if err != nil {
+		return err
+	}
+	if found && old.URL == s.farmURL() && old.NotAfter.After(time.Now()) && s.sameAuthority() {
+		err := s.askAs(ctx, &machine{})
+		if refused, ok := errors.AsType[*refusal](err); !ok || refused.Status != http.StatusUnauthorized && refused.Status != http.StatusForbidden {
+			return err
+		}
+	}
+	s.say("enrolling this machine as the runner " + runnerName)
+	o, err := signInAs(ctx, s.restURL(), d.People[0])
+	if err != nil {
+		return err
+	}
+	if found {
+		err := o.post(ctx, "/api/v1/farm/runners/"+old.RunnerID+"/revoke", map[string]string{}, nil)
+		if refused, ok := errors.AsType[*refusal](err); err != nil && !ok {
+			return err
+		} else if ok {
+			s.log.Info("the old runner stays as it is", "why", refused)
+		}
+	}
+	var minted struct {
+		Token string `json:"token"`
+	}
+	if err := o.post(ctx, "/api/v1/farm/enrollments", map[string]any{"name": runnerName, "ttlSeconds": 300}, &minted); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.folder.file("runner")); err != nil {
+		return err
+	}
+	return s.svcRunner(ctx, []string{"SVC_ENROLL_TOKEN=" + minted.Token},
+		"enroll", "-url="+s.farmURL(), "-server-ca="+s.folder.file(authorityFile), "-capacity=2")
+}
+
+// sameAuthority reports whether the runner trusts the authority that the gateway's certificate is of.
+func (s *stack) sameAuthority() bool {
+	ours, err := os.ReadFile(s.folder.file(authorityFile))
+	trusted, err2 := os.ReadFile(s.folder.file("runner/server-ca.pem"))
+	return err == nil && err2 == nil && string(ours) == string(trusted)
+}
+
+// svcRunner runs svc-runner until it exits with 0.
+func (s *stack) svcRunner(ctx context.Context, environ []string, args ...string) error {
+	c, err := launch(s.runnerCommand(environ, args...), "svc-runner", s.out.named("svc-runner"), func(error) {})
+	if err != nil {
+		return err
+	}
+	defer c.stop(stopLimit, s.hurry)
+	return c.wait(ctx)
+}
+
+func (s *stack) runnerCommand(environ []string, args ...string) *exec.Cmd {
+	return s.command("svc-runner", args, append(environ, "SVC_RUNNER_DATA_DIR="+s.folder.file("runner")))
+}
+
+// runRunner starts the runner and returns once the farm sees it.
+func (s *stack) runRunner(ctx context.Context) error {
+	s.say("starting svc-runner")
+	// The code host of the demonstration speaks http.
+	cmd := s.runnerCommand(nil, "run", "-git-protocols=http,https", "-min-disk-mib=512")
+	c, err := launch(cmd, "svc-runner", s.out.named("svc-runner"), func(err error) {
+		if ctx.Err() == nil { // it was revoked, perhaps: the others go on
+			s.log.Warn("make run has no runner any more", "why", err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.onStop(func() {
+		s.say("stopping svc-runner")
+		c.ask(drainLimit, s.hurry)
+		c.stop(stopLimit, s.hurry)
+	})
+	return c.ready(ctx, startLimit, func(ctx context.Context) error {
+		if err := s.askAs(ctx, &s.runner); err != nil {
+			return err
+		}
+		if s.runner.State != "online" && s.runner.State != "draining" {
+			return fmt.Errorf("it is %s", s.runner.State)
+		}
+		return nil
+	})
+}
+
+// askAs asks the farm, through the gateway and with the runner's certificate, who the runner is.
+func (s *stack) askAs(ctx context.Context, who *machine) error {
+	credentials := s.folder.file("runner/credentials.pem")
+	pair, err := tls.LoadX509KeyPair(credentials, credentials)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", credentials, err)
+	}
+	return s.askFarm(ctx, "/api/v1/farm/registrations/self", &pair, who)
+}
+
+// askFarm asks the gateway.
+func (s *stack) askFarm(ctx context.Context, path string, by *tls.Certificate, out any) error {
+	text, err := os.ReadFile(s.folder.file(authorityFile))
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return fmt.Errorf("%s holds no certificate", s.folder.file(authorityFile))
+	}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	if by != nil {
+		trust.Certificates = []tls.Certificate{*by}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.farmURL()+path, nil)
+	if err != nil {
+		return err
+	}
+	return answer(&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust}, Timeout: askLimit}, req, out)
+}
+
+// gatewayUp returns nil once the gateway refuses what is none of its business.
+func (s *stack) gatewayUp(ctx context.Context) error {
+	err := s.askFarm(ctx, "/", nil, nil)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound {
+		return nil
+	}
+	return fmt.Errorf("the gateway: %w", err)
+}
