@@ -96,7 +96,8 @@ const selectEnrollments = `
 	select n.enrollment_id, n.name, case when n.status = 'pending' and n.expires_at <= $2 then 'expired' else n.status end,
 		n.labels, n.exclusive_labels, n.capacity_limit, n.jobs, n.tail, n.runner_id, r.state, n.refusals,
 		n.minted_by, n.minted_at, n.expires_at, n.used_at
-	from enrollments n left join runners r on r.workspace_id = n.workspace_id and r.runner_id = n.runner_id
+	from enrollments n left join lateral (
+		select state from runners where workspace_id = $1 and runner_id = n.runner_id offset 0) r on true
 	where n.workspace_id = $1 `
 
 // Page returns the enrolments of a workspace as they are at a time, the newest first, and

@@ -128,6 +128,7 @@ func (p *process) command(t *testing.T, round int) {
 	ok(h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: owner, Account: account.Account}))
 
 	p.commandRuns(t, round, owner)
+	p.commandRunners(t, owner)
 	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Meta: owner, Member: guest.member}))
 	require.NoError(t, p.log.Keep(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
 
@@ -174,6 +175,7 @@ func (p *process) ask(t *testing.T) {
 	t.Helper()
 	p.askMembers(t)
 	p.askRuns(t)
+	p.askRunners(t)
 	p.askAudit(t)
 	p.askLogs(t)
 	p.askSessions(t)

@@ -1,0 +1,79 @@
+package plans_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+	"svc/projections"
+)
+
+// runnerRows are 200 runners of acme, 40 of them connected, and as many enrolments, among
+// those of others.
+const runnerRows = `
+	insert into runners (workspace_id, runner_id, name, state, draining, note, offline_reason, labels, exclusive_labels, capacity, jobs_left,
+		agent_version, os, arch, sandboxes, serial, not_after, next_serial, next_not_after, enrollment_id, enrolled_at, changed_at)
+	select w, id('y', n), 'builder-' || n, case when n % 5 = 0 then 'online' else 'retired' end, false, '', '', '{os=linux}', '{}', 4, null,
+		'0.4.0', 'linux', 'amd64', '{none}', 's' || n, '2036-01-01', '', null, id('z', n), '2026-01-01', '2026-01-01'
+	from (select $acme as w, n from generate_series(1, 200) n union all select id('w', n), n from generate_series(1, $others) n) t;
+	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, runner_id, refusals,
+		minted_by, minted_at, expires_at, used_at)
+	select workspace_id, enrollment_id, name, 'used', '{}', '{}', 4, 0, 'tail', runner_id, 0, 'p1', '2026-01-01', '2026-01-01', '2026-01-01' from runners;
+	insert into authorities (workspace_id, authority_id, certificate, not_after, retired)
+	select id('w', n), id('x', n), 'PEM', '2036-01-01', false from generate_series(1, $others) n`
+
+// commandRunners enrols a machine, and takes it through what can become of a runner.
+func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
+	t.Helper()
+	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
+	authority := events.AuthorityCreated{Authority: idOf(t, 'x', 7), Certificate: "PEM", NotAfter: epoch.AddDate(10, 0, 0)}
+	mint := commands.MintEnrollment{
+		Meta: owner, Enrollment: newID(), Token: commands.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
+	}
+	ok(h.MintEnrollment(ctx, mint))
+	agent := events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}
+	hello := aggregates.Hello{Capacity: 2, Agent: agent}
+	r, err := h.RegisterRunner(ctx, commands.RegisterRunner{
+		Token: mint.Token, Authority: authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+		Certificate: certificate.Next(authority.Authority, events.KeyHash{}, epoch),
+	})
+	require.NoError(t, err)
+	itself := commands.Meta{Workspace: p.acme, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm}}
+	next := certificate.Next(authority.Authority, events.KeyHash{1}, epoch)
+	_, err = h.RenewCertificate(ctx, commands.RenewCertificate{
+		Meta: itself, Runner: r.Runner, Authority: authority, Shown: r.Certificate.Serial, Certificate: next,
+	})
+	require.NoError(t, err)
+	ok(h.ShowCertificate(ctx, commands.ShowCertificate{Meta: itself, Runner: r.Runner, Serial: next.Serial}))
+	ok(h.ConnectRunner(ctx, commands.ConnectRunner{Meta: itself, Runner: r.Runner, Hello: hello}))
+	ok(h.DrainRunner(ctx, commands.DrainRunner{Meta: owner, Runner: r.Runner}))
+	ok(h.ResumeRunner(ctx, commands.ResumeRunner{Meta: owner, Runner: r.Runner}))
+	ok(h.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: itself, Runner: r.Runner, Reason: events.OfflineDisconnected}))
+	ok(h.RevokeRunner(ctx, commands.RevokeRunner{Meta: owner, Runner: r.Runner}))
+	spare := mint
+	spare.Enrollment, spare.Token = newID(), commands.NewEnrollmentToken()
+	ok(h.MintEnrollment(ctx, spare))
+	ok(h.WithdrawEnrollment(ctx, commands.WithdrawEnrollment{Meta: owner, Enrollment: spare.Enrollment}))
+}
+
+func (p *process) askRunners(t *testing.T) {
+	t.Helper()
+	ctx, v := t.Context(), projections.Runners{DB: p.asks}
+	_, _, err := v.Page(ctx, p.acme, 25, 100)
+	require.NoError(t, err)
+	_, ok, err := v.Get(ctx, p.acme, idOf(t, 'y', 7))
+	require.True(t, ok, err)
+	done[projections.RunnerSlots](t)(v.Slots(ctx, p.acme))
+	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
+	require.NotNil(t, holder.State)
+	enrolments := projections.Enrollments{DB: p.asks}
+	_, _, err = enrolments.Page(ctx, p.acme, epoch, 25, 100)
+	require.NoError(t, err)
+	_, ok, err = enrolments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
+	require.True(t, ok, err)
+}
