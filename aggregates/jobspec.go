@@ -76,7 +76,10 @@ func (c *jobCheck) must(ok bool, field, format string, args ...any) {
 	}
 }
 
-func (c *jobCheck) fits(f input.Form, field, text string) { c.must(f.Fits(text), field, "%s", f.Rule) }
+func (c *jobCheck) fits(f input.Form, field, text string) {
+	c.must(f.Fits(text), field, "%s", f.Rule)
+	c.must(!input.HasToken(text), field, "not hold a service token")
+}
 
 // text holds a text against what every text has to keep to.
 func (c *jobCheck) text(field, text string, most int) {

@@ -77,11 +77,13 @@ type Meta struct {
 }
 
 // A Result says where a command took its log. Replayed tells that it had been
-// carried out before, and Answer what was kept of that, as JSON.
+// carried out before, and Answer what was kept of that, as JSON; Idle that there was
+// nothing to do.
 type Result struct {
 	Position int64
 	Replayed bool
 	Answer   []byte
+	Idle     bool
 }
 
 // carry lets decide work until its decision is stored. What it finds in memory
@@ -118,7 +120,7 @@ func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*w
 	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // it is logged
 		err = fmt.Errorf("%T in %s: %w", request, m.Workspace, err)
 	}
-	return Result{Position: w.position}, err
+	return Result{Position: w.position, Idle: err == nil}, err
 }
 
 // repeated looks for the answer of a command that has a key, and returns what

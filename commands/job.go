@@ -10,14 +10,15 @@ import (
 )
 
 // SubmitJob asks the build farm for a job. Spec is as [aggregates.CheckJob] returns it.
-// Turn tells its place in the queue; the caller has looked it up.
+// Turn tells its place in the queue, or why it may not have one; it is asked when the job
+// is neither a repetition nor refused.
 type SubmitJob struct {
 	Meta    `json:"-"`
-	Job     events.ID          `json:"-"`
-	Spec    events.JobSpec     `json:"spec"`
-	FairKey string             `json:"-"`
-	Turn    int64              `json:"-"`
-	Token   events.Fingerprint `json:"-"` // that a service account showed
+	Job     events.ID                            `json:"-"`
+	Spec    events.JobSpec                       `json:"spec"`
+	FairKey string                               `json:"-"`
+	Turn    func(context.Context) (int64, error) `json:"-"`
+	Token   events.Fingerprint                   `json:"-"` // that a service account showed
 }
 
 func (c SubmitJob) denial() events.CommandDenied {
@@ -41,9 +42,13 @@ func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
 		if err != nil {
 			return err
 		}
+		turn, err := c.Turn(w.ctx)
+		if err != nil {
+			return err
+		}
 		w.answer = JobAnswer{Job: c.Job}
 		list, err := job.Submit(events.JobSubmitted{
-			Spec: c.Spec, Requirement: c.Spec.Required().Key(), FairKey: c.FairKey, Turn: c.Turn,
+			Spec: c.Spec, Requirement: c.Spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
 			ExpiresAt: w.at.Add(time.Duration(c.Spec.Timeouts.QueueSeconds) * time.Second),
 		})
 		return w.then(c.Job, list, err)

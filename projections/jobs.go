@@ -71,6 +71,7 @@ type JobOutcome struct {
 	SignalReason string `json:"signalReason,omitempty"`
 	CPUMs        int64  `json:"cpuMs"`
 	MaxRSSBytes  int64  `json:"maxRssBytes"`
+	LogTruncated bool   `json:"logTruncated,omitempty"`
 }
 
 // A JobAttempt is what one runner made of a job.
@@ -197,7 +198,7 @@ func (j *Job) end(r events.Record) {
 		j.over(e.Outcome, r.At)
 		j.Outcome = &JobOutcome{
 			Reported: e.Reported, Reason: e.Reason, ExitCode: e.ExitCode, Signal: e.Signal, SignalReason: e.SignalReason,
-			CPUMs: e.CPUMs, MaxRSSBytes: e.MaxRSSBytes,
+			CPUMs: e.CPUMs, MaxRSSBytes: e.MaxRSSBytes, LogTruncated: e.Log.Truncated,
 		}
 		if e.Artifacts > 0 {
 			j.Artifacts = JobArtifacts{State: "awaiting", Declared: e.Artifacts}

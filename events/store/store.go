@@ -100,6 +100,18 @@ func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limi
 	return list, nil
 }
 
+// AnyOfStream returns up to limit records of a stream that follow version, the oldest
+// first, with an [events.Unread] in the place of what cannot be decoded.
+func AnyOfStream(ctx context.Context, db Querier, workspace, stream events.ID, version, limit int) ([]events.Record, error) {
+	list, err := query(ctx, db, ScanAny, `
+		select `+EventColumns+` from events
+		where workspace_id = $1 and stream = $2 and version > $3 order by version limit $4`, workspace, stream, version, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s after %d: %w", stream, version, err)
+	}
+	return list, nil
+}
+
 // A Position is a place in a log: behind the event of that number.
 type Position struct {
 	Workspace events.ID

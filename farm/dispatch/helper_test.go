@@ -203,7 +203,7 @@ func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
 		f(&spec)
 	}
 	id := newID()
-	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: system(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: s.clock.now().UnixMilli()})
+	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: system(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
 	require.NoError(s.t, err)
 	return id
 }

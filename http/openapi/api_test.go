@@ -20,8 +20,15 @@ import (
 type greeting struct {
 	ID   string `path:"id"`
 	Body struct {
-		Name string `json:"name" maxLength:"2000"`
+		Name   string   `json:"name" maxLength:"2000"`
+		Guests []guest  `json:"guests,omitempty" maxItems:"3"`
+		Places []string `json:"places,omitempty"`
 	}
+}
+
+type guest struct {
+	Name string            `json:"name"`
+	Says map[string]string `json:"says,omitempty"`
 }
 
 type greeted struct {
@@ -77,6 +84,13 @@ func TestAnOperation(t *testing.T) {
 		"a field that is null":    {"/greetings/7", "me", `{"name":null}`, 422, `"name":["must not be null"]`},
 		"a field that is missing": {"/greetings/7", "me", `{}`, 422, `"name":["is missing"]`},
 		"a field too many":        {"/greetings/7", "me", `{"name":"a","age":7}`, 422, `"age":["is not known here"]`},
+		"a field twice inside":    {"/greetings/7", "me", `{"name":"a","guests":[{"name":"b"},{"name":"c","name":"d"}]}`, 422, `"guests.1.name":["must not be there twice"]`},
+		"a null inside":           {"/greetings/7", "me", `{"name":"a","guests":[{"name":"b","says":{"x":null}}]}`, 422, `"guests.0.says.x":["must not be null"]`},
+		"one that is missing":     {"/greetings/7", "me", `{"name":"a","guests":[{}]}`, 422, `"guests.0.name":["is missing"]`},
+		"one too many inside":     {"/greetings/7", "me", `{"name":"a","guests":[{"name":"b","age":7}]}`, 422, `"guests.0.age":["is not known here"]`},
+		"a wrong one in a list":   {"/greetings/7", "me", `{"name":"a","places":["x",7]}`, 422, `"places":["must be a string"]`},
+		"a null in a list":        {"/greetings/7", "me", `{"name":"a","places":[null]}`, 422, `"places":["must be a string"]`},
+		"deep and whole":          {"/greetings/7", "me", `{"name":"Zoë","guests":[{"name":"b","says":{"x":"y"}}],"places":["p"]}`, 200, `"text":"Hello, Zoë"`},
 		"an unknown parameter":    {"/greetings/7?x=1", "me", `{"name":"a"}`, 422, `"x":`},
 		"a body beyond its limit": {"/greetings/7", "me", `{"name":"` + strings.Repeat("x", 1<<10) + `"}`, 413, "1 KiB at most"},
 		"another method's path":   {"/greetings", "me", `{}`, 404, `"code":"not_found"`},
@@ -93,7 +107,7 @@ func TestAnOperation(t *testing.T) {
 			require.Contains(t, w.Body.String(), c.want)
 		})
 	}
-	require.Equal(t, 8, *left, "whoever was let in leaves")
+	require.Equal(t, 15, *left, "whoever was let in leaves")
 }
 
 // The document has the examples, every refusal, and lets answers grow.
@@ -112,7 +126,7 @@ func TestTheDocument(t *testing.T) {
 	} {
 		require.Contains(t, document, text)
 	}
-	require.Equal(t, 1, strings.Count(document, `"additionalProperties":false`), "of what is sent alone")
+	require.Equal(t, 2, strings.Count(document, `"additionalProperties":false`), "of what is sent alone")
 	require.Contains(t, get("/parlour.yaml").Body.String(), "operationId: greet")
 	page := get("/docs")
 	require.Contains(t, page.Body.String(), "<title>Parlour API</title>")

@@ -48,24 +48,57 @@ func writeEncoded(w io.Writer, answer any) error {
 
 // checkFields refuses a field that a valid body has twice, of which the decoder
 // would take the last one and others the first, and one that is null: no field may
-// be, and to the decoder it is as good as absent. No body has fields further inside.
+// be, and to the decoder it is as good as absent.
 func checkFields(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if start, _ := d.Token(); start != json.Delim('{') {
 		return nil
 	}
+	return checkObject(d, "")
+}
+
+// checkObject checks what follows the beginning of an object; place is that of the object,
+// such as "steps.0.", or empty.
+func checkObject(d *json.Decoder, place string) error {
 	seen := map[string]bool{}
 	for d.More() {
 		key, _ := d.Token()
 		name, _ := key.(string)
-		var value json.RawMessage
-		switch {
-		case seen[name] || d.Decode(&value) != nil:
-			return errors.New(twice + name)
-		case string(value) == "null":
-			return errors.New(nothing + name)
+		if seen[name] {
+			return errors.New(twice + place + name)
 		}
 		seen[name] = true
+		value, err := d.Token()
+		switch {
+		case err != nil:
+			return errBody
+		case value == nil:
+			return errors.New(nothing + place + name)
+		}
+		if err := checkInside(d, value, place+name+"."); err != nil {
+			return err
+		}
+	}
+	_, _ = d.Token()
+	return nil
+}
+
+// checkInside checks what is in a value that is an object or a list.
+func checkInside(d *json.Decoder, value json.Token, place string) error {
+	switch value {
+	case json.Delim('{'):
+		return checkObject(d, place)
+	case json.Delim('['):
+		for i := 0; d.More(); i++ {
+			item, err := d.Token()
+			if err != nil {
+				return errBody
+			}
+			if err := checkInside(d, item, place+strconv.Itoa(i)+"."); err != nil {
+				return err
+			}
+		}
+		_, _ = d.Token()
 	}
 	return nil
 }

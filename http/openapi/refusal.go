@@ -110,15 +110,20 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 const problems = 20
 
 // fieldOf names the field of the request that a detail is about: "status" for
-// query.status, "scopes" for body.scopes[0], "body" for the whole of it.
+// query.status, "scopes" for body.scopes[0], "steps.0.run" for body.steps[0].run, "body"
+// for the whole of it.
 func fieldOf(d *huma.ErrorDetail) (field, message string) {
 	part, rest, _ := strings.Cut(d.Location, ".")
-	field, _, _ = strings.Cut(rest, "[")
+	dotted := strings.NewReplacer("[", ".", "]", "").Replace(rest)
 	if name, ok := strings.CutPrefix(d.Message, missing); ok {
-		if field != "" {
-			name = field + "." + name
+		if dotted != "" {
+			name = dotted + "." + name
 		}
 		return name, "is missing"
+	}
+	field = dotted
+	if strings.HasSuffix(rest, "]") { // of a list of plain values
+		field, _, _ = strings.Cut(rest, "[")
 	}
 	if name, ok := strings.CutPrefix(d.Message, twice); ok {
 		return name, "must not be there twice"

@@ -18,7 +18,7 @@ const aboutFarm = "Jobs, and the machines that run them. A machine becomes a run
 func (s *Server) enrollmentRoutes() section {
 	withdrawn := exampleEnrollment
 	withdrawn.Status = projections.EnrollmentWithdrawn
-	return section{tag: "Build farm", about: aboutFarm, routes: []route{
+	return section{tag: "Build farm", routes: []route{
 		query(s.listEnrollments, route{
 			method: "GET", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "listEnrollments", summary: "List enrolments",

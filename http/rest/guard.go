@@ -30,9 +30,15 @@ func mayDo(right events.Right) guard { return guard{right: right} }
 
 // String names those who are let in.
 func (g guard) String() string {
+	people := g.people()
 	if g.scope != "" {
-		return "any member, or a token with " + string(g.scope)
+		return people + ", or a token with " + string(g.scope)
 	}
+	return people
+}
+
+// people names the roles that are let in.
+func (g guard) people() string {
 	if g.right == 0 {
 		return "any member"
 	}

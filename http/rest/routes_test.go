@@ -81,8 +81,14 @@ var elsewhere = []string{"AcceptInvitation", "RejectInvitation"}
 func TestEveryCommandHasARoute(t *testing.T) {
 	var asked []string
 	for _, r := range routes() {
-		if r.intent != nil {
-			asked = append(asked, reflect.TypeOf(r.intent(&caller{}, events.ID{}, nil)).Name())
+		if r.intent == nil {
+			continue
+		}
+		for _, body := range []string{"", `{"action":"cancel"}`} { // by which one route asks for several
+			name := reflect.TypeOf(r.intent(&caller{}, events.ID{}, []byte(body))).Name()
+			if !slices.Contains(asked, name) || body == "" {
+				asked = append(asked, name)
+			}
 		}
 	}
 	handler, deniable := reflect.TypeFor[*commands.Handler](), reflect.TypeFor[commands.Deniable]()
@@ -101,7 +107,8 @@ func TestEveryCommandHasARoute(t *testing.T) {
 func TestAGuardNamesThoseWhomItLetsIn(t *testing.T) {
 	for want, g := range map[string]guard{
 		"any member": people, "any member, or a token with api.read": readers, "Owner": mayDo(events.ExportAudit),
-		"Owner or Maintainer": mayDo(events.CancelRuns), "Owner, Maintainer or legacy member": mayDo(events.QueueIssues),
+		"Owner or Maintainer": mayDo(events.CancelRuns), "Owner or Maintainer, or a token with farm.submit": guard{scope: events.SubmitJobs, right: events.RunJobs},
+		"Owner, Maintainer or legacy member": mayDo(events.QueueIssues),
 	} {
 		require.Equal(t, want, g.String())
 	}

@@ -66,6 +66,7 @@ type Views struct {
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
 	Runners         projections.Runners
+	Jobs            projections.Jobs
 	Enrollments     projections.Enrollments
 	Artifacts       projections.Artifacts
 	History         projections.History

@@ -169,7 +169,6 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		w.Queued(t, world.NewID())
 	}
 	w.CaughtUp(t)
-	const of = `pg_stat_activity where application_name = 'victim' and datname = current_database()`
 	for _, v := range projections.All() {
 		want := world.Dump(t, w.DB, v.Name())
 		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
@@ -177,12 +176,17 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		folded := 0
 		_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
 			if folded++; folded == 4 {
-				terminate(t, w.DB, of)
+				_, err := w.DB.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
+				require.NoError(t, err)
 			}
 		})
 		require.Error(t, err)
-		victim.Close()
-		terminate(t, w.DB, of) // one that was opened since; until then it holds the lock that keeps others out
+		victim.Close()                      // one that was opened since
+		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
+			var there int
+			err := w.DB.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
+			return err == nil && there == 0
+		}, world.Limit, time.Millisecond)
 		r, err := fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
 		require.NoError(t, err, v.Name())
 		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // they fit together at one moment of all logs alone

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
@@ -66,7 +68,7 @@ func (g *growing) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Poo
 			require.Positive(t, resumed)
 			return kills
 		}
-		k.end() // one that was opened since
+		k.gone()
 		requireFoldOfItsPositions(t, g.DB, scratch, v)
 		resumed += r.Resumed
 	}
@@ -112,7 +114,10 @@ func TestARebuildThatIsOvertakenEnds(t *testing.T) {
 
 // loseLock ends the connections that keep rebuilds away.
 func loseLock(t *testing.T, w *world.World) {
-	terminate(t, w.DB, `pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
+	_, err := w.DB.Exec(t.Context(), `
+		select pg_terminate_backend(pid, 60000) from pg_locks
+		where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
+	assert.NoError(t, err)
 }
 
 // growing are logs that grow in all that additive views count.
@@ -291,8 +296,19 @@ func (k *killer) release() {
 	}
 }
 
-// end ends the connections and waits until nothing of the rebuild is left in the
-// server. The server itself would look only ten times a second.
 func (k *killer) end() {
-	terminate(k.t, k.db, `pg_stat_activity where application_name = '`+victim+`' and datname = current_database()`)
+	_, err := k.db.Exec(k.t.Context(), `
+		select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = $1 and datname = current_database()`, victim)
+	require.NoError(k.t, err)
+}
+
+// gone waits until nothing of the rebuild is left in the server.
+func (k *killer) gone() {
+	require.Eventually(k.t, func() bool {
+		k.end()
+		var there int
+		err := k.db.QueryRow(k.t.Context(), `
+			select count(*) from pg_stat_activity where application_name = $1 and datname = current_database()`, victim).Scan(&there)
+		return err == nil && there == 0
+	}, world.Limit, time.Millisecond)
 }

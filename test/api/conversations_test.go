@@ -112,7 +112,7 @@ func (c *conversation) show(a answer) string {
 		fmt.Fprintf(&b, "< X-Request-Id: %s\n", id)
 	}
 	switch {
-	case a.header.Get("Location") != "": // where a body says nothing that a browser shows
+	case a.header.Get("Location") != "" && a.status != http.StatusCreated: // where a body says nothing that a browser shows
 	case strings.HasPrefix(a.header.Get("Content-Type"), "text/html"):
 		b.WriteString(c.names.hide(words(a.body)) + "\n")
 	case a.body != "":
@@ -156,4 +156,5 @@ func (c *conversation) choose(t *testing.T, line, form string) answer {
 // shownHeaders are those that say something about the answer in particular.
 var shownHeaders = []string{
 	"Content-Type", "Content-Disposition", "Cache-Control", "Allow", "Location", "WWW-Authenticate", "Retry-After", "ETag", "X-Svc-Poll-After", "Set-Cookie", "X-Svc-Position",
+	"Idempotency-Replayed",
 }

@@ -43,6 +43,8 @@ func testDenials(t *testing.T, s *site) {
 		{"GET /api/v1/audit/export?format=csv", "", []string{"reader", "mia@acme"}, "audit.exported <workspace acme>"},
 		{"POST /api/v1/backlog/queue", `{"repoId":"<repo acme/web>","title":"Mine"}`, []string{"reader", "vera@acme"}, "run.queued "},
 		{"POST /api/v1/runs/<no id>/cancel", "", []string{"reader", "vera@acme"}, "run.cancelled <no id>"},
+		{"POST /api/v1/farm/jobs", `{"name":"unit tests","steps":[{"run":"true"}]}`, []string{"reader", "vera@acme"}, "job.submitted  unit tests"},
+		{"POST /api/v1/farm/jobs", `{"action":"cancel","jobId":"<no id>"}`, []string{"reader", "leo@acme"}, "job.cancelled <no id>"},
 		{"POST /api/v1/inbox/<no id>/answer", `{"action":"confirm"}`, []string{"reader"}, "decision.answered <no id>"},
 	} {
 		method, _, _ := strings.Cut(c.line, " ")

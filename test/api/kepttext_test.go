@@ -24,7 +24,7 @@ const (
 	invalid400 = "400 VALIDATION_ERROR"
 )
 
-func (v *service) keptTexts(t *testing.T) []keptText {
+func (v *service) keptTexts(t *testing.T, job string) []keptText {
 	s := v.site
 	queue := `{"repoId":"` + s.id(t, "repo acme/web") + `",`
 	run, decision := s.id(t, "run 301"), s.id(t, "decision 301")
@@ -45,6 +45,17 @@ func (v *service) keptTexts(t *testing.T) []keptText {
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&action=%s", "", "action", invalid422, ""},
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&target=%s", "", "target", invalid422, ""},
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&q=%s", "", "q", invalid422, ""},
+
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"%s","steps":[{"run":"true"}]}`, "name", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"idempotencyKey":"%s","name":"a","steps":[{"run":"true"}]}`, "idempotencyKey", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"action":"cancel","jobId":"` + job + `","reason":"%s"}`, "reason", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"%s"}]}`, "steps.0.run", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"name":"%s","run":"true"}]}`, "steps.0.name", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true","env":{"A":"%s"}}]}`, "steps.0.env", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"requires":{"labels":["a=%s"]}}`, "requires.labels", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"artifacts":[{"name":"a","paths":["%s"]}]}`, "artifacts.0.paths", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"concurrency":{"key":"%s"}}`, "concurrency.key", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"annotations":{"a":"%s"}}`, "annotations", invalid422, ""},
 
 		{"ada", "POST /api/auth/organization/create", `{"slug":"kept-one","keepCurrentActiveOrganization":true,"name":"%s"}`, "name", invalid400, ""},
 		{"ada", "POST /api/auth/organization/create", `{"name":"Kept","keepCurrentActiveOrganization":true,"slug":"%s"}`, "slug", invalid400, ""},
@@ -70,7 +81,8 @@ var notKept = []string{
 func testKeptText(t *testing.T, s *site) {
 	v := s.serve(t, s.clone(t))
 	token := s.tokens["reader"]
-	list := v.keptTexts(t)
+	job := v.ask(t, "ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}]}`).is(t, "201").text(t, "job.id")
+	list := v.keptTexts(t, job)
 	for i, k := range list {
 		form := k.form
 		if form == "" {
@@ -128,7 +140,7 @@ func (v *service) keeps(t *testing.T, text string) bool {
 	t.Helper()
 	return rows[bool](t, v, `
 		select exists (select from events where strpos(data::text, $1) > 0 or strpos(meta::text, $1) > 0)
-			or exists (select from oauth_states s where strpos(s::text, $1) > 0)`, text)[0]
+			or exists (select from commands where strpos(key, $1) > 0) or exists (select from oauth_states s where strpos(s::text, $1) > 0)`, text)[0]
 }
 
 // textFields lists the fields of the description in which a request that may be

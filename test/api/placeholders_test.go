@@ -80,6 +80,8 @@ var (
 	}{
 		{regexp.MustCompile(`("(?:lastActiveAt|lastUsedAt)": )(null|"` + timeForm + `")`), `"<time or null>"`, false},
 		{regexp.MustCompile(`(")` + timeForm), `<time>`, false},
+		{regexp.MustCompile(`("(?:expiresAt|notBefore|acceptBy|deadline)": ")(\d{4}-\d\d-\d\dT[^"]+)`), `<time>`, false}, // as an event keeps it
+		{regexp.MustCompile(`("turn": )(\d+)`), `<turn>`, false},
 		{regexp.MustCompile(`("(?:from|to)": ")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)`), `<time>`, false}, // as an event keeps it
 		{regexp.MustCompile(`("(?:sha|headSha)": ")([0-9a-f]{40})`), `<sha>`, true},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
@@ -159,7 +161,7 @@ func (p *placeholders) header(name, value string) string {
 		if strings.Contains(value, "/login/oauth/authorize?") {
 			p.value["<authorize>"] = value
 		}
-		return p.hideParameters(value)
+		return p.count(p.hideParameters(value), "id", idForm)
 	}
 	return value
 }

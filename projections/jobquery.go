@@ -1,0 +1,185 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+	"svc/events/store"
+)
+
+// A JobQuery asks for a page of a workspace's jobs: those that wait or are with runners,
+// or those that have ended. State, Repo, Runner and Q narrow it unless empty or nil; Q
+// is part of the name of the job or its repository.
+type JobQuery struct {
+	Workspace     events.ID
+	Active        bool
+	State         events.JobState
+	Repo          *events.ID
+	Runner        *events.ID // that has the job, or had it last
+	Q             string
+	Limit, Offset int
+}
+
+const jobColumns = `workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
+	submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
+	leased_at, accepted, started_at, finished_at, due_at, run_seconds, expires_at, cancel, outcome, attempts, artifacts`
+
+// jobsSearched is how many jobs of a list are looked through for a state or a text, the
+// first in its order.
+const jobsSearched = 10_000
+
+// jobsFar is how far from the beginning a page finds the ids of its jobs first, in the
+// index alone.
+const jobsFar = 1000
+
+// Page answers q, and how many jobs there are on all pages; of what a filter leaves
+// 10,000 at most are counted. Jobs that have ended come in the order of their ends, the
+// newest first, all others as they were submitted, the newest first too.
+func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err error) {
+	b := &pgx.Batch{}
+	counts, page, args := q.sql()
+	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	b.Queue(page, args...).Query(func(rows pgx.Rows) error {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
+		return err
+	})
+	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
+		return nil, 0, fmt.Errorf("jobs of %s: %w", q.Workspace, err)
+	}
+	return list, total, nil
+}
+
+// jobsActive and jobsEnded say which jobs are meant in words that the partial indexes have.
+const (
+	jobsActive = `state in ('queued', 'leased', 'running', 'cancelling')`
+	jobsEnded  = `state not in ('queued', 'leased', 'running', 'cancelling')`
+)
+
+// sql returns what counts the jobs of all pages, and what reads one. The last two of
+// args are for the page alone.
+func (q JobQuery) sql() (counts, page string, args []any) {
+	args = []any{q.Workspace}
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	which, order, column := jobsActive, `job_id desc`, `queued + held`
+	if !q.Active {
+		which, order, column = jobsEnded, `finished_at desc, job_id desc`, `ended`
+	}
+	where := ` from jobs where workspace_id = $1 and ` + which
+	if q.Repo != nil {
+		where, order = where+` and repo_id = `+arg(*q.Repo), `job_id desc`
+	}
+	if q.Runner != nil {
+		where, order = where+` and runner_id = `+arg(*q.Runner), `job_id desc`
+	}
+	narrow := ``
+	if q.State != "" {
+		narrow += ` and j.state = ` + arg(string(q.State))
+	}
+	if q.Q != "" {
+		narrow += ` and strpos(lower(j.name || ' ' || j.repo_name), lower(` + arg(q.Q) + `)) > 0`
+	}
+	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
+	found := fmt.Sprintf(` from (select *%s order by %s limit %d) j where j.workspace_id = $1%s`, where, order, jobsSearched, narrow)
+	switch {
+	case narrow != "" || q.Repo != nil || q.Runner != nil:
+		counts = `select count(*)` + found
+		page = `select ` + jobColumns + found + limit
+	case q.Offset >= jobsFar:
+		page = fmt.Sprintf(`
+			select %[1]s from (select job_id as id%[2]s%[3]s) p
+			cross join lateral (select %[1]s from jobs where workspace_id = $1 and job_id = p.id offset 0) j order by %[4]s`, jobColumns, where, limit, order)
+	default:
+		page = `select ` + jobColumns + where + limit
+	}
+	if counts == "" {
+		counts = `select coalesce((select ` + column + ` from job_counts where workspace_id = $1), 0)`
+	}
+	return counts, page, append(args, q.Limit, q.Offset)
+}
+
+// Get returns a job of a workspace. ok is false if there is none.
+func (v Jobs) Get(ctx context.Context, workspace, id events.ID) (job Job, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `select `+jobColumns+` from jobs where workspace_id = $1 and job_id = $2`, workspace, id)
+	return optional[Job](rows, "job "+id.String())
+}
+
+// Spec returns what was asked for by a job of a workspace. ok is false if there is none.
+func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.JobSpec, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `select spec from job_specs where workspace_id = $1 and job_id = $2`, workspace, id)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[events.JobSpec])
+	if err != nil || len(list) == 0 {
+		if err != nil {
+			err = fmt.Errorf("spec of job %s: %w", id, err)
+		}
+		return spec, false, err
+	}
+	return list[0], true, nil
+}
+
+// Counts returns how many jobs of a workspace wait, are with runners, and have ended.
+func (v Jobs) Counts(ctx context.Context, workspace events.ID) (JobCounts, error) {
+	rows, _ := v.DB.Query(ctx, `select workspace_id, queued, held, ended from job_counts where workspace_id = $1`, workspace)
+	counts, _, err := optional[JobCounts](rows, "counts of jobs")
+	return counts, err
+}
+
+// Position returns the place of a queued job among those that ask for the same, 1 the
+// first; 10,001 is any behind the first 10,000.
+func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
+	err = v.DB.QueryRow(ctx, `
+		select count(*) + 1 from (
+			select from jobs where workspace_id = $1 and state = 'queued' and requirement = $2 and (turn, job_id) < ($3, $4)
+			limit 10000) before`, j.Workspace, j.Requirement, j.Turn, j.ID).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("position of job %s: %w", j.ID, err)
+	}
+	return n, nil
+}
+
+// A JobQueue is what has to be known of a workspace's queue to find the place of another job.
+type JobQueue struct {
+	Length       int   // jobs that wait
+	LastTurn     int64 // of those with the fair key, 0 if there are none
+	Requirements int   // different ones that jobs ask for, that of the new job among them; counted up to MostRequirements and one
+}
+
+// MostRequirements is how many different requirements the queued jobs of a workspace may
+// have: who looks for a job for a runner looks at each.
+const MostRequirements = 256
+
+// Queue looks at the queue for a job with a fair key and a requirement.
+func (v Jobs) Queue(ctx context.Context, workspace events.ID, fairKey, requirement string) (q JobQueue, err error) {
+	var known bool
+	err = v.DB.QueryRow(ctx, `
+		select coalesce((select queued from job_counts where workspace_id = $1), 0),
+			coalesce((select turn from jobs where workspace_id = $1 and state = 'queued' and fair_key = $2 order by turn desc limit 1), 0),
+			exists (select from jobs where workspace_id = $1 and state = 'queued' and requirement = $3)`,
+		workspace, fairKey, requirement).Scan(&q.Length, &q.LastTurn, &known)
+	if err == nil && !known {
+		// From each requirement to the next one: the index is read as often as there are some.
+		err = v.DB.QueryRow(ctx, `
+			with recursive each (requirement, n) as (
+				(select requirement, 1 from jobs where workspace_id = $1 and state = 'queued' order by requirement limit 1)
+				union all
+				select (select requirement from jobs where workspace_id = $1 and state = 'queued' and requirement > each.requirement
+					order by requirement limit 1), n + 1
+				from each where each.requirement is not null and n <= $2)
+			select count(requirement) from each`, workspace, MostRequirements).Scan(&q.Requirements)
+		q.Requirements++
+	}
+	if err != nil {
+		return q, fmt.Errorf("queue of %s: %w", workspace, err)
+	}
+	return q, nil
+}
+
+// Events returns up to limit events of a job that follow its event of a version.
+func (v Jobs) Events(ctx context.Context, workspace, job events.ID, after, limit int) ([]events.Record, error) {
+	return store.AnyOfStream(ctx, v.DB, workspace, job, after, limit)
+}
