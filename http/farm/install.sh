@@ -202,7 +202,8 @@ After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
-Type=exec
+Type=notify
+WatchdogSec=60
 ExecStart=$bin run --data-dir $data
 User=svc-runner
 Restart=always
@@ -228,8 +229,11 @@ start() {
 	write_unit
 	systemctl daemon-reload
 	systemctl enable --quiet svc-runner.service
+	if [ ! -e "$data/identity.json" ]; then
+		say "the service starts once this machine is enrolled"
+		return
+	fi
 	systemctl restart svc-runner.service
-	[ "$enroll" = yes ] || return 0
 	tries=0
 	until "$bin" status --data-dir "$data" >/dev/null 2>&1; do
 		tries=$((tries + 1))

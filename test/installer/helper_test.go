@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -32,6 +31,7 @@ import (
 	"svc/farm/release"
 	"svc/http/farm"
 	"svc/http/serve"
+	"svc/test/pgtest"
 )
 
 const version = "1.2.3"
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	pgtest.Main(m)
 }
 
 // runner does what the installer asks of svc-runner. It verifies as that does, and notes what else it is told.
@@ -89,7 +89,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, releases: filepath.Join(t.TempDir(), "releases"), ca: filepath.Join(t.TempDir(), "ca.pem")}
+	s := &site{t: t, releases: filepath.Join(t.TempDir(), "releases")}
 	var err error
 	_, s.key, err = ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
@@ -120,15 +120,9 @@ func newSite(t *testing.T) *site {
 
 // certificates are signed by a CA that no machine knows.
 func (s *site) certificates(log *slog.Logger) *gateway.Certificates {
-	ca, authority := s.issue(nil, nil, true)
-	require.NoError(s.t, os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o600))
-	leaf, key := s.issue(ca, authority, false)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(s.t, err)
-	cert, secret := filepath.Join(s.t.TempDir(), "cert.pem"), filepath.Join(s.t.TempDir(), "key.pem")
-	require.NoError(s.t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o600))
-	require.NoError(s.t, os.WriteFile(secret, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
-	c, err := gateway.OpenCertificates(cert, secret, time.Now, log)
+	cert, key, ca := certificate(s.t)
+	s.ca = ca
+	c, err := gateway.OpenCertificates(cert, key, time.Now, log)
 	require.NoError(s.t, err)
 	return c
 }
