@@ -80,18 +80,18 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.open.Done()
 	rule, ok := Match(g.rules, r.Method, r.RequestURI)
-	answer := &answer{w, http.NewResponseController(w), rule.Idle, rule.Tunnel}
+	out := &answer{w, http.NewResponseController(w), rule.Idle, rule.Tunnel}
 	if !ok {
-		answer.idle = usual
-		refuse(answer, errNone)
+		out.idle = usual
+		refuse(out, errNone)
 		return
 	}
 	middleware.Route(r.Context(), r.Method, rule.Name)
 	if r.ContentLength > rule.Body {
-		g.tooLarge(answer, r)
+		g.tooLarge(out, r)
 		return
 	}
-	g.forward(answer, r, rule)
+	g.forward(out, r, rule)
 }
 
 func (g *Gateway) tooLarge(w http.ResponseWriter, r *http.Request) {

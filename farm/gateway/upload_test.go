@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"crypto/tls"
+	"errors"
 	"io"
+	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -42,6 +46,30 @@ func TestASlowBodyEnds(t *testing.T) {
 	require.Equal(t, 408, status)
 	require.Contains(t, body, "request_timeout")
 	require.Less(t, <-s.service.body, int64(1))
+}
+
+// So does whoever takes their time over a header, or says nothing at all.
+func TestASlowHeaderEnds(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(256<<20))
+	connections := map[string]net.Conn{}
+	for _, begun := range []string{"GET /install.sh HTTP/1.1\r\nHost: h\r\nX-A: ", "GET", ""} {
+		conn, err := tls.Dial("tcp", s.address, s.tlsWith(nil))
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, begun)
+		require.NoError(t, err)
+		connections[begun] = conn
+	}
+	plain, err := net.Dial("tcp", s.address)
+	require.NoError(t, err)
+	connections["no handshake"] = plain
+	for begun, conn := range connections {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		_, err := io.Copy(io.Discard, conn)
+		require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the gateway ends it: %q", begun)
+		require.NoError(t, conn.Close())
+	}
+	require.Empty(t, s.service.seen)
 }
 
 func TestOtherPathsTakeSmallBodies(t *testing.T) {
