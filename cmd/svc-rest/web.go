@@ -75,7 +75,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": p.engine.Health},
 		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
-		Machines:     machines.Operations(), Farm: farmOf(cfg, p.releases, machines),
+		Machines:     machines.Operations(), Farm: farmOf(cfg, p, machines),
 		Load: p.db.load, Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	account := auth.New(auth.Config{

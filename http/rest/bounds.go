@@ -19,7 +19,7 @@ type bounds struct {
 	reads         *quota.Semaphore // of what takes no other slot
 	streams       *quota.Semaphore // of live updates
 	exports       *quota.Semaphore // of the audit log
-	downloads     *quota.Semaphore // of artifacts
+	downloads     *quota.Semaphore // of artifacts and logs
 	verifications *quota.Semaphore // of Merkle logs
 	histories     *quota.Semaphore // states and replays: each keeps a workspace in memory
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"svc/events"
+	"svc/farm/joblog"
 	"svc/fault"
 )
 
@@ -26,6 +27,8 @@ type Farm struct {
 	// Authority returns what signs the certificates of a workspace's runners, and makes
 	// it if there is none.
 	Authority func(ctx context.Context, workspace events.ID) (events.AuthorityCreated, error)
+
+	Logs *joblog.Logs // of jobs
 
 	// Artifact opens a file that a job left. It is nil where none are kept.
 	Artifact func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error)

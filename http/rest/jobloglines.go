@@ -1,0 +1,89 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"svc/farm/joblog"
+)
+
+// maxLogLine is how many bytes a line has at most; a longer one comes in several.
+const maxLogLine = 64 << 10
+
+// A logLine is a line of a log with the time of its first byte.
+type logLine struct {
+	Offset  int64     `json:"offset"`
+	At      timestamp `json:"at"`
+	Text    string    `json:"text"`
+	Partial bool      `json:"partial,omitempty"` // it goes on in the next one, or later
+}
+
+// logLines makes lines of the pieces of a log.
+type logLines struct {
+	begun  []byte // of a line whose end has not come
+	offset int64
+	at     time.Time
+}
+
+// writeTo returns what writes the lines of pieces to out, each an object in JSON.
+func (l *logLines) writeTo(out *deadlineWriter) func([]joblog.Chunk, bool) error {
+	return func(list []joblog.Chunk, last bool) error {
+		var page bytes.Buffer
+		for _, c := range list {
+			l.add(&page, c)
+		}
+		if last && len(l.begun) > 0 {
+			l.write(&page, true)
+		}
+		return out.put(page.Bytes())
+	}
+}
+
+func (l *logLines) add(page *bytes.Buffer, c joblog.Chunk) {
+	for at := c.Offset; len(c.Data) > 0; {
+		if len(l.begun) == 0 {
+			l.offset, l.at = at, c.At
+		}
+		n, ends := bytes.IndexByte(c.Data, '\n'), true
+		if n < 0 {
+			n, ends = len(c.Data), false
+		}
+		if room := maxLogLine - len(l.begun); n > room {
+			n, ends = room, false
+		}
+		l.begun = append(l.begun, c.Data[:n]...)
+		c.Data, at = c.Data[n:], at+int64(n)
+		switch {
+		case ends:
+			l.write(page, false)
+			c.Data, at = c.Data[1:], at+1
+			l.begun = l.begun[:0]
+		case len(l.begun) >= maxLogLine:
+			l.split(page)
+		}
+	}
+}
+
+// split writes what there is of a line that is too long, and keeps what is no whole
+// character yet.
+func (l *logLines) split(page *bytes.Buffer) {
+	n := wholeRunes(l.begun)
+	if n == 0 {
+		n = len(l.begun)
+	}
+	rest := bytes.Clone(l.begun[n:])
+	l.begun = l.begun[:n]
+	l.write(page, true)
+	l.begun, l.offset = append(l.begun[:0], rest...), l.offset+int64(n)
+}
+
+// write writes the line that has begun, an empty one too.
+func (l *logLines) write(page *bytes.Buffer, partial bool) {
+	line, err := json.Marshal(logLine{l.offset, at(l.at), string(bytes.TrimSuffix(l.begun, []byte("\r"))), partial})
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	page.Write(line)
+	page.WriteByte('\n')
+}
