@@ -42,25 +42,23 @@ func (l *logLines) writeTo(out *deadlineWriter) func([]joblog.Chunk, bool) error
 
 func (l *logLines) add(page *bytes.Buffer, c joblog.Chunk) {
 	for at := c.Offset; len(c.Data) > 0; {
+		if len(l.begun) >= maxLogLine && c.Data[0] != '\n' {
+			l.split(page)
+		}
 		if len(l.begun) == 0 {
 			l.offset, l.at = at, c.At
 		}
-		n, ends := bytes.IndexByte(c.Data, '\n'), true
-		if n < 0 {
-			n, ends = len(c.Data), false
-		}
-		if room := maxLogLine - len(l.begun); n > room {
-			n, ends = room, false
+		n := bytes.IndexByte(c.Data, '\n')
+		ends := n >= 0
+		if room := maxLogLine - len(l.begun); !ends || n > room {
+			n, ends = min(room, len(c.Data)), false
 		}
 		l.begun = append(l.begun, c.Data[:n]...)
 		c.Data, at = c.Data[n:], at+int64(n)
-		switch {
-		case ends:
+		if ends {
 			l.write(page, false)
 			c.Data, at = c.Data[1:], at+1
 			l.begun = l.begun[:0]
-		case len(l.begun) >= maxLogLine:
-			l.split(page)
 		}
 	}
 }

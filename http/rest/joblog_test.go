@@ -1,0 +1,90 @@
+package rest
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/joblog"
+)
+
+func TestRangesOfALog(t *testing.T) {
+	for text, want := range map[string]struct {
+		from, to   int64
+		partly     bool
+		impossible bool
+	}{
+		"":                            {0, 100, false, false},
+		"bytes=0-":                    {0, 100, true, false},
+		"bytes=10-19":                 {10, 20, true, false},
+		"bytes=90-500":                {90, 100, true, false},
+		"bytes=-30":                   {70, 100, true, false},
+		"bytes=-500":                  {0, 100, true, false},
+		"bytes=100-":                  {100, 100, true, true},
+		"bytes=-0":                    {100, 100, true, true},
+		"bytes=20-10":                 {0, 100, false, false},
+		"bytes=1-2,5-6":               {0, 100, false, false},
+		"bytes=a-b":                   {0, 100, false, false},
+		"bytes=1-b":                   {0, 100, false, false},
+		"bytes=-":                     {0, 100, false, false},
+		"lines=1-2":                   {0, 100, false, false},
+		"bytes=1":                     {0, 100, false, false},
+		"bytes=+1-2":                  {0, 100, false, false},
+		"bytes=99999999999999999999-": {0, 100, false, false},
+	} {
+		p := &logPart{size: 100, to: 100}
+		p.narrow(text)
+		require.Equal(t, want.from, p.from, text)
+		require.Equal(t, want.to, p.to, text)
+		require.Equal(t, want.partly, p.partly, text)
+		require.Equal(t, want.impossible, p.impossible, text)
+	}
+}
+
+func TestTextEndsWithAWholeCharacter(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "abc": 3, "aé": 3, "a\xc3": 1, "a\xe2\x82": 1, "a\xe2\x82\xac": 4, "a\xf0\x9f\x98": 1, "\xf0": 0, "\xff": 1, "a\x80\x80\x80\x80": 5,
+	} {
+		require.Equal(t, want, wholeRunes([]byte(text)), "%q", text)
+	}
+}
+
+// However a log is cut into pieces, its lines are the same.
+func TestLinesOfALog(t *testing.T) {
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	long := strings.Repeat("é", maxLogLine)
+	text := "one\r\n\ntwo é\n" + long + "\nthe last"
+	lines := func(size int, from int64) string {
+		w := httptest.NewRecorder()
+		write := (&logLines{}).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute})
+		for at := from; at < int64(len(text)); at += int64(size) {
+			end := min(at+int64(size), int64(len(text)))
+			require.NoError(t, write([]joblog.Chunk{{Offset: at, At: noon, Data: bytes.Clone([]byte(text[at:end]))}}, end == int64(len(text))))
+		}
+		return w.Body.String()
+	}
+	whole := lines(len(text), 0)
+	require.True(t, strings.HasPrefix(whole, `{"offset":0,"at":"2026-11-20T12:00:00.000Z","text":"one"}
+{"offset":5,"at":"2026-11-20T12:00:00.000Z","text":""}
+{"offset":6,"at":"2026-11-20T12:00:00.000Z","text":"two é"}
+{"offset":13,"at":"2026-11-20T12:00:00.000Z","text":"éé`), whole[:200])
+	require.Contains(t, whole, `"text":"the last","partial":true}`)
+	require.NotContains(t, whole, "\ufffd", "no character is cut")
+	require.Equal(t, 2, strings.Count(whole, `"partial":true`), "the long line comes in two, the last one is not ended")
+	for _, size := range []int{1, 7, 1000, maxLogLine + 1} {
+		require.True(t, whole == lines(size, 0), "pieces of %d", size)
+	}
+	require.True(t, strings.HasPrefix(lines(10, 6), `{"offset":6,"at":"2026-11-20T12:00:00.000Z","text":"two é"}`))
+}
+
+// deadlines takes a deadline, as a connection does.
+type deadlines struct{ http.ResponseWriter }
+
+func (deadlines) SetWriteDeadline(time.Time) error { return nil }
+
+func (d deadlines) Unwrap() http.ResponseWriter { return d.ResponseWriter }
