@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ const (
 	partPatience = 2 * time.Minute // for the next bytes of a body
 	recheckEvery = time.Second     // whether the runner still is one
 	partHeader   = 16 << 10        // bytes of the header of a part
+	maxBoundary  = 70              // characters
+	tailBytes    = maxBoundary + 64
 )
 
 // errNotMultipart refuses a body that has no parts.
@@ -34,6 +37,10 @@ type uploadBody struct {
 	still   func(context.Context) error
 	checked time.Time
 
+	close []byte // what the body ends with if all of it has come
+	tail  []byte // what came last
+	ended bool   // nothing comes after that
+
 	header bool  // a part's header is being read, which is kept in memory
 	room   int64 // for it
 	why    error // the refusal that ended it
@@ -47,10 +54,13 @@ func newUploadBody(
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	boundary := parameters["boundary"]
 	coding := strings.Join(r.Header.Values("Content-Encoding"), ",")
-	if err != nil || media != "multipart/form-data" || boundary == "" || len(boundary) > 70 || coding != "" && !strings.EqualFold(coding, "identity") {
+	if err != nil || media != "multipart/form-data" || boundary == "" || len(boundary) > maxBoundary ||
+		coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, nil, errNotMultipart
 	}
-	b := &uploadBody{ctx: ctx, body: r.Body, control: http.NewResponseController(w), still: still, checked: time.Now()}
+	b := &uploadBody{
+		ctx: ctx, body: r.Body, control: http.NewResponseController(w), still: still, checked: time.Now(), close: []byte("--" + boundary + "--"),
+	}
 	return b, multipart.NewReader(b, boundary), nil
 }
 
@@ -81,6 +91,9 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 		b.broken = err
 	}
 	b.room -= int64(n)
+	b.tail = append(b.tail, p[max(0, n-tailBytes):n]...)
+	b.tail = b.tail[max(0, len(b.tail)-tailBytes):]
+	b.ended = b.ended || errors.Is(err, io.EOF)
 	return n, err
 }
 
@@ -98,10 +111,13 @@ func (b *uploadBody) next(parts *multipart.Reader) (*multipart.Part, error) {
 	b.header, b.room = true, partHeader
 	defer func() { b.header = false }()
 	part, err := parts.NextRawPart()
-	if err != nil && err != io.EOF { //nolint:errorlint // an EOF that is wrapped is one in the middle
-		return nil, b.breaks(err)
+	switch {
+	case err == nil:
+		return part, nil
+	case err == io.EOF && (!b.ended || bytes.HasSuffix(bytes.TrimSpace(b.tail), b.close)): //nolint:errorlint // one that is wrapped is no end
+		return nil, io.EOF
 	}
-	return part, err
+	return nil, b.breaks(fmt.Errorf("next part: %v", err)) //nolint:errorlint // it is no EOF to whoever asks
 }
 
 // breaks notes an error of reading the body, which may have ended too soon without one of its own.

@@ -3,6 +3,7 @@ package farm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"math"
 	"mime/multipart"
@@ -143,7 +144,7 @@ func (u *upload) receive(ctx context.Context) error {
 func (u *upload) begin(ctx context.Context) error {
 	part, err := u.body.next(u.parts)
 	switch {
-	case err == io.EOF, err == nil && part.FormName() != "manifest": //nolint:errorlint // as in chunks
+	case errors.Is(err, io.EOF), err == nil && part.FormName() != "manifest":
 		return fault.Field("manifest", "must be the first part")
 	case err != nil:
 		return err
@@ -171,7 +172,7 @@ func (u *upload) begin(ctx context.Context) error {
 func (u *upload) chunks(ctx context.Context) error {
 	for {
 		part, err := u.body.next(u.parts)
-		if err == io.EOF { //nolint:errorlint // an EOF that is wrapped is one in the middle
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
