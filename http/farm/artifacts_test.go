@@ -80,7 +80,7 @@ func (s *site) run(t *testing.T, runner events.ID) (job events.ID) {
 		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}}, Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"**"}}},
 	})
 	require.NoError(t, err)
-	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: 1})
+	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: first})
 	require.NoError(t, err)
 	_, err = s.a.commands.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: system(s.workspace), Runner: runner, Hello: aggregates.Hello{
 		Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
@@ -484,3 +484,5 @@ func TestAnUploadThatWaits(t *testing.T) {
 	(<-done).is(t, 403, "runner_revoked")
 	require.Empty(t, u.readable(t))
 }
+
+func first(context.Context) (int64, error) { return 1, nil }

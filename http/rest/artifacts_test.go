@@ -1,0 +1,249 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/farm/artifacts"
+	"svc/fault"
+	"svc/http/middleware"
+	"svc/http/reply"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// keep stores a file of a job, and returns it as the view has it.
+func keep(t *testing.T, store artifacts.Store, path string, text []byte) projections.JobArtifact {
+	t.Helper()
+	job := artifacts.Job{Workspace: events.NewID(epoch), ID: events.NewID(epoch), Epoch: 1}
+	sum := sha256.Sum256(text)
+	f := artifacts.File{
+		ID: "f1", Name: "dist", Path: path, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), ChunkBytes: artifacts.MinChunkBytes,
+	}
+	u, err := artifacts.Resume(t.Context(), store, job, artifacts.Manifest{Epoch: 1, Files: []artifacts.File{f}})
+	require.NoError(t, err)
+	for n := 0; n*artifacts.MinChunkBytes < len(text); n++ {
+		part := text[n*artifacts.MinChunkBytes : min((n+1)*artifacts.MinChunkBytes, len(text))]
+		require.NoError(t, u.Receive(t.Context(), "f1."+string(rune('0'+n)), bytes.NewReader(part)))
+	}
+	require.Len(t, u.Sealed(), 1)
+	return projections.JobArtifact{
+		Workspace: job.Workspace, ID: u.Sealed()[0].ID, Job: job.ID, Epoch: 1, Name: "dist", Path: path, Size: f.Size, SHA256: f.SHA256, StoredAt: epoch,
+	}
+}
+
+// downloads serves a file as the API does.
+func downloads(t *testing.T, dir string, a projections.JobArtifact, still func() error) *httptest.Server {
+	t.Helper()
+	store, err := artifacts.OpenDirectory(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	s := &Server{log: slog.New(slog.DiscardHandler), farm: Farm{
+		Artifact: func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
+			return artifacts.Open(ctx, store, workspace, job, artifact)
+		},
+	}}
+	limits := middleware.Limits{Time: downloadLimit, Stream: true}
+	server := httptest.NewUnstartedServer(middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.sendArtifact(w, r, a, still, most)
+	})))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+func always() error { return nil }
+
+func fetch(t *testing.T, server *httptest.Server, headers ...string) (*http.Response, []byte, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := server.Client().Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return res, text, err
+}
+
+func TestDownload(t *testing.T) {
+	t.Parallel()
+	text := make([]byte, artifacts.MinChunkBytes+1000)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(text)
+	dir := t.TempDir()
+	store, err := artifacts.OpenDirectory(dir)
+	require.NoError(t, err)
+	defer store.Close()
+	a := keep(t, store, "dist/r\u00e9sum\u00e9 \"1\".html", text)
+	server := downloads(t, dir, a, always)
+
+	res, got, err := fetch(t, server)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	require.True(t, bytes.Equal(text, got))
+	for name, want := range map[string]string{
+		"ETag": `"` + a.SHA256 + `"`, "Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff",
+		"Content-Disposition": "attachment; filename*=utf-8''r%C3%A9sum%C3%A9%20%221%22.html", "Accept-Ranges": "bytes",
+		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Cache-Control": "private, no-cache",
+	} {
+		require.Equal(t, want, res.Header.Get(name), name)
+	}
+	for asked, want := range map[string][]byte{
+		"bytes=0-9": text[:10], "bytes=5242870-5242889": text[5242870:5242890], "bytes=-7": text[len(text)-7:], "bytes=5243000-": text[5243000:],
+	} {
+		res, got, err := fetch(t, server, "Range", asked)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusPartialContent, res.StatusCode, asked)
+		require.True(t, bytes.Equal(want, got), asked)
+	}
+	etag := `"` + a.SHA256 + `"`
+	for name, c := range map[string]struct {
+		headers []string
+		status  int
+		code    string
+	}{
+		"it is known":            {[]string{"If-None-Match", etag}, 304, ""},
+		"another one is":         {[]string{"If-None-Match", `"x"`}, 200, ""},
+		"go on with it":          {[]string{"Range", "bytes=1-2", "If-Range", etag}, 206, ""},
+		"go on with another one": {[]string{"Range", "bytes=1-2", "If-Range", `"x"`}, 200, ""},
+		"no such part":           {[]string{"Range", "bytes=9999999-"}, 416, "range_not_satisfiable"},
+		"another one is wanted":  {[]string{"If-Match", `"x"`}, 412, "precondition_failed"},
+	} {
+		res, got, err := fetch(t, server, c.headers...)
+		require.NoError(t, err, name)
+		require.Equal(t, c.status, res.StatusCode, name)
+		if c.code != "" {
+			var body reply.Body
+			require.NoError(t, json.Unmarshal(got, &body), "%s: %s", name, got)
+			require.Equal(t, c.code, body.Code)
+			require.Equal(t, "application/json", res.Header.Get("Content-Type"))
+			require.EqualValues(t, len(text), body.Details["sizeBytes"])
+		}
+	}
+}
+
+// Whoever loses their rights while they read gets no more of it, and not what looks like the end.
+func TestADownloadEndsWithTheRights(t *testing.T) {
+	t.Parallel()
+	text := make([]byte, 4*artifacts.MinChunkBytes)
+	dir := t.TempDir()
+	store, err := artifacts.OpenDirectory(dir)
+	require.NoError(t, err)
+	defer store.Close()
+	a := keep(t, store, "a", text)
+	var asked atomic.Int64
+	server := downloads(t, dir, a, func() error {
+		if asked.Add(1) > 100 {
+			return errNoLonger
+		}
+		return nil
+	})
+	_, got, err := fetch(t, server)
+	require.Error(t, err)
+	require.Less(t, len(got), len(text))
+}
+
+func TestADownloadOfWhatTheStoreHasLost(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := artifacts.OpenDirectory(dir)
+	require.NoError(t, err)
+	defer store.Close()
+	a := keep(t, store, "a", []byte("hello"))
+	server := downloads(t, dir, a, always)
+	folder := a.Workspace.String() + "/" + a.Job.String()
+	objects, err := store.List(t.Context(), folder)
+	require.NoError(t, err)
+	for _, o := range objects {
+		if o.Name != a.ID.String() {
+			require.NoError(t, store.Remove(t.Context(), folder, o.Name))
+		}
+	}
+	_, got, err := fetch(t, server)
+	require.Error(t, err, "broken off")
+	require.Empty(t, got)
+	require.NoError(t, artifacts.Discard(t.Context(), store, a.Workspace, a.Job, nil))
+	res, got, err := fetch(t, server)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+	require.JSONEq(t, `{"code":"artifact_store_unavailable","message":"Artifacts cannot be read at the moment.","details":{}}`, string(got))
+}
+
+// A file is found in its workspace and its job alone.
+func TestFindArtifact(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	acme, globex := events.NewID(epoch), events.NewID(epoch)
+	job, other, theirs := events.NewID(epoch), events.NewID(epoch), events.NewID(epoch)
+	file, foreign := events.NewID(epoch), events.NewID(epoch)
+	for _, j := range [][2]events.ID{{acme, job}, {acme, other}, {globex, theirs}} {
+		_, err := db.Exec(t.Context(), `
+			insert into jobs select (jsonb_populate_record(null::jobs, jsonb_build_object('workspace_id', $1::uuid, 'job_id', $2::uuid, 'name', '', 'state', 'succeeded',
+				'submitted_by', '{}'::jsonb, 'requirement', '', 'required', '{}'::jsonb, 'repo_name', '', 'priority', '', 'fair_key', '', 'turn', 0,
+				'submitted_at', $3::timestamptz, 'queued_at', $3::timestamptz, 'not_before', $3::timestamptz, 'epoch', 1, 'attempt', 1, 'max_attempts', 1,
+				'runner_name', '', 'excluded', '{}'::uuid[], 'concurrency_key', '', 'concurrency', 0, 'slot', 0, 'accepted', true, 'run_seconds', 1,
+				'expires_at', $3::timestamptz, 'attempts', '[]'::jsonb, 'artifacts', '{}'::jsonb))).*`, j[0], j[1], epoch)
+		require.NoError(t, err)
+	}
+	for _, a := range [][3]events.ID{{acme, job, file}, {globex, theirs, foreign}} {
+		_, err := db.Exec(t.Context(), `
+			insert into job_artifacts (workspace_id, job_id, artifact_id, epoch, name, path, size, sha256, mode, stored_at)
+			values ($1, $2, $3, 1, 'dist', 'a', 1, '', 0, $4)`, a[0], a[1], a[2], epoch)
+		require.NoError(t, err)
+	}
+	s := &Server{views: Views{Artifacts: projections.Artifacts{DB: db}}}
+	for name, c := range map[string]struct {
+		workspace events.ID
+		job, file string
+		want      *fault.Fault
+	}{
+		"its own":                {acme, job.String(), file.String(), nil},
+		"another job's":          {acme, other.String(), file.String(), errNoArtifact},
+		"none":                   {acme, job.String(), events.NewID(time.Now()).String(), errNoArtifact},
+		"no id":                  {acme, job.String(), "app.tar", errNoArtifact},
+		"of no job":              {acme, events.NewID(time.Now()).String(), file.String(), aggregates.ErrNoJob},
+		"another workspace's":    {acme, theirs.String(), foreign.String(), aggregates.ErrNoJob},
+		"its own, by another":    {globex, job.String(), file.String(), aggregates.ErrNoJob},
+		"of a job that is no id": {acme, "..", file.String(), aggregates.ErrNoJob},
+	} {
+		found, err := s.findArtifact(t.Context(), c.workspace, &artifactPath{c.job, c.file})
+		if c.want == nil {
+			require.NoError(t, err, name)
+			require.Equal(t, file, found.ID)
+		} else {
+			require.Equal(t, error(c.want), err, name)
+		}
+	}
+	list, total, ok, err := s.views.Artifacts.Page(t.Context(), acme, job, 10, 0)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, 1, total)
+	require.Equal(t, file, list[0].ID)
+	_, total, ok, err = s.views.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Zero(t, total)
+	ids, err := s.views.Artifacts.IDs(t.Context(), acme, job)
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{file}, ids)
+}
