@@ -154,6 +154,12 @@ func (j *job) beats() bool {
 	return !j.dropped && !j.settling
 }
 
+func (j *job) runs() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.over && j.finished == 0
+}
+
 func (j *job) isDropped() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

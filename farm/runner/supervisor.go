@@ -210,12 +210,11 @@ func (s *Supervisor) leaving() bool {
 	return s.drains[drainedToStop] && len(s.jobs) == 0
 }
 
-// busy is how many jobs have a process, or are about to.
+// busy is how many jobs run, or are about to. One that has said its end has nothing left
+// but a process that exits, and the service may send the next one at once.
 func (s *Supervisor) busy() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		if !j.over {
+	for _, j := range s.list() {
+		if j.runs() {
 			n++
 		}
 	}
