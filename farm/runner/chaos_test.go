@@ -68,9 +68,6 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	require.Empty(t, f.declined)
 }
 
-// quick comes back at once.
-func quick(c *Config) { c.Backoff = func(int) time.Duration { return time.Millisecond } }
-
 // many is more than there are jobs: what is declined the farm of these tests forgets.
 func many(c *Config) { c.Capacity = 64 }
 

@@ -36,6 +36,7 @@ type manifestFile struct {
 const (
 	chunkBytes = 8 << 20
 	maxFiles   = 1000 // of a job
+	maxMissing = 100  // that are named
 )
 
 var errTooMany = errors.New("more files than an upload may have")
@@ -68,7 +69,7 @@ func (x *execution) collect(end wire.Event) wire.Event {
 			return end // the supervisor has gone
 		}
 	}
-	end.Artifacts, end.MissingArtifacts = len(m.Files), missing
+	end.Artifacts, end.MissingArtifacts = len(m.Files), missing[:min(len(missing), maxMissing)]
 	if len(missing) > 0 && end.Outcome == succeeded {
 		end.Outcome, end.Reason = failed, "artifact_missing"
 		x.notice("required artifacts are missing: " + strings.Join(missing, ", "))

@@ -635,6 +635,9 @@ func start(t *testing.T, folder Folder, change ...func(*Config)) *running {
 	return r
 }
 
+// quick comes back at once.
+func quick(c *Config) { c.Backoff = func(int) time.Duration { return time.Millisecond } }
+
 // wait returns with what Run has.
 func (r *running) wait() error {
 	select {

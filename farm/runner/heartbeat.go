@@ -2,8 +2,11 @@ package runner
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
+	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
 
@@ -51,6 +54,7 @@ func (c *connection) heartbeat() error {
 			h.Held = append(h.Held, wire.Held{Job: j.job, Epoch: j.epoch})
 		}
 	}
+	h.Jobs = usage(b.jobs)
 	c.mu.Lock()
 	c.seq++
 	h.Seq = c.seq
@@ -58,6 +62,23 @@ func (c *connection) heartbeat() error {
 	delete(c.beats, c.seq-remembered)
 	c.mu.Unlock()
 	return c.queue(h, key{})
+}
+
+// usage is what jobs that run take.
+func usage(jobs []*job) (list []wire.Usage) {
+	processes := map[int]string{}
+	for _, j := range jobs {
+		if pid := j.process(); pid != 0 {
+			processes[pid] = j.job
+		}
+	}
+	if len(processes) == 0 {
+		return nil
+	}
+	for pid, taken := range sandbox.Usage(slices.Collect(maps.Keys(processes))) {
+		list = append(list, wire.Usage{Job: processes[pid], CPUMs: taken.CPU.Milliseconds(), RSSBytes: taken.RSS})
+	}
+	return list
 }
 
 // remembered is how many heartbeats wait for their acknowledgement: those of a lease and more.

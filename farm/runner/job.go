@@ -34,6 +34,7 @@ type job struct {
 	mu       sync.Mutex
 	state    string
 	since    time.Time
+	pid      int  // of its process, or 0
 	over     bool // no process runs, or will
 	lost     bool // the supervisor that ran it was killed: the end is still to be said
 	dropped  bool // it is not ours any more
@@ -152,6 +153,12 @@ func (j *job) beats() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return !j.dropped && !j.settling
+}
+
+func (j *job) process() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.pid
 }
 
 func (j *job) runs() bool {

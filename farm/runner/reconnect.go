@@ -46,7 +46,7 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 			return nil // there is nothing to say to a service that does not answer
 		}
 		welcomed, after, err := s.connect(idle)
-		if welcomed {
+		if welcomed && !closedBy(err, wire.CloseProtocol) { // which saying the same again brings about again
 			failures = 0
 		}
 		switch {

@@ -161,6 +161,7 @@ func TestWhatARunnerDeclines(t *testing.T) {
 	f.assign(wire.Assign{Steps: steps("true")})
 	declines("draining")
 	f.tell(wire.Drain{End: true}, key{})
+	require.Eventually(t, func() bool { return !r.s.draining() }, patience, time.Millisecond)
 	st, err := AskDrain(t.Context(), folder, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"svc-runner drain"}, st.Draining)
@@ -338,6 +339,10 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 	require.Equal(t, "builder-1", st.Name)
 	require.Len(t, st.Jobs, 1)
 	require.Equal(t, "running long", st.Jobs[0].State+" "+st.Jobs[0].Name)
+	require.Eventually(t, f.check(func() bool {
+		last := f.beats[len(f.beats)-1]
+		return len(last.Jobs) == 1 && last.Jobs[0].Job == k.job && last.Jobs[0].RSSBytes > 1<<20 && len(last.Held) == 1 && last.Free == 3
+	}), patience, 10*time.Millisecond)
 	_, err = NewSupervisor(t.Context(), Config{Folder: Folder(t.TempDir())})
 	require.ErrorIs(t, err, ErrNotEnrolled)
 	require.ErrorIs(t, folder.Uninstall(), ErrRunning)

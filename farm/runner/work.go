@@ -84,6 +84,8 @@ func (s *Supervisor) child(j *job, a wire.Assign) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start job's process: %w", err)
 	}
+	j.set(func() { j.pid = cmd.Process.Pid })
+	defer j.set(func() { j.pid = 0 })
 	over := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {

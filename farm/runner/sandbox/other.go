@@ -26,6 +26,9 @@ func Init([]string) int { return 127 }
 // Sweep kills what is left of a job: nothing, as there was none.
 func Sweep(string) int { return 0 }
 
+// Usage is what the descendants of processes take: nobody knows.
+func Usage([]int) map[int]Taken { return nil }
+
 // Prepare tells how memory and processors of a job are limited.
 func Prepare() string { return errSystem.Error() }
 

@@ -148,6 +148,12 @@ type Result struct {
 	MaxRSS   int64 // bytes, of its largest process
 }
 
+// Taken is what a job has taken of the machine.
+type Taken struct {
+	CPU time.Duration // by those of its processes that are there, and those that they have waited for
+	RSS int64         // bytes
+}
+
 // A Stop is the cause with which the context of a step is cancelled to end it politely.
 type Stop struct {
 	Reason string

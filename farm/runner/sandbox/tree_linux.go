@@ -13,7 +13,9 @@ import (
 // A process is a row of /proc.
 type process struct {
 	pid, parent int
-	dead        bool // a zombie, which waits for its parent
+	dead        bool  // a zombie, which waits for its parent
+	ticks       int64 // of processors that it and the children it has waited for have had
+	pages       int64 // that it has in memory
 }
 
 // processes lists all that can be seen.
@@ -37,11 +39,43 @@ func readStat(pid int) (process, bool) {
 		return process{}, false
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 2 {
+	if len(fields) < 22 {
 		return process{}, false
 	}
 	parent, err := strconv.Atoi(fields[1])
-	return process{pid: pid, parent: parent, dead: fields[0] == "Z" || fields[0] == "X"}, err == nil
+	p := process{pid: pid, parent: parent, dead: fields[0] == "Z" || fields[0] == "X"}
+	for _, f := range fields[11:15] { // utime, stime, cutime, cstime
+		n, _ := strconv.ParseInt(f, 10, 64)
+		p.ticks += n
+	}
+	p.pages, _ = strconv.ParseInt(fields[21], 10, 64)
+	return p, err == nil
+}
+
+// tick is the unit of time in /proc, which is the same on all architectures that Go knows.
+const tick = 10 * time.Millisecond
+
+// Usage is what the descendants of processes take at the moment, and have taken, by process.
+func Usage(pids []int) map[int]Taken {
+	children := map[int][]process{}
+	for _, p := range processes() {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	all := map[int]Taken{}
+	for _, pid := range pids {
+		var sum Taken
+		for at := []int{pid}; len(at) > 0; {
+			next := children[at[0]]
+			at = at[1:]
+			for _, c := range next {
+				at = append(at, c.pid)
+				sum.CPU += time.Duration(c.ticks) * tick
+				sum.RSS += c.pages * int64(os.Getpagesize())
+			}
+		}
+		all[pid] = sum
+	}
+	return all
 }
 
 // A relative is a living descendant, and by how many generations.
