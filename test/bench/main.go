@@ -59,6 +59,10 @@ var benches = []bench{
 	{"export", "≥ 0.35", least(0.35), export},
 	{"follow", "≥ 100", least(100), follow},
 	{"wake", "≤ 1 (p99 of 50 ms)", most(1), wake},
+	{"farm_claim", "≤ 1.5", most(1.5), farmClaim},
+	{"farm_ingest", "≥ 0.4", least(0.4), farmIngest},
+	{"farm_agents", "≤ 1 (of 30 KiB each, p99 of 1 s)", most(1), farmAgents},
+	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", most(1), farmDispatch},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
 

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"svc/commands"
+	"svc/events"
+	"svc/events/store"
+	"svc/farm/certificate"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+	"svc/projections"
+)
+
+const farmHeader = "X-Svc-Client-Cert"
+
+// A farm is a database with workspaces and runners, and who submits jobs to them.
+type farm struct {
+	db       *pgxpool.Pool
+	log      *store.Store
+	commands *commands.Handler
+}
+
+func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
+	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved)}
+	f.commands = commands.New(f.log, time.Now)
+	return f
+}
+
+// bySystem begins what nobody in particular asks for.
+func bySystem(workspace events.ID) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
+		Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem,
+	}}
+}
+
+// submit asks for a job that requires labels.
+func (f *farm) submit(ctx context.Context, workspace events.ID, labels ...string) (events.ID, error) {
+	id := events.NewID(time.Now())
+	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{
+		Meta: bySystem(workspace), Job: id, FairKey: "key", Turn: turnNow, Spec: events.JobSpec{
+			Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}}, Requires: events.JobRequires{Labels: labels},
+			Sandbox: events.JobSandbox{Kind: "none", Network: "host"}, Priority: events.NormalPriority,
+			Timeouts: events.JobTimeouts{QueueSeconds: 86400, RunSeconds: 3600, CancelGraceSeconds: 10},
+			Retry:    events.JobRetry{MaxAttempts: 3, On: []string{"lost", "infra"}},
+		},
+	})
+	return id, err
+}
+
+// A machine is a runner with a certificate, as a gateway forwards it.
+type machine struct {
+	workspace, id events.ID
+	header        string
+}
+
+// machines enrols runners in a workspace, as if each had shown a token.
+func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity int) ([]machine, error) {
+	now := time.Now()
+	authority, err := certificate.NewAuthority(workspace, events.NewID(now), now)
+	if err != nil {
+		return nil, err
+	}
+	err = f.append(ctx, workspace, events.AuthorityStream, events.AuthorityCreated{
+		Authority: authority.ID, Certificate: authority.PEM(), NotAfter: authority.Certificate.NotAfter.UTC(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	request := certificate.Request{Key: key.Public(), Hash: sha256.Sum256(der)}
+	list := make([]machine, n)
+	var group errgroup.Group
+	group.SetLimit(connections)
+	for i := range list {
+		group.Go(func() error {
+			id := events.NewID(now)
+			c := certificate.Next(authority.ID, request.Hash, now)
+			text, err := authority.Issue("farm.example", workspace, id, c, request)
+			if err != nil {
+				return err
+			}
+			list[i] = machine{workspace, id, url.PathEscape(text)}
+			return f.append(ctx, workspace, id, events.RunnerEnrolled{
+				Runner: id, Name: fmt.Sprintf("m%d", i), Enrollment: id, Labels: []string{}, MintedLabels: []string{}, ExclusiveLabels: []string{},
+				Capacity: capacity, CapacityLimit: capacity, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}}, Certificate: c,
+			})
+		})
+	}
+	return list, group.Wait()
+}
+
+func (f *farm) append(ctx context.Context, workspace, stream events.ID, e events.Event) error {
+	_, err := f.log.Append(ctx, &events.Commit{
+		Workspace: workspace, Envelope: bySystem(workspace).Envelope, At: time.Now(), Writes: []events.Write{{Stream: stream, Events: []events.Event{e}}},
+	})
+	return err
+}
+
+// farmService starts the service with a farm.
+func (s *site) farmService(ctx context.Context, db *pgxpool.Pool) (*rest, error) {
+	return s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error")
+}
+
+// An agent is the connection of a machine.
+type agent struct {
+	machine
+	socket *websocket.Conn
+	got    chan wire.Envelope // all but acknowledgements; nil if nobody listens
+	acked  func(e wire.Envelope, upto int64)
+	beaten func(seq int64)
+	mu     sync.Mutex // of writing
+	ended  error
+}
+
+// dial connects an agent, which says hello and waits for its welcome.
+func dial(ctx context.Context, addr string, m machine, capacity int) (*agent, error) {
+	dialer := websocket.Dialer{Subprotocols: []string{wire.Version}, ReadBufferSize: 1 << 10, WriteBufferPool: &sync.Pool{}, HandshakeTimeout: time.Minute}
+	socket, answer, err := dialer.DialContext(ctx, "ws://"+addr+"/api/v1/farm/agent", http.Header{farmHeader: {m.header}})
+	if err != nil {
+		return nil, fmt.Errorf("connect a runner: %w", err)
+	}
+	if err := answer.Body.Close(); err != nil {
+		return nil, err
+	}
+	a := &agent{machine: m, socket: socket, got: make(chan wire.Envelope, 128)}
+	hello := wire.Hello{Version: "1", OS: "linux", Arch: "amd64", Capacity: capacity, Sandboxes: []string{"none"}}
+	if err := a.say(hello, events.ID{}, 0, 0); err != nil {
+		return nil, err
+	}
+	go a.read()
+	if _, err := a.next(ctx, wire.TypeWelcome); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *agent) read() {
+	defer close(a.got)
+	for {
+		_, frame, err := a.socket.ReadMessage()
+		if err != nil {
+			a.ended = err
+			return
+		}
+		e, err := wire.Decode(frame)
+		if err != nil {
+			a.ended = err
+			return
+		}
+		switch {
+		case e.Type == wire.TypeAck && a.acked != nil:
+			ack, _ := wire.Read[wire.Ack](e)
+			a.acked(e, ack.Upto)
+		case e.Type == wire.TypeHeartbeatAck:
+			ack, _ := wire.Read[wire.HeartbeatAck](e)
+			if a.beaten != nil {
+				a.beaten(ack.Seq)
+			}
+		default:
+			a.got <- e
+		}
+	}
+}
+
+var errEnded = errors.New("the connection has ended")
+
+func (a *agent) next(ctx context.Context, kind wire.Type) (wire.Envelope, error) {
+	for {
+		select {
+		case e, ok := <-a.got:
+			if !ok {
+				return e, fmt.Errorf("%w: %w", errEnded, a.ended)
+			}
+			if e.Type == kind {
+				return e, nil
+			}
+		case <-ctx.Done():
+			return wire.Envelope{}, ctx.Err()
+		}
+	}
+}
+
+func (a *agent) say(m wire.Message, job events.ID, epoch int, seq int64) error {
+	name := ""
+	if !job.IsZero() {
+		name = job.String()
+	}
+	frame, err := wire.EncodeFor(m, time.Now(), name, epoch, seq)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.socket.WriteMessage(websocket.TextMessage, frame)
+}
+
+// dialAll connects agents, some at once.
+func dialAll(ctx context.Context, addr string, list []machine, capacity int) ([]*agent, error) {
+	agents := make([]*agent, len(list))
+	var group errgroup.Group
+	group.SetLimit(64)
+	for i, m := range list {
+		group.Go(func() (err error) {
+			agents[i], err = dial(ctx, addr, m, capacity)
+			return err
+		})
+	}
+	return agents, group.Wait()
+}
+
+func hangUp(agents []*agent) {
+	for _, a := range agents {
+		if a != nil {
+			_ = a.socket.Close()
+		}
+	}
+}
+
+// turnNow is the turn of a job that comes after all others.
+func turnNow(context.Context) (int64, error) { return time.Now().UnixMilli(), nil }
