@@ -16,8 +16,7 @@ import (
 	"svc/farm/wire"
 )
 
-// A connection is one of a runner. Its reader is the goroutine of the request that it
-// began as; a second one writes.
+// A connection is one of a runner. One goroutine reads, a second one writes.
 type connection struct {
 	d      *Dispatcher
 	farm   *farm

@@ -126,8 +126,8 @@ func New(c Config) *Dispatcher {
 	return d
 }
 
-// Reserve makes room for a connection of a workspace, or refuses it. Call the function
-// that it returns unless the connection is served.
+// Reserve makes room for a connection of a workspace, or refuses it. The function that it
+// returns gives the room back.
 func (d *Dispatcher) Reserve(workspace events.ID) (giveBack func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,12 +160,17 @@ func (d *Dispatcher) giveBack(f *farm) {
 	d.open.Done()
 }
 
-// Serve has a connection for which there is room until it ends.
-func (d *Dispatcher) Serve(socket *websocket.Conn, r Runner) {
+// Serve takes over a connection for which there is room, and gives that back when it ends.
+// It does not wait for that: what its caller needed for the request is free again.
+func (d *Dispatcher) Serve(socket *websocket.Conn, r Runner, giveBack func()) {
 	d.mu.Lock()
 	f := d.farms[r.Workspace]
 	d.mu.Unlock()
-	newConnection(d, f, socket, r).serve()
+	c := newConnection(d, f, socket, r)
+	go func() { // Close waits for it
+		defer giveBack()
+		c.serve()
+	}()
 }
 
 // Connected returns how many runners are connected to this process.

@@ -160,14 +160,14 @@ func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer giveBack()
 	socket, err := upgrader.Upgrade(w, req, nil)
 	if err != nil {
+		giveBack()
 		return
 	}
 	r.Serve(socket, dispatch.Runner{Workspace: workspace, ID: id, Name: parts[3], Envelope: events.Envelope{
 		Actor: events.Actor{Type: events.ByRunner, ID: id, Name: parts[3]}, Origin: events.FromFarm,
-	}})
+	}}, giveBack)
 }
 
 func system(workspace events.ID) commands.Meta {

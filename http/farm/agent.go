@@ -78,9 +78,9 @@ func (s *Server) agent(ctx context.Context, _ *agentQuery) (*huma.StreamResponse
 		return nil, err
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		defer giveBack()
 		up := websocket.Upgrader{
-			HandshakeTimeout: wire.WriteLimit, Subprotocols: []string{wire.Version}, WriteBufferPool: &s.buffers, WriteBufferSize: agentBuffer,
+			HandshakeTimeout: wire.WriteLimit, Subprotocols: []string{wire.Version}, ReadBufferSize: agentReads,
+			WriteBufferPool: &s.buffers, WriteBufferSize: agentWrites,
 			CheckOrigin: func(*http.Request) bool { return true }, // it has none
 			Error: func(w http.ResponseWriter, r *http.Request, _ int, why error) {
 				reply.Error(w, r, s.Log, errNoUpgrade)
@@ -88,15 +88,17 @@ func (s *Server) agent(ctx context.Context, _ *agentQuery) (*huma.StreamResponse
 		}
 		socket, err := up.Upgrade(hijacker{w}, r, nil)
 		if err != nil {
+			giveBack()
 			s.Log.DebugContext(r.Context(), "a runner was not connected", "err", err)
 			return
 		}
-		s.Dispatcher.Serve(socket, dispatch.Runner{Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, Envelope: runner.Envelope})
+		s.Dispatcher.Serve(socket, dispatch.Runner{Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, Envelope: runner.Envelope}, giveBack)
 	}), nil
 }
 
-// agentBuffer is that of what is written to a runner, shared by those that are written to.
-const agentBuffer = 4 << 10
+// Buffers of connections: each has one to read from, and those that are written to share
+// others.
+const agentReads, agentWrites = 1 << 10, 4 << 10
 
 // A hijacker lets a connection be taken over through all that is around its answer.
 type hijacker struct{ http.ResponseWriter }

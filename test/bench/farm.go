@@ -34,10 +34,11 @@ type farm struct {
 	db       *pgxpool.Pool
 	log      *store.Store
 	commands *commands.Handler
+	signs    map[events.ID]*certificate.Authority // by workspace
 }
 
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
-	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved)}
+	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved), signs: map[events.ID]*certificate.Authority{}}
 	f.commands = commands.New(f.log, time.Now)
 	return f
 }
@@ -69,16 +70,25 @@ type machine struct {
 	header        string
 }
 
-// machines enrols runners in a workspace, as if each had shown a token.
-func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity int) ([]machine, error) {
-	now := time.Now()
-	authority, err := certificate.NewAuthority(workspace, events.NewID(now), now)
+// authority is what signs in a workspace.
+func (f *farm) authority(ctx context.Context, workspace events.ID) (*certificate.Authority, error) {
+	if a := f.signs[workspace]; a != nil {
+		return a, nil
+	}
+	a, err := certificate.NewAuthority(workspace, events.NewID(time.Now()), time.Now())
 	if err != nil {
 		return nil, err
 	}
-	err = f.append(ctx, workspace, events.AuthorityStream, events.AuthorityCreated{
-		Authority: authority.ID, Certificate: authority.PEM(), NotAfter: authority.Certificate.NotAfter.UTC(),
+	f.signs[workspace] = a
+	return a, f.append(ctx, workspace, events.AuthorityStream, events.AuthorityCreated{
+		Authority: a.ID, Certificate: a.PEM(), NotAfter: a.Certificate.NotAfter.UTC(),
 	})
+}
+
+// machines enrols runners in a workspace, as if each had shown a token.
+func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity int) ([]machine, error) {
+	now := time.Now()
+	authority, err := f.authority(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +131,7 @@ func (f *farm) append(ctx context.Context, workspace, stream events.ID, e events
 
 // farmService starts the service with a farm.
 func (s *site) farmService(ctx context.Context, db *pgxpool.Pool) (*rest, error) {
-	return s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error")
+	return s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error", "GOGC=50") // live memory is measured, not what is collected late
 }
 
 // An agent is the connection of a machine.
@@ -145,6 +155,9 @@ func dial(ctx context.Context, addr string, m machine, capacity int) (*agent, er
 	if err := answer.Body.Close(); err != nil {
 		return nil, err
 	}
+	socket.SetPingHandler(func(text string) error { // a service that reads nothing for a while must not end the connection
+		return socket.WriteControl(websocket.PongMessage, []byte(text), time.Now().Add(time.Minute))
+	})
 	a := &agent{machine: m, socket: socket, got: make(chan wire.Envelope, 128)}
 	hello := wire.Hello{Version: "1", OS: "linux", Arch: "amd64", Capacity: capacity, Sandboxes: []string{"none"}}
 	if err := a.say(hello, events.ID{}, 0, 0); err != nil {
