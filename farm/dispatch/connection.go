@@ -42,6 +42,7 @@ type connection struct {
 	asked, itself bool
 	left          *int // jobs that it may take, nil if any number
 	jobs          map[events.ID]*held
+	seen          time.Time        // its last heartbeat, or hello
 	hello         aggregates.Hello // as it was said
 }
 

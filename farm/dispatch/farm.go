@@ -241,8 +241,8 @@ func (f *farm) tellRunners(ctx context.Context, list []*connection) error {
 		case !ok || r.State.Barred():
 			c.close(wire.CloseRevoked, "revoked")
 		case c.isGreeted():
-			left := c.learn(r)
-			if r.State == events.RunnerIsOffline && !left { // the clock was faster than its hello
+			lives := c.learn(r)
+			if r.State == events.RunnerIsOffline && lives { // it was silent for a while, or the clock faster than its hello
 				f.d.warn("say that a runner is there", c.appearAgain(ctx), "runner", c.runner.ID)
 			}
 		}
@@ -251,19 +251,19 @@ func (f *farm) tellRunners(ctx context.Context, list []*connection) error {
 }
 
 // learn takes in what the log says of the runner, and tells it if it is to drain. It reports
-// whether the runner has said goodbye.
-func (c *connection) learn(r runnerRow) (left bool) {
+// whether the runner lives: it was heard of not long ago and has not said goodbye.
+func (c *connection) learn(r runnerRow) (lives bool) {
 	c.mu.Lock()
 	c.left, c.capacity, c.labels, c.excluded = r.Left, r.Capacity, r.Labels, r.Exclusive
 	changed := c.asked != r.Draining
 	c.asked = r.Draining
 	c.draining = c.asked || c.itself
-	left = c.leaves
+	lives = !c.leaves && c.d.Now().Sub(c.seen) <= c.d.Silent
 	c.mu.Unlock()
 	if changed {
 		c.send(wire.Drain{End: !r.Draining}, events.ID{}, 0)
 	}
-	return left
+	return lives
 }
 
 // appearAgain says that the runner is there, though it was said that it is not.

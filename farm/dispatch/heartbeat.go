@@ -219,14 +219,15 @@ func (h *hearts) answer(ctx context.Context, b *beat, renewed map[renewal]bool) 
 			b.c.forget(k.job, k.epoch)
 		}
 	}
-	b.c.offers(b.said.Free, len(b.list))
+	b.c.offers(b.said.Free, len(b.list), b.at)
 	b.c.send(ack, events.ID{}, 0)
 	return nil
 }
 
 // offers notes how many places the runner keeps from being used.
-func (c *connection) offers(free, holds int) {
+func (c *connection) offers(free, holds int, at time.Time) {
 	c.mu.Lock()
+	c.seen = at
 	before := c.free()
 	c.blocked = max(0, c.capacity-holds-max(free, 0))
 	more := c.free() > before

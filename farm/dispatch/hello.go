@@ -133,7 +133,7 @@ func (c *connection) know(ctx context.Context, draining bool) error {
 // welcome answers a hello.
 func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
 	c.mu.Lock()
-	c.greeted = true
+	c.greeted, c.seen = true, c.d.Now()
 	w := wire.Welcome{
 		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: c.d.Now().UTC(),
 		HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.asked,
