@@ -5,9 +5,9 @@ create table jobs (
     job_id          uuid not null,
     name            text not null,
     state           text not null,
-    submitted_by    jsonb not null,
+    submitted_by    json not null,
     requirement     text not null,             -- names what is in required
-    required        jsonb not null,
+    required        json not null,
     repo_id         uuid,
     repo_name       text not null,
     priority        text not null,
@@ -32,10 +32,10 @@ create table jobs (
     due_at          timestamptz,               -- when the clock has to look at it
     run_seconds     integer not null,
     expires_at      timestamptz not null,
-    cancel          jsonb,
-    outcome         jsonb,
-    attempts        jsonb not null,
-    artifacts       jsonb not null,
+    cancel          json,
+    outcome         json,
+    attempts        json not null,
+    artifacts       json not null,
     primary key (workspace_id, job_id)
 );
 -- The queue, by what is required: who looks for a job asks once for each set that a runner meets.
@@ -54,7 +54,7 @@ create index jobs_due on jobs (due_at) where due_at is not null;
 create table job_specs (
     workspace_id uuid not null,
     job_id       uuid not null,
-    spec         jsonb not null,
+    spec         json not null,
     primary key (workspace_id, job_id)
 );
 
