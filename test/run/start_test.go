@@ -3,8 +3,11 @@
 package run
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +42,7 @@ func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
 	text := s.stop(svc)
 	require.Contains(t, text, "Migrating schema")
 	requireNoSecret(t, s, text)
-	requireFiles(t, s.data, "demo.json", "dev.json", "lock", "postgres", "secrets.json")
+	requireFiles(t, s.data, "artifacts", "demo.json", "dev.json", "gateway", "lock", "postgres", "release.key", "releases", "runner", "secrets.json")
 
 	// The next start is quick and has everything.
 	began := time.Now()
@@ -95,7 +98,8 @@ func requireComplete(t *testing.T, s *site, d dev) {
 	require.NoError(t, err)
 	require.NoError(t, metrics.Body.Close())
 	require.Equal(t, http.StatusOK, metrics.StatusCode)
-	require.Empty(t, d.AppURL+d.FarmURL, "parts that do not exist")
+	require.Empty(t, d.AppURL, "a part that does not exist")
+	requireFarm(t, s, d)
 	c, err := pgx.Connect(t.Context(), d.DatabaseURL)
 	require.NoError(t, err)
 	require.NoError(t, c.Close(t.Context()))
@@ -109,6 +113,32 @@ func requireComplete(t *testing.T, s *site, d dev) {
 		require.NotContains(t, []string{a.Name, a.WorkspaceID, a.WorkspaceSlug}, "")
 		require.Regexp(t, `^tok_svc_[0-9A-Za-z]{38}$`, a.Token)
 		require.NotEmpty(t, a.Scopes)
+	}
+}
+
+// requireFarm proves that the gateway of dev.json leads to the farm and to nothing else, and
+// that nobody but its owner can read what opens anything.
+func requireFarm(t *testing.T, s *site, d dev) {
+	t.Helper()
+	text, err := os.ReadFile(d.FarmCAFile)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(text))
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	for path, want := range map[string]int{
+		"/install.sh": http.StatusOK, "/runner/latest.json": http.StatusOK, "/api/v1/farm/registrations/self": http.StatusUnauthorized,
+		"/api/v1/runs": http.StatusNotFound, "/internal/runs": http.StatusNotFound, "/api/v1/farm/enrollments": http.StatusNotFound,
+	} {
+		res, err := client.Get(d.FarmURL + path)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, want, res.StatusCode, path)
+	}
+	require.FileExists(t, filepath.Join(d.FarmReleasesDir, "latest.json"))
+	for _, secret := range []string{"release.key", "gateway/ca.key", "gateway/gateway.key", "runner/credentials.pem"} {
+		info, err := os.Stat(s.file(secret))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), secret)
 	}
 }
 
@@ -162,6 +192,7 @@ func requireNoSecret(t *testing.T, s *site, text string) {
 		require.NotContains(t, text, secret, name)
 	}
 	require.NotContains(t, text, "tok_svc_")
+	require.NotContains(t, text, "enr_")
 	require.Contains(t, text, "[redacted]")
 }
 
