@@ -88,7 +88,7 @@ func TestRunsAndStops(t *testing.T) {
 
 	// What jobs of the demonstration name is the same on every machine.
 	for name, want := range map[string]string{
-		"acme/api": "6710c3b1c8b43442a87d3d00cf27f6fba50b748b", "acme/web": "6cdca938270be326ae8d6f976ed067710970c09f",
+		"acme/api": "bfd7e6c6197b78c06af5484aaa2d9a76796fd742", "acme/web": "6cdca938270be326ae8d6f976ed067710970c09f",
 		"acme/infra": "b65d8052194d6aac362bf9e33d84b5952eb1e03d", "globex/site": "7c033966f3104b5a2af1b69b165d3600f8d083b6",
 	} {
 		text, err := exec.CommandContext(t.Context(), "git", "ls-remote", "http://"+line.Address+"/"+name+".git", "HEAD").Output()

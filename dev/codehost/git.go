@@ -19,7 +19,7 @@ import (
 const (
 	uploadPack = "git-upload-pack"
 	// A clone without history has nothing to leave out. The commit may be asked for by its id.
-	capabilities = "shallow allow-tip-sha1-in-want allow-reachable-sha1-in-want symref=HEAD:refs/heads/main agent=svc-codehost"
+	capabilities = "shallow no-progress allow-tip-sha1-in-want allow-reachable-sha1-in-want symref=HEAD:refs/heads/main agent=svc-codehost"
 )
 
 var errNotGit = errors.New("malformed request")

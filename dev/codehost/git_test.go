@@ -68,6 +68,11 @@ func TestRepositoriesCanBeCloned(t *testing.T) {
 			mustGit(t, folder, "fetch", "-q", "--depth=1", s.url+"/acme/api.git", exampleHead)
 			mustGit(t, folder, "checkout", "-q", "FETCH_HEAD")
 		},
+		"strict and quiet": func(folder string) {
+			mustGit(t, "", "init", "-q", folder)
+			require.Empty(t, mustGit(t, folder, "-c", "transfer.fsckObjects=true", "fetch", "-q", "--depth=1", s.url+"/acme/api.git", "refs/heads/main"))
+			mustGit(t, folder, "checkout", "-q", "FETCH_HEAD")
+		},
 		"after own work": func(folder string) {
 			mustGit(t, "", "init", "-q", folder)
 			for range 40 {
