@@ -16,6 +16,8 @@ var (
 	ErrNoEnrollment      = fault.New(fault.NotFound, "enrollment_not_found", "There is no such enrolment.")
 	ErrEnrollmentInvalid = fault.New(fault.Unauthenticated, "enrollment_invalid",
 		"This enrolment token is not valid. It may have expired or been withdrawn: ask for a new one.")
+	ErrEnrollmentDone = fault.New(fault.Conflict, "enrollment_used",
+		"A machine has become a runner by this enrolment: revoke the runner.")
 	ErrEnrollmentUsed = fault.New(fault.Conflict, "enrollment_used",
 		"This enrolment token was used by a machine with another key. Ask for a new one.")
 )
@@ -155,7 +157,7 @@ func (n *Enrollment) Withdraw() ([]events.Event, error) {
 	case n.minted.Enrollment.IsZero():
 		return nil, ErrNoEnrollment
 	case !n.used.Runner.IsZero():
-		return nil, ErrEnrollmentUsed
+		return nil, ErrEnrollmentDone
 	case n.withdrawn:
 		return nil, nil
 	}

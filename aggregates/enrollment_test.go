@@ -119,7 +119,7 @@ func TestWithdrawAnEnrolment(t *testing.T) {
 	check(t, []spec[Enrollment]{
 		{name: "one that waits", given: []events.Event{mintedEvent}, when: withdraw, then: []events.Event{withdrawn}},
 		{name: "twice", given: []events.Event{mintedEvent, withdrawn}, when: withdraw},
-		{name: "one that was used", given: []events.Event{mintedEvent, usedEvent}, when: withdraw, err: ErrEnrollmentUsed},
+		{name: "one that was used", given: []events.Event{mintedEvent, usedEvent}, when: withdraw, err: ErrEnrollmentDone},
 		{name: "none", when: withdraw, err: ErrNoEnrollment},
 	})
 }

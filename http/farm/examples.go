@@ -14,7 +14,7 @@ var (
 	exampleRegistration = registration{
 		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1",
 		Certificate: examplePEM("CERTIFICATE"), CACertificate: examplePEM("CERTIFICATE"), Serial: exampleSerial,
-		NotBefore: exampleTime.Add(-5 * time.Minute), NotAfter: exampleTime.AddDate(0, 0, 7), RenewAfter: exampleTime.AddDate(0, 0, 4).Add(16 * time.Hour),
+		NotBefore: at(exampleTime.Add(-5 * time.Minute)), NotAfter: at(exampleTime.AddDate(0, 0, 7)), RenewAfter: at(exampleTime.AddDate(0, 0, 4).Add(16 * time.Hour)),
 		AgentURL: "wss://farm.example/api/v1/farm/agent", HeartbeatSeconds: 10, ArtifactMaxJobBytes: 256 << 20,
 		ReleaseKeys: []string{"ed25519:gOXG…"},
 	}
@@ -24,7 +24,7 @@ var (
 	}
 	exampleSelf = self{
 		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1", State: events.RunnerIsOnline, Serial: exampleSerial,
-		NotAfter: exampleTime.AddDate(0, 0, 7), ServerTime: exampleTime,
+		NotAfter: at(exampleTime.AddDate(0, 0, 7)), ServerTime: at(exampleTime),
 	}
 )
 

@@ -108,9 +108,9 @@ type registration struct {
 	Certificate         string    `json:"certificate" doc:"PEM."`
 	CACertificate       string    `json:"caCertificate" doc:"Of the workspace's authority, in PEM."`
 	Serial              string    `json:"serial" doc:"Hex." example:"4f8c1d04b7a9e35066d1f2c3a4b59687"`
-	NotBefore           time.Time `json:"notBefore"`
-	NotAfter            time.Time `json:"notAfter"`
-	RenewAfter          time.Time `json:"renewAfter" doc:"When to ask for the next one."`
+	NotBefore           timestamp `json:"notBefore"`
+	NotAfter            timestamp `json:"notAfter"`
+	RenewAfter          timestamp `json:"renewAfter" doc:"When to ask for the next one."`
 	AgentURL            string    `json:"agentUrl" doc:"Where to connect." example:"wss://farm.example/api/v1/farm/agent"`
 	HeartbeatSeconds    int       `json:"heartbeatSeconds" example:"10"`
 	ArtifactMaxJobBytes int64     `json:"artifactMaxJobBytes" example:"268435456"`
@@ -199,9 +199,9 @@ func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, e
 func (s *Server) certified(
 	a *certificate.Authority, workspace, runner events.ID, name string, c events.Certificate, r certificate.Request,
 ) (*registrationAnswer, error) {
-	host, at := "farm", ""
+	host, agent := "farm", ""
 	if s.PublicURL != nil {
-		host, at = s.PublicURL.Hostname(), "wss://"+s.PublicURL.Host+prefix+"/agent"
+		host, agent = s.PublicURL.Hostname(), "wss://"+s.PublicURL.Host+prefix+"/agent"
 	}
 	text, err := a.Issue(host, workspace, runner, c, r)
 	if err != nil {
@@ -210,8 +210,8 @@ func (s *Server) certified(
 	return &registrationAnswer{CacheControl: "no-store", Body: registration{
 		RunnerID: runner.String(), WorkspaceID: workspace.String(), Name: name,
 		Certificate: text, CACertificate: a.PEM(), Serial: c.Serial,
-		NotBefore: c.NotBefore, NotAfter: c.NotAfter, RenewAfter: certificate.RenewAfter(c),
-		AgentURL: at, HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), ArtifactMaxJobBytes: s.ArtifactMaxJobBytes,
+		NotBefore: at(c.NotBefore), NotAfter: at(c.NotAfter), RenewAfter: at(certificate.RenewAfter(c)),
+		AgentURL: agent, HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), ArtifactMaxJobBytes: s.ArtifactMaxJobBytes,
 		ReleaseKeys: s.releaseKeys(),
 	}}, nil
 }
@@ -231,14 +231,14 @@ type self struct {
 	Name        string             `json:"name" example:"builder-1"`
 	State       events.RunnerState `json:"state" enum:"enrolled,online,offline,draining"`
 	Serial      string             `json:"serial" doc:"Of the certificate that was shown."`
-	NotAfter    time.Time          `json:"notAfter" doc:"Of that certificate."`
-	ServerTime  time.Time          `json:"serverTime"`
+	NotAfter    timestamp          `json:"notAfter" doc:"Of that certificate."`
+	ServerTime  timestamp          `json:"serverTime"`
 }
 
 func (s *Server) self(ctx context.Context, _ *struct{}) (*selfAnswer, error) {
 	c := RunnerOf(ctx)
 	return &selfAnswer{Body: self{
 		RunnerID: c.ID.String(), WorkspaceID: c.Workspace.String(), Name: c.Name, State: c.State,
-		Serial: c.Serial, NotAfter: c.NotAfter, ServerTime: s.Now().UTC(),
+		Serial: c.Serial, NotAfter: at(c.NotAfter), ServerTime: at(s.Now()),
 	}}, nil
 }

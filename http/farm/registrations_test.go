@@ -28,7 +28,7 @@ func TestAMachineBecomesARunner(t *testing.T) {
 	require.EqualValues(t, 10, a.body.Get("heartbeatSeconds").Int())
 	require.EqualValues(t, 1<<20, a.body.Get("artifactMaxJobBytes").Int())
 	require.Equal(t, `["ed25519:AAAA"]`, a.body.Get("releaseKeys").Raw)
-	require.Equal(t, "2026-11-29T12:00:00Z", a.body.Get("notAfter").String())
+	require.Equal(t, "2026-11-29T12:00:00.000Z", a.body.Get("notAfter").String())
 	require.Equal(t, []string{"authority.created", "enrollment.minted", "enrollment.used", "runner.enrolled"}, s.kinds(t, s.workspace))
 
 	id, err := events.ParseID(a.body.Get("runnerId").String())

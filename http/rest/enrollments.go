@@ -48,7 +48,7 @@ func (s *Server) enrollmentRoutes() section {
 			id: "withdrawEnrollment", summary: "Withdraw an enrolment",
 			text:     "Takes the token back, at once. 409 `enrollment_used` if a machine has become a runner by it: revoke the runner.",
 			missing:  aggregates.ErrNoEnrollment,
-			refuses:  []*fault.Fault{aggregates.ErrEnrollmentUsed},
+			refuses:  []*fault.Fault{aggregates.ErrEnrollmentDone},
 			answered: newEnrollment(withdrawn),
 		}),
 	}}

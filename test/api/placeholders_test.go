@@ -92,6 +92,11 @@ var (
 		{regexp.MustCompile(`("(?:value|prior|sample|priorSample|workingMs|personMs|farmMs)": )(\d+(?:\.\d)?)`), `<number>`, false},
 		{regexp.MustCompile(`("(?:from|to)": )("\d{4}-\d\d-\d\d")`), `"<day>"`, false},
 		{regexp.MustCompile(`("nextCursor": ")(\d+)`), `<cursor>`, true},
+		{regexp.MustCompile(`("(?:certificate|caCertificate)": )("-----BEGIN CERTIFICATE-----[^"]+")`), `"<certificate>"`, false},
+		{regexp.MustCompile(`("serial": )("[0-9a-f]{32}")`), `"<serial>"`, false},
+		{regexp.MustCompile(`("field": "serial",\s+"from": null,\s+"to": )("[0-9a-f]{32}")`), `"<serial>"`, false},
+		{regexp.MustCompile(`("field": "(?:notAfter|expiresAt|expiredAt)",\s+"from": null,\s+"to": )("[^"]+")`), `"<time>"`, false},
+		{regexp.MustCompile(`("ed25519:)([0-9A-Za-z+/=]+)`), `<key>`, false},
 	}
 )
 
