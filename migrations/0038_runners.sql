@@ -7,6 +7,7 @@ create table runners (
     state            text not null,    -- enrolled, online, offline, draining, suspended, revoked, retired
     draining         boolean not null, -- takes no more jobs, connected or not
     note             text not null,    -- of who drained or revoked it
+    noted_by         text not null,
     offline_reason   text not null,
     labels           text[] not null,
     exclusive_labels text[] not null,

@@ -17,6 +17,7 @@ type Runner struct {
 	State           events.RunnerState
 	Draining        bool
 	Note            string
+	NotedBy         string
 	OfflineReason   events.OfflineReason
 	Labels          []string
 	ExclusiveLabels []string
@@ -30,6 +31,7 @@ type Runner struct {
 	EnrolledAt      time.Time
 	ChangedAt       time.Time
 	Jobs            []RunnerJob // that it has
+	SeenAt          *time.Time  // its last heartbeat
 }
 
 // A RunnerJob is a job that a runner has.
@@ -41,10 +43,11 @@ type RunnerJob struct {
 }
 
 const selectRunners = `
-	select r.runner_id, r.name, r.state, r.draining, r.note, r.offline_reason, r.labels, r.exclusive_labels, r.capacity, r.jobs_left,
+	select r.runner_id, r.name, r.state, r.draining, r.note, r.noted_by, r.offline_reason, r.labels, r.exclusive_labels, r.capacity, r.jobs_left,
 		r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at,
 		(select coalesce(json_agg(json_build_object('id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
-			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling'))
+			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
+		(select p.seen_at from runner_presence p where p.workspace_id = $1 and p.runner_id = r.runner_id)
 	from runners r where r.workspace_id = $1 `
 
 // over are the states of runners that take no job any more.

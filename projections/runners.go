@@ -20,6 +20,7 @@ type runnerRow struct {
 	State           events.RunnerState   `db:"state"`
 	Draining        bool                 `db:"draining"`
 	Note            string               `db:"note"`
+	NotedBy         string               `db:"noted_by"`
 	OfflineReason   events.OfflineReason `db:"offline_reason"`
 	Labels          []string             `db:"labels"`
 	ExclusiveLabels []string             `db:"exclusive_labels"`
@@ -107,12 +108,12 @@ func (row *runnerRow) takeConnection(r events.Record) {
 	case events.RunnerOffline:
 		row.State, row.OfflineReason = events.RunnerIsOffline, e.Reason
 	case events.RunnerDrainRequested:
-		row.Draining, row.Note = true, e.Note
+		row.Draining, row.Note, row.NotedBy = true, e.Note, r.Actor.Name
 		if row.State == events.RunnerIsOnline {
 			row.State = events.RunnerIsDraining
 		}
 	case events.RunnerDrainEnded:
-		row.Draining, row.Note = false, ""
+		row.Draining, row.Note, row.NotedBy = false, "", ""
 		if row.State == events.RunnerIsDraining {
 			row.State = events.RunnerIsOnline
 		}
@@ -124,7 +125,7 @@ func (row *runnerRow) takeEnd(r events.Record) {
 	case events.RunnerSuspended:
 		row.State = events.RunnerIsSuspended
 	case events.RunnerRevoked:
-		row.State, row.Note = events.RunnerIsRevoked, e.Note
+		row.State, row.Note, row.NotedBy = events.RunnerIsRevoked, e.Note, r.Actor.Name
 	case events.RunnerRetired:
 		row.State = events.RunnerIsRetired
 	}

@@ -14,6 +14,8 @@ import (
 func (s *Server) runnerRoutes() section {
 	draining, revoked := exampleRunner, exampleRunner
 	draining.State, draining.Draining, draining.Note = events.RunnerIsDraining, true, "A new disk."
+	draining.NotedBy = exampleAda.Name
+	revoked.NotedBy, revoked.Note = exampleAda.Name, "The machine was sold."
 	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerIsRevoked, []projections.RunnerJob{}, exampleAt(0)
 	return section{tag: "Build farm", routes: []route{
 		query(s.listRunners, route{
@@ -67,6 +69,7 @@ type runner struct {
 	State           events.RunnerState   `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
 	Draining        bool                 `json:"draining" doc:"It takes no more jobs, connected or not."`
 	Note            string               `json:"note" doc:"Of who drained or revoked it."`
+	NotedBy         string               `json:"notedBy" doc:"Who drained or revoked it; empty if nobody has."`
 	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained,version_too_old" doc:"Why it was not heard of any more; empty while it is."`
 	Labels          []string             `json:"labels" nullable:"false" example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
 	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"A job has to ask for each of these." example:"[]"`
@@ -81,6 +84,7 @@ type runner struct {
 	CertifiedUntil  timestamp            `json:"certifiedUntil" doc:"When its certificate ends. The agent renews it in time."`
 	EnrolledAt      timestamp            `json:"enrolledAt"`
 	StateSince      timestamp            `json:"stateSince"`
+	LastHeartbeatAt *timestamp           `json:"lastHeartbeatAt" nullable:"true" doc:"null if it has never connected."`
 }
 
 type runnerJob struct {
@@ -96,10 +100,10 @@ func newRunner(r projections.Runner) runner {
 		jobs = append(jobs, runnerJob{j.ID.String(), j.Name, j.State, optional(j.StartedAt)})
 	}
 	return runner{
-		ID: r.ID.String(), Name: r.Name, State: r.State, Draining: r.Draining, Note: r.Note, OfflineReason: r.OfflineReason,
+		ID: r.ID.String(), Name: r.Name, State: r.State, Draining: r.Draining, Note: r.Note, NotedBy: r.NotedBy, OfflineReason: r.OfflineReason,
 		Labels: r.Labels, ExclusiveLabels: r.ExclusiveLabels, Slots: r.Capacity, Busy: len(jobs), JobsLeft: r.JobsLeft, Jobs: jobs,
 		Version: r.Version, OS: r.OS, Arch: r.Arch, Sandboxes: r.Sandboxes,
-		CertifiedUntil: at(r.NotAfter), EnrolledAt: at(r.EnrolledAt), StateSince: at(r.ChangedAt),
+		CertifiedUntil: at(r.NotAfter), EnrolledAt: at(r.EnrolledAt), StateSince: at(r.ChangedAt), LastHeartbeatAt: optional(r.SeenAt),
 	}
 }
 
@@ -218,5 +222,5 @@ var exampleRunner = projections.Runner{
 	Labels: []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1"}, Capacity: 2,
 	Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"},
 	Jobs:     []projections.RunnerJob{{ID: exampleNo(23), Name: "unit tests", State: events.JobRunning, StartedAt: new(exampleAt(1))}},
-	NotAfter: exampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: exampleAt(60), ChangedAt: exampleAt(59),
+	NotAfter: exampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: exampleAt(60), ChangedAt: exampleAt(59), SeenAt: new(exampleAt(0)),
 }

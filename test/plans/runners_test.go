@@ -16,9 +16,9 @@ import (
 // runnerRows are 200 runners of acme, 40 of them connected, and as many enrolments, among
 // those of others.
 const runnerRows = `
-	insert into runners (workspace_id, runner_id, name, state, draining, note, offline_reason, labels, exclusive_labels, capacity, jobs_left,
+	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity, jobs_left,
 		agent_version, os, arch, sandboxes, serial, not_after, next_serial, next_not_after, enrollment_id, enrolled_at, changed_at)
-	select w, id('y', n), 'builder-' || n, case when n % 5 = 0 then 'online' else 'retired' end, false, '', '', '{os=linux}', '{}', 4, null,
+	select w, id('y', n), 'builder-' || n, case when n % 5 = 0 then 'online' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
 		'0.4.0', 'linux', 'amd64', '{none}', 's' || n, '2036-01-01', '', null, id('z', n), '2026-01-01', '2026-01-01'
 	from (select $acme as w, n from generate_series(1, 200) n union all select id('w', n), n from generate_series(1, $others) n) t;
 	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, runner_id, refusals,
