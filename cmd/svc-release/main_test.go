@@ -16,11 +16,11 @@ import (
 func TestPacksASignedRelease(t *testing.T) {
 	dir := t.TempDir()
 	releases, key := filepath.Join(dir, "releases"), filepath.Join(dir, "data", "release.key")
-	self, err := os.Executable()
-	require.NoError(t, err)
+	program := filepath.Join(dir, "svc-runner")
+	require.NoError(t, os.WriteFile(program, []byte("program"), 0o600))
 	for range 2 { // with a key that is made, and with that key
 		var out bytes.Buffer
-		require.NoError(t, run([]string{"-dir", releases, "-key", key, "linux/amd64=" + self, "darwin/arm64=" + self}, &out, time.Now()))
+		require.NoError(t, run([]string{"-dir", releases, "-key", key, "linux/amd64=" + program, "darwin/arm64=" + program}, &out, time.Now()))
 		require.Contains(t, out.String(), release.Version)
 		r, err := release.NewFolder(releases, nil).Release()
 		require.NoError(t, err)
