@@ -35,8 +35,12 @@ func farmIngest(ctx context.Context, s *site) (result, error) {
 	defer f.log.Close()
 	var list []machine
 	for range ingestWorkspaces {
-		more, err := f.machines(ctx, events.NewID(time.Now()), ingestAgents/ingestWorkspaces, 1)
+		workspace := events.NewID(time.Now())
+		more, err := f.machines(ctx, workspace, ingestAgents/ingestWorkspaces, 1)
 		if err != nil {
+			return result{}, err
+		}
+		if err := f.fill(ctx, workspace, len(more)); err != nil {
 			return result{}, err
 		}
 		list = append(list, more...)
@@ -55,7 +59,7 @@ func farmIngest(ctx context.Context, s *site) (result, error) {
 	for _, a := range agents {
 		w := newSayer(a)
 		sayers = append(sayers, w)
-		if err := w.begin(ctx, f); err != nil {
+		if err := w.begin(ctx); err != nil {
 			return result{}, err
 		}
 	}
@@ -124,11 +128,8 @@ func newSayer(a *agent) *sayer {
 	return w
 }
 
-// begin submits a job for the agent, which takes it.
-func (w *sayer) begin(ctx context.Context, f *farm) error {
-	if _, err := f.submit(ctx, w.a.workspace, "runner="+runnerName(ctx, f.db, w.a.machine)); err != nil {
-		return err
-	}
+// begin waits for a job, which the agent takes.
+func (w *sayer) begin(ctx context.Context) error {
 	e, err := w.a.next(ctx, wire.TypeAssign)
 	if err != nil {
 		return err
@@ -141,13 +142,6 @@ func (w *sayer) begin(ctx context.Context, f *farm) error {
 		return err
 	}
 	return w.a.say(wire.Event{Kind: wire.EventStarted}, w.job, w.epoch, 1)
-}
-
-func runnerName(ctx context.Context, db *pgxpool.Pool, m machine) (name string) {
-	if err := db.QueryRow(ctx, `select name from runners where workspace_id = $1 and runner_id = $2`, m.workspace, m.id).Scan(&name); err != nil {
-		return "none"
-	}
-	return name
 }
 
 // say says one thing more, once the window has room: so as many are counted as were
