@@ -1,0 +1,106 @@
+package commands_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+)
+
+// enrolled is a runner of a team's, with what it may do by itself.
+func (m *team) enrolled(t *testing.T) (runner events.ID, itself commands.Meta) {
+	t.Helper()
+	mint := m.minting()
+	_, err := m.MintEnrollment(t.Context(), mint)
+	require.NoError(t, err)
+	r, err := m.other.RegisterRunner(t.Context(), commands.RegisterRunner{
+		Token: mint.Token, Authority: mint.Authority, Runner: newID(),
+		Machine:     aggregates.Machine{Name: "builder", Hello: hello},
+		Certificate: certificate.Next(mint.Authority.Authority, events.KeyHash{}, epoch),
+	})
+	require.NoError(t, err)
+	require.Equal(t, m.id, r.Workspace)
+	return r.Runner, commands.Meta{Workspace: m.id, Envelope: events.Envelope{
+		Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm,
+	}}
+}
+
+var hello = aggregates.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}}
+
+func (m *team) minting() commands.MintEnrollment {
+	return commands.MintEnrollment{
+		Meta: m.owner.in(m.id), Enrollment: newID(), Token: commands.NewEnrollmentToken(), CapacityLimit: 4, Lasts: time.Hour,
+		Authority: events.AuthorityCreated{Authority: events.ID{1, 0x9a, 6: 0x70, 8: 0x80, 15: 53}, Certificate: "PEM"},
+	}
+}
+
+// Who may do what to runners: those who manage them, a runner to itself, and the service.
+func TestWhoManagesRunners(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner, itself := m.enrolled(t)
+	_, other := m.enrolled(t)
+	drain := func(by commands.Meta) error {
+		_, err := m.DrainRunner(t.Context(), commands.DrainRunner{Meta: by, Runner: runner})
+		if err == nil {
+			_, err = m.other.ResumeRunner(t.Context(), commands.ResumeRunner{Meta: by, Runner: runner})
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		by  commands.Meta
+		may bool
+	}{
+		"Owner": {m.owner.in(m.id), true}, "Maintainer": {m.maintainer.in(m.id), true}, "Viewer": {m.viewer.in(m.id), false},
+		"legacy member": {m.old.in(m.id), false}, "nobody": {m.nobody.in(m.id), false},
+		"itself": {itself, true}, "another runner": {other, false}, "the service": {systems(m.id), true},
+	} {
+		err := drain(c.by)
+		require.Equal(t, c.may, err == nil, "%s: %v", name, err)
+	}
+	for _, by := range []person{m.viewer, m.old, m.nobody} {
+		mint := m.minting()
+		mint.Meta = by.in(m.id)
+		_, err := m.MintEnrollment(t.Context(), mint)
+		require.Error(t, err)
+	}
+	_, err := m.DrainRunner(t.Context(), commands.DrainRunner{Meta: m.owner.in(m.id), Runner: newID()})
+	require.ErrorIs(t, err, aggregates.ErrNoRunner)
+}
+
+// A drain or a revocation that another process stored a moment before wins over what is
+// remembered here.
+func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner, itself := m.enrolled(t)
+	connect := func(r replica) error {
+		_, err := r.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: itself, Runner: runner, Hello: hello})
+		return err
+	}
+	require.NoError(t, connect(m.replica))
+	require.NoError(t, connect(m.other))
+	_, err := m.DisconnectRunner(t.Context(), commands.DisconnectRunner{Meta: systems(m.id), Runner: runner, Reason: events.OfflineDisconnected})
+	require.NoError(t, err)
+	_, err = m.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: m.owner.in(m.id), Runner: runner})
+	require.NoError(t, err)
+	require.ErrorIs(t, connect(m.other), aggregates.ErrRunnerOver)
+	_, err = m.other.RetireRunner(t.Context(), commands.RetireRunner{Meta: systems(m.id), Runner: runner})
+	require.NoError(t, err)
+
+	mint := m.minting()
+	_, err = m.MintEnrollment(t.Context(), mint)
+	require.NoError(t, err)
+	_, err = m.other.WithdrawEnrollment(t.Context(), commands.WithdrawEnrollment{Meta: m.maintainer.in(m.id), Enrollment: mint.Enrollment})
+	require.NoError(t, err)
+	_, err = m.RegisterRunner(t.Context(), commands.RegisterRunner{
+		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "late", Hello: hello},
+		Certificate: certificate.Next(mint.Authority.Authority, events.KeyHash{}, epoch),
+	})
+	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
+}
