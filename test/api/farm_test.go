@@ -119,9 +119,10 @@ func testFarm(t *testing.T, s *site) {
 	t.Run("where there is no farm", func(t *testing.T) {
 		off := s.serve(t, database, "SVC_FARM_RELEASES_DIR=", "SVC_FARM_PUBLIC_URL=", "SVC_FARM_CLIENT_CERT_HEADER=", "SVC_FARM_TRUSTED_PROXIES=")
 		for _, route := range off.loadSpec(t).routes() {
-			if line := strings.ReplaceAll(route, "{id}", noID); strings.Contains(line, " /api/v1/farm/") {
+			line := strings.NewReplacer("{id}", noID, "{artifactId}", noID).Replace(route)
+			if method, path, _ := strings.Cut(line, " "); strings.HasPrefix(path, "/api/v1/farm/") {
 				off.ask(t, "ada@acme", line, "", shown).is(t, "404 farm_off")
-				if strings.HasPrefix(line, "GET") && !strings.Contains(line, enrols) {
+				if !ofMachines(method, path) {
 					off.ask(t, "nobody", line, "", shown).is(t, "401 unauthenticated")
 				}
 			}

@@ -107,11 +107,14 @@ func (s *spec) template(line string) string {
 	if _, ok := s.paths[path]; ok {
 		return path // /audit/export is no /audit/{id}
 	}
+	parts := strings.Split(path, "/")
 	for template := range s.paths {
-		before, after, has := strings.Cut(template, "{id}")
-		rest, ok := strings.CutPrefix(path, before)
-		id, end := strings.CutSuffix(rest, after)
-		if ok && (!has && rest == "" || has && end && id != "" && !strings.Contains(id, "/")) {
+		names := strings.Split(template, "/")
+		fits := len(names) == len(parts)
+		for i := 0; fits && i < len(names); i++ {
+			fits = names[i] == parts[i] || strings.HasPrefix(names[i], "{") && parts[i] != ""
+		}
+		if fits {
 			return template
 		}
 	}
