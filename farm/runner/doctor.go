@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"path/filepath"
 	"time"
 
 	"svc/farm/runner/sandbox"
@@ -14,13 +15,14 @@ import (
 // Sandboxes tries each kind and yields why it cannot be offered, or nil.
 func Sandboxes(ctx context.Context, f Folder, program string, mounts []string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
+		dir, bad := filepath.Abs(f.path(workFolder))
 		for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
-			var err error
-			if kind == sandbox.Bubblewrap {
+			err := bad
+			if err == nil && kind == sandbox.Bubblewrap {
 				err = sandbox.CheckMounts(mounts, string(f))
 			}
 			if err == nil {
-				err = sandbox.Probe(ctx, sandbox.Config{Dir: f.path(workFolder), Program: program, Kind: kind, Mounts: mounts})
+				err = sandbox.Probe(ctx, sandbox.Config{Dir: dir, Program: program, Kind: kind, Mounts: mounts})
 			}
 			if !yield(kind, err) {
 				return

@@ -38,7 +38,8 @@ func build(t *testing.T) string {
 
 func (p program) command(environ []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), p.path, args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "SVC_RUNNER_DATA_DIR=" + p.data}, environ...)
+	cmd.Dir = filepath.Dir(p.data) // a relative folder is one too
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "SVC_RUNNER_DATA_DIR=" + filepath.Base(p.data)}, environ...)
 	if p.nobody {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
@@ -141,7 +142,11 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.Equal(t, "agent_restarted", end.Reason)
 	require.Equal(t, "READY=1", notified())
 	require.Contains(t, notified(), "WATCHDOG=1")
-	require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Steps: steps("true")})).Outcome)
+	for _, kind := range strings.Fields("none bubblewrap") {
+		if kind == "none" || strings.Contains(p.do(0, nil, "status"), kind) {
+			require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("true")})).Outcome)
+		}
+	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
 	for notified() != "STOPPING=1" { //nolint:revive // more beats of the watchdog

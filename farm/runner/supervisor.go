@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -70,6 +71,11 @@ const uploadsAtOnce = 2
 
 // NewSupervisor reads who the runner is and finds out which sandboxes work here.
 func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
+	dir, err := filepath.Abs(string(cfg.Folder)) // jobs' processes have another working directory
+	if err != nil {
+		return nil, fmt.Errorf("find data folder: %w", err)
+	}
+	cfg.Folder = Folder(dir)
 	id, err := cfg.Folder.Identity()
 	if err != nil {
 		return nil, err
