@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/farm/release"
+	"svc/test/address"
 )
 
 // farmNotes returns what became of the runner since the last call.
@@ -32,18 +32,9 @@ func (s *site) farmNotes(t *testing.T) string {
 	return strings.ReplaceAll(string(text), "\n", " ")
 }
 
-// free is an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 func TestThisMachineIsEnrolledOnceAndAnewWhereItHasTo(t *testing.T) {
-	address := "SVC_GATEWAY_ADDR=" + free(t)
-	s := newSite(t, address)
+	place := "SVC_GATEWAY_ADDR=" + address.Free(t)
+	s := newSite(t, place)
 	again := func(environ ...string) string {
 		t.Helper()
 		r := s.start(t, environ...).up()
@@ -57,7 +48,7 @@ func TestThisMachineIsEnrolledOnceAndAnewWhereItHasTo(t *testing.T) {
 	require.Equal(t, "enrolled run ", again())
 	require.Equal(t, "run ", again(), "the enrolment is good")
 	require.Equal(t, "revoked id-1 enrolled run ", again("SVC_TEST_REVOKED=1"))
-	require.Equal(t, "revoked id-1 enrolled run ", again("SVC_GATEWAY_ADDR="+free(t)), "the gateway is somewhere else")
+	require.Equal(t, "revoked id-1 enrolled run ", again("SVC_GATEWAY_ADDR="+address.Free(t)), "the gateway is somewhere else")
 	require.Equal(t, "revoked id-1 enrolled run ", again(), "and is back")
 	require.NoError(t, os.RemoveAll(filepath.Join(s.data, "gateway")))
 	require.Equal(t, "revoked id-1 enrolled run ", again(), "it has a certificate that the runner does not trust")

@@ -37,6 +37,9 @@ func (s *stack) startRunner(ctx context.Context, d demo) error {
 	if len(d.People) == 0 {
 		return nil // nobody who could enrol it
 	}
+	if _, err := exec.LookPath("git"); err != nil {
+		s.say("git is not on the PATH: the farm runs jobs, but none that names a repository")
+	}
 	err := s.enrolOnce(ctx, d)
 	if err == nil {
 		err = s.runRunner(ctx)

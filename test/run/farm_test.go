@@ -3,14 +3,16 @@
 package run
 
 import (
-	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/test/address"
 )
 
 // A job is what the farm answers of one.
@@ -39,21 +41,15 @@ func awaitJob(t *testing.T, ci caller, rest, id, state string) (j job) {
 }
 
 // TestCtrlCEndsWhatRunsOnTheFarm also where a job has left its session and ignores being
-// asked. The next start finds the enrolment and goes on with the jobs.
+// asked; so does kill -9 of svc. The next start finds the enrolment.
 func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	s.environ = append(s.environ, "SVC_GATEWAY_ADDR="+free(t))
+	s.environ = append(s.environ, "SVC_GATEWAY_ADDR="+address.Free(t))
 	svc := s.start().until(running)
 	d := s.dev()
 	ci := byToken(d.account(t, "ci-bot").Token)
-	ready := s.file("ready")
-	j := submit(t, ci, d.RestURL, `trap "" TERM; setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
-	require.Equal(t, "make-run", j.Runner.Name)
-	require.Eventually(t, func() bool {
-		text, err := os.ReadFile(ready)
-		return err == nil && strings.HasSuffix(string(text), "\n")
-	}, patience, 10*time.Millisecond)
+	j := s.submitStubborn(t, ci, d.RestURL)
 	began := time.Now()
 	s.stop(svc) // which looks that nothing is left behind
 	require.Less(t, time.Since(began), time.Minute)
@@ -63,14 +59,23 @@ func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	d = s.dev()
 	ci.must(t, http.StatusAccepted, "POST", d.RestURL+"/api/v1/farm/jobs", map[string]string{"action": "cancel", "jobId": j.ID})
 	awaitJob(t, ci, d.RestURL, j.ID, "cancelled")
-	s.stop(svc)
+
+	s.submitStubborn(t, ci, d.RestURL)
+	there := family(svc.pid())
+	svc.kill()
+	requireGone(t, there, s.data)
 }
 
-// free is an address that nobody listens on.
-func free(t *testing.T) string {
+// submitStubborn returns when everything that the job starts has begun.
+func (s *site) submitStubborn(t *testing.T, ci caller, rest string) job {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
+	ready := filepath.Join(s.home, "ready")
+	require.NoError(t, os.RemoveAll(ready))
+	j := submit(t, ci, rest, `trap "" TERM; setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
+	require.Equal(t, "make-run", j.Runner.Name)
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(ready)
+		return err == nil && strings.HasSuffix(string(text), "\n")
+	}, patience, 10*time.Millisecond)
+	return j
 }
