@@ -22,8 +22,9 @@ var streams = map[string]string{
 	"user":            "User",
 	"run":             "Run", "decision": "Run",
 	"runner": "Runner", "enrollment": "Enrollment", "authority": "Authority",
-	"job":   "Job",
-	"audit": "", "command": "", "signing_key": "",
+	"farm_secret": "FarmSecrets",
+	"job":         "Job",
+	"audit":       "", "command": "", "signing_key": "",
 }
 
 // An aggregate names every event of its stream, also one that changes nothing, so that

@@ -38,6 +38,7 @@ var catalogue = []Noun{
 	runs, decisions,
 	authorities, enrollments, runners,
 	jobs,
+	farmSecrets,
 }
 
 var (

@@ -19,7 +19,7 @@ func All() []fold.View {
 		users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
 		runs, runCounts, decisions, outcomes, audit,
 		authorities, enrollments, runners,
-		jobs, jobSpecs, jobArtifacts, jobCounts,
+		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets,
 		globalKeys, uniqueKeys,
 	}
 }

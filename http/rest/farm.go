@@ -30,6 +30,9 @@ type Farm struct {
 
 	Logs *joblog.Logs // of jobs
 
+	// Vault keeps the values of secrets of jobs.
+	Vault SecretVault
+
 	// Artifact opens a file that a job left. It is nil where none are kept.
 	Artifact func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error)
 }

@@ -69,6 +69,7 @@ type Views struct {
 	Jobs            projections.Jobs
 	Enrollments     projections.Enrollments
 	Artifacts       projections.Artifacts
+	FarmSecrets     projections.FarmSecrets
 	History         projections.History
 	Follower        Awaiter // of those that are followed
 }

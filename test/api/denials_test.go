@@ -36,6 +36,8 @@ func testDenials(t *testing.T, s *site) {
 		{"POST /api/v1/service-accounts/<no id>/revoke", "", []string{"reader", "vera@acme"}, "service_account.revoked <no id>"},
 		{"POST /api/v1/farm/enrollments", `{"name":"builder-1"}`, []string{"reader", "vera@acme"}, "enrollment.minted  builder-1"},
 		{"POST /api/v1/farm/enrollments/<no id>/withdraw", "", []string{"reader", "vera@acme"}, "enrollment.withdrawn <no id>"},
+		{"PUT /api/v1/farm/secrets/<no id>", `{"value":"any"}`, []string{"reader", "vera@acme"}, "farm_secret.set "},
+		{"DELETE /api/v1/farm/secrets/<no id>", "", []string{"reader", "vera@acme"}, "farm_secret.removed "},
 		{"POST /api/v1/farm/runners/<no id>/drain", `{"note":"a disk"}`, []string{"reader", "vera@acme"}, "runner.drain_requested <no id>"},
 		{"POST /api/v1/farm/runners/<no id>/resume", "", []string{"reader", "vera@acme"}, "runner.drain_ended <no id>"},
 		{"POST /api/v1/farm/runners/<no id>/revoke", "", []string{"reader", "vera@acme"}, "runner.revoked <no id>"},

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/projections"
+	"svc/vault"
+)
+
+// farmSecrets are the values that jobs are given by name, sealed in the vault, each under
+// an id that an event of the workspace names.
+type farmSecrets struct {
+	view  projections.FarmSecrets
+	vault vault.Secrets
+}
+
+func farmSecretName(workspace, value events.ID) string {
+	return "farm_secret/" + workspace.String() + "/" + value.String()
+}
+
+// Put seals a value.
+func (s farmSecrets) Put(ctx context.Context, workspace, value events.ID, text string) error {
+	return s.vault.Put(ctx, farmSecretName(workspace, value), []byte(text))
+}
+
+// Delete forgets a value.
+func (s farmSecrets) Delete(ctx context.Context, workspace, value events.ID) error {
+	return s.vault.Delete(ctx, farmSecretName(workspace, value))
+}
+
+// Reveal returns the values that secrets of a workspace have. Its error is a
+// [dispatch.MissingSecret] if there is one that has none.
+func (s farmSecrets) Reveal(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
+	values, missing, err := s.reveal(ctx, workspace, names)
+	if err == nil && missing != "" { // it may just have been given another value
+		values, missing, err = s.reveal(ctx, workspace, names)
+	}
+	if err == nil && missing != "" {
+		err = &dispatch.MissingSecret{Name: missing}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+func (s farmSecrets) reveal(ctx context.Context, workspace events.ID, names []string) (values map[string]string, missing string, err error) {
+	list, err := s.view.List(ctx, workspace)
+	if err != nil {
+		return nil, "", err
+	}
+	ids := map[string]events.ID{}
+	for _, secret := range list {
+		ids[secret.Name] = secret.Value
+	}
+	values = make(map[string]string, len(names))
+	for _, name := range names {
+		text, ok, err := s.vault.Get(ctx, farmSecretName(workspace, ids[name]))
+		if err != nil || !ok {
+			return nil, name, err
+		}
+		values[name] = string(text)
+	}
+	return values, "", nil
+}
+
+func (p parts) farmSecrets() farmSecrets {
+	return farmSecrets{projections.FarmSecrets{DB: p.db.Pool}, vault.Secrets{DB: p.db.Pool, Ring: p.ring}}
+}

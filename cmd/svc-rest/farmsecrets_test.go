@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/config"
+	"svc/events"
+	"svc/events/store"
+	"svc/farm/dispatch"
+	"svc/projections"
+	"svc/test/pgtest"
+	"svc/vault"
+)
+
+// A secretKeeper sets secrets as the API does.
+type secretKeeper struct {
+	farmSecrets
+	commands *commands.Handler
+	by       commands.Meta
+}
+
+func newSecretKeeper(t *testing.T, db *pgxpool.Pool, slug string) *secretKeeper {
+	t.Helper()
+	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
+	require.NoError(t, err)
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	now := time.Now()
+	k := &secretKeeper{farmSecrets{projections.FarmSecrets{DB: db}, vault.Secrets{DB: db, Ring: ring}}, commands.New(log, time.Now), commands.Meta{
+		Workspace: events.NewID(now),
+		Envelope:  events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: events.NewID(now), Name: "ada@acme.example"}, Origin: events.FromAPI},
+	}}
+	_, err = k.commands.CreateWorkspace(t.Context(), commands.CreateWorkspace{
+		Meta: k.by, Name: slug, Slug: slug, Member: events.NewID(now), Email: k.by.Actor.Name, Person: "Ada",
+	})
+	require.NoError(t, err)
+	return k
+}
+
+func (k *secretKeeper) set(t *testing.T, name, text string) (former events.ID) {
+	t.Helper()
+	value := events.NewID(time.Now())
+	require.NoError(t, k.Put(t.Context(), k.by.Workspace, value, text))
+	_, former, err := k.commands.SetFarmSecret(t.Context(), commands.SetFarmSecret{Meta: k.by, Name: name, Value: value})
+	require.NoError(t, err)
+	return former
+}
+
+// A job is given the values that its workspace's secrets have at that moment, and no others.
+func TestSecretsOfJobs(t *testing.T) {
+	db := pgtest.New(t)
+	acme, globex := newSecretKeeper(t, db, "acme"), newSecretKeeper(t, db, "globex")
+	ctx, here := t.Context(), acme.by.Workspace
+	missing := func(err error, name string) {
+		t.Helper()
+		var lacks *dispatch.MissingSecret
+		require.ErrorAs(t, err, &lacks)
+		require.Equal(t, name, lacks.Name)
+	}
+	require.True(t, acme.set(t, "NPM_TOKEN", "first-value-of-the-secret").IsZero())
+	former := acme.set(t, "NPM_TOKEN", "line one\nline two")
+	require.False(t, former.IsZero())
+	require.NoError(t, acme.Delete(ctx, here, former))
+	acme.set(t, "EMPTY_ISH", " ")
+	got, err := acme.Reveal(ctx, here, []string{"NPM_TOKEN", "EMPTY_ISH"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"NPM_TOKEN": "line one\nline two", "EMPTY_ISH": " "}, got)
+	got, err = acme.Reveal(ctx, here, nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+
+	_, err = globex.Reveal(ctx, globex.by.Workspace, []string{"NPM_TOKEN"})
+	missing(err, "NPM_TOKEN")
+	_, err = acme.Reveal(ctx, here, []string{"NPM_TOKEN", "OTHER"})
+	missing(err, "OTHER")
+	stranger := commands.RemoveFarmSecret{Meta: globex.by, Name: "NPM_TOKEN"}
+	stranger.Workspace = here
+	_, _, err = acme.commands.RemoveFarmSecret(ctx, stranger)
+	require.Error(t, err)
+
+	_, removed, err := acme.commands.RemoveFarmSecret(ctx, commands.RemoveFarmSecret{Meta: acme.by, Name: "NPM_TOKEN"})
+	require.NoError(t, err)
+	require.False(t, removed.IsZero())
+	_, err = acme.Reveal(ctx, here, []string{"NPM_TOKEN"})
+	missing(err, "NPM_TOKEN")
+	_, _, err = acme.commands.RemoveFarmSecret(ctx, commands.RemoveFarmSecret{Meta: acme.by, Name: "NPM_TOKEN"})
+	require.ErrorIs(t, err, aggregates.ErrNoFarmSecret)
+}
+
+// A value is nowhere but in the vault, sealed, and goes on to open when the master key is rotated.
+func TestSecretsOfJobsAreSealed(t *testing.T) {
+	db := pgtest.New(t)
+	acme := newSecretKeeper(t, db, "acme")
+	const text = "a-value-that-nobody-may-see"
+	acme.set(t, "NPM_TOKEN", text)
+	for _, table := range []string{"events", "farm_secrets", "vault_secrets"} {
+		var n int
+		require.NoError(t, db.QueryRow(t.Context(), fmt.Sprintf(`
+			select count(*) from %[1]s t where strpos(t::text, $1) > 0 or strpos(t::text, encode($1::bytea, 'hex')) > 0`, table), text).Scan(&n))
+		require.Zero(t, n, table)
+	}
+	newer, err := vault.NewRing([]config.Secret{"another-key-that-the-database-lacks", "the-key-that-the-database-does-not-have"})
+	require.NoError(t, err)
+	done, err := vault.Rotate(context.WithoutCancel(t.Context()), db, newer)
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Resealed)
+	only, err := vault.NewRing([]config.Secret{"another-key-that-the-database-lacks"})
+	require.NoError(t, err)
+	acme.vault.Ring = only
+	got, err := acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
+	require.NoError(t, err)
+	require.Equal(t, text, got["NPM_TOKEN"])
+}

@@ -1,0 +1,57 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/projections/fold"
+)
+
+// FarmSecrets is the view of the secrets that jobs can be given. It is inline: a secret
+// that was removed is given to nobody.
+type FarmSecrets struct{ DB *pgxpool.Pool }
+
+// A FarmSecret is a secret, but for its value.
+type FarmSecret struct {
+	Workspace events.ID `db:"workspace_id"`
+	Name      string    `db:"name"`
+	Value     events.ID `db:"value_id"` // in the vault
+	SetBy     string    `db:"set_by"`
+	SetAt     time.Time `db:"set_at"`
+}
+
+var farmSecrets = &fold.Table[string, FarmSecret]{
+	View: "farm_secrets", KeptBy: fold.Inline, Key: "name",
+	Kinds: []string{"farm_secret"},
+	Keys: func(r events.Record) []string {
+		switch e := r.Event.(type) {
+		case events.FarmSecretSet:
+			return []string{e.Name}
+		case events.FarmSecretRemoved:
+			return []string{e.Name}
+		}
+		return nil
+	},
+	Apply: func(name string, _ *FarmSecret, r events.Record) *FarmSecret {
+		if e, ok := r.Event.(events.FarmSecretSet); ok {
+			return &FarmSecret{Workspace: r.Workspace, Name: name, Value: e.Value, SetBy: r.Actor.Name, SetAt: r.At}
+		}
+		return nil
+	},
+}
+
+// List returns the secrets of a workspace by name: there are few.
+func (v FarmSecrets) List(ctx context.Context, workspace events.ID) ([]FarmSecret, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select workspace_id, name, value_id, set_by, set_at from farm_secrets where workspace_id = $1 order by name collate "C"`, workspace)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[FarmSecret])
+	if err != nil {
+		return nil, fmt.Errorf("list farm secrets: %w", err)
+	}
+	return list, nil
+}
