@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,7 +74,11 @@ func TestAServiceRunsWithoutItsRunner(t *testing.T) {
 	_, _ = r.stop()
 
 	r = s.start(t).up()
-	require.NoError(t, syscall.Kill(r.pids["svc-runner"], syscall.SIGKILL))
+	written, err := os.ReadFile(filepath.Join(s.data, "runner", "pid"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(string(written))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	r.until(`WARN: make run has no runner any more why="svc-runner ended by itself: signal: killed"`)
 	require.True(t, alive(r.pids["svc-rest"]))
 	code, _ := r.stop()

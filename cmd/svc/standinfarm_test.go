@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -103,7 +105,8 @@ func standInRunner() error {
 	if os.Args[1] == "run" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		if err := noteFarm("run"); err != nil {
+		pid := []byte(strconv.Itoa(os.Getpid())) // what it says may be read later than svc's word that it runs
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "pid"), pid, 0o600), noteFarm("run")); err != nil {
 			return err
 		}
 		exitIfTold("SVC_TEST_RUNNER_EXIT")
