@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,13 +20,23 @@ import (
 	"svc/farm/wire"
 )
 
-// Sizes of the chaos.
+// What a job is, and how long a lease.
 const (
-	chaosRunners = 12
-	chaosJobs    = 60
-	chaosPieces  = 100
-	chaosLease   = 6 * time.Second
+	chaosPieces = 100
+	chaosLease  = 6 * time.Second
 )
+
+// chaosSize is how large the chaos is: larger where make chaos says how long it may take.
+func chaosSize(t *testing.T) (runners, jobs int, limit time.Duration) {
+	t.Helper()
+	text := os.Getenv("SVC_CHAOS_SECONDS")
+	if text == "" {
+		return 12, 60, 2 * time.Minute
+	}
+	seconds, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return 50, 1000, time.Duration(seconds) * time.Second
+}
 
 // chaos is a farm in which connections are cut, replicas end and begin, and agents freeze
 // for longer than a lease.
@@ -35,6 +47,7 @@ type chaos struct {
 	holder   map[events.ID]string // who runs a job at the moment, as the machines see it
 	twice    []string
 	over     chan struct{}
+	lasts    time.Duration // a connection, at most
 }
 
 func (c *chaos) any() *replica {
@@ -135,7 +148,7 @@ func (m *machine) session() {
 		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
 	}
 	m.say(h, claim{}, 0)
-	cut := time.Now().Add(time.Duration(rand.N(1500)) * time.Millisecond) //nolint:gosec // no secret
+	cut := time.Now().Add(rand.N(m.c.lasts)) //nolint:gosec // no secret
 	for time.Now().Before(cut) {
 		if !m.tick(m.in, 10*time.Millisecond) {
 			return
@@ -343,22 +356,24 @@ func TestEveryJobEndsOnce(t *testing.T) {
 		})
 	}
 	c.replicas = []*replica{begin(), begin()}
+	runners, most, limit := chaosSize(t)
+	c.lasts = time.Duration(runners) * 150 * time.Millisecond // so that as many are cut in a second
 	var jobs []events.ID
-	for range chaosJobs {
+	for range most {
 		jobs = append(jobs, c.submit(c.replicas[0], func(j *events.JobSpec) { j.Retry.MaxAttempts = 10 }))
 	}
 	var working sync.WaitGroup
-	for i := range chaosRunners {
+	for i := range runners {
 		m := &machine{c: c, id: c.enrol(c.replicas[0], fmt.Sprintf("m%d", i), 2, 0), jobs: map[claim]*work{}}
 		working.Go(m.run)
 	}
 	restart := time.NewTicker(2 * time.Second)
 	defer restart.Stop()
-	for limit := time.Now().Add(2 * time.Minute); ; {
+	for end := time.Now().Add(limit); ; {
 		<-restart.C
 		var left int
 		require.NoError(t, c.db.QueryRow(t.Context(), `select count(*) from jobs where workspace_id = $1 and due_at is not null or state in ('queued', 'leased', 'running', 'cancelling')`, c.ws).Scan(&left))
-		if left == 0 || time.Now().After(limit) {
+		if left == 0 || time.Now().After(end) {
 			break
 		}
 		fresh := begin()
@@ -379,7 +394,7 @@ func TestEveryJobEndsOnce(t *testing.T) {
 		require.Equal(t, 1, count(kinds, "finished"), "%v", kinds)
 		attempts += count(kinds, "leased")
 	}
-	t.Logf("%d attempts of %d jobs", attempts, chaosJobs)
+	t.Logf("%d attempts of %d jobs", attempts, most)
 	var bad int
 	require.NoError(t, c.db.QueryRow(t.Context(), `
 		select count(*) from events e where kind = 'job.log_sealed' and data->>'integrity' <> 'verified'

@@ -34,9 +34,11 @@ func (c *connection) takeHello(e wire.Envelope) error {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, workLimit)
 	defer cancel()
+	c.mu.Lock()
 	c.hello = aggregates.Hello{
 		Labels: h.Labels, Capacity: h.Capacity, Agent: events.Agent{Version: h.Version, OS: h.OS, Arch: h.Arch, Sandboxes: h.Sandboxes},
 	}
+	c.mu.Unlock()
 	_, err = c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: c.runner.meta(), Runner: c.runner.ID, Hello: c.hello})
 	switch f := fault.As(err); {
 	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
@@ -51,6 +53,10 @@ func (c *connection) takeHello(e wire.Envelope) error {
 	}
 	if err := c.know(ctx, h.Draining); err != nil {
 		return err
+	}
+	// What it holds it works on: a hello is as good as a heartbeat.
+	if _, err := c.d.hearts.renew(ctx, []*beat{{c: c, at: c.d.Now(), list: list}}); err != nil {
+		return fmt.Errorf("renew leases of runner %s: %w", c.runner.ID, err)
 	}
 	verdicts, err := c.d.verdicts(ctx, c.runner, list)
 	if err != nil {

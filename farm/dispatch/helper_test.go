@@ -128,6 +128,7 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 		r.log.Close()
 		end()
 		running.Wait()
+		db.Close()
 	})
 	s.t.Cleanup(r.stop)
 	return r

@@ -277,3 +277,18 @@ func TestALogHasALimit(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, wire.MaxLog, size)
 }
+
+// A runner that comes again is as alive as one that says so.
+func TestAHelloRenewsWhatItLists(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.clock.move(60 * time.Second)
+	b := dial(t, j.r, j.ws, j.runner)
+	require.Equal(t, wire.Continue, b.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch}).Held[0].Verdict)
+	j.clock.move(60 * time.Second)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, events.JobRunning, j.state(j.job))
+	j.clock.move(31 * time.Second)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, 1, count(j.kinds(j.job), "lease_expired"))
+}
