@@ -51,7 +51,12 @@ func TestVerifyNamesRowsThatAreNotWhatTheLogSays(t *testing.T) {
 	require.Equal(t, 1, here(t, d.environ, "verify", "-views", "-workspace="+bad.String()).status)
 	require.Zero(t, here(t, d.environ, "verify", "-views", "-workspace="+good.String()).status)
 
-	require.Zero(t, here(t, d.environ, "rebuild").status)
+	r = here(t, d.environ, "rebuild")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stdout, bad.String()+": DIFFERENT: members ")
+	require.Equal(t, "ERROR: rebuilt, but the rows before were not what the log says: members, service_tokens, global_keys\n", r.stderr)
+	r = here(t, d.environ, "rebuild")
+	require.Zero(t, r.status, r.stderr)
 	r = here(t, d.environ, "verify", "-views")
 	require.Zero(t, r.status, r.stdout)
 }

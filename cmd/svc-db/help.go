@@ -16,7 +16,8 @@ Commands:
   rebuild [view ...]   build views, and the tables of keys, anew from the log:
                        those named, or all, and with all of them drop the
                        snapshots that decisions begin with. One that was killed
-                       is gone on with by the next
+                       is gone on with by the next. Exit status 1 if rows
+                       were others than the log says
   views                show how far behind each view is, and how fast
   parked               list the events that views have gone on without
   retry [view ...]     try parked events again, by rebuilding their workspaces

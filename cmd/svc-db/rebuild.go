@@ -23,7 +23,8 @@ import (
 // rebuild makes the views j.views anew, or all of them, of one workspace or of
 // all, while the service goes on. With all of them it also drops snapshots, which
 // are made of the log as views are. It refuses a database that another build
-// migrated, whose views may have another form.
+// migrated, whose views may have another form. Where rows were others than the log
+// says it goes on, and fails at the end: something made them so.
 func rebuild(ctx context.Context, j job) error {
 	list, err := named(j.views)
 	if err != nil {
@@ -36,49 +37,62 @@ func rebuild(ctx context.Context, j job) error {
 			}
 			fmt.Fprintln(j.out, "snapshots: dropped, decisions begin with the log again")
 		}
+		var others []string
 		for _, v := range list {
-			one := j.rebuildView
-			if !j.workspace.IsZero() {
-				one = func(ctx context.Context, db *pgxpool.Pool, v fold.View) error {
-					return j.rebuildLog(ctx, db, v, j.workspace)
-				}
-			}
-			if err := one(ctx, db, v); err != nil {
+			done, err := j.rebuildOne(ctx, db, v)
+			if err != nil {
 				return err
 			}
+			if len(done.Differing) > 0 {
+				others = append(others, v.Name())
+			}
+		}
+		if len(others) > 0 {
+			return fmt.Errorf("%w: %s", errWereOthers, strings.Join(others, ", "))
 		}
 		return nil
 	})
 }
 
-func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) error {
+// errWereOthers says that a rebuild was needed; the report names the workspaces and
+// the rows.
+var errWereOthers = errors.New("rebuilt, but the rows before were not what the log says")
+
+func (j job) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.Rebuilt, error) {
+	if j.workspace.IsZero() {
+		return j.rebuildView(ctx, db, v)
+	}
+	return j.rebuildLog(ctx, db, v, j.workspace)
+}
+
+func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.Rebuilt, error) {
 	start := time.Now()
 	p := newProgress(j.out, v.Name())
 	done, err := fold.Rebuild(ctx, db, v, p.step)
 	p.end()
 	if err != nil {
-		return err
+		return done, err
 	}
 	if done.Resumed > 0 {
 		fmt.Fprintf(j.out, "%s: went on behind %d events of a rebuild that was cut off\n", v.Name(), done.Resumed)
 	}
 	fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
 	j.tell(v.Name(), done)
-	return nil
+	return done, nil
 }
 
-func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) error {
+func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.Rebuilt, error) {
 	start := time.Now()
 	p := newProgress(j.out, v.Name())
 	done, err := fold.RebuildLog(ctx, db, v, workspace, p.step)
 	p.end()
 	if err != nil {
-		return err
+		return done, err
 	}
 	fmt.Fprintf(j.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events,
 		time.Since(start).Round(time.Millisecond))
 	j.tell(v.Name(), done)
-	return nil
+	return done, nil
 }
 
 // tell says what an operator will want to know of a rebuild.

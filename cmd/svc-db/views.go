@@ -125,7 +125,7 @@ func retry(ctx context.Context, j job) error {
 			for _, p := range found {
 				if p.View == v.Name() && !tried[p.Workspace] && (j.workspace.IsZero() || j.workspace == p.Workspace) {
 					tried[p.Workspace] = true
-					if err := j.rebuildLog(ctx, db, v, p.Workspace); err != nil {
+					if _, err := j.rebuildLog(ctx, db, v, p.Workspace); err != nil {
 						return err
 					}
 				}

@@ -75,7 +75,9 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	_, err = db.Exec(t.Context(), `update events set data = '{"stage": "analyze", "attempt": 1}' where workspace_id = $1 and seq = 2`, workspace)
 	require.NoError(t, err)
 	r = here(t, d.environ, "rebuild", "runs", "-workspace="+workspace.String())
+	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, "the rows before were others")
+	require.Equal(t, "ERROR: rebuilt, but the rows before were not what the log says: runs\n", r.stderr)
 	var status string
 	require.NoError(t, db.QueryRow(t.Context(), `select status from runs where run_id = $1`, run).Scan(&status))
 	require.Equal(t, "analyzing", status)
