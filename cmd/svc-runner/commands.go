@@ -167,7 +167,8 @@ func (p program) enroll(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "enrolled as %s, runner %s; the certificate is good until %s\n", id.Name, id.RunnerID, id.NotAfter.UTC().Format(time.RFC3339))
+	until := id.NotAfter.UTC().Format(time.RFC3339)
+	fmt.Fprintf(p.out, "enrolled as %s, runner %s; the certificate is good until %s\n", id.Name, id.RunnerID, until)
 	return nil
 }
 

@@ -117,7 +117,8 @@ func (x *execution) gitEnv(address string) (string, []string) {
 		return "", nil // checked before
 	}
 	env := []string{
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "GIT_ALLOW_PROTOCOL=" + x.GitProtocols,
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=",
+		"GIT_ALLOW_PROTOCOL=" + x.GitProtocols,
 		"GIT_LFS_SKIP_SMUDGE=1", "HOME=" + x.job.Home(), "LANG=C.UTF-8", sandbox.Marker + "=" + x.name(),
 	}
 	for _, v := range x.job.Env() {
@@ -127,7 +128,8 @@ func (x *execution) gitEnv(address string) (string, []string) {
 	}
 	set := [][2]string{
 		{"core.hooksPath", "/dev/null"}, {"protocol.ext.allow", "never"}, {"advice.detachedHead", "false"},
-		{"init.defaultBranch", "main"}, {"transfer.fsckObjects", "true"}, {"core.symlinks", "true"}, {"gc.auto", "0"}, {"safe.directory", "*"},
+		{"init.defaultBranch", "main"}, {"transfer.fsckObjects", "true"}, {"core.symlinks", "true"}, {"gc.auto", "0"},
+		{"safe.directory", "*"},
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()

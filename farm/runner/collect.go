@@ -46,7 +46,8 @@ var errTooMany = errors.New("more files than an upload may have")
 func (x *execution) collect(end wire.Event) wire.Event {
 	var want []wire.Artifact
 	for _, a := range x.Spec.Artifacts {
-		if a.When == "always" || a.When == "failure" && end.Outcome != succeeded || (a.When == "" || a.When == "success") && end.Outcome == succeeded {
+		well := end.Outcome == succeeded
+		if a.When == "always" || a.When == "failure" && !well || (a.When == "" || a.When == "success") && well {
 			want = append(want, a)
 		}
 	}

@@ -132,7 +132,10 @@ func (s *Supervisor) welcomed(w wire.Welcome) {
 		for _, v := range []struct {
 			to   *int64
 			from int64
-		}{{&l.LogBytesPerJob, w.Limits.LogBytesPerJob}, {&l.WindowBytes, w.Limits.WindowBytes}, {&l.ArtifactMaxJobBytes, w.Limits.ArtifactMaxJobBytes}} {
+		}{
+			{&l.LogBytesPerJob, w.Limits.LogBytesPerJob}, {&l.WindowBytes, w.Limits.WindowBytes},
+			{&l.ArtifactMaxJobBytes, w.Limits.ArtifactMaxJobBytes},
+		} {
 			if v.from > 0 {
 				*v.to = v.from
 			}
@@ -282,7 +285,8 @@ func (c *connection) leave() error {
 		err = c.send(websocket.TextMessage, frame)
 	}
 	if err == nil {
-		err = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(wire.WriteLimit))
+		bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+		err = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(wire.WriteLimit))
 	}
 	if err != nil {
 		return fmt.Errorf("say goodbye: %w", err)

@@ -93,7 +93,8 @@ func reach(ctx context.Context, l *link) (list []Finding) {
 			Finding{"client certificate", true, "arrives: " + self.Name + ", " + self.State})
 	case errors.As(err, &r) && r.Code == "runner_certificate_required":
 		return append(list, Finding{"farm", true, "reached"},
-			Finding{"client certificate", false, "does not arrive: a proxy drops it, or the header has another name than SVC_FARM_CLIENT_CERT_HEADER"})
+			Finding{"client certificate", false,
+				"does not arrive: a proxy drops it, or the header has another name than SVC_FARM_CLIENT_CERT_HEADER"})
 	case errors.As(err, &r):
 		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, r.Error()})
 	case errors.As(err, &op):

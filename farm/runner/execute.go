@@ -183,7 +183,8 @@ func (x *execution) step(polite context.Context, index int, s wire.Step) wire.Ev
 		return ended(sandbox.Result{Stopped: stopOf(stopped)}, false)
 	}
 	began := time.Now()
-	_ = x.report.event(wire.Event{Kind: wire.EventStepStarted, Step: index, Name: s.Name, StartedAt: began.UTC()}) // finished fails by the same
+	// Where this fails the end of the job fails by the same, and is told.
+	_ = x.report.event(wire.Event{Kind: wire.EventStepStarted, Step: index, Name: s.Name, StartedAt: began.UTC()})
 	if s.TimeoutSeconds > 0 {
 		stop := &sandbox.Stop{Reason: becauseStepTimeout, Grace: seconds(x.Spec.GraceSeconds)}
 		var end context.CancelFunc

@@ -44,7 +44,9 @@ func (c *connection) beat(ctx context.Context, period time.Duration) error {
 func (c *connection) heartbeat() error {
 	s := c.s
 	b := beat{at: s.cfg.Boot()}
-	h := wire.Heartbeat{Free: max(0, s.cfg.Capacity-s.busy()), Load: load(), DiskFree: max(0, diskFree(string(s.cfg.Folder))), Memory: memory()}
+	h := wire.Heartbeat{
+		Free: max(0, s.cfg.Capacity-s.busy()), Load: load(), DiskFree: max(0, diskFree(string(s.cfg.Folder))), Memory: memory(),
+	}
 	if s.draining() {
 		h.Free = 0
 	}

@@ -93,7 +93,8 @@ func (s *Supervisor) conclude(j *job, acked int64) error {
 	}
 	j.set(func() { j.lost = false })
 	err := j.say(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
-	return errors.Join(err, j.say(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: time.Now().UTC()}))
+	end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: time.Now().UTC()}
+	return errors.Join(err, j.say(end))
 }
 
 // refuse returns why a job is not taken, or "".

@@ -41,6 +41,11 @@ func (r *Refusal) Error() string {
 // final reports whether asking again is of no use to this runner, ever.
 func (r *Refusal) final() bool { return r.Code == "runner_revoked" || r.Code == "runner_retired" }
 
+// ofCertificate reports whether it may be that the certificate has expired, of which nginx says no more.
+func (r *Refusal) ofCertificate() bool {
+	return r.Code == "runner_certificate_required" || r.Code == "" && r.Status == http.StatusBadRequest
+}
+
 // A link is how a runner reaches the farm, with its certificate if it has one.
 type link struct {
 	base  *url.URL

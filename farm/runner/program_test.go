@@ -191,7 +191,8 @@ func TestAJobsProcessIsKilled(t *testing.T) {
 	killed := f.assign(wire.Assign{Steps: steps("echo ready; sleep 600")})
 	require.Eventually(t, func() bool { return strings.Contains(f.log(killed), "ready") }, patience, 1e6)
 	pids, err := exec.CommandContext(t.Context(), "sh", "-c",
-		"for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q ' exec $' && tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -q "+killed.name()+"; then basename $p; fi; done").Output()
+		"for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q ' exec $' && "+
+			"tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -q "+killed.name()+"; then basename $p; fi; done").Output()
 	require.NoError(t, err)
 	require.NotEmpty(t, strings.TrimSpace(string(pids)))
 	require.NoError(t, exec.CommandContext(t.Context(), "kill", "-9", strings.TrimSpace(string(pids))).Run())

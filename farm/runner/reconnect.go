@@ -108,7 +108,7 @@ func (s *Supervisor) refused(err error) error {
 		return fmt.Errorf("%w: it was revoked, or has done its jobs", ErrRefused)
 	case errors.As(err, &r) && r.final():
 		return fmt.Errorf("%w: %w", ErrRefused, r)
-	case errors.As(err, &r) && (r.Code == "runner_certificate_required" || r.Code == "" && r.Status == 400) && !time.Now().Before(s.link.expires()):
+	case errors.As(err, &r) && r.ofCertificate() && !time.Now().Before(s.link.expires()):
 		return fmt.Errorf("%w: its certificate has expired; enrol the machine anew", ErrRefused)
 	}
 	return nil

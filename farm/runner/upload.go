@@ -145,7 +145,9 @@ func writeForm(form *multipart.Writer, folder string, m manifest, pieces []piece
 	if err != nil {
 		return fmt.Errorf("encode manifest: %w", err)
 	}
-	part, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="manifest"`}, "Content-Type": {"application/json"}})
+	part, err := form.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="manifest"`}, "Content-Type": {"application/json"},
+	})
 	if err == nil {
 		_, err = part.Write(text)
 	}

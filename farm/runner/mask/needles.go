@@ -57,7 +57,8 @@ func plains(secret string) []string {
 				list = append(list, l)
 			}
 		}
-		list = append(list, strings.ReplaceAll(secret, "\r\n", "\n"), strings.ReplaceAll(strings.ReplaceAll(secret, "\r\n", "\n"), "\n", "\r\n"))
+		unix := strings.ReplaceAll(secret, "\r\n", "\n")
+		list = append(list, unix, strings.ReplaceAll(unix, "\n", "\r\n"))
 	}
 	return slices.DeleteFunc(list, func(s string) bool { return len(s) < leastNeedle })
 }
