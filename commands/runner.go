@@ -77,7 +77,9 @@ type DisconnectRunner struct {
 
 // DisconnectRunner does nothing where that is known.
 func (h *Handler) DisconnectRunner(ctx context.Context, c DisconnectRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Disconnect(c.Reason) })
+	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Disconnect(c.Reason)
+	})
 }
 
 // RetireRunner ends a runner that has done all the jobs which it was enrolled for.

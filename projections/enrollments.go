@@ -102,7 +102,9 @@ const selectEnrollments = `
 
 // Page returns the enrolments of a workspace as they are at a time, the newest first, and
 // how many there are on all pages.
-func (v Enrollments) Page(ctx context.Context, workspace events.ID, at time.Time, limit, offset int) (list []Enrollment, total int, err error) {
+func (v Enrollments) Page(
+	ctx context.Context, workspace events.ID, at time.Time, limit, offset int,
+) (list []Enrollment, total int, err error) {
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`order by n.enrollment_id desc limit $3 offset $4`, workspace, at, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Enrollment])
 	if err != nil {

@@ -43,9 +43,10 @@ type RunnerJob struct {
 }
 
 const selectRunners = `
-	select r.runner_id, r.name, r.state, r.draining, r.note, r.noted_by, r.offline_reason, r.labels, r.exclusive_labels, r.capacity, r.jobs_left,
-		r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at,
-		(select coalesce(json_agg(json_build_object('id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
+	select r.runner_id, r.name, r.state, r.draining, r.note, r.noted_by, r.offline_reason, r.labels, r.exclusive_labels, r.capacity,
+		r.jobs_left, r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at,
+		(select coalesce(json_agg(json_build_object(
+				'id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
 			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
 		(select p.seen_at from runner_presence p where p.workspace_id = $1 and p.runner_id = r.runner_id)
 	from runners r where r.workspace_id = $1 `
@@ -109,7 +110,8 @@ type Holder struct {
 // retired.
 func (v Runners) Holder(ctx context.Context, workspace, runner events.ID) (h Holder, err error) {
 	rows, _ := v.DB.Query(ctx, `
-		select coalesce((select array_agg(a.certificate order by a.authority_id) from authorities a where a.workspace_id = $1 and not a.retired), '{}'),
+		select coalesce((select array_agg(a.certificate order by a.authority_id)
+				from authorities a where a.workspace_id = $1 and not a.retired), '{}'),
 			r.name, r.state, r.serial, r.next_serial, r.agent_version, r.enrolled_at, coalesce(r.next_not_after, r.not_after)
 		from (values (1)) x left join runners r on r.workspace_id = $1 and r.runner_id = $2`, workspace, runner)
 	h, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Holder])

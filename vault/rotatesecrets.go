@@ -71,7 +71,8 @@ func (done *Rotation) resealSecrets(ctx context.Context, db *pgxpool.Pool, ring 
 // Lost returns the names of secrets that begin with a prefix and are sealed under keys
 // which the ring does not hold.
 func (s Secrets) Lost(ctx context.Context, prefix string) (names []string, err error) {
-	rows, _ := s.DB.Query(ctx, `select name from vault_secrets where key_id <> all($1) and starts_with(name, $2) order by name`, s.Ring.ids(), prefix)
+	rows, _ := s.DB.Query(ctx, `
+		select name from vault_secrets where key_id <> all($1) and starts_with(name, $2) order by name`, s.Ring.ids(), prefix)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("look for lost secrets: %w", err)

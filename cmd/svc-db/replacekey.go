@@ -44,7 +44,7 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates that were signed with the old ones last until they expire\n", authorities)
+		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones last until they expire\n", authorities)
 		fmt.Fprintf(j.out, "%d tokens of people at their code host are gone; who signs in again has a new one\n", tokens)
 		return j.goOn(ctx, db, ring, r)
 	})

@@ -30,7 +30,8 @@ func NewAuthority(workspace, id events.ID, at time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make key of authority %s: %w", id, err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, authorityTemplate(workspace, id, at), authorityTemplate(workspace, id, at), key.Public(), key)
+	template := authorityTemplate(workspace, id, at)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate of authority %s: %w", id, err)
 	}

@@ -14,8 +14,9 @@ var (
 	exampleRegistration = registration{
 		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1",
 		Certificate: examplePEM("CERTIFICATE"), CACertificate: examplePEM("CERTIFICATE"), Serial: exampleSerial,
-		NotBefore: at(exampleTime.Add(-5 * time.Minute)), NotAfter: at(exampleTime.AddDate(0, 0, 7)), RenewAfter: at(exampleTime.AddDate(0, 0, 4).Add(16 * time.Hour)),
-		AgentURL: "wss://farm.example/api/v1/farm/agent", HeartbeatSeconds: 10, ArtifactMaxJobBytes: 256 << 20,
+		NotBefore: at(exampleTime.Add(-5 * time.Minute)), NotAfter: at(exampleTime.AddDate(0, 0, 7)),
+		RenewAfter: at(exampleTime.AddDate(0, 0, 4).Add(16 * time.Hour)),
+		AgentURL:   "wss://farm.example/api/v1/farm/agent", HeartbeatSeconds: 10, ArtifactMaxJobBytes: 256 << 20,
 		ReleaseKeys: []string{"ed25519:gOXG…"},
 	}
 	exampleUploaded = uploaded{

@@ -42,8 +42,8 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 		{Operation: openapi.Operation{
 			Method: "POST", Path: prefix + "/registrations/renew", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
 			ID: "renewRunnerCertificate", Tag: "Build farm", Summary: "Renew a certificate",
-			Text: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until the new one is used " +
-				"for the first time. If that one is seen later still, somebody has a copy: the runner is suspended.\n\n" + forRunners,
+			Text: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until the new one is " +
+				"used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended.\n\n" + forRunners,
 			Faults: append(append([]*fault.Fault{aggregates.ErrSerialUnknown}, certified...), posted...), Security: bySecurity,
 			Sent: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, Answered: exampleRegistration,
 		}, Handler: openapi.Handle(s.renew)},
@@ -64,7 +64,9 @@ var bySecurity = []map[string][]string{{"runnerCertificate": {}}}
 
 // common are the faults of every route.
 func common() []*fault.Fault {
-	return []*fault.Fault{ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, ErrAuthorityUnavailable}
+	return []*fault.Fault{
+		ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, ErrAuthorityUnavailable,
+	}
 }
 
 // admitAnybody is what stands before enrolment: who asks has no certificate yet.

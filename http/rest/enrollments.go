@@ -29,8 +29,8 @@ func (s *Server) enrollmentRoutes() section {
 			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "mintEnrollment", summary: "Enrol a machine", status: http.StatusCreated,
 			text: "Makes a token by which one machine becomes a runner, and the command to run there. The token is in this answer and can " +
-				"never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with exclusive " +
-				"labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, " +
+				"never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with " +
+				"exclusive labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, " +
 				"and files of the folder of releases.",
 			refuses:  []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
 			sent:     object{"name": "builder-1", "labels": []string{"pool=default"}, "ttlSeconds": 900},
@@ -203,7 +203,8 @@ func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mi
 
 func newMinted(gateway string, n enrollment, token string) minted {
 	command := func(curl, install string) string {
-		return "curl -fsSL --proto '=https' --tlsv1.2 " + curl + gateway + "/install.sh | sudo sh -s -- --url " + gateway + install + " --token " + token
+		return "curl -fsSL --proto '=https' --tlsv1.2 " + curl + gateway + "/install.sh | sudo sh -s -- --url " + gateway + install +
+			" --token " + token
 	}
 	return minted{
 		EnrollmentID: n.ID, ExpiresAt: n.ExpiresAt, Token: token,
@@ -215,7 +216,9 @@ func (in *EnrollmentPath) withdraw(c *caller, id events.ID) (commands.WithdrawEn
 	return commands.WithdrawEnrollment{Meta: c.meta(), Enrollment: id}, nil
 }
 
-func (s *Server) withdrawEnrollment(ctx context.Context, _ *EnrollmentPath, withdraw commands.WithdrawEnrollment) (*enrollmentAnswer, error) {
+func (s *Server) withdrawEnrollment(
+	ctx context.Context, _ *EnrollmentPath, withdraw commands.WithdrawEnrollment,
+) (*enrollmentAnswer, error) {
 	done, err := s.commands.WithdrawEnrollment(ctx, withdraw)
 	if err != nil {
 		return nil, err
