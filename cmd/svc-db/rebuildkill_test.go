@@ -19,6 +19,7 @@ import (
 // made something last, while writers append. The next rebuild goes on from there,
 // and comes to what one from nothing does.
 func TestARebuildThatIsKilledCountsNothingTwice(t *testing.T) {
+	t.Parallel()
 	path := build(t)
 	for _, c := range []struct {
 		at, view string

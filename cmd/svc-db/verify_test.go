@@ -19,6 +19,7 @@ import (
 )
 
 func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
+	t.Parallel() // it waits for what nobody signs
 	d := newDatabase(t)
 	require.Equal(t, 1, here(t, d.environ, "verify").status, "of a database that is not migrated")
 	require.Zero(t, here(t, d.environ).status)
