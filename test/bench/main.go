@@ -63,6 +63,7 @@ var benches = []bench{
 	{"farm_ingest", "≥ 0.4", least(0.4), farmIngest},
 	{"farm_agents", "≤ 1 (of 30 KiB each, p99 of 1 s)", most(1), farmAgents},
 	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", most(1), farmDispatch},
+	{"farm_upload", "≥ 0.8", least(0.8), farmUpload},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
 

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+	"svc/farm/gateway"
+)
+
+const (
+	uploadBytes = 256 << 20
+	uploadChunk = 8 << 20
+)
+
+// farmUpload compares an upload of 256 MiB by way of the gateway, TLS and all, with the
+// same bytes sent to a handler that hashes and writes them to a file, and syncs it. MiB
+// is by how much the service grows meanwhile, at its highest.
+func farmUpload(ctx context.Context, s *site) (result, error) {
+	dir, err := os.MkdirTemp(".", "upload-")
+	if err != nil {
+		return result{}, err
+	}
+	defer os.RemoveAll(dir)
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return result{}, err
+	}
+	u, done, err := s.newUploads(ctx, dir)
+	if err != nil {
+		return result{}, err
+	}
+	defer done()
+	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := hashAndWrite(filepath.Join(dir, "bare"), r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}))
+	defer bare.Close()
+	r, err := compare(ctx, func() (float64, error) { return u.send(ctx) }, func() (float64, error) {
+		begun := time.Now()
+		if err := post(ctx, bare.Client(), bare.URL, "application/octet-stream", http.Header{}, bytes.NewReader(u.content), nil); err != nil {
+			return 0, err
+		}
+		return uploadBytes / time.Since(begun).Seconds(), os.Remove(filepath.Join(dir, "bare"))
+	})
+	if err == nil {
+		r.Note["MiB"], r.Note["first_MiB"] = int(median(u.grown[1:])), int(u.grown[0])
+	}
+	return r, err
+}
+
+func hashAndWrite(name string, body io.Reader) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(io.MultiWriter(f, sum), struct{ io.Reader }{body}, make([]byte, 256<<10)); err != nil {
+		return err
+	}
+	sum.Sum(nil)
+	return f.Sync()
+}
+
+// uploads are a runner, and the gateway by way of which it uploads.
+type uploads struct {
+	farm    *farm
+	machine machine
+	service *rest
+	client  *http.Client
+	gateway string
+	store   string
+	content []byte
+	digest  string
+	grown   []float64
+}
+
+func (s *site) newUploads(ctx context.Context, dir string) (*uploads, func(), error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	u := &uploads{farm: newFarm(db, nothing), store: filepath.Join(dir, "store"), content: make([]byte, uploadBytes)}
+	_, _ = rand.NewChaCha8([32]byte{}).Read(u.content)
+	sum := sha256.Sum256(u.content)
+	u.digest = hex.EncodeToString(sum[:])
+	list, err := u.farm.machines(ctx, events.NewID(time.Now()), 1, 1)
+	if err == nil {
+		u.machine = list[0]
+		_, err = u.farm.commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: bySystem(u.machine.workspace), Runner: u.machine.id, Hello: aggregates.Hello{
+			Capacity: 1, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
+		}})
+	}
+	if err == nil {
+		err = os.Mkdir(u.store, 0o700)
+	}
+	if err == nil {
+		u.service, err = s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error", "SVC_ARTIFACT_STORE="+u.store)
+	}
+	if err != nil {
+		u.farm.log.Close()
+		db.Close()
+		return nil, nil, err
+	}
+	shown, err := u.certificate()
+	if err != nil {
+		return nil, nil, err
+	}
+	proxy := gateway.New(&url.URL{Scheme: "http", Host: u.service.addr}, farmHeader, gateway.Rules(uploadBytes), slog.New(slog.DiscardHandler))
+	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.TLS.PeerCertificates = []*x509.Certificate{shown} // as if the client had shown it
+		proxy.ServeHTTP(w, r)
+	}))
+	u.client, u.gateway = front.Client(), front.URL
+	return u, func() { front.Close(); proxy.Close(); u.service.stop(); u.farm.log.Close(); db.Close() }, nil
+}
+
+func (u *uploads) certificate() (*x509.Certificate, error) {
+	text, err := url.PathUnescape(u.machine.header)
+	if err != nil {
+		return nil, err
+	}
+	return certificate.Parse(text)
+}
+
+// job makes one that the runner has run to its end, and that left a file.
+func (u *uploads) job(ctx context.Context) (events.ID, error) {
+	id, by := events.NewID(time.Now()), bySystem(u.machine.workspace)
+	_, err := u.farm.commands.SubmitJob(ctx, commands.SubmitJob{Meta: by, Job: id, FairKey: "key", Turn: turnNow, Spec: events.JobSpec{
+		Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}}, Sandbox: events.JobSandbox{Kind: "none", Network: "host"},
+		Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist"}}}, Priority: events.NormalPriority,
+		Timeouts: events.JobTimeouts{QueueSeconds: 86400, RunSeconds: 3600}, Retry: events.JobRetry{MaxAttempts: 1},
+	}})
+	if err == nil {
+		_, err = u.farm.commands.LeaseJob(ctx, commands.LeaseJob{Meta: by, Job: id, Runner: u.machine.id})
+	}
+	for seq, e := range []events.Event{events.JobStarted{}, events.JobFinished{Reported: "succeeded", Artifacts: 1}} {
+		if err == nil {
+			_, err = u.farm.commands.ReportJob(ctx, commands.ReportJob{
+				Meta: by, Job: id, Runner: u.machine.id, Report: aggregates.JobReport{Epoch: 1, Seq: int64(seq + 1), Event: e},
+			})
+		}
+	}
+	return id, err
+}
+
+// send uploads a file as a runner does, and returns how many bytes a second that were.
+func (u *uploads) send(ctx context.Context) (float64, error) {
+	id, err := u.job(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before, err := u.service.memory()
+	if err == nil {
+		err = u.service.forgetPeak()
+	}
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	body, kind := u.form()
+	var answer struct{ State string }
+	address := u.gateway + "/api/v1/farm/jobs/" + id.String() + "/artifacts"
+	if err := post(ctx, u.client, address, kind, http.Header{}, body, &answer); err != nil {
+		return 0, err
+	}
+	rate := uploadBytes / time.Since(begun).Seconds()
+	if answer.State != "complete" {
+		return 0, fmt.Errorf("the upload is %s", answer.State)
+	}
+	peak, err := u.service.peak()
+	u.grown = append(u.grown, peak-before)
+	return rate, errors.Join(err, os.RemoveAll(filepath.Join(u.store, u.machine.workspace.String(), id.String())))
+}
+
+// form is the body of an upload: nothing of the file is copied for it.
+func (u *uploads) form() (io.Reader, string) {
+	var head bytes.Buffer
+	form := multipart.NewWriter(&head)
+	var parts []io.Reader
+	flush := func() {
+		parts = append(parts, bytes.NewReader(bytes.Clone(head.Bytes())))
+		head.Reset()
+	}
+	manifest, _ := form.CreateFormField("manifest")
+	fmt.Fprintf(manifest, `{"epoch":1,"files":[{"id":"f1","name":"dist","path":"dist","size":%d,"sha256":"%s","chunkBytes":%d,"mode":420}]}`,
+		uploadBytes, u.digest, uploadChunk)
+	for n := range uploadBytes / uploadChunk {
+		_, _ = form.CreateFormField(fmt.Sprintf("f1.%d", n))
+		flush()
+		parts = append(parts, bytes.NewReader(u.content[n*uploadChunk:(n+1)*uploadChunk]))
+	}
+	_ = form.Close()
+	flush()
+	return io.MultiReader(parts...), form.FormDataContentType()
+}
+
+// post sends a body, and reads the answer into one unless that is nil.
+func post(ctx context.Context, client *http.Client, address, kind string, header http.Header, body io.Reader, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
+	if err != nil {
+		return err
+	}
+	r.Header = header
+	r.Header.Set("Content-Type", kind)
+	res, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return err
+	case res.StatusCode != http.StatusOK:
+		return fmt.Errorf("post %s: %d %s", address, res.StatusCode, text)
+	case answer == nil:
+		return nil
+	}
+	return json.Unmarshal(text, answer)
+}
