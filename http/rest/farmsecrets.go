@@ -29,7 +29,7 @@ func (s *Server) farmSecretRoutes() section {
 			refuses: []*fault.Fault{aggregates.ErrFarmSecretMax},
 			sent:    object{"value": "…"},
 		}),
-		command((*secretPath).remove, s.removeFarmSecret, route{
+		command((*SecretPath).remove, s.removeFarmSecret, route{
 			method: "DELETE", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
 			id: "removeFarmSecret", summary: "Remove a secret of jobs", status: http.StatusNoContent,
 			text:    "Takes a secret away. Jobs that name it cannot run from now on.",
@@ -64,12 +64,13 @@ func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecrets
 	return &farmSecretsAnswer{newList(found, len(found), Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret)}, nil
 }
 
-type secretPath struct {
+// A SecretPath names a secret.
+type SecretPath struct {
 	Name string `path:"name" maxLength:"64" doc:"The secret's name: 1 to 64 capital letters, digits and underscores, not a digit first."`
 }
 
 type secretValue struct {
-	secretPath
+	SecretPath
 	Body struct {
 		Value string `json:"value" minLength:"1" maxLength:"32768" doc:"At most 32 KiB of text. It is kept sealed."`
 	}
@@ -120,11 +121,11 @@ func (s *Server) forget(ctx context.Context, workspace, value events.ID) {
 
 type secretAnswer struct{ Position }
 
-func (in *secretPath) remove(c *caller, _ events.ID) (commands.RemoveFarmSecret, error) {
+func (in *SecretPath) remove(c *caller, _ events.ID) (commands.RemoveFarmSecret, error) {
 	return commands.RemoveFarmSecret{Meta: c.meta(), Name: in.Name}, nil
 }
 
-func (s *Server) removeFarmSecret(ctx context.Context, _ *secretPath, remove commands.RemoveFarmSecret) (*secretAnswer, error) {
+func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove commands.RemoveFarmSecret) (*secretAnswer, error) {
 	done, former, err := s.commands.RemoveFarmSecret(ctx, remove)
 	if err != nil {
 		return nil, err
