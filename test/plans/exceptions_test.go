@@ -35,6 +35,9 @@ var exceptions = []exception{
 	{part: "limit 1000) m cross join lateral (select from members o", reason: "looks through 1,000 members"},
 	{part: "and m.role in ('', 'Maintainer') order by m.joined_at", reason: "goes through an index until it has a page of those who have a role"},
 	{part: "limit 10000) r where issue_number::text", reason: "looks through 10,000 runs, which callers are told"},
+	{part: "limit 10000) j where j.workspace_id", reason: "looks through 10,000 jobs, which callers are told"},
+	{part: "limit 10000) before", reason: "counts up to 10,000 jobs before one"},
+	{part: "from (select job_id as id from jobs", reason: "walks an index to an offset of up to 100,000"},
 	{part: "from (select run_id as id from runs", reason: "walks an index to an offset of up to 100,000"},
 }
 

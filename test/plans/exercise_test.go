@@ -129,6 +129,7 @@ func (p *process) command(t *testing.T, round int) {
 
 	p.commandRuns(t, round, owner)
 	p.commandRunners(t, owner)
+	p.commandJobs(t, owner)
 	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Meta: owner, Member: guest.member}))
 	require.NoError(t, p.log.Keep(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
 
@@ -176,6 +177,7 @@ func (p *process) ask(t *testing.T) {
 	p.askMembers(t)
 	p.askRuns(t)
 	p.askRunners(t)
+	p.askJobs(t)
 	p.askAudit(t)
 	p.askLogs(t)
 	p.askSessions(t)

@@ -1,0 +1,90 @@
+package plans_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/projections"
+)
+
+// jobRows are 5,000 jobs of acme that wait, 40 that runners have, and 40,000 that have ended,
+// among those of others.
+const jobRows = `
+	insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
+		submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
+		accepted, finished_at, run_seconds, expires_at, attempts, artifacts)
+	select w, id('j', n), 'unit tests ' || n, state, '{}', 'set-' || n % 20, '{}', case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
+		'repo/' || n % 10, n, at, at, at, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 200) end, '', '{}',
+		case when n % 100 = 1 then 'deploy' else '' end, 1, case when state = 'running' and n % 100 = 1 then n else 0 end,
+		state <> 'queued', case when state = 'succeeded' then at end, 3600, at + interval '1 day', '[]', '{}'
+	from (select $acme as w, n, '2026-01-01'::timestamptz + n * interval '1 second' as at,
+		case when n <= 5000 then 'queued' when n <= 5040 then 'running' else 'succeeded' end as state from generate_series(1, 45040) n
+		union all select id('w', n), n, '2026-01-01', 'queued' from generate_series(1, $others) n) t;
+	insert into job_counts (workspace_id, queued, held, ended) select workspace_id, count(*) filter (where state = 'queued'),
+		count(*) filter (where state = 'running'), count(*) filter (where state = 'succeeded') from jobs group by 1;
+	insert into job_artifacts (workspace_id, artifact_id, job_id, epoch, name, path, size, sha256, mode, stored_at)
+	select $acme, id('o', n), id('j', 5041 + n % 4000), 1, 'dist', 'dist/' || n, 1, '', 420, '2026-01-01' from generate_series(1, 20000) n;
+	insert into job_specs (workspace_id, job_id, spec) select workspace_id, job_id, '{}' from jobs`
+
+// commandJobs submits a job and takes it through what can become of one.
+func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
+	t.Helper()
+	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
+	v := projections.Jobs{DB: p.asks}
+	spec, err := aggregates.CheckJob(events.JobSpec{
+		Name: "tests", Steps: []events.JobStep{{Run: "true"}}, Concurrency: &events.JobConcurrency{Key: newID().String()},
+	})
+	require.NoError(t, err)
+	submit := commands.SubmitJob{Meta: owner, Job: newID(), Spec: spec, FairKey: "account/1/normal", Turn: func(ctx context.Context) (int64, error) {
+		q, err := v.Queue(ctx, p.acme, "account/1/normal", spec.Required().Key())
+		return q.LastTurn + 1, err
+	}}
+	ok(h.SubmitJob(ctx, submit))
+	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
+	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
+}
+
+func (p *process) askJobs(t *testing.T) {
+	t.Helper()
+	ctx, v := t.Context(), projections.Jobs{DB: p.asks}
+	runner := idOf(t, 'y', 7)
+	for _, q := range []projections.JobQuery{
+		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Runner: &runner},
+		{Active: true, Runner: &runner}, {State: events.JobSucceeded}, {Active: true, State: events.JobQueued}, {Q: "tests 777"},
+		{Active: true, Repo: &p.repo.ID, Runner: &runner, State: events.JobRunning, Q: "nothing of the kind"},
+	} {
+		q.Workspace, q.Limit = p.acme, 25
+		_, _, err := v.Page(ctx, q)
+		require.NoError(t, err)
+	}
+	job, ok, err := v.Get(ctx, p.acme, idOf(t, 'j', 4000))
+	require.True(t, ok, err)
+	_, ok, err = v.Spec(ctx, p.acme, job.ID)
+	require.True(t, ok, err)
+	position := done[int](t)(v.Position(ctx, job))
+	require.Greater(t, position, 100)
+	counts := done[projections.JobCounts](t)(v.Counts(ctx, p.acme))
+	require.GreaterOrEqual(t, counts.Queued, 5000)
+	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, "repo/7", "set-99"))
+	require.EqualValues(t, 4997, q.LastTurn)
+	require.Equal(t, 21, q.Requirements)
+	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, "repo/7", "set-7")).Requirements, "one that is there is not counted")
+	job.Key = "deploy"
+	done[projections.JobWaits](t)(v.Waits(ctx, p.acme, []projections.Job{job}, time.Now()))
+	done[[]events.Record](t)(v.Events(ctx, p.long, idOf(t, 'r', 500), 1, 25))
+
+	files := projections.Artifacts{DB: p.asks}
+	left := idOf(t, 'j', 5042)
+	_, total, _, err := files.Page(ctx, p.acme, left, 25, 0)
+	require.NoError(t, err)
+	require.Equal(t, 5, total)
+	_, _, ok, err = files.Get(ctx, p.acme, left, idOf(t, 'o', 1))
+	require.True(t, ok, err)
+	require.Len(t, done[[]events.ID](t)(files.IDs(ctx, p.acme, left)), 5)
+}
