@@ -45,7 +45,7 @@ func (s RunnerState) Barred() bool {
 	return s == RunnerIsSuspended || s == RunnerIsRevoked || s == RunnerIsRetired
 }
 
-// A Reason why a runner is offline.
+// An OfflineReason says why a runner is offline.
 type OfflineReason string
 
 // The reasons.

@@ -41,7 +41,7 @@ func parseName(name string) objectName {
 	if err != nil {
 		return o
 	}
-	o.attempt = int(attempt) //nolint:gosec // it has 31 bits
+	o.attempt = int(attempt)
 	switch len(parts) {
 	case 2:
 		o.kind = failureObject
@@ -50,7 +50,7 @@ func parseName(name string) objectName {
 		if err != nil {
 			return o
 		}
-		o.kind, o.chunk, o.token = chunkObject, int64(n), parts[3] //nolint:gosec // it has 63 bits
+		o.kind, o.chunk, o.token = chunkObject, int64(n), parts[3]
 	}
 	return o
 }

@@ -64,7 +64,7 @@ func OpenAuthority(text string, key []byte) (*Authority, error) {
 		return nil, errors.New("read key of authority: it is none") // err may quote it
 	}
 	signer, ok := opened.(crypto.Signer)
-	if public, comparable := c.PublicKey.(*ecdsa.PublicKey); !ok || !comparable || !public.Equal(signer.Public()) {
+	if public, isECDSA := c.PublicKey.(*ecdsa.PublicKey); !ok || !isECDSA || !public.Equal(signer.Public()) {
 		return nil, errors.New("read key of authority: it is that of another certificate")
 	}
 	return &Authority{idOf(c), c, signer}, nil

@@ -53,7 +53,7 @@ type chaos struct {
 func (c *chaos) any() *replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.replicas[rand.IntN(len(c.replicas))] //nolint:gosec // no secret
+	return c.replicas[rand.IntN(len(c.replicas))]
 }
 
 // hold notes that a machine runs a job; release that it does not any more.
@@ -148,13 +148,13 @@ func (m *machine) session() {
 		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
 	}
 	m.say(h, claim{}, 0)
-	cut := time.Now().Add(rand.N(m.c.lasts)) //nolint:gosec // no secret
+	cut := time.Now().Add(rand.N(m.c.lasts))
 	for time.Now().Before(cut) {
 		if !m.tick(m.in, 10*time.Millisecond) {
 			return
 		}
 	}
-	if rand.IntN(8) == 0 { //nolint:gosec // no secret
+	if rand.IntN(8) == 0 {
 		m.freeze(chaosLease * 3 / 2)
 	}
 }
@@ -329,7 +329,7 @@ func (m *machine) work() {
 			w.done = true
 		}
 		for ; w.sent < len(w.frames); w.sent++ {
-			if rand.IntN(50) == 0 { //nolint:gosec // no secret
+			if rand.IntN(50) == 0 {
 				_ = m.socket.WriteMessage(kindOf(w.binary[w.sent]), w.frames[w.sent]) // once more
 			}
 			_ = m.socket.WriteMessage(kindOf(w.binary[w.sent]), w.frames[w.sent])
@@ -378,7 +378,7 @@ func TestEveryJobEndsOnce(t *testing.T) {
 		}
 		fresh := begin()
 		c.mu.Lock()
-		i := rand.IntN(2) //nolint:gosec // no secret
+		i := rand.IntN(2)
 		old := c.replicas[i]
 		c.replicas[i] = fresh
 		c.mu.Unlock()

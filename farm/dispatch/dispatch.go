@@ -193,7 +193,7 @@ func (d *Dispatcher) close() {
 		c.bye(spread(i, len(all)))
 	}
 	ended := make(chan struct{})
-	go func() { d.open.Wait(); close(ended) }() //nolint:gosec // it ends with the connections, which are cut below
+	go func() { d.open.Wait(); close(ended) }()
 	select {
 	case <-ended:
 	case <-time.After(closeLimit):
@@ -228,6 +228,6 @@ func spread(i, of int) time.Duration {
 // warn says what went wrong in the background, unless everything ends.
 func (d *Dispatcher) warn(what string, err error, args ...any) {
 	if err != nil && d.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-		d.Log.Warn(what, append([]any{"err", err}, args...)...)
+		d.Log.Warn("the build farm goes on without", append([]any{"what", what, "err", err}, args...)...)
 	}
 }

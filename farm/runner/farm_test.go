@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -519,7 +520,7 @@ func (f *farm) artifacts(w http.ResponseWriter, r *http.Request) {
 	k := key{r.PathValue("id"), m.Epoch}
 	for {
 		part, err := form.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -627,7 +628,7 @@ func start(t *testing.T, folder Folder, change ...func(*Config)) *running {
 	go func() { r.done <- r.s.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		r.wait()
+		_ = r.wait()
 		if t.Failed() {
 			t.Log(r.log.String())
 		}

@@ -106,7 +106,7 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	f := newFarm(t)
 	base := t.TempDir()
 	p := program{t: t, path: path, data: filepath.Join(base, "data"), nobody: nobody}
-	require.NoError(t, os.Chmod(base, 0o777)) //nolint:gosec // for nobody
+	require.NoError(t, os.Chmod(base, 0o777))
 	for dir := filepath.Dir(base); dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		require.NoError(t, os.Chmod(dir, 0o755))
 	}

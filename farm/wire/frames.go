@@ -99,7 +99,7 @@ const chunkVersion, chunkHead = 1, 1 + 1 + 4 + 8 + 8 + 8 + 16
 // AppendTo appends the frame of c to b.
 func (c Chunk) AppendTo(b []byte) []byte {
 	b = append(b, chunkVersion, byte(c.Flags))
-	b = binary.BigEndian.AppendUint32(b, uint32(c.Epoch)) //nolint:gosec // epochs are small and positive
+	b = binary.BigEndian.AppendUint32(b, uint32(c.Epoch))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Seq))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Offset))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMilli()))

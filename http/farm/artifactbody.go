@@ -114,7 +114,7 @@ func (b *uploadBody) next(parts *multipart.Reader) (*multipart.Part, error) {
 	switch {
 	case err == nil:
 		return part, nil
-	case err == io.EOF && (!b.ended || bytes.HasSuffix(bytes.TrimSpace(b.tail), b.close)): //nolint:errorlint // one that is wrapped is no end
+	case err == io.EOF && (!b.ended || bytes.HasSuffix(bytes.TrimSpace(b.tail), b.close)):
 		return nil, io.EOF
 	}
 	return nil, b.breaks(fmt.Errorf("next part: %v", err)) //nolint:errorlint // it is no EOF to whoever asks

@@ -33,7 +33,7 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 				"may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, all together 100 times.\n\n" +
 				"For: whoever has the token.",
 			Faults: append(append(common(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
-			Sent: map[string]any{
+			Sent: map[string]any{ //nolint:gosec // no token
 				"token": "tok_enr_…", "csr": examplePEM("CERTIFICATE REQUEST"), "name": "builder-1", "labels": []string{"disk=ssd"}, "capacity": 2,
 				"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "sandboxes": []string{"none", "bubblewrap"}},
 			},

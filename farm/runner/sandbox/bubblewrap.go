@@ -40,8 +40,8 @@ func (j *Job) wrap(args []string) []string {
 	}
 	if j.Network {
 		w = append(w, "--share-net")
-		if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil { // often a link into /run
-			w = append(w, "--ro-bind", real, "/etc/resolv.conf")
+		if resolved, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil { // often a link into /run
+			w = append(w, "--ro-bind", resolved, "/etc/resolv.conf")
 		}
 	}
 	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
@@ -69,15 +69,15 @@ func CheckMounts(mounts []string, own string) error {
 	if err != nil {
 		return fmt.Errorf("check mounts: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(own); err == nil {
-		own = real
+	if resolved, err := filepath.EvalSymlinks(own); err == nil {
+		own = resolved
 	}
 	for _, m := range append([]string{"/usr"}, mounts...) {
-		real, err := filepath.EvalSymlinks(m)
+		resolved, err := filepath.EvalSymlinks(m)
 		if err != nil || !filepath.IsAbs(m) {
 			return fmt.Errorf("mount %s: want a folder that is there, by its absolute path", m)
 		}
-		if within(own, real) || within(real, own) {
+		if within(own, resolved) || within(resolved, own) {
 			return fmt.Errorf("mount %s: it would show steps the runner's key in %s", m, own)
 		}
 	}

@@ -96,7 +96,7 @@ func (o orders) reap() (int, error) {
 		return 0, fmt.Errorf("write orders: %w", err)
 	}
 	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand, string(text)},
-		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}) //nolint:gosec // it is this program, with what its parent told it
 	if err != nil {
 		return 0, fmt.Errorf("start step: %w", err)
 	}

@@ -35,8 +35,8 @@ func Adopt() error {
 	return nil
 }
 
-// clear kills what a step that has ended left, and reports whether nothing is left.
-func clear(pid int) bool {
+// clearRest kills what a step that has ended left, and reports whether nothing is left.
+func clearRest(pid int) bool {
 	if !adopted.Load() {
 		return killDescendants(pid)
 	}
@@ -98,7 +98,7 @@ func (j *Job) run(ctx, polite context.Context, c Command) (r Result, err error) 
 	go func() { ended <- cmd.Wait() }()
 
 	r.Stopped = supervise(ctx, polite, cmd.Process.Pid, shallow, ended)
-	left := !clear(cmd.Process.Pid)
+	left := !clearRest(cmd.Process.Pid)
 	err = drain(from, copied)
 	r.fill(cmd.ProcessState)
 	r.OOM = j.group.kills() > before
@@ -124,7 +124,7 @@ func supervise(ctx, polite context.Context, pid, shallow int, ended <-chan error
 	var grace, again <-chan time.Time
 	kill := func() {
 		asked, forced, grace, again = nil, nil, nil, nil
-		killDescendants(pid)
+		_ = killDescendants(pid)               // what is left of them goes when the step has ended
 		_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet: ended tells of that
 	}
 	for {
