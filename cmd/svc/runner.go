@@ -61,7 +61,8 @@ func (s *stack) enrolOnce(ctx context.Context, d demo) error {
 	}
 	if found && old.URL == s.farmURL() && old.NotAfter.After(time.Now()) && s.sameAuthority() {
 		err := s.askAs(ctx, &machine{})
-		if refused, ok := errors.AsType[*refusal](err); !ok || refused.Status != http.StatusUnauthorized && refused.Status != http.StatusForbidden {
+		refused, ok := errors.AsType[*refusal](err)
+		if !ok || refused.Status != http.StatusUnauthorized && refused.Status != http.StatusForbidden {
 			return err
 		}
 	}
