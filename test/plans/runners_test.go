@@ -25,7 +25,9 @@ const runnerRows = `
 		minted_by, minted_at, expires_at, used_at)
 	select workspace_id, enrollment_id, name, 'used', '{}', '{}', 4, 0, 'tail', runner_id, 0, 'p1', '2026-01-01', '2026-01-01', '2026-01-01' from runners;
 	insert into authorities (workspace_id, authority_id, certificate, not_after, retired)
-	select id('w', n), id('x', n), 'PEM', '2036-01-01', false from generate_series(1, $others) n`
+	select id('w', n), id('x', n), 'PEM', '2036-01-01', false from generate_series(1, $others) n;
+	insert into farm_secrets (workspace_id, name, value_id, set_by, set_at)
+	select id('w', n), 'NPM_TOKEN', id('v', n), 'p1', '2026-01-01' from generate_series(1, $others) n`
 
 // commandRunners enrols a machine, and takes it through what can become of a runner.
 func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
@@ -54,6 +56,10 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	ok(h.DrainRunner(ctx, commands.DrainRunner{Meta: owner, Runner: r.Runner}))
 	ok(h.ResumeRunner(ctx, commands.ResumeRunner{Meta: owner, Runner: r.Runner}))
 	ok(h.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: itself, Runner: r.Runner, Reason: events.OfflineDisconnected}))
+	_, _, err = h.SetFarmSecret(ctx, commands.SetFarmSecret{Meta: owner, Name: "NPM_TOKEN", Value: newID()})
+	require.NoError(t, err)
+	_, _, err = h.RemoveFarmSecret(ctx, commands.RemoveFarmSecret{Meta: owner, Name: "NPM_TOKEN"})
+	require.NoError(t, err)
 	ok(h.RevokeRunner(ctx, commands.RevokeRunner{Meta: owner, Runner: r.Runner}))
 	spare := mint
 	spare.Enrollment, spare.Token = newID(), commands.NewEnrollmentToken()
@@ -76,4 +82,5 @@ func (p *process) askRunners(t *testing.T) {
 	require.NoError(t, err)
 	_, ok, err = enrolments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
 	require.True(t, ok, err)
+	done[[]projections.FarmSecret](t)(projections.FarmSecrets{DB: p.asks}.List(ctx, p.acme))
 }
