@@ -47,7 +47,8 @@ func (d *Dispatcher) deliver(ctx context.Context, c *connection, jobs []events.I
 		return nil
 	}
 	rows, _ := d.DB.Query(ctx, `
-		select j.job_id, j.epoch, j.attempt, j.state, s.spec from jobs j join job_specs s on s.workspace_id = j.workspace_id and s.job_id = j.job_id
+		select j.job_id, j.epoch, j.attempt, j.state, s.spec from jobs j
+		join job_specs s on s.workspace_id = j.workspace_id and s.job_id = j.job_id
 		where j.workspace_id = $1 and j.job_id = any($2) and j.runner_id = $3 and j.state in ('leased', 'cancelling') and not j.accepted`,
 		c.runner.Workspace, jobs, c.runner.ID)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[delivery])

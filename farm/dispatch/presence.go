@@ -54,7 +54,8 @@ func (d *Dispatcher) disappear(ctx context.Context, r Runner, connection events.
 		return fmt.Errorf("disconnect runner %s: %w", r.ID, err)
 	}
 	_, err := d.DB.Exec(ctx, `
-		update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and connection_id = $3`, r.Workspace, r.ID, connection)
+		update runner_presence set online = false
+		where workspace_id = $1 and runner_id = $2 and connection_id = $3`, r.Workspace, r.ID, connection)
 	if err != nil {
 		return fmt.Errorf("presence of runner %s: %w", r.ID, err)
 	}

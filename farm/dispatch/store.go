@@ -244,7 +244,8 @@ func queuePieces(b *pgx.Batch, runs []*run) {
 	}
 	if len(seqs) > 0 {
 		b.Queue(`
-			update job_leases l set last_seq = greatest(l.last_seq, k.seq), log_bytes = greatest(l.log_bytes, k.bytes), log_chunks = l.log_chunks + k.chunks,
+			update job_leases l set last_seq = greatest(l.last_seq, k.seq), log_bytes = greatest(l.log_bytes, k.bytes),
+				log_chunks = l.log_chunks + k.chunks,
 				truncated = l.truncated or k.truncated
 			from (
 				select workspace_id, job_id, epoch, max(seq) as seq, max(bytes) as bytes, sum(chunks) as chunks, bool_or(truncated) as truncated

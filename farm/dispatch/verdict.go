@@ -33,13 +33,16 @@ func (v verdict) said(job claimed) wire.Verdict {
 // verdictSQL looks jobs up that a runner, $2, says it has: $3 and their epochs $4. There
 // is no row of one that is not its own in that epoch.
 const verdictSQL = `
-	select k.job_id, k.epoch, l.fenced, l.finished, l.last_seq, j.state, j.artifacts->>'state' in ('awaiting', 'partial'), case when j.state = 'cancelling' then (
+	select k.job_id, k.epoch, l.fenced, l.finished, l.last_seq, j.state, j.artifacts->>'state' in ('awaiting', 'partial'),
+		case when j.state = 'cancelling' then (
 		select (s.spec->'timeouts'->>'cancelGraceSeconds')::int from job_specs s where s.workspace_id = $1 and s.job_id = k.job_id) end
 	from unnest($3::uuid[], $4::int[]) as k (job_id, epoch)
 	cross join lateral (
 		select fenced, finished, last_seq from job_leases l
 		where l.workspace_id = $1 and l.job_id = k.job_id and l.epoch = k.epoch and l.runner_id = $2 offset 0) l
-	cross join lateral (select state, artifacts from jobs j where j.workspace_id = $1 and j.job_id = k.job_id and j.runner_id = $2 and j.epoch = k.epoch offset 0) j`
+	cross join lateral (
+		select state, artifacts from jobs j
+		where j.workspace_id = $1 and j.job_id = k.job_id and j.runner_id = $2 and j.epoch = k.epoch offset 0) j`
 
 // verdicts judges what a runner says it has. What it learns of a job of somebody else is
 // what it learns of one that there never was.

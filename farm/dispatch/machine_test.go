@@ -1,0 +1,286 @@
+package dispatch_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/farm/wire"
+)
+
+// A machine runs jobs as an agent should: it keeps all that was not acknowledged, and kills
+// what it works on when its lease is about to end.
+type machine struct {
+	c      *chaos
+	id     events.ID
+	jobs   map[claim]*work
+	socket *websocket.Conn
+	in     chan wire.Envelope
+	sentAt map[int64]time.Time
+	beat   int64
+}
+
+type claim struct {
+	job   events.ID
+	epoch int
+}
+
+type work struct {
+	frames [][]byte // by number, from 1
+	binary []bool
+	acked  int
+	sent   int
+	bytes  int64
+	pieces int
+	sum    hash.Hash
+	until  time.Time // its lease, as the machine knows
+	done   bool
+}
+
+func (w *work) add(binary bool, frame []byte) {
+	w.frames, w.binary = append(w.frames, frame), append(w.binary, binary)
+}
+
+func (m *machine) name(k claim) string { return fmt.Sprintf("%s.%d", m.id, k.epoch) }
+
+func (m *machine) run() {
+	for {
+		select {
+		case <-m.c.over:
+			return
+		default:
+		}
+		m.session()
+	}
+}
+
+func (m *machine) session() {
+	r := m.c.any()
+	url := "ws" + r.server.URL[4:] + "/" + m.c.ws.String() + "/" + m.id.String() + "/builder"
+	socket, answer, err := websocket.DefaultDialer.Dial(url, nil)
+	if err != nil {
+		m.tick(nil, 20*time.Millisecond)
+		return
+	}
+	_ = answer.Body.Close()
+	defer socket.Close()
+	m.socket, m.in, m.sentAt = socket, make(chan wire.Envelope, 1000), map[int64]time.Time{}
+	go func(in chan wire.Envelope) {
+		defer close(in)
+		for {
+			_, frame, err := socket.ReadMessage()
+			if err != nil {
+				return
+			}
+			if e, err := wire.Decode(frame); err == nil {
+				in <- e
+			}
+		}
+	}(m.in)
+	h := hello
+	for k, w := range m.jobs {
+		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
+	}
+	m.say(h, claim{}, 0)
+	cut := time.Now().Add(rand.N(m.c.lasts))
+	for time.Now().Before(cut) {
+		if !m.tick(m.in, 10*time.Millisecond) {
+			return
+		}
+	}
+	if rand.IntN(8) == 0 {
+		m.freeze(chaosLease * 3 / 2)
+	}
+}
+
+// freeze lets the whole machine stand still, its jobs too. When it goes on the first thing
+// that it does is to kill those that are no longer its own.
+func (m *machine) freeze(d time.Duration) {
+	for k, w := range m.jobs {
+		if !w.done {
+			m.c.release(k.job, m.name(k))
+		}
+	}
+	select {
+	case <-m.c.over:
+	case <-time.After(d):
+	}
+	m.fence()
+	for k, w := range m.jobs {
+		if !w.done {
+			m.c.hold(k.job, m.name(k))
+		}
+	}
+}
+
+// tick reads for a moment, works, and says what there is to say. It is false if the
+// connection has ended.
+func (m *machine) tick(in chan wire.Envelope, d time.Duration) bool {
+	timer := time.After(d)
+	for {
+		select {
+		case e, ok := <-in:
+			if !ok {
+				return false
+			}
+			m.take(e)
+			continue
+		case <-m.c.over:
+			return false
+		case <-timer:
+		}
+		break
+	}
+	m.fence()
+	if in == nil {
+		return true
+	}
+	m.work()
+	if m.beat++; m.beat%20 == 0 {
+		hb := wire.Heartbeat{Seq: m.beat, Free: max(0, 2-len(m.jobs))}
+		for k := range m.jobs {
+			hb.Held = append(hb.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch})
+		}
+		m.sentAt[m.beat] = time.Now()
+		m.say(hb, claim{}, 0)
+	}
+	return true
+}
+
+func (m *machine) say(msg wire.Message, k claim, seq int64) {
+	name := ""
+	if !k.job.IsZero() {
+		name = k.job.String()
+	}
+	frame, err := wire.EncodeFor(msg, time.Now(), name, k.epoch, seq)
+	require.NoError(m.c.t, err)
+	_ = m.socket.WriteMessage(websocket.TextMessage, frame)
+}
+
+// fence kills what the machine works on and might be given to another.
+func (m *machine) fence() {
+	for k, w := range m.jobs {
+		if !w.done && time.Now().After(w.until) {
+			m.drop(k)
+		}
+	}
+}
+
+func (m *machine) drop(k claim) {
+	m.c.release(k.job, m.name(k))
+	delete(m.jobs, k)
+}
+
+func (m *machine) take(e wire.Envelope) {
+	job, _ := events.ParseID(e.Job)
+	k := claim{job, e.Epoch}
+	w := m.jobs[k]
+	switch e.Type {
+	case wire.TypeAssign:
+		if w != nil {
+			return
+		}
+		m.c.hold(job, m.name(k))
+		w = &work{sum: sha256.New(), until: time.Now().Add(chaosLease - time.Second)}
+		m.jobs[k] = w
+		m.say(wire.Accept{}, k, 0)
+		m.event(w, k, wire.Event{Kind: wire.EventStarted})
+	case wire.TypeAck:
+		if w != nil {
+			m.ack(k, w, int(body[wire.Ack](m.c.t, e).Upto))
+		}
+	case wire.TypeStop:
+		m.drop(k)
+	case wire.TypeError:
+		if x := body[wire.Error](m.c.t, e); w != nil && x.Code == wire.CodeGap {
+			w.sent = int(x.Expected) - 1
+		}
+	case wire.TypeWelcome:
+		for _, v := range body[wire.Welcome](m.c.t, e).Held {
+			m.judge(v)
+		}
+	case wire.TypeHeartbeatAck:
+		ack := body[wire.HeartbeatAck](m.c.t, e)
+		for _, w := range m.jobs {
+			if at := m.sentAt[ack.Seq]; !at.IsZero() && at.Add(chaosLease-time.Second).After(w.until) {
+				w.until = at.Add(chaosLease - time.Second)
+			}
+		}
+		for _, v := range ack.Held {
+			if v.Verdict == wire.StopJob {
+				m.judge(v)
+			}
+		}
+	}
+}
+
+func (m *machine) judge(v wire.Verdict) {
+	job, _ := events.ParseID(v.Job)
+	k := claim{job, v.Epoch}
+	w := m.jobs[k]
+	switch {
+	case w == nil:
+	case v.Verdict == wire.Continue:
+		w.sent = int(v.Acked)
+		m.ack(k, w, int(v.Acked))
+	case v.Verdict == wire.Done:
+		m.ack(k, w, len(w.frames))
+	default:
+		m.drop(k)
+	}
+}
+
+func (m *machine) ack(k claim, w *work, upto int) {
+	w.acked = max(w.acked, upto)
+	w.sent = max(w.sent, w.acked)
+	if w.done && w.acked >= len(w.frames) {
+		delete(m.jobs, k)
+	}
+}
+
+func (m *machine) event(w *work, k claim, e wire.Event) {
+	frame, err := wire.EncodeFor(e, time.Now(), k.job.String(), k.epoch, int64(len(w.frames)+1))
+	require.NoError(m.c.t, err)
+	w.add(false, frame)
+}
+
+// work goes on with each job, and sends what was not sent.
+func (m *machine) work() {
+	for k, w := range m.jobs {
+		switch {
+		case w.done:
+		case w.pieces < chaosPieces:
+			data := fmt.Appendf(nil, "line %d of %s\n", w.pieces, m.name(k))
+			w.add(true, wire.Chunk{Job: [16]byte(k.job), Epoch: k.epoch, Seq: int64(len(w.frames) + 1), Offset: w.bytes, At: time.Now(), Data: data}.AppendTo(nil))
+			w.sum.Write(data)
+			w.bytes += int64(len(data))
+			w.pieces++
+		default:
+			m.c.release(k.job, m.name(k))
+			m.event(w, k, wire.Event{Kind: wire.EventFinished, Outcome: "succeeded", Log: &wire.LogSum{
+				Bytes: w.bytes, Chunks: int64(w.pieces), SHA256: hex.EncodeToString(w.sum.Sum(nil)),
+			}})
+			w.done = true
+		}
+		for ; w.sent < len(w.frames); w.sent++ {
+			if rand.IntN(50) == 0 {
+				_ = m.socket.WriteMessage(kindOf(w.binary[w.sent]), w.frames[w.sent]) // once more
+			}
+			_ = m.socket.WriteMessage(kindOf(w.binary[w.sent]), w.frames[w.sent])
+		}
+	}
+}
+
+func kindOf(binary bool) int {
+	if binary {
+		return websocket.BinaryMessage
+	}
+	return websocket.TextMessage
+}
