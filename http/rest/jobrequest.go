@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -171,7 +172,12 @@ func (s *Server) submitJob(ctx context.Context, in *jobRepo, submit commands.Sub
 	}
 	submit.Job = events.NewID(s.now())
 	submit.FairKey = fairKey + "/" + string(submit.Spec.Priority)
-	submit.Turn = func(ctx context.Context) (int64, error) { return s.turn(ctx, submit) }
+	submit.Turn = func(ctx context.Context) (int64, error) {
+		if err := s.knowSecrets(ctx, submit); err != nil {
+			return 0, err
+		}
+		return s.turn(ctx, submit)
+	}
 	done, err := s.commands.SubmitJob(ctx, submit)
 	if errors.Is(err, commands.ErrKeyReused) {
 		err = errIdempotency
@@ -191,6 +197,23 @@ func (s *Server) submitJob(ctx context.Context, in *jobRepo, submit commands.Sub
 		out.Replayed = "true"
 	}
 	return out, err
+}
+
+// knowSecrets refuses a job that names a secret which the workspace does not have.
+func (s *Server) knowSecrets(ctx context.Context, submit commands.SubmitJob) error {
+	if len(submit.Spec.Secrets) == 0 {
+		return nil
+	}
+	known, err := s.views.FarmSecrets.List(ctx, submit.Workspace)
+	if err != nil {
+		return err
+	}
+	for _, name := range submit.Spec.Secrets {
+		if !slices.ContainsFunc(known, func(k projections.FarmSecret) bool { return k.Name == name }) {
+			return invalid("secrets", "must be names of secrets of the workspace")
+		}
+	}
+	return nil
 }
 
 const (
