@@ -50,7 +50,7 @@ type jobRepoName struct {
 }
 
 type jobLog struct {
-	Bytes     int64  `json:"bytes" doc:"Of the last attempt."`
+	Bytes     int64  `json:"bytes" doc:"Of the last attempt; in lists 0 until it is complete."`
 	Complete  bool   `json:"complete" doc:"Nothing comes any more."`
 	Truncated bool   `json:"truncated" doc:"The job wrote more than is kept."`
 	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether it is what the runner says that it sent; empty until it is complete."`

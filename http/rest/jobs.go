@@ -148,6 +148,11 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
+	if n := len(found.Attempts); n > 0 && found.Attempts[n-1].Log == nil { // it still grows
+		if one.Log.Bytes, err = s.farm.Logs.Size(ctx, found.Workspace, found.ID, found.Attempts[n-1].Epoch); err != nil {
+			return nil, err
+		}
+	}
 	return &jobDetailAnswer{newJobDetail(one, found, spec)}, nil
 }
 
