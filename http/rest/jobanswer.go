@@ -21,7 +21,7 @@ type FarmJob struct {
 	Attempt       int             `json:"attempt"`
 	MaxAttempts   int             `json:"maxAttempts"`
 	Epoch         int             `json:"epoch" doc:"How often it was given to a runner."`
-	Stalled       bool            `json:"stalled" doc:"Its runner has not been heard of for 30 seconds."`
+	Stalled       bool            `json:"stalled" doc:"Its runner has not been heard of for 30 seconds; false in lists."`
 	Runner        *jobRunner      `json:"runner" doc:"That has it, or had it last: null while none had."`
 	Repo          *jobRepoName    `json:"repo"`
 	SubmittedBy   string          `json:"submittedBy" example:"service:ci-bot"`

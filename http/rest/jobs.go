@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -130,6 +131,9 @@ func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error
 	return found, err
 }
 
+// stalledAfter is how long a runner is silent until its jobs count as stalled.
+const stalledAfter = 30 * time.Second
+
 type jobDetailAnswer struct{ Body jobDetail }
 
 func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, error) {
@@ -152,6 +156,13 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 		if one.Log.Bytes, err = s.farm.Logs.Size(ctx, found.Workspace, found.ID, found.Attempts[n-1].Epoch); err != nil {
 			return nil, err
 		}
+	}
+	if found.State.Held() {
+		r, _, err := s.views.Runners.Get(ctx, found.Workspace, *found.Runner)
+		if err != nil {
+			return nil, err
+		}
+		one.Stalled = r.SeenAt != nil && s.now().Sub(*r.SeenAt) > stalledAfter
 	}
 	return &jobDetailAnswer{newJobDetail(one, found, spec)}, nil
 }
