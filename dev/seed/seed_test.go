@@ -190,7 +190,11 @@ func (d *demonstration) rebuilt(t *testing.T) {
 		require.Empty(t, before[table], table)
 	}
 	for _, v := range projections.All() {
-		if v.Name() != "accounts" { // nobody has come by the code host yet
+		switch v.Name() {
+		case "accounts": // nobody has come by the code host yet
+		case "authorities", "enrollments", "runners", "jobs", "job_specs", "job_artifacts", "job_counts", "farm_secrets": // nor a build machine
+			require.Empty(t, before[v.Name()], v.Name())
+		default:
 			require.NotEmpty(t, before[v.Name()], v.Name())
 		}
 		require.NoError(t, rebuiltOnly(fold.Rebuild(testContext(t), d.db, v, func(int64, int64) {})))
