@@ -93,19 +93,23 @@ func (j *job) append(kind byte, body []byte) error {
 		}
 		e = s.Event
 	}
-	seq, err := j.spool.Append(kind, body)
-	if err != nil {
+	var err error
+	j.set(func() { // it may be acknowledged as soon as it is there, and which is the last has to be known by then
+		var seq int64
+		if seq, err = j.spool.Append(kind, body); err == nil && e.Kind == wire.EventFinished {
+			j.state, j.finished = stateFinished, seq
+		}
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	switch e.Kind {
-	case wire.EventStarted:
+	case e.Kind == wire.EventStarted:
 		j.set(func() { j.state = stateRunning })
 		return j.spool.Sync()
-	case wire.EventFinished:
-		err = j.spool.Sync()
-		j.set(func() { j.state, j.finished = stateFinished, seq })
+	case e.Kind == wire.EventFinished:
+		return j.spool.Sync()
 	}
-	return err
+	return nil
 }
 
 func (j *job) say(e wire.Event) error {
