@@ -186,7 +186,7 @@ func (p *Player) Tell(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return p.farm(ctx)
 }
 
 // Merged is what happens to a run that is merged.

@@ -1,0 +1,168 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+)
+
+// farm enrols a machine, which brings jobs to each kind of end.
+func (p *Player) farm(ctx context.Context) error {
+	owner := Meta(p.Workspace, p.Owner)
+	runner, err := p.enrols(ctx, owner)
+	if err != nil {
+		return err
+	}
+	_, _, err = p.Commands.SetFarmSecret(ctx, commands.SetFarmSecret{Meta: owner, Name: "NPM_TOKEN", Value: NewID()})
+	if err != nil {
+		return err
+	}
+	for _, tale := range []func(*shift) error{(*shift).succeeds, (*shift).isLost, (*shift).isCancelled, (*shift).isDeclined} {
+		s := &shift{Player: p, ctx: ctx, owner: owner, runner: runner, job: NewID()}
+		if err := errors.Join(s.submits(), tale(s)); err != nil {
+			return err
+		}
+	}
+	waits := &shift{Player: p, ctx: ctx, owner: owner, job: NewID()}
+	if err := waits.submits(); err != nil {
+		return err
+	}
+	_, err = p.Commands.DrainRunner(ctx, commands.DrainRunner{Meta: owner, Runner: runner.Actor.ID, Note: p.text()})
+	return err
+}
+
+// enrols returns the beginning of a machine's commands.
+func (p *Player) enrols(ctx context.Context, owner commands.Meta) (runner commands.Meta, err error) {
+	authority := events.AuthorityCreated{Authority: NewID(), Certificate: "PEM", NotAfter: Epoch.AddDate(10, 0, 0)}
+	mint := commands.MintEnrollment{
+		Meta: owner, Enrollment: NewID(), Token: commands.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
+	}
+	if _, err := p.Commands.MintEnrollment(ctx, mint); err != nil {
+		return runner, err
+	}
+	hello := aggregates.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}}}
+	r, err := p.Commands.RegisterRunner(ctx, commands.RegisterRunner{
+		Token: mint.Token, Authority: authority, Runner: NewID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+		Certificate: certificate.Next(authority.Authority, events.KeyHash{}, Epoch),
+	})
+	if err != nil {
+		return runner, err
+	}
+	runner = Meta(p.Workspace, events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name})
+	_, err = p.Commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: runner, Runner: r.Runner, Hello: hello})
+	return runner, err
+}
+
+// A shift is what a runner makes of a job.
+type shift struct {
+	*Player
+	ctx           context.Context
+	owner, runner commands.Meta
+	job           events.ID
+	epoch         int
+	seq           int64
+}
+
+func (s *shift) submits() error {
+	spec, err := aggregates.CheckJob(events.JobSpec{
+		Name: "tests", Steps: []events.JobStep{{Run: "go test ./...", Env: map[string]string{"A": "Ñandú 🐘"}}}, Sandbox: events.JobSandbox{Kind: "none"},
+		Artifacts:   []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist/**"}}},
+		Concurrency: &events.JobConcurrency{Key: "deploy/" + s.job.String(), Limit: 2},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.Commands.SubmitJob(s.ctx, commands.SubmitJob{
+		Meta: s.owner, Job: s.job, Spec: spec, FairKey: s.owner.Actor.ID.String(),
+		Turn: func(context.Context) (int64, error) { return s.random.Int64N(1 << 40), nil },
+	})
+	return err
+}
+
+func (s *shift) takes() error {
+	s.epoch, s.seq = s.epoch+1, 0
+	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1})
+	return err
+}
+
+func (s *shift) says(list ...events.Event) error {
+	for _, e := range list {
+		s.seq++
+		_, err := s.Commands.ReportJob(s.ctx, commands.ReportJob{
+			Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Report: aggregates.JobReport{Epoch: s.epoch, Seq: s.seq, Event: e},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// succeeds ends well, and leaves a file.
+func (s *shift) succeeds() error {
+	if err := s.takes(); err != nil {
+		return err
+	}
+	_, err := s.Commands.AcceptJob(s.ctx, commands.AcceptJob{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch})
+	if err != nil {
+		return err
+	}
+	code, now := 0, s.Clock.Now()
+	err = s.says(events.JobStarted{}, events.JobStepStarted{At: now}, events.JobStepFinished{Outcome: "succeeded", ExitCode: &code, At: now},
+		events.JobFinished{Reported: "succeeded", ExitCode: &code, Artifacts: 1})
+	if err != nil {
+		return err
+	}
+	file := events.JobArtifact{ID: NewID(), Name: "dist", Path: "dist/a", Size: 3, SHA256: "00"}
+	declare := commands.DeclareArtifacts{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch, Files: []events.JobArtifact{file}}
+	if _, err := s.Commands.DeclareArtifacts(s.ctx, declare); err != nil {
+		return err
+	}
+	_, err = s.Commands.StoreArtifacts(s.ctx, commands.StoreArtifacts{
+		Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch, Files: []events.ID{file.ID},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.Commands.SealJobLog(s.ctx, commands.SealJobLog{
+		Meta: Meta(s.Workspace, System), Job: s.job, Sealed: events.JobLogSealed{Epoch: s.epoch, SHA256: "00", Integrity: "verified"},
+	})
+	return err
+}
+
+// isLost loses its runner as often as it may.
+func (s *shift) isLost() error {
+	for range 3 {
+		if err := s.takes(); err != nil {
+			return err
+		}
+		if _, err := s.Commands.LoseLease(s.ctx, commands.LoseLease{Meta: Meta(s.Workspace, System), Job: s.job, Epoch: s.epoch}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shift) isCancelled() error {
+	if err := errors.Join(s.takes(), s.says(events.JobStarted{})); err != nil {
+		return err
+	}
+	if _, err := s.Commands.CancelJob(s.ctx, commands.CancelJob{Meta: s.owner, Job: s.job, Reason: "superseded"}); err != nil {
+		return err
+	}
+	return s.says(events.JobFinished{Reported: "cancelled"})
+}
+
+// isDeclined waits again.
+func (s *shift) isDeclined() error {
+	if err := s.takes(); err != nil {
+		return err
+	}
+	_, err := s.Commands.DeclineJob(s.ctx, commands.DeclineJob{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch, Reason: "busy"})
+	return err
+}
