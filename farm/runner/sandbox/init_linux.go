@@ -95,8 +95,8 @@ func (o orders) reap() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("write orders: %w", err)
 	}
-	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand, string(text)},
-		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}) //nolint:gosec // it is this program, with what its parent told it
+	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand, string(text)}, //nolint:gosec // this program, with what its parent told it
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
 	if err != nil {
 		return 0, fmt.Errorf("start step: %w", err)
 	}

@@ -94,8 +94,11 @@ func (j *Job) run(ctx, polite context.Context, c Command) (r Result, err error) 
 	}
 	copied := make(chan error, 1)
 	go func() { copied <- pass(c.Output, from) }()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // its state says more
+		close(ended)
+	}()
 
 	r.Stopped = supervise(ctx, polite, cmd.Process.Pid, shallow, ended)
 	left := !clearRest(cmd.Process.Pid)
@@ -119,7 +122,7 @@ func pass(to io.Writer, from io.Reader) error {
 }
 
 // supervise returns when the first process has ended, and the order by which, if any.
-func supervise(ctx, polite context.Context, pid, shallow int, ended <-chan error) (stopped *Stop) {
+func supervise(ctx, polite context.Context, pid, shallow int, ended <-chan struct{}) (stopped *Stop) {
 	asked, forced := polite.Done(), ctx.Done()
 	var grace, again <-chan time.Time
 	kill := func() {
