@@ -32,7 +32,8 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used once; the same key " +
 				"may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, all together 100 times.\n\n" +
 				"For: whoever has the token.",
-			Faults: append(append(common(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
+			Faults:   append(append(common(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
+			Security: []map[string][]string{{}}, // the token is in the body
 			Sent: map[string]any{ //nolint:gosec // no token
 				"token": "tok_enr_…", "csr": examplePEM("CERTIFICATE REQUEST"), "name": "builder-1", "labels": []string{"disk=ssd"}, "capacity": 2,
 				"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "sandboxes": []string{"none", "bubblewrap"}},
