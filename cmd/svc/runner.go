@@ -85,6 +85,9 @@ func (s *stack) enrolOnce(ctx context.Context, d demo) error {
 	if err := o.post(ctx, "/api/v1/farm/enrollments", map[string]any{"name": runnerName, "ttlSeconds": 300}, &minted); err != nil {
 		return err
 	}
+	if err := o.post(ctx, "/api/auth/sign-out", map[string]string{}, nil); err != nil { // nobody finds a session that is not theirs
+		return err
+	}
 	if err := os.RemoveAll(s.folder.file("runner")); err != nil {
 		return err
 	}
