@@ -40,6 +40,11 @@ func standInFarm(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/auth/sign-in/email", func(w http.ResponseWriter, _ *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "olivia", Path: "/"})
 	})
+	mux.HandleFunc("POST /api/auth/sign-out", func(w http.ResponseWriter, r *http.Request) {
+		if c, err := r.Cookie("session"); err != nil || c.Value != "olivia" {
+			reply(w, http.StatusUnauthorized, map[string]string{"code": "unauthenticated"})
+		}
+	})
 	mux.HandleFunc("POST /api/v1/farm/enrollments", func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie("session")
 		if err != nil || c.Value != "olivia" || r.Header.Get("X-Svc-Tenant") != "acme" || os.Getenv("SVC_TEST_MINT") == "refused" {
