@@ -142,26 +142,6 @@ func (r *Runner) Take(job events.ID) ([]events.Event, error) {
 	return one(events.RunnerJobTaken{Runner: r.id, Name: r.name, Job: job, Left: left - 1})
 }
 
-// Suits reports whether a job that asks for labels is one for the runner: it has each of
-// them, and of its exclusive ones the job asks for each.
-func (r *Runner) Suits(labels []string) bool { return Suits(r.labels, r.exclusive, labels) }
-
-// Suits reports whether a job that asks for labels is one for a runner that has these
-// labels, some of them exclusive.
-func Suits(has, exclusive, asked []string) bool {
-	for _, l := range asked {
-		if !slices.Contains(has, l) {
-			return false
-		}
-	}
-	for _, l := range exclusive {
-		if !slices.Contains(asked, l) {
-			return false
-		}
-	}
-	return true
-}
-
 // Drain lets the runner take no more jobs; what it has it finishes.
 func (r *Runner) Drain(note string) ([]events.Event, error) {
 	if err := checkNote(note); err != nil {

@@ -150,7 +150,8 @@ func TestAnEphemeralRunnerTakesOneJob(t *testing.T) {
 	})
 }
 
-func TestSuits(t *testing.T) {
+// Which jobs suit a runner that has labels, some of them exclusive.
+func TestWhichJobsSuitARunner(t *testing.T) {
 	has := []string{"gpu=a100", "os=linux", "pool=default"}
 	for name, c := range map[string]struct {
 		exclusive, asked []string
@@ -164,6 +165,6 @@ func TestSuits(t *testing.T) {
 		"for one of two that are kept":   {[]string{"gpu=a100", "pool=default"}, []string{"gpu=a100"}, false},
 		"for nothing where some is kept": {[]string{"gpu=a100"}, nil, false},
 	} {
-		require.Equal(t, c.want, Suits(has, c.exclusive, c.asked), name)
+		require.Equal(t, c.want, events.JobRequires{Labels: c.asked}.Met(has, c.exclusive), name)
 	}
 }
