@@ -3,12 +3,12 @@ package rest
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/farm/wire"
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/projections"
@@ -131,9 +131,6 @@ func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error
 	return found, err
 }
 
-// stalledAfter is how long a runner is silent until its jobs count as stalled.
-const stalledAfter = 30 * time.Second
-
 type jobDetailAnswer struct{ Body jobDetail }
 
 func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, error) {
@@ -162,7 +159,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 		if err != nil {
 			return nil, err
 		}
-		one.Stalled = r.SeenAt != nil && s.now().Sub(*r.SeenAt) > stalledAfter
+		one.Stalled = r.SeenAt != nil && s.now().Sub(*r.SeenAt) > wire.StalledAfter
 	}
 	return &jobDetailAnswer{newJobDetail(one, found, spec)}, nil
 }
