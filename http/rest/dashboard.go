@@ -69,9 +69,9 @@ type waiting struct {
 }
 
 type farm struct {
-	Online int `json:"online"`
-	Busy   int `json:"busy"`
-	Queued int `json:"queued"`
+	Online int `json:"online" doc:"Always 0 as yet; see GET /farm/runners."`
+	Busy   int `json:"busy" doc:"Always 0 as yet; see GET /farm/runners."`
+	Queued int `json:"queued" doc:"Always 0 as yet; see GET /farm/jobs."`
 }
 
 type system struct {
