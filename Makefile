@@ -77,6 +77,7 @@ CHAOS_SECONDS ?= 300
 .PHONY: chaos
 chaos: ## break everything for CHAOS_SECONDS, then see that nothing was lost
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
+	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
 
 # The programs under test are built by the test itself, which Go's cache of
