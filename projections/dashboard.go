@@ -10,12 +10,13 @@ import (
 	"svc/events"
 )
 
-// Dashboard answers what a workspace is busy with, from the runs.
+// Dashboard answers what a workspace is busy with, from its runs and its build farm.
 type Dashboard struct{ DB *pgxpool.Pool }
 
 // Positions returns how far the views that dashboards are drawn from have come
 // in the logs of workspaces, added up. As long as one stays the same, so does its
-// dashboard. One that no view has begun is left out.
+// dashboard: what it shows of the farm is written with the events, and so is never older.
+// One that no view has begun is left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
@@ -39,6 +40,8 @@ type Overview struct {
 	ByStage []int // active runs, by the index of their stage; if there is one more, those in others
 	Waiting int   // open decisions
 	Recent  []Run // whatever moved last, the newest first
+	Slots   RunnerSlots
+	Queued  int // jobs that wait for a runner
 }
 
 // Get returns the overview, with at most recent runs.
@@ -58,6 +61,14 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int) (Ov
 	})
 	b.Queue(`select `+runColumns+` from runs where workspace_id = $1 order by updated_at desc, run_id desc limit $2`, workspace, recent).Query(func(rows pgx.Rows) (err error) {
 		o.Recent, err = pgx.CollectRows(rows, scanRun)
+		return err
+	})
+	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&o.Slots.Online, &o.Slots.Draining, &o.Slots.Total, &o.Slots.Busy)
+	})
+	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
+		counts, _, err := optional[JobCounts](rows, "counts of jobs")
+		o.Queued = counts.Queued
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {

@@ -122,9 +122,11 @@ func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.Jo
 	return list[0], true, nil
 }
 
+const selectCounts = `select workspace_id, queued, held, ended from job_counts where workspace_id = $1`
+
 // Counts returns how many jobs of a workspace wait, are with runners, and have ended.
 func (v Jobs) Counts(ctx context.Context, workspace events.ID) (JobCounts, error) {
-	rows, _ := v.DB.Query(ctx, `select workspace_id, queued, held, ended from job_counts where workspace_id = $1`, workspace)
+	rows, _ := v.DB.Query(ctx, selectCounts, workspace)
 	counts, _, err := optional[JobCounts](rows, "counts of jobs")
 	return counts, err
 }

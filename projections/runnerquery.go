@@ -81,12 +81,14 @@ type RunnerSlots struct {
 	Total, Busy      int // jobs
 }
 
+const selectSlots = `
+	select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'),
+		coalesce(sum(capacity) filter (where state = 'online'), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
+	from runners where workspace_id = $1 and state in ('online', 'draining')`
+
 // Slots counts them.
 func (v Runners) Slots(ctx context.Context, workspace events.ID) (s RunnerSlots, err error) {
-	err = v.DB.QueryRow(ctx, `
-		select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'),
-			coalesce(sum(capacity) filter (where state = 'online'), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
-		from runners where workspace_id = $1 and state in ('online', 'draining')`, workspace).Scan(&s.Online, &s.Draining, &s.Total, &s.Busy)
+	err = v.DB.QueryRow(ctx, selectSlots, workspace).Scan(&s.Online, &s.Draining, &s.Total, &s.Busy)
 	if err != nil {
 		return s, fmt.Errorf("count slots of %s: %w", workspace, err)
 	}

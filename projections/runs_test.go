@@ -286,6 +286,7 @@ func TestAStageOfANewerBuild(t *testing.T) {
 	o, err := projections.Dashboard{DB: w.DB}.Get(t.Context(), workspace, 10)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 0, 0, 0, 0, 0, 2}, o.ByStage)
+	require.Zero(t, o.Slots, "it has no farm")
 	parked, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Empty(t, parked)

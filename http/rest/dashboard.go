@@ -69,9 +69,11 @@ type waiting struct {
 }
 
 type farm struct {
-	Online int `json:"online" doc:"Always 0 as yet; see GET /farm/runners."`
-	Busy   int `json:"busy" doc:"Always 0 as yet; see GET /farm/runners."`
-	Queued int `json:"queued" doc:"Always 0 as yet; see GET /farm/jobs."`
+	Online   int `json:"online" doc:"Runners that are connected and take jobs."`
+	Draining int `json:"draining" doc:"Runners that are connected and take no more."`
+	Slots    int `json:"slots" doc:"Jobs that the runners which are online can run at once."`
+	Busy     int `json:"busy" doc:"Jobs that runners have."`
+	Queued   int `json:"queued" doc:"Jobs that wait for a runner."`
 }
 
 type system struct {
@@ -113,7 +115,10 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 }
 
 func newDashboard(o projections.Overview, system system) *dashboard {
-	d := &dashboard{System: system, Inbox: waiting{o.Waiting}, Recent: []run{}}
+	d := &dashboard{
+		System: system, Inbox: waiting{o.Waiting}, Recent: []run{},
+		Farm: farm{o.Slots.Online, o.Slots.Draining, o.Slots.Total, o.Slots.Busy, o.Queued},
+	}
 	for i, n := range o.ByStage {
 		d.Runs.Active += n
 		d.Runs.ByStage = append(d.Runs.ByStage, stageCount{events.StageAt(i).Label(), n})
@@ -186,6 +191,9 @@ func dashboardUnchanged() *huma.Response {
 	}}
 }
 
-var exampleOverview = projections.Overview{ByStage: []int{0, 0, 0, 0, 0, 0, 1}, Waiting: 1, Recent: []projections.Run{exampleRun()}}
+var exampleOverview = projections.Overview{
+	ByStage: []int{0, 0, 0, 0, 0, 0, 1}, Waiting: 1, Recent: []projections.Run{exampleRun()},
+	Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
+}
 
 var exampleSystem = system{Status: "ok", Dependencies: []systemDependency{{Name: "database", Status: "up"}, {Name: "engine", Status: "up"}}}

@@ -24,6 +24,7 @@ type caller struct {
 type answer struct {
 	status   int
 	position int64 // X-Svc-Position, 0 without
+	etag     string
 	body     []byte
 }
 
@@ -59,7 +60,7 @@ func (c caller) send(method, url string, body any, headers ...string) (a answer,
 		return a, err
 	}
 	defer res.Body.Close()
-	a.status = res.StatusCode
+	a.status, a.etag = res.StatusCode, res.Header.Get("ETag")
 	a.position, _ = strconv.ParseInt(res.Header.Get("X-Svc-Position"), 10, 64) // "" is 0
 	a.body, err = io.ReadAll(res.Body)
 	return a, err

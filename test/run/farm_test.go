@@ -49,7 +49,9 @@ func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	svc := s.start().until(running)
 	d := s.dev()
 	ci := byToken(d.account(t, "ci-bot").Token)
+	requireDashboard(t, ci, d.RestURL, farmFigures{Online: 1, Slots: 2})
 	j := s.submitStubborn(t, ci, d.RestURL)
+	requireDashboard(t, ci, d.RestURL, farmFigures{Online: 1, Slots: 2, Busy: 1})
 	began := time.Now()
 	s.stop(svc) // which looks that nothing is left behind
 	require.Less(t, time.Since(began), time.Minute)
@@ -64,6 +66,21 @@ func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	there := family(svc.pid())
 	svc.kill()
 	requireGone(t, there, s.data)
+}
+
+// farmFigures are what the dashboard says of the farm.
+type farmFigures struct{ Online, Draining, Slots, Busy, Queued int }
+
+// requireDashboard waits until the dashboard says so, and shows that whoever has it is
+// told that nothing has changed.
+func requireDashboard(t *testing.T, ci caller, rest string, want farmFigures) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		a := ci.must(t, http.StatusOK, "GET", rest+"/api/v1/dashboard", nil)
+		same, err := ci.send("GET", rest+"/api/v1/dashboard", nil, "If-None-Match", a.etag)
+		require.NoError(t, err)
+		return decode[struct{ Farm farmFigures }](t, a).Farm == want && same.status == http.StatusNotModified
+	}, patience, 50*time.Millisecond, "%+v", want)
 }
 
 // submitStubborn returns when everything that the job starts has begun.
