@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
+	"svc/projections"
 )
 
 // A newer connection takes over, wherever it is.
@@ -103,21 +104,16 @@ func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
 	a := dial(t, r, s.ws, runner)
 	a.greet()
 	s.untilRunner(events.RunnerIsOnline, runner)
-	seen, err := dispatch.Presences{DB: s.db}.Of(t.Context(), s.ws)
-	require.NoError(t, err)
-	require.False(t, seen[runner].Stalled(s.clock.now()))
 	s.clock.move(31 * time.Second)
-	require.True(t, seen[runner].Stalled(s.clock.now()))
 	r.SweepOnce(t.Context())
 	s.untilRunner(events.RunnerIsOffline, runner)
 	a.say(wire.Heartbeat{Free: 1, Load: 0.5, DiskFree: 7}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
 	s.untilRunner(events.RunnerIsOnline, runner)
-	seen, err = dispatch.Presences{DB: s.db}.Of(t.Context(), s.ws, runner, newID())
+	seen, err := projections.Runners{DB: s.db}.Presences(t.Context(), s.ws, []events.ID{runner, newID()})
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
-	require.InDelta(t, 0.5, seen[runner].Load, 0)
-	require.EqualValues(t, 7, seen[runner].DiskFree)
+	require.Less(t, s.clock.now().Sub(seen[runner].SeenAt), wire.StalledAfter, "by its new heartbeat")
 }
 
 // One that was enrolled for a job takes no other, and is done once its log is sealed.

@@ -82,12 +82,32 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 }
 
 // Size returns how many bytes the log of an epoch has.
-func (l *Logs) Size(ctx context.Context, workspace, job events.ID, epoch int) (n int64, err error) {
-	rows, _ := l.db.Query(ctx, `
-		select from_byte + octet_length(data) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3
-		order by from_byte desc limit 1`, workspace, job, epoch)
-	if _, err = pgx.ForEachRow(rows, []any{&n}, func() error { return nil }); err != nil {
-		return 0, fmt.Errorf("size of log of %s: %w", job, err)
+func (l *Logs) Size(ctx context.Context, workspace, job events.ID, epoch int) (int64, error) {
+	sizes, err := l.Sizes(ctx, workspace, map[events.ID]int{job: epoch})
+	return sizes[job], err
+}
+
+// Sizes returns how many bytes the logs of jobs have, each of the epoch that is asked for.
+// One that has none is left out.
+func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events.ID]int) (map[events.ID]int64, error) {
+	var jobs []events.ID
+	var numbers []int
+	for job, epoch := range epochs {
+		jobs, numbers = append(jobs, job), append(numbers, epoch)
 	}
-	return n, nil
+	rows, _ := l.db.Query(ctx, `
+		select k.job_id, l.size from unnest($2::uuid[], $3::int[]) as k (job_id, epoch) cross join lateral (
+			select from_byte + octet_length(data) as size from job_logs
+			where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch order by from_byte desc limit 1) l`, workspace, jobs, numbers)
+	sizes := make(map[events.ID]int64, len(epochs))
+	var job events.ID
+	var size int64
+	_, err := pgx.ForEachRow(rows, []any{&job, &size}, func() error {
+		sizes[job] = size
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sizes of logs of %s: %w", workspace, err)
+	}
+	return sizes, nil
 }

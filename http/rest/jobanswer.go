@@ -21,7 +21,7 @@ type FarmJob struct {
 	Attempt       int             `json:"attempt"`
 	MaxAttempts   int             `json:"maxAttempts"`
 	Epoch         int             `json:"epoch" doc:"How often it was given to a runner."`
-	Stalled       bool            `json:"stalled" doc:"Its runner has not been heard of for 30 seconds; false in lists."`
+	Stalled       bool            `json:"stalled" doc:"Its runner has not been heard of for 30 seconds."`
 	Runner        *jobRunner      `json:"runner" doc:"That has it, or had it last: null while none had."`
 	Repo          *jobRepoName    `json:"repo"`
 	SubmittedBy   string          `json:"submittedBy" example:"service:ci-bot"`
@@ -50,7 +50,7 @@ type jobRepoName struct {
 }
 
 type jobLog struct {
-	Bytes     int64  `json:"bytes" doc:"Of the last attempt; in lists 0 until it is complete."`
+	Bytes     int64  `json:"bytes" doc:"Of the last attempt, so far."`
 	Complete  bool   `json:"complete" doc:"Nothing comes any more."`
 	Truncated bool   `json:"truncated" doc:"The job wrote more than is kept."`
 	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether it is what the runner says that it sent; empty until it is complete."`

@@ -8,7 +8,6 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
-	"svc/farm/wire"
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/projections"
@@ -111,7 +110,15 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	return &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob { return newJob(j, waits.Reason(j), nil) })}, nil
+	live, err := s.liveJobs(ctx, q.Workspace, found)
+	if err != nil {
+		return nil, err
+	}
+	return &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
+		one := newJob(j, waits.Reason(j), nil)
+		live[j.ID].of(&one)
+		return one
+	})}, nil
 }
 
 type jobPath struct {
@@ -149,19 +156,16 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	if n := len(found.Attempts); n > 0 && found.Attempts[n-1].Log == nil { // it still grows
-		if one.Log.Bytes, err = s.farm.Logs.Size(ctx, found.Workspace, found.ID, found.Attempts[n-1].Epoch); err != nil {
-			return nil, err
-		}
+	out := newJobDetail(one, found, spec)
+	live, err := s.liveJobs(ctx, found.Workspace, []projections.Job{found})
+	if err != nil {
+		return nil, err
 	}
-	if found.State.Held() {
-		r, _, err := s.views.Runners.Get(ctx, found.Workspace, *found.Runner)
-		if err != nil {
-			return nil, err
-		}
-		one.Stalled = r.SeenAt != nil && s.now().Sub(*r.SeenAt) > wire.StalledAfter
+	live[found.ID].of(&out.FarmJob)
+	if out.Usage == nil {
+		out.Usage = live[found.ID].usage
 	}
-	return &jobDetailAnswer{newJobDetail(one, found, spec)}, nil
+	return &jobDetailAnswer{out}, nil
 }
 
 // jobNow is a job with why it waits, and where in the queue.

@@ -69,6 +69,7 @@ func (p *process) askJobs(t *testing.T) {
 	require.True(t, ok, err)
 	position := done[int](t)(v.Position(ctx, job))
 	require.Greater(t, position, 100)
+	done[map[events.ID]projections.RunnerPresence](t)(projections.Runners{DB: p.asks}.Presences(ctx, p.acme, []events.ID{runner}))
 	counts := done[projections.JobCounts](t)(v.Counts(ctx, p.acme))
 	require.GreaterOrEqual(t, counts.Queued, 5000)
 	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, "repo/7", "set-99"))

@@ -52,6 +52,7 @@ func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	requireDashboard(t, ci, d.RestURL, farmFigures{Online: 1, Slots: 2})
 	j := s.submitStubborn(t, ci, d.RestURL)
 	requireDashboard(t, ci, d.RestURL, farmFigures{Online: 1, Slots: 2, Busy: 1})
+	requireLive(t, ci, d.RestURL, j.ID)
 	began := time.Now()
 	s.stop(svc) // which looks that nothing is left behind
 	require.Less(t, time.Since(began), time.Minute)
@@ -83,12 +84,29 @@ func requireDashboard(t *testing.T, ci caller, rest string, want farmFigures) {
 	}, patience, 50*time.Millisecond, "%+v", want)
 }
 
+// requireLive waits until a running job says what it takes, and the list how much it has
+// written.
+func requireLive(t *testing.T, ci caller, rest, id string) {
+	t.Helper()
+	type live struct {
+		ID      string
+		Stalled bool
+		Log     struct{ Bytes int }
+		Usage   *struct{ RSSBytes int }
+	}
+	require.Eventually(t, func() bool {
+		one := decode[live](t, ci.must(t, http.StatusOK, "GET", rest+"/api/v1/farm/jobs/"+id, nil))
+		list := decode[struct{ Items []live }](t, ci.must(t, http.StatusOK, "GET", rest+"/api/v1/farm/jobs?status=active", nil)).Items
+		return one.Usage != nil && one.Usage.RSSBytes > 0 && len(list) == 1 && list[0].ID == id && !list[0].Stalled && list[0].Log.Bytes == len("begun\n")
+	}, patience, 100*time.Millisecond)
+}
+
 // submitStubborn returns when everything that the job starts has begun.
 func (s *site) submitStubborn(t *testing.T, ci caller, rest string) job {
 	t.Helper()
 	ready := filepath.Join(s.home, "ready")
 	require.NoError(t, os.RemoveAll(ready))
-	j := submit(t, ci, rest, `trap "" TERM; setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
+	j := submit(t, ci, rest, `echo begun; trap "" TERM; setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
 	require.Equal(t, "make-run", j.Runner.Name)
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(ready)

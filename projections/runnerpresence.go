@@ -1,0 +1,41 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// A RunnerPresence is what a runner said in its last heartbeat.
+type RunnerPresence struct {
+	Runner events.ID
+	SeenAt time.Time
+	Usage  []JobUsage // of the jobs that it runs
+}
+
+// A JobUsage is what a job takes of its machine.
+type JobUsage struct {
+	Job      events.ID `json:"job"`
+	CPUMs    int64     `json:"cpuMs"`    // milliseconds of a processor so far
+	RSSBytes int64     `json:"rssBytes"` // memory now
+}
+
+// Presences returns what runners of a workspace said last. One that has never connected
+// said nothing.
+func (v Runners) Presences(ctx context.Context, workspace events.ID, runners []events.ID) (map[events.ID]RunnerPresence, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select runner_id, seen_at, usage from runner_presence where workspace_id = $1 and runner_id = any($2)`, workspace, runners)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RunnerPresence])
+	if err != nil {
+		return nil, fmt.Errorf("presence of runners of %s: %w", workspace, err)
+	}
+	by := make(map[events.ID]RunnerPresence, len(list))
+	for _, p := range list {
+		by[p.Runner] = p
+	}
+	return by, nil
+}
