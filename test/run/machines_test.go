@@ -74,7 +74,7 @@ func TestJobsEndOnceThoughProgramsAreKilled(t *testing.T) {
 		if left == 0 && len(jobs) == most {
 			break
 		}
-		require.True(t, left == 0 || time.Now().Before(end), "%d jobs have not ended", left)
+		require.True(t, left == 0 || time.Now().Before(end), "%d jobs have not ended: %v", left, f.unended())
 		switch {
 		case left > 4 && faults < most/2 && time.Now().Before(calm):
 			f.strike(faults)
@@ -206,15 +206,26 @@ func (f *farm) submit(i int) string {
 	return decode[struct{ Job job }](f.t, a).Job.ID
 }
 
+const unended = `state in ('queued', 'leased', 'running', 'cancelling') or artifacts->>'state' in ('awaiting', 'partial')
+	or not exists (select from events e where e.workspace_id = j.workspace_id and e.stream = j.job_id and kind = 'job.log_sealed'
+		and (data->>'epoch')::int = j.epoch)`
+
 // unfinished counts the jobs that have not ended, or whose files or logs are not complete.
 func (f *farm) unfinished() (left int) {
 	f.t.Helper()
 	err := f.db.QueryRow(f.t.Context(), `
-		select count(*) from jobs j where state in ('queued', 'leased', 'running', 'cancelling') or artifacts->>'state' in ('awaiting', 'partial')
-		or not exists (select from events e where e.workspace_id = j.workspace_id and e.stream = j.job_id and kind = 'job.log_sealed'
-			and (data->>'epoch')::int = j.epoch)`).Scan(&left)
+		select count(*) from jobs j where `+unended).Scan(&left)
 	require.NoError(f.t, err)
 	return left
+}
+
+// unended says of the jobs that have not ended what happened to them.
+func (f *farm) unended() [][]any {
+	f.t.Helper()
+	return rows(f.t, f.connect(), `
+		select job_id::text, state, runner_name, epoch, artifacts->>'state', not_before::text, (select array_agg(kind || ' ' || at::time(0) order by version)
+			from events e where e.workspace_id = j.workspace_id and e.stream = j.job_id)
+		from jobs j where `+unended)
 }
 
 func (f *farm) requireEach(jobs []string) {
