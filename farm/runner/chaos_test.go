@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/events"
 	"svc/farm/wire"
 )
 
@@ -93,6 +94,28 @@ func TestEachJobEndsOnceThoughSupervisorsAreReplaced(t *testing.T) {
 		require.Contains(t, []string{"succeeded", "infra"}, f.ended(k).Outcome)
 	}
 	r.empty()
+}
+
+// The service does not have a message of one job and says so each time: that job is given
+// up, and the others come to their ends.
+func TestAJobOfWhichTheServiceTakesNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled(), quick)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	well := f.assign(wire.Assign{Steps: steps("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done")})
+	require.Eventually(t, f.with(well, func(j *farmJob) bool { return j.last > 0 }), patience, time.Millisecond)
+	bad := key{events.NewID(time.Now()).String(), 1}
+	f.mu.Lock()
+	f.malformed = map[key]int{bad: 0}
+	f.mu.Unlock()
+	f.assignAs(bad, wire.Assign{Steps: steps("sleep 86399")})
+	require.Equal(t, "succeeded", f.ended(well).Outcome)
+	r.empty()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Equal(t, badLimit, f.malformed[bad])
+	require.Empty(t, f.problems)
 }
 
 // A window that is full holds back the sender, not the build.

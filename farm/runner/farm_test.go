@@ -69,7 +69,8 @@ type farm struct {
 	declined  []wire.Decline
 	problems  []string
 	repeated  int
-	deaf      bool // heartbeats are not acknowledged
+	deaf      bool        // heartbeats are not acknowledged
+	malformed map[key]int // events of these jobs are, and so many came
 	goodbyes  int
 	refuse    func(w http.ResponseWriter, r *http.Request) bool
 	tweak     func(*wire.Welcome)
@@ -357,6 +358,15 @@ func (c *farmConn) take(kind int, frame []byte) {
 		event, err := wire.Read[wire.Event](e)
 		if err != nil {
 			f.problem("event: %v", err)
+		}
+		if n, ok := f.malformed[k]; ok {
+			f.malformed[k] = n + 1
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(wire.CloseProtocol, ""), time.Now().Add(time.Second))
+			_ = c.ws.NetConn().Close()
+			f.jobs[k].stopped = n+1 == badLimit // it has begun, and is not given to this runner again
+			return
 		}
 		c.numbered(k, e.Seq, func(j *farmJob) {
 			if j.end() != nil {

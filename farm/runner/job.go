@@ -47,6 +47,8 @@ type job struct {
 	sent     int64
 	flights  []flight
 	flying   int64 // bytes
+	bad      int64 // the first message that was on its way when the service closed for a malformed one
+	badTimes int
 }
 
 // A flight is a message that was sent and is not acknowledged.
@@ -225,6 +227,25 @@ func (j *job) flew(seq int64, size int) {
 	j.sent = seq
 	j.flights = append(j.flights, flight{seq, int64(size)})
 	j.flying += int64(size)
+}
+
+// badLimit is how often the service may find the same message malformed.
+const badLimit = 3
+
+// malformed says that the service has closed the connection for a malformed message. It
+// reports whether the job's is the one, as far as this side can tell: it was the first
+// on its way each time.
+func (j *job) malformed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case len(j.flights) == 0:
+		return false
+	case j.flights[0].seq != j.bad:
+		j.bad, j.badTimes = j.flights[0].seq, 0
+	}
+	j.badTimes++
+	return j.badTimes >= badLimit
 }
 
 // acknowledged takes note that the service has all up to that number. It reports whether that is all there is.

@@ -46,7 +46,10 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 			return nil // there is nothing to say to a service that does not answer
 		}
 		welcomed, after, err := s.connect(idle)
-		if welcomed && !closedBy(err, wire.CloseProtocol) { // which saying the same again brings about again
+		switch {
+		case closedBy(err, wire.CloseProtocol): // which saying the same again brings about again
+			s.giveUpMalformed()
+		case welcomed:
 			failures = 0
 		}
 		switch {
@@ -69,6 +72,17 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 		s.log.Warn("not connected", "err", err, "again_in", pause.Round(time.Millisecond).String())
 		if s.pause(idle, pause) != nil {
 			return nil
+		}
+	}
+}
+
+// giveUpMalformed drops the jobs of which the service will not take what is said: their
+// leases end, and the others go on.
+func (s *Supervisor) giveUpMalformed() {
+	for _, j := range s.list() {
+		if j.malformed() {
+			s.log.Error("giving the job up: the service finds what is said of it malformed", "job", j.name())
+			s.owned.Go(func() { s.drop(j) })
 		}
 	}
 }
