@@ -221,13 +221,24 @@ func (f *farm) unfinished() (left int) {
 	return left
 }
 
-// unended says of the jobs that have not ended what happened to them.
+// unended says of the jobs that have not ended what happened to them, and what their
+// machines say of them.
 func (f *farm) unended() [][]any {
 	f.t.Helper()
-	return rows(f.t, f.connect(), `
+	list := rows(f.t, f.connect(), `
 		select job_id::text, state, runner_name, epoch, artifacts->>'state', not_before::text, (select array_agg(kind || ' ' || at::time(0) order by version)
 			from events e where e.workspace_id = j.workspace_id and e.stream = j.job_id)
 		from jobs j where `+unended)
+	for _, job := range list {
+		for _, m := range f.machines {
+			for line := range strings.Lines(m.process.out.String()) {
+				if strings.Contains(line, job[0].(string)) {
+					f.t.Logf("%s: %s", filepath.Base(m.folder), line)
+				}
+			}
+		}
+	}
+	return list
 }
 
 func (f *farm) requireEach(jobs []string) {
