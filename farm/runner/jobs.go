@@ -269,10 +269,9 @@ func (s *Supervisor) resume(j *job, acked int64) {
 }
 
 func (s *Supervisor) done(j *job, v wire.Verdict) {
-	j.mu.Lock()
-	running := !j.over
-	j.mu.Unlock()
-	if running { // which the service believes to have ended
+	// Of one that has said its end the process may still be about to go: to drop that would
+	// remove the files that are about to be uploaded.
+	if j.runs() { // which the service believes to have ended
 		s.owned.Go(func() { s.drop(j) })
 		return
 	}
