@@ -114,7 +114,7 @@ func TestAJobOfWhichTheServiceTakesNothingIsGivenUp(t *testing.T) {
 	r.empty()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	require.Equal(t, badLimit, f.malformed[bad])
+	require.GreaterOrEqual(t, f.malformed[bad], badLimit, "several may come by one connection")
 	require.Empty(t, f.problems)
 }
 

@@ -289,7 +289,7 @@ func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
 	}
 	again := map[key]wire.Assign{}
 	for k, j := range f.jobs {
-		if !known[k] && j.end() == nil && !j.stopped && !h.Draining {
+		if _, begun := f.malformed[k]; !begun && !known[k] && j.end() == nil && !j.stopped && !h.Draining {
 			again[k] = j.spec
 		}
 	}
@@ -365,7 +365,6 @@ func (c *farmConn) take(kind int, frame []byte) {
 			defer c.mu.Unlock()
 			_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(wire.CloseProtocol, ""), time.Now().Add(time.Second))
 			_ = c.ws.NetConn().Close()
-			f.jobs[k].stopped = n+1 == badLimit // it has begun, and is not given to this runner again
 			return
 		}
 		c.numbered(k, e.Seq, func(j *farmJob) {
