@@ -80,22 +80,45 @@ type Waiting struct {
 	ByRun Run
 }
 
+// WaitingCounts are the decisions that wait in a workspace.
+type WaitingCounts struct {
+	ByKind map[events.DecisionKind]int
+	Oldest *time.Time // when the first of them was asked; nil if nothing waits
+}
+
+// Total is how many wait, of all kinds.
+func (c WaitingCounts) Total() (n int) {
+	for _, of := range c.ByKind {
+		n += of
+	}
+	return n
+}
+
+const selectWaiting = `select kind, count(*), min(raised_at) from decisions where workspace_id = $1 and status = 'open' group by kind`
+
+// scan reads the rows of selectWaiting.
+func (c *WaitingCounts) scan(rows pgx.Rows) error {
+	c.ByKind = map[events.DecisionKind]int{}
+	var kind events.DecisionKind
+	var n int
+	var oldest time.Time
+	_, err := pgx.ForEachRow(rows, []any{&kind, &n, &oldest}, func() error {
+		c.ByKind[kind] = n
+		if c.Oldest == nil || oldest.Before(*c.Oldest) {
+			c.Oldest = new(oldest)
+		}
+		return nil
+	})
+	return err
+}
+
 // Inbox returns a page of the decisions that wait in a workspace, the newest
-// first, and how many there are of each kind.
+// first, and counts them all.
 func (v Decisions) Inbox(
 	ctx context.Context, workspace events.ID, limit, offset int,
-) (list []Waiting, byKind map[events.DecisionKind]int, err error) {
-	byKind = map[events.DecisionKind]int{}
+) (list []Waiting, counts WaitingCounts, err error) {
 	b := &pgx.Batch{}
-	b.Queue(`select kind, count(*) from decisions where workspace_id = $1 and status = 'open' group by kind`, workspace).Query(func(rows pgx.Rows) error {
-		var kind events.DecisionKind
-		var n int
-		_, err := pgx.ForEachRow(rows, []any{&kind, &n}, func() error {
-			byKind[kind] = n
-			return nil
-		})
-		return err
-	})
+	b.Queue(selectWaiting, workspace).Query(counts.scan)
 	b.Queue(`
 		select d.decision_id, d.run_id, d.kind, d.question, d.head, d.raised_at,
 			r.repo_id, r.repo_name, r.issue_number, r.issue_title, r.pr_number, r.cost_cents, r.detail
@@ -107,9 +130,9 @@ func (v Decisions) Inbox(
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, nil, fmt.Errorf("inbox of %s: %w", workspace, err)
+		return nil, WaitingCounts{}, fmt.Errorf("inbox of %s: %w", workspace, err)
 	}
-	return list, byKind, nil
+	return list, counts, nil
 }
 
 func scanWaiting(row pgx.CollectableRow) (w Waiting, err error) {

@@ -20,7 +20,7 @@ func (s *Server) inboxRoutes() section {
 			text: "What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names" +
 				" a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none.",
 			answered: inbox{
-				sentence{ada.inboxSentence(1, 1)},
+				ada.inboxHead(exampleWaiting),
 				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
 					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada) }),
 			},
@@ -48,8 +48,23 @@ type inboxQuery struct{ Paging }
 type inboxAnswer struct{ Body inbox }
 
 type inbox struct {
-	Head sentence `json:"head"`
+	Head inboxHead `json:"head"`
 	List[inboxItem]
+}
+
+// An inboxHead sums up all that waits, whatever page is asked for.
+type inboxHead struct {
+	Sentence   string      `json:"sentence" example:"2 of 3 decisions are waiting for you."`
+	Answerable int         `json:"answerable" doc:"How many of them the caller may answer. A token may answer none."`
+	OldestAt   *timestamp  `json:"oldestAt" nullable:"true" doc:"When the one that waits longest was asked; null if nothing waits."`
+	ByKind     []kindCount `json:"byKind" nullable:"false" doc:"Each kind, also one of which nothing waits."`
+}
+
+// A kindCount is how many decisions of a kind wait.
+type kindCount struct {
+	KindID     events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
+	Count      int                 `json:"count"`
+	Answerable bool                `json:"answerable" doc:"Whether the caller may answer those of this kind."`
 }
 
 // An inboxItem is a decision that waits, with what it takes to make it.
@@ -73,12 +88,13 @@ type subject struct {
 }
 
 type evidence struct {
-	Files      int    `json:"files"`
-	Added      int    `json:"added"`
-	Removed    int    `json:"removed"`
-	Guardrails string `json:"guardrails" enum:"unchecked,clean,blocked,allowed_once"`
-	CostCents  int64  `json:"costCents"`
-	Jobs       []job  `json:"jobs" nullable:"false"`
+	Files      int                       `json:"files"`
+	Added      int                       `json:"added"`
+	Removed    int                       `json:"removed"`
+	Guardrails string                    `json:"guardrails" enum:"unchecked,clean,blocked,allowed_once"`
+	Findings   []events.GuardrailFinding `json:"findings" nullable:"false" doc:"The paths that the guardrails speak about, with the rule that each matches."`
+	CostCents  int64                     `json:"costCents"`
+	Jobs       []job                     `json:"jobs" nullable:"false"`
 }
 
 type inboxAction struct {
@@ -100,19 +116,28 @@ var actionLabels = map[string]string{
 
 func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
 	c := callerOf(ctx)
-	found, byKind, err := s.lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
+	found, counts, err := s.lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	all, own := 0, 0
-	for kind, n := range byKind {
-		all += n
-		if c.mayDecide(kind) == nil {
-			own += n
+	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c) })
+	return &inboxAnswer{inbox{c.inboxHead(counts), items}}, nil
+}
+
+// decisionKinds are those that are counted, in the order in which they are shown.
+var decisionKinds = []events.DecisionKind{events.MergeApproval, events.ProtectedPathOnce, events.FactReview}
+
+func (c *caller) inboxHead(counts projections.WaitingCounts) inboxHead {
+	h := inboxHead{OldestAt: optional(counts.Oldest), ByKind: []kindCount{}}
+	for _, kind := range decisionKinds {
+		one := kindCount{kind, counts.ByKind[kind], c.mayDecide(kind) == nil}
+		if one.Answerable {
+			h.Answerable += one.Count
 		}
+		h.ByKind = append(h.ByKind, one)
 	}
-	items := newList(found, all, in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c) })
-	return &inboxAnswer{inbox{sentence{c.inboxSentence(all, own)}, items}}, nil
+	h.Sentence = c.inboxSentence(counts.Total(), h.Answerable)
+	return h
 }
 
 // mayDecide refuses a caller who has no say in decisions of a kind. A token has
@@ -151,9 +176,12 @@ func newInboxItem(w projections.Waiting, c *caller) inboxItem {
 		},
 		Evidence: evidence{
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,
-			Guardrails: r.Guardrails.Status, CostCents: r.Resources.CostCents, Jobs: r.Resources.Jobs,
+			Guardrails: r.Guardrails.Status, Findings: []events.GuardrailFinding{}, CostCents: r.Resources.CostCents, Jobs: r.Resources.Jobs,
 		},
 		Actions: []inboxAction{}, // none of a kind that a newer build asks
+	}
+	for _, c := range r.Guardrails.Checks {
+		item.Evidence.Findings = append(item.Evidence.Findings, c.Findings...)
 	}
 	reason := ""
 	if f := fault.As(c.mayDecide(w.Kind)); f != nil {
@@ -207,6 +235,10 @@ func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer comma
 		return nil, err
 	}
 	return &decisionAnswer{Position{done.Position}, decidedBody{in.ID, d.Kind, d.Run.String(), in.Body.Action}}, nil
+}
+
+var exampleWaiting = projections.WaitingCounts{
+	ByKind: map[events.DecisionKind]int{events.MergeApproval: 1}, Oldest: new(exampleAt(5)),
 }
 
 var exampleDecision = projections.Waiting{
