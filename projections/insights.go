@@ -34,52 +34,91 @@ type Durations struct {
 	Farm    float64 // waiting for it
 }
 
-// Get counts the window that begins at from, and the one of the same length
-// before it. repo narrows both to a repository unless it is nil.
-func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID, from, to time.Time) (window, prior Count, err error) {
-	before := from.Add(from.Sub(to))
-	fail := func(err error) (Count, Count, error) {
-		return Count{}, Count{}, fmt.Errorf("insights of %s: %w", workspace, err)
+// A Report counts a window of whole days, and the one of the same length before it.
+type Report struct {
+	Window, Prior     Count
+	ByDay, PriorByDay []Count // each day alone, the first at the beginning of its window
+}
+
+const dayLength = 24 * time.Hour
+
+func newReport(days int) Report {
+	return Report{ByDay: make([]Count, days), PriorByDay: make([]Count, days)}
+}
+
+// day returns the count of a day, numbered from the beginning of the window before.
+func (r *Report) day(n int) *Count {
+	if n < len(r.PriorByDay) {
+		return &r.PriorByDay[n]
 	}
-	into := func(current bool) *Count {
-		if current {
-			return &window
-		}
-		return &prior
+	return &r.ByDay[n-len(r.PriorByDay)]
+}
+
+// window returns the count of the whole window.
+func (r *Report) window(current bool) *Count {
+	if current {
+		return &r.Window
 	}
-	rows, _ := v.DB.Query(ctx, `
-		select ended_at >= $3, count(*), count(*) filter (where merged), count(*) filter (where merged and interventions = 0),
-			count(*) filter (where merged and not touched), sum(cost_cents)::bigint,
-			percentile_cont(0.5) within group (order by whole_ms) filter (where merged),
-			percentile_cont(0.5) within group (order by whole_ms - person_ms - farm_ms) filter (where merged),
-			percentile_cont(0.5) within group (order by person_ms) filter (where merged),
-			percentile_cont(0.5) within group (order by farm_ms) filter (where merged)
-		from (
-			select *, status = 'merged' as merged, floor(extract(epoch from ended_at - queued_at) * 1000)::float8 as whole_ms
-			from outcomes where workspace_id = $1 and ended_at >= $2 and ended_at < $4 and counted and ($5::uuid is null or repo_id = $5)
-		) o group by 1`, workspace, before, from, to, repo)
+	return &r.Prior
+}
+
+// Get counts the window that begins at from, in days of 24 hours, and the one before it.
+// repo narrows both to a repository unless it is nil.
+func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID, from time.Time, days int) (Report, error) {
+	report := newReport(days)
+	length := time.Duration(days) * dayLength
+	before, to := from.Add(-length), from.Add(length)
+	b := &pgx.Batch{}
+	b.Queue(selectOutcomes, workspace, before, from, to, repo).Query(report.scanOutcomes)
+	b.Queue(selectInterventions, workspace, before, to, repo).Query(func(rows pgx.Rows) error {
+		var day, n int
+		_, err := pgx.ForEachRow(rows, []any{&day, &n}, func() error {
+			report.day(day).Interventions = n
+			report.window(day >= days).Interventions += n
+			return nil
+		})
+		return err
+	})
+	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
+		return Report{}, fmt.Errorf("insights of %s: %w", workspace, err)
+	}
+	return report, nil
+}
+
+// selectOutcomes counts what ended in each window, with a day that is null, and on each day.
+const selectOutcomes = `
+	select ended_at >= $3, day, count(*), count(*) filter (where merged), count(*) filter (where merged and interventions = 0),
+		count(*) filter (where merged and not touched), sum(cost_cents)::bigint,
+		percentile_cont(0.5) within group (order by whole_ms) filter (where merged),
+		percentile_cont(0.5) within group (order by whole_ms - person_ms - farm_ms) filter (where merged),
+		percentile_cont(0.5) within group (order by person_ms) filter (where merged),
+		percentile_cont(0.5) within group (order by farm_ms) filter (where merged)
+	from (
+		select *, status = 'merged' as merged, floor(extract(epoch from ended_at - queued_at) * 1000)::float8 as whole_ms,
+			floor(extract(epoch from ended_at - $2) / 86400)::int as day
+		from outcomes where workspace_id = $1 and ended_at >= $2 and ended_at < $4 and counted and ($5::uuid is null or repo_id = $5)
+	) o group by grouping sets ((ended_at >= $3), (ended_at >= $3, day))`
+
+const selectInterventions = `
+	select floor(extract(epoch from t - $2) / 86400)::int, count(*) from outcomes, unnest(intervened_at) t
+	where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $3 and ($4::uuid is null or repo_id = $4) group by 1`
+
+func (r *Report) scanOutcomes(rows pgx.Rows) error {
 	var current bool
+	var day *int
 	var c Count
 	var whole, working, person, farm *float64
-	_, err = pgx.ForEachRow(rows, []any{&current, &c.Runs, &c.Merged, &c.Autonomous, &c.Untouched, &c.CostCents,
+	_, err := pgx.ForEachRow(rows, []any{&current, &day, &c.Runs, &c.Merged, &c.Autonomous, &c.Untouched, &c.CostCents,
 		&whole, &working, &person, &farm}, func() error {
 		if c.Cycle = nil; whole != nil {
 			c.Cycle = &Durations{*whole, *working, *person, *farm}
 		}
-		*into(current) = c
+		if day == nil {
+			*r.window(current) = c
+		} else {
+			*r.day(*day) = c
+		}
 		return nil
 	})
-	if err != nil {
-		return fail(err)
-	}
-	rows, _ = v.DB.Query(ctx, `
-		select t >= $3, count(*) from outcomes, unnest(intervened_at) t
-		where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $4 and ($5::uuid is null or repo_id = $5) group by 1`,
-		workspace, before, from, to, repo)
-	var n int
-	_, err = pgx.ForEachRow(rows, []any{&current, &n}, func() error { into(current).Interventions = n; return nil })
-	if err != nil {
-		return fail(err)
-	}
-	return window, prior, nil
+	return err
 }

@@ -158,8 +158,11 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 					from := to.AddDate(0, 0, -days)
 					var sum projections.Count
 					for _, repo := range []*events.ID{nil, &repos[0].ID, &repos[1].ID} {
-						got, prior, err := projections.Insights{DB: w.DB}.Get(t.Context(), workspace, repo, from, to)
+						report, err := projections.Insights{DB: w.DB}.Get(t.Context(), workspace, repo, from, days)
 						require.NoError(t, err)
+						got, prior := report.Window, report.Prior
+						requireDays(t, list, repo, from, report.ByDay)
+						requireDays(t, list, repo, from.AddDate(0, 0, -days), report.PriorByDay)
 						requireCount(t, list, repo, from, to, got)
 						requireCount(t, list, repo, from.AddDate(0, 0, -days), from, prior)
 						require.LessOrEqual(t, got.Autonomous, got.Merged)
@@ -169,6 +172,8 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 							sum = got
 							continue
 						}
+						require.Len(t, report.ByDay, days)
+						require.Len(t, report.PriorByDay, days)
 						sum.Runs, sum.Merged, sum.Interventions, sum.CostCents = sum.Runs-got.Runs, sum.Merged-got.Merged, sum.Interventions-got.Interventions, sum.CostCents-got.CostCents
 					}
 					sum.Cycle, sum.Autonomous, sum.Untouched = nil, 0, 0
@@ -177,6 +182,14 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 				world.Rebuild(t, w.DB, world.View(t, "outcomes"))
 			}
 		})
+	}
+}
+
+// requireDays holds each day that begins with from against the definition.
+func requireDays(t *testing.T, list []told, repo *events.ID, from time.Time, got []projections.Count) {
+	t.Helper()
+	for i, day := range got {
+		requireCount(t, list, repo, from.AddDate(0, 0, i), from.AddDate(0, 0, i+1), day)
 	}
 }
 

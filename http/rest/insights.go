@@ -14,7 +14,7 @@ func (s *Server) insightRoutes() section {
 		query(s.getInsights, route{
 			method: "GET", path: "/insights", guard: readers, views: []string{"outcomes"},
 			id: "getInsights", summary: "How well the loop does",
-			text:     "Five numbers over the last days and over the days before, each with how it is computed.",
+			text:     "Five numbers over the last days and over the days before, each with how it is computed and, for charts, what it is on each day.",
 			answered: exampleInsights(),
 		}),
 	}}
@@ -49,7 +49,15 @@ type kpi struct {
 	Sample      int          `json:"sample" doc:"How many runs the value is computed from."`
 	PriorSample int          `json:"priorSample"`
 	Breakdown   *breakdown   `json:"breakdown,omitempty" doc:"Of the cycle time: what it is spent on."`
+	Series      []dayValue   `json:"series" nullable:"false" doc:"One for each day of the window, in order: the last is today, which is not over."`
 	Methodology *methodology `json:"methodology"`
+}
+
+// A dayValue is a number by the definition of its KPI, of one day alone.
+type dayValue struct {
+	Date  string   `json:"date" format:"date" example:"2026-11-21"`
+	Value *float64 `json:"value" nullable:"true" doc:"By the same definition, of this day alone; null where there is nothing to compute it from." example:"50"`
+	Prior *float64 `json:"prior" nullable:"true" doc:"That of the day which is as far into the days before." example:"66.7"`
 }
 
 // A breakdown has medians of its own, which do not add up to that of the whole.
@@ -68,29 +76,33 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 		}
 		repo = &id
 	}
-	const day = 24 * time.Hour
-	days := time.Duration(insightDays[in.Range])
-	to := s.now().UTC().Truncate(day).Add(day)
-	from := to.Add(-days * day)
-	window, prior, err := s.lists.Insights.Get(ctx, callerOf(ctx).workspace, repo, from, to)
+	days := insightDays[in.Range]
+	from := s.now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	found, err := s.lists.Insights.Get(ctx, callerOf(ctx).workspace, repo, from, days)
 	if err != nil {
 		return nil, err
 	}
-	return newInsights(window, prior, from, to), nil
+	return newInsights(found, from), nil
 }
 
-// newInsights shows what was counted in a window and in the one before it.
-func newInsights(window, prior projections.Count, from, to time.Time) *insightsAnswer {
-	day := func(at time.Time) string { return at.Format(time.DateOnly) }
+// newInsights shows what was counted in the window that begins at from, and in the one before.
+func newInsights(r projections.Report, from time.Time) *insightsAnswer {
+	days := len(r.ByDay)
+	day := func(n int) string { return from.AddDate(0, 0, n).Format(time.DateOnly) }
 	out := &insightsAnswer{}
-	out.Body.Window = dates{day(from), day(to.AddDate(0, 0, -1))}
-	out.Body.Prior = dates{day(from.Add(from.Sub(to))), day(from.AddDate(0, 0, -1))}
+	out.Body.Window = dates{day(0), day(days - 1)}
+	out.Body.Prior = dates{day(-days), day(-1)}
 	for _, k := range kpis {
-		one := kpi{Key: k.key, Unit: k.unit, Methodology: &k.methodology}
-		one.Value, one.Sample = k.of(window)
-		one.Prior, one.PriorSample = k.of(prior)
-		if k.key == "cycle_time" && window.Cycle != nil {
-			c := window.Cycle
+		one := kpi{Key: k.key, Unit: k.unit, Methodology: &k.methodology, Series: make([]dayValue, days)}
+		one.Value, one.Sample = k.of(r.Window)
+		one.Prior, one.PriorSample = k.of(r.Prior)
+		for i := range one.Series {
+			one.Series[i].Date = day(i)
+			one.Series[i].Value, _ = k.of(r.ByDay[i])
+			one.Series[i].Prior, _ = k.of(r.PriorByDay[i])
+		}
+		if k.key == "cycle_time" && r.Window.Cycle != nil {
+			c := r.Window.Cycle
 			one.Breakdown = &breakdown{rounded(c.Working), rounded(c.Person), rounded(c.Farm)}
 		}
 		out.Body.KPIs = append(out.Body.KPIs, one)
@@ -138,12 +150,28 @@ func humanInterventions(c projections.Count) (*float64, int) {
 	return &value, c.Interventions
 }
 
+// exampleInsights are those of a week, of which every day has its part.
 func exampleInsights() any {
-	return newInsights(
-		projections.Count{Runs: 9, Merged: 6, Autonomous: 5, Untouched: 6, CostCents: 804, Interventions: 4,
-			Cycle: &projections.Durations{Whole: 5_400_000, Working: 2_700_000, Person: 1_800_000, Farm: 600_000}},
-		projections.Count{Runs: 8, Merged: 4, Autonomous: 3, Untouched: 4, CostCents: 640, Interventions: 6,
-			Cycle: &projections.Durations{Whole: 7_200_000, Working: 3_000_000, Person: 3_600_000, Farm: 540_000}},
-		time.Date(2026, time.October, 22, 0, 0, 0, 0, time.UTC), time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC),
-	).Body
+	on := func(runs, merged, autonomous int, cents int64, interventions int, cycle float64) projections.Count {
+		c := projections.Count{
+			Runs: runs, Merged: merged, Autonomous: autonomous, Untouched: merged, CostCents: cents, Interventions: interventions,
+		}
+		if merged > 0 {
+			c.Cycle = &projections.Durations{Whole: cycle}
+		}
+		return c
+	}
+	r := projections.Report{
+		Window: on(9, 6, 5, 804, 4, 0), Prior: on(8, 4, 3, 640, 6, 7_200_000),
+		ByDay: []projections.Count{
+			on(1, 1, 1, 120, 0, 3_000_000), on(2, 1, 1, 200, 1, 4_200_000), {}, on(1, 1, 1, 90, 0, 5_000_000),
+			on(2, 1, 1, 160, 1, 5_800_000), on(1, 1, 0, 84, 1, 6_600_000), on(2, 1, 1, 150, 1, 7_200_000),
+		},
+		PriorByDay: []projections.Count{
+			on(1, 1, 1, 80, 1, 6_000_000), on(1, 0, 0, 40, 0, 0), on(2, 1, 1, 150, 1, 7_000_000), {},
+			on(1, 0, 0, 30, 1, 0), on(2, 1, 0, 220, 2, 7_400_000), on(1, 1, 1, 120, 1, 9_000_000),
+		},
+	}
+	r.Window.Cycle = &projections.Durations{Whole: 5_400_000, Working: 2_700_000, Person: 1_800_000, Farm: 600_000}
+	return newInsights(r, time.Date(2026, time.November, 14, 0, 0, 0, 0, time.UTC)).Body
 }

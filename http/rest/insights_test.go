@@ -2,6 +2,7 @@ package rest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -32,6 +33,19 @@ func TestCostIsRoundedHalfUp(t *testing.T) {
 	}
 	value, _ := costPerMergedPR(projections.Count{CostCents: 100})
 	require.Nil(t, value)
+}
+
+// A day stands beside the one that is as far into the days before.
+func TestASeriesHasEachDayOfTheWindow(t *testing.T) {
+	r := projections.Report{
+		ByDay:      []projections.Count{{Runs: 2, Merged: 1, Autonomous: 1}, {}},
+		PriorByDay: []projections.Count{{}, {Runs: 4, Merged: 1, Autonomous: 1, Interventions: 3}},
+	}
+	out := newInsights(r, time.Date(2026, time.November, 30, 0, 0, 0, 0, time.UTC)).Body
+	require.Equal(t, dates{"2026-11-30", "2026-12-01"}, out.Window)
+	require.Equal(t, dates{"2026-11-28", "2026-11-29"}, out.Prior)
+	require.Equal(t, []dayValue{{"2026-11-30", new(50.0), nil}, {"2026-12-01", nil, new(25.0)}}, out.KPIs[0].Series)
+	require.Equal(t, []dayValue{{"2026-11-30", new(0.0), new(0.0)}, {"2026-12-01", new(0.0), new(3.0)}}, out.KPIs[4].Series)
 }
 
 // A run that came to nothing never makes the numbers look better.
