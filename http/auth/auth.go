@@ -77,6 +77,7 @@ func (s *Server) routes() []route {
 		{"GET", "/ok", anybody(s.ok)},
 		{"GET", "/error", anybody(s.errorPage)},
 		{"GET", "/error.css", anybody(s.errorCSS)},
+		{"GET", "/providers", anybody(s.listProviders)},
 		{"POST", "/sign-up/email", anybody(s.signUpEmail)},
 		{"POST", "/sign-in/email", anybody(s.signInEmail)},
 		{"POST", "/sign-in/social", anybody(s.signInSocial)},

@@ -137,6 +137,7 @@ func (a answer) requireSentBack(where string, reason url.Values) {
 	if strings.HasSuffix(where, "/api/auth/error") {
 		reason = maps.Clone(reason)
 		reason.Set("request_id", a.Header.Get("X-Request-Id"))
+		reason.Set("provider", "github")
 	}
 	require.Equal(a.t, where+"?"+reason.Encode(), a.Header.Get("Location"))
 	require.Equal(a.t, "no-store", a.Header.Get("Cache-Control"))

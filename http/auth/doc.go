@@ -37,7 +37,8 @@
 // offered; lists of a workspace's invitations have the newest hundred that are pending
 // or expired; tokens of sessions are handles; an invitation whose sender could no
 // longer send it is not found; a write from another site is cross_origin_refused as
-// everywhere here; emails are always verified; query parameters that are empty or sent
+// everywhere here; GET /providers, which says by what people sign in before they have a
+// session, is ours; emails are always verified; query parameters that are empty or sent
 // twice are refused with VALIDATION_ERROR; organizations have neither logo nor
 // metadata: a logo, or metadata with anything in it, is refused rather than lost
 // behind a 200, and answers show {} or null. test/testdata/*.http has each row and

@@ -33,7 +33,8 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 <p><strong>{{.What}}</strong></p>
 <p>{{.Do}}</p>
 {{with .Description}}<p>The provider says: {{.}}</p>{{end}}
-<p><a href="/">Back to the start</a></p>
+{{with .Sent}}<p>Sent to the provider as redirect_uri: <code>{{.}}</code></p>{{end}}
+<p><a href="{{.Back}}">Try again</a></p>
 <p><small>Reason {{.Code}} · request {{.Request}}</small></p>
 </main>
 </html>
@@ -55,13 +56,32 @@ func (s *Server) errorPage(v *visit) (any, error) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	err := errorPage.Execute(v.w, map[string]string{
-		"What": text[0], "Do": text[1], "Code": code,
+		"What": text[0], "Do": text[1], "Code": code, "Sent": s.sentRedirect(v, code), "Back": s.wayBack(v),
 		"Description": plain(v.URL.Query().Get("error_description")), "Request": failedRequest(v),
 	})
 	if err != nil {
 		s.log.WarnContext(v.Context(), "write error page", "err", err)
 	}
 	return nil, errAnswered
+}
+
+// sentRedirect is the address that the provider was asked to send the browser to, where
+// that was the trouble.
+func (s *Server) sentRedirect(v *visit, code string) string {
+	provider := s.providers[v.URL.Query().Get("provider")]
+	if provider == nil || code != errRedirect.Error() {
+		return ""
+	}
+	return provider.oauth.RedirectURL
+}
+
+// wayBack is where the person wanted to go when they began: a page of ours, which asks
+// them to sign in again and then lets them in.
+func (s *Server) wayBack(v *visit) string {
+	if address := v.URL.Query().Get("callbackURL"); address != "" && s.trusted(address) {
+		return address
+	}
+	return "/"
 }
 
 // failedRequest is the request that led here, whose log lines say why. Whoever came

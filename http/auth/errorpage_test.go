@@ -128,6 +128,7 @@ func TestTheServiceIsNotWhereItIsRegistered(t *testing.T) {
 	a.requireSentBack(s.errorPage(), reason("redirect_uri_mismatch"))
 	page := b.errorText(a)
 	require.Contains(t, page, "The redirect_uri is not associated with this application.")
+	require.Contains(t, page, s.config.Origin+"/api/auth/callback/github", "what was sent")
 	require.Contains(t, page, "An operator has to set AUTH_URL to the registered address, or register this one.")
 	require.Equal(t, before, s.tally())
 }
@@ -141,4 +142,24 @@ func TestAReasonWithoutAStateIsNotPassedOn(t *testing.T) {
 	s.browser().back("github", said).requireSentBack(s.errorPage(), reason("state_mismatch"))
 	said.Del("state")
 	s.browser().back("github", said).requireSentBack(s.errorPage(), reason("state_not_found"))
+}
+
+// Whoever wanted to go somewhere gets there by trying again, and nowhere else.
+func TestTheErrorPageLeadsOn(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, providedBy(h))
+	b := s.browser()
+	said := url.Values{"error": {"access_denied"}, "state": {b.begin("github", "callbackURL", "/runs?repo=1").Query().Get("state")}}
+	a := b.back("github", said)
+	want := reason("access_denied")
+	want.Set("callbackURL", "/runs?repo=1")
+	a.requireSentBack(s.errorPage(), want)
+	require.Contains(t, b.errorText(a), `<a href="/runs?repo=1">Try again</a>`)
+	for _, address := range []string{"https://evil.example/", "//evil.example", "javascript:alert(1)", `/\evil.example`, ""} {
+		page := s.do(call{path: "/error?" + url.Values{"error": {"access_denied"}, "callbackURL": {address}}.Encode()})
+		require.Contains(t, page.text, `<a href="/">Try again</a>`, address)
+	}
+	page := s.do(call{path: "/error?error=access_denied&provider=github"})
+	require.NotContains(t, page.text, "redirect_uri", "that was not the trouble")
 }

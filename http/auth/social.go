@@ -119,22 +119,22 @@ func (s *Server) callback(v *visit) (any, error) {
 	state, err := s.takeState(v, name)
 	http.SetCookie(v.w, s.stateCookie("", -1))
 	if err != nil && v.URL.Query().Get("error") == errRedirect.Error() {
-		return s.sendBack(v, "", errRedirect, "") // at the registered address, for which the browser has no cookie
+		return s.sendBack(v, sessions.State{}, errRedirect, "") // at the registered address, for which the browser has no cookie
 	}
 	if err != nil {
-		return s.sendBack(v, state.ErrorCallbackURL, err, "")
+		return s.sendBack(v, state, err, "")
 	}
 	q := v.URL.Query()
 	if q.Get("error") != "" {
-		return s.sendBack(v, state.ErrorCallbackURL, errors.New(plain(q.Get("error"))), plain(q.Get("error_description")))
+		return s.sendBack(v, state, errors.New(plain(q.Get("error"))), plain(q.Get("error_description")))
 	}
 	who, token, err := s.providers[name].exchange(v.Context(), q.Get("code"), state.Verifier)
 	if err != nil {
-		return s.sendBack(v, state.ErrorCallbackURL, err, "")
+		return s.sendBack(v, state, err, "")
 	}
 	made, err := s.admit(v, name, who)
 	if err != nil {
-		return s.sendBack(v, state.ErrorCallbackURL, err, "")
+		return s.sendBack(v, state, err, "")
 	}
 	if err := s.keepToken(v.Context(), v.session.User, name, token); err != nil {
 		s.log.WarnContext(v.Context(), "keep the provider's token", "err", err)
@@ -202,8 +202,8 @@ func plain(s string) string {
 
 // sendBack tells the browser why there is no session. What is not one of the
 // known reasons is called internal. Each is logged, and our own page, if there is no
-// other, names the request under which that was done.
-func (s *Server) sendBack(v *visit, where string, err error, description string) (any, error) {
+// other, is told the request under which that was done, and what leads on from there.
+func (s *Server) sendBack(v *visit, state sessions.State, err error, description string) (any, error) {
 	level := slog.LevelWarn
 	if description != "" { // the provider's word, such as that the person declined
 		level = slog.LevelInfo
@@ -222,9 +222,16 @@ func (s *Server) sendBack(v *visit, where string, err error, description string)
 	if description != "" {
 		q.Set("error_description", description)
 	}
+	where := state.ErrorCallbackURL
 	if where == "" {
 		where = s.origin + prefix + "/error"
 		q.Set("request_id", middleware.RequestID(v.Context()))
+		if name := v.PathValue("provider"); s.providers[name] != nil {
+			q.Set("provider", name)
+		}
+		if state.CallbackURL != "" {
+			q.Set("callbackURL", state.CallbackURL)
+		}
 	}
 	where, fragment, _ := strings.Cut(where, "#")
 	separator := "?"

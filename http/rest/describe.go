@@ -23,7 +23,8 @@ func (s *Server) describe(o *huma.OpenAPI) {
 		"serviceToken": {Type: "http", Scheme: "bearer", Description: "The token of a service account: tok_svc_…"},
 		"session": {Type: "apiKey", In: "cookie", Name: cookie, Description: "A person's session. " +
 			"`POST /api/auth/sign-in/email` with `{\"email\", \"password\"}`, where that is switched on, sets the cookie, " +
-			"and so does the way by a code host that `POST /api/auth/sign-in/social` begins. " +
+			"and so does the way by a code host that `POST /api/auth/sign-in/social` begins; " +
+			"`GET /api/auth/providers` names those there are. " +
 			"The routes under `/api/auth` are those of Better Auth 1.7, organizations among them " +
 			"(`list-user-invitations`, `accept-invitation`); its client knows them."},
 		"runnerCertificate": {Type: "mutualTLS", Description: "The client certificate of a runner, by way of the farm's gateway."},
