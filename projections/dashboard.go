@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,28 +38,18 @@ func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[e
 
 // An Overview is what the dashboard shows of a workspace.
 type Overview struct {
-	ByStage []int // active runs, by the index of their stage; if there is one more, those in others
-	Waiting int   // open decisions
-	Recent  []Run // whatever moved last, the newest first
+	Stages  Stages        // of active runs
+	Waiting WaitingCounts // open decisions
+	Recent  []Run         // whatever moved last, the newest first
 	Slots   RunnerSlots
 	Queued  int // jobs that wait for a runner
 }
 
-// Get returns the overview, with at most recent runs.
-func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int) (Overview, error) {
-	o := Overview{ByStage: make([]int, len(events.Stages()))}
+// Get returns the overview at a time, with at most recent runs.
+func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now time.Time) (o Overview, err error) {
 	b := &pgx.Batch{}
-	b.Queue(`select stage, count(*) from runs where workspace_id = $1 and active group by stage`, workspace).Query(func(rows pgx.Rows) error {
-		var stage, n int
-		_, err := pgx.ForEachRow(rows, []any{&stage, &n}, func() error {
-			o.count(stage, n)
-			return nil
-		})
-		return err
-	})
-	b.Queue(`select count(*) from decisions where workspace_id = $1 and status = 'open'`, workspace).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&o.Waiting)
-	})
+	o.Stages.queue(b, workspace, nil, now)
+	b.Queue(selectWaiting, workspace).Query(o.Waiting.scan)
 	b.Queue(`select `+runColumns+` from runs where workspace_id = $1 order by updated_at desc, run_id desc limit $2`, workspace, recent).Query(func(rows pgx.Rows) (err error) {
 		o.Recent, err = pgx.CollectRows(rows, scanRun)
 		return err
@@ -75,16 +66,4 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int) (Ov
 		return o, fmt.Errorf("dashboard of %s: %w", workspace, err)
 	}
 	return o, nil
-}
-
-// count adds runs of a stage. A newer build may have put them in one that this
-// build does not know.
-func (o *Overview) count(stage, runs int) {
-	if known := len(events.Stages()); stage < 0 || stage >= known {
-		if len(o.ByStage) == known {
-			o.ByStage = append(o.ByStage, 0)
-		}
-		stage = known
-	}
-	o.ByStage[stage] += runs
 }

@@ -69,6 +69,7 @@ func (run *Run) follow(r events.Record) {
 	case events.RunPullRequestOpened:
 		run.PRNumber = &e.Number
 	case events.DecisionRaised:
+		run.WaitsFor = e.About
 		if e.About != events.MergeApproval {
 			run.Status = events.RunNeedsInput
 		}
@@ -102,6 +103,9 @@ func (run *Run) enter(e events.RunStageEntered, at time.Time) {
 		queued.end("succeeded", at) // a slot became free
 	}
 	run.Stage, run.Status = run.Detail.stage(e.Stage), e.Stage.Status()
+	if e.Stage == events.StageImplementing {
+		run.Round = e.Attempt
+	}
 	entered := &run.Detail.Stages[run.Stage]
 	*entered = RunStage{Name: entered.Name, Status: "active", Attempt: e.Attempt, StartedAt: &at}
 	for i := run.Stage + 1; i < len(events.Stages()); i++ {
@@ -111,6 +115,7 @@ func (run *Run) enter(e events.RunStageEntered, at time.Time) {
 
 // goOn lets a run go on that waited for a decision.
 func (run *Run) goOn() {
+	run.WaitsFor = ""
 	if s := &run.Detail.Stages[run.Stage]; s.Status == "blocked" {
 		s.Status = "active"
 	}
@@ -121,7 +126,7 @@ func (run *Run) goOn() {
 
 // finish ends the run, its stage, and with them the stages it never reached.
 func (run *Run) finish(status events.RunStatus, stage string, at time.Time) {
-	run.Status, run.Active, run.FinishedAt = status, false, &at
+	run.Status, run.Active, run.FinishedAt, run.WaitsFor = status, false, &at, ""
 	for i := range run.Detail.Stages {
 		switch s := &run.Detail.Stages[i]; s.Status {
 		case "active", "blocked":

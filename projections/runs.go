@@ -19,21 +19,23 @@ type Runs struct{ DB *pgxpool.Pool }
 
 // A Run is one run as lists show it.
 type Run struct {
-	Workspace   events.ID        `db:"workspace_id"`
-	ID          events.ID        `db:"run_id"`
-	Repo        events.ID        `db:"repo_id"`
-	RepoName    string           `db:"repo_name"`
-	IssueNumber int              `db:"issue_number"`
-	IssueTitle  string           `db:"issue_title"`
-	Stage       int              `db:"stage"` // its place in Detail.Stages
-	Status      events.RunStatus `db:"status"`
-	Active      bool             `db:"active"`
-	PRNumber    *int             `db:"pr_number"`
-	CostCents   int64            `db:"cost_cents"`
-	CreatedAt   time.Time        `db:"created_at"`
-	UpdatedAt   time.Time        `db:"updated_at"`
-	FinishedAt  *time.Time       `db:"finished_at"`
-	Detail      RunDetail        `db:"detail"`
+	Workspace   events.ID           `db:"workspace_id"`
+	ID          events.ID           `db:"run_id"`
+	Repo        events.ID           `db:"repo_id"`
+	RepoName    string              `db:"repo_name"`
+	IssueNumber int                 `db:"issue_number"`
+	IssueTitle  string              `db:"issue_title"`
+	Stage       int                 `db:"stage"` // its place in Detail.Stages
+	Status      events.RunStatus    `db:"status"`
+	Active      bool                `db:"active"`
+	PRNumber    *int                `db:"pr_number"`
+	CostCents   int64               `db:"cost_cents"`
+	CreatedAt   time.Time           `db:"created_at"`
+	UpdatedAt   time.Time           `db:"updated_at"`
+	FinishedAt  *time.Time          `db:"finished_at"`
+	WaitsFor    events.DecisionKind `db:"waits_for"` // what somebody is asked for; "" if nobody is
+	Round       int                 `db:"round"`     // how often it entered Implementing
+	Detail      RunDetail           `db:"detail"`
 }
 
 // A RunDetail is what a run's own page adds. Times in it are whole milliseconds.
@@ -218,10 +220,11 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 	return n, nil
 }
 
-const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at`
+const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at,
+	waits_for, round`
 
 func scanRun(row pgx.CollectableRow) (r Run, err error) {
 	err = row.Scan(&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, (*string)(&r.Status),
-		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
+		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt, (*string)(&r.WaitsFor), &r.Round)
 	return r, err
 }

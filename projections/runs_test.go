@@ -283,9 +283,10 @@ func TestAStageOfANewerBuild(t *testing.T) {
 		require.Equal(t, []string{"sign", "failed"}, []string{r.Detail.Stages[r.Stage+1].Name, r.Detail.Stages[r.Stage+1].Status})
 		require.Equal(t, []events.RunStatus{events.RunInUnknownStage, events.RunNeedsInput}[i], r.Status)
 	}
-	o, err := projections.Dashboard{DB: w.DB}.Get(t.Context(), workspace, 10)
+	o, err := projections.Dashboard{DB: w.DB}.Get(t.Context(), workspace, 10, world.Epoch.Add(time.Hour))
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 0, 0, 0, 0, 0, 0, 2}, o.ByStage)
+	require.Equal(t, []projections.StageCount{{}, {}, {}, {}, {}, {}, {}, {Runs: 2, Waiting: 1}}, o.Stages.List)
+	require.Equal(t, map[events.DecisionKind]int{"license_review": 1}, o.Waiting.ByKind)
 	require.Zero(t, o.Slots, "it has no farm")
 	parked, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)

@@ -2,12 +2,9 @@ package rest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
+	"time"
 
 	"svc/events"
 	"svc/projections"
@@ -23,7 +20,7 @@ func (s *Server) dashboardRoutes() section {
 			text: "What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as " +
 				"`If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, " +
 				"without a body.",
-			answered:  newDashboard(exampleOverview, exampleSystem),
+			answered:  newDashboard(exampleOverview, exampleSystem, exampleAt(0)),
 			responses: map[string]*huma.Response{"304": dashboardUnchanged()},
 		}),
 	}}
@@ -60,12 +57,21 @@ type activeRuns struct {
 }
 
 type stageCount struct {
-	Label string `json:"label" example:"Build farm"`
-	Count int    `json:"count"`
+	Label   string `json:"label" example:"Build farm"`
+	Count   int    `json:"count" doc:"Runs in this stage, those that wait or are stuck among them."`
+	Waiting int    `json:"waiting" doc:"Runs that wait for a person."`
+	Stuck   int    `json:"stuck" doc:"Runs that should move and do not."`
 }
 
 type waiting struct {
-	Waiting int `json:"waiting" doc:"Decisions that wait for a person."`
+	Waiting  int           `json:"waiting" doc:"Decisions that wait for a person."`
+	OldestAt *timestamp    `json:"oldestAt" nullable:"true" doc:"When the one that waits longest was asked; null if nothing waits."`
+	ByKind   []kindWaiting `json:"byKind" nullable:"false" doc:"Each kind, also one of which nothing waits."`
+}
+
+type kindWaiting struct {
+	KindID events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
+	Count  int                 `json:"count" doc:"Decisions of this kind that wait."`
 }
 
 type farm struct {
@@ -98,36 +104,45 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if err != nil {
 		return nil, err
 	}
-	health := s.health.now(ctx)
-	out := &dashboardAnswer{
-		Status: http.StatusNotModified, ETag: etag(workspace, position, health.text), PollAfter: s.pollAfter(),
-		CacheControl: "private, no-cache",
-	}
-	if matches(in.IfNoneMatch, out.ETag) {
+	health, now := s.health.now(ctx), s.now()
+	name := func(until time.Time) string { return etag(workspace, position, health.text, until) }
+	out := &dashboardAnswer{Status: http.StatusNotModified, PollAfter: s.pollAfter(), CacheControl: "private, no-cache"}
+	if out.ETag = matching(in.IfNoneMatch, now, name); out.ETag != "" {
 		return out, nil
 	}
-	found, err := s.lists.Dashboard.Get(ctx, workspace, recentRuns)
+	found, err := s.lists.Dashboard.Get(ctx, workspace, recentRuns, now)
 	if err != nil {
 		return nil, err
 	}
-	out.Status, out.Body = http.StatusOK, newDashboard(found, health.system)
+	var until time.Time
+	if next := found.Stages.Next; next != nil {
+		until = *next
+	}
+	out.Status, out.ETag, out.Body = http.StatusOK, name(until), newDashboard(found, health.system, now)
 	return out, nil
 }
 
-func newDashboard(o projections.Overview, system system) *dashboard {
+func newDashboard(o projections.Overview, system system, now time.Time) *dashboard {
 	d := &dashboard{
-		System: system, Inbox: waiting{o.Waiting}, Recent: []run{},
+		System: system, Inbox: newWaiting(o.Waiting), Recent: []run{}, Runs: activeRuns{ByStage: newStageCounts(o.Stages)},
 		Farm: farm{o.Slots.Online, o.Slots.Draining, o.Slots.Total, o.Slots.Busy, o.Queued},
 	}
-	for i, n := range o.ByStage {
-		d.Runs.Active += n
-		d.Runs.ByStage = append(d.Runs.ByStage, stageCount{events.StageAt(i).Label(), n})
+	for _, c := range d.Runs.ByStage {
+		d.Runs.Active += c.Count
 	}
-	d.Head.Sentence = busy(d.Runs.Active, o.Waiting)
+	d.Head.Sentence = busy(d.Runs.Active, d.Inbox.Waiting)
 	for _, r := range o.Recent {
-		d.Recent = append(d.Recent, newRun(r))
+		d.Recent = append(d.Recent, runAt(now)(r))
 	}
 	return d
+}
+
+func newWaiting(c projections.WaitingCounts) waiting {
+	w := waiting{Waiting: c.Total(), OldestAt: optional(c.Oldest), ByKind: []kindWaiting{}}
+	for _, kind := range decisionKinds {
+		w.ByKind = append(w.ByKind, kindWaiting{kind, c.ByKind[kind]})
+	}
+	return w
 }
 
 func busy(active, waiting int) string {
@@ -145,23 +160,6 @@ func busy(active, waiting int) string {
 		return runs + " 1 waits for a person."
 	}
 	return fmt.Sprintf("%s %d wait for a person.", runs, waiting)
-}
-
-// etag names a dashboard by all that it is drawn from.
-func etag(workspace events.ID, position int64, system string) string {
-	text := strconv.AppendInt(append([]byte(Version+" "), workspace[:]...), position, 10)
-	sum := sha256.Sum256(append(text, system...))
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-}
-
-// matches reports whether If-None-Match names an etag.
-func matches(header, etag string) bool {
-	for one := range strings.SplitSeq(header, ",") {
-		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == etag || one == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 // How long a client waits before it asks again, in seconds: longer when the
@@ -192,7 +190,7 @@ func dashboardUnchanged() *huma.Response {
 }
 
 var exampleOverview = projections.Overview{
-	ByStage: []int{0, 0, 0, 0, 0, 0, 1}, Waiting: 1, Recent: []projections.Run{exampleRun()},
+	Stages: exampleStages, Waiting: exampleWaiting, Recent: []projections.Run{exampleRun()},
 	Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
 }
 

@@ -96,13 +96,3 @@ func TestHowLongAClientWaits(t *testing.T) {
 		require.Equal(t, want, s.pollAfter(), load)
 	}
 }
-
-func TestIfNoneMatch(t *testing.T) {
-	const tag = `"a-_1"`
-	for header, want := range map[string]bool{
-		"": false, tag: true, `W/"a-_1"`: true, "*": true, `"b", "a-_1"`: true, `"b",W/"a-_1"`: true,
-		`"b"`: false, `a-_1`: false, `"a-_"`: false, `"a-_1`: false, ",": false,
-	} {
-		require.Equal(t, want, matches(header, tag), header)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -21,7 +22,10 @@ func (s *Server) runRoutes() section {
 			id: "listRuns", summary: "List runs",
 			text: "Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped " +
 				"(`status=terminal`), the newest first.",
-			answered: newList([]projections.Run{exampleRun()}, 1, examplePage, newRun),
+			answered: runList{
+				newList([]projections.Run{exampleRun()}, 1, examplePage, newRun),
+				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: exampleStages}),
+			},
 		}),
 		query(s.getRun, route{
 			method: "GET", path: "/runs/{id}", guard: readers, views: []string{"runs", "run_counts"},
@@ -51,23 +55,43 @@ type repo struct {
 
 // A run is an item of the list, and the head of a run's own answer.
 type run struct {
-	ID          string           `json:"id" format:"uuid"`
-	IssueNumber int              `json:"issueNumber" example:"7"`
-	IssueTitle  string           `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
-	StageLabel  string           `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge,Unknown" doc:"Unknown is a stage that a newer version of the service put the run in."`
-	Status      events.RunStatus `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,unknown,merged,rejected,failed,cancelled" doc:"unknown goes with a stage that is Unknown."`
-	PRNumber    *int             `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
-	Repo        repo             `json:"repo"`
-	CreatedAt   timestamp        `json:"createdAt"`
-	UpdatedAt   timestamp        `json:"updatedAt"`
-	CostCents   int64            `json:"costCents"`
+	ID          string              `json:"id" format:"uuid"`
+	IssueNumber int                 `json:"issueNumber" example:"7"`
+	IssueTitle  string              `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
+	StageLabel  string              `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge,Unknown" doc:"Unknown is a stage that a newer version of the service put the run in."`
+	Status      events.RunStatus    `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,unknown,merged,rejected,failed,cancelled" doc:"unknown goes with a stage that is Unknown."`
+	PRNumber    *int                `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
+	Repo        repo                `json:"repo"`
+	CreatedAt   timestamp           `json:"createdAt"`
+	UpdatedAt   timestamp           `json:"updatedAt"`
+	CostCents   int64               `json:"costCents"`
+	Round       int                 `json:"round" doc:"How often the run began to implement: 1 is the first time, more are after changes were asked for or something failed, 0 is before."`
+	WaitsFor    events.DecisionKind `json:"waitsFor,omitempty" enum:"fact_review,merge_approval,protected_path_allow_once" doc:"What a person is asked for: the run waits until it is answered. Absent if it does not."`
+	Stuck       *stuck              `json:"stuck,omitempty" doc:"Absent unless the run should move and does not."`
+}
+
+// stuck says that a run should move and does not.
+type stuck struct {
+	Reason string    `json:"reason" enum:"no_progress" doc:"no_progress: nothing was recorded of the run for 30 minutes, though it neither waits its turn nor for a person."`
+	Since  timestamp `json:"since" doc:"When something was recorded last."`
+}
+
+// runAt shows runs as they are at a time, those that are stuck with a mark.
+func runAt(now time.Time) func(projections.Run) run {
+	return func(r projections.Run) run {
+		out := newRun(r)
+		if since := r.StuckSince(now); since != nil {
+			out.Stuck = &stuck{"no_progress", at(*since)}
+		}
+		return out
+	}
 }
 
 func newRun(r projections.Run) run {
 	return run{
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
-		CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt), CostCents: r.CostCents,
+		CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt), CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor,
 	}
 }
 
@@ -75,10 +99,36 @@ type runsQuery struct {
 	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that still move. terminal: runs that have stopped."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
 	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue has this in its title, or as its number. Of more than 10,000 runs the first 10,000 of the list are looked through and counted; repo narrows it."`
+	Counts bool   `query:"counts" doc:"Whether the answer has counts."`
 	Paging
 }
 
-type runsAnswer struct{ Body List[run] }
+type runsAnswer struct{ Body runList }
+
+type runList struct {
+	List[run]
+
+	Counts *runCounts `json:"counts,omitempty" doc:"Present if it was asked for."`
+}
+
+// runCounts are of all runs or, with repo, of those of the repository; status and q change nothing.
+type runCounts struct {
+	Active   int          `json:"active" doc:"Runs that still move, of the repository if one was named; neither status nor q narrow it."`
+	Terminal int          `json:"terminal" doc:"Runs that have stopped."`
+	ByStage  []stageCount `json:"byStage" nullable:"false" doc:"Those that still move, in the order of the loop."`
+}
+
+func newRunCounts(c projections.RunCounts) *runCounts {
+	return &runCounts{c.Active, c.Terminal, newStageCounts(c.Stages)}
+}
+
+func newStageCounts(s projections.Stages) []stageCount {
+	list := make([]stageCount, len(s.List))
+	for i, c := range s.List {
+		list[i] = stageCount{events.StageAt(i).Label(), c.Runs, c.Waiting, c.Stuck}
+	}
+	return list
+}
 
 func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, error) {
 	q := projections.RunQuery{
@@ -95,7 +145,16 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	return &runsAnswer{newList(found, total, in.Paging, newRun)}, nil
+	now := s.now()
+	out := &runsAnswer{runList{List: newList(found, total, in.Paging, runAt(now))}}
+	if in.Counts {
+		counts, err := s.lists.Runs.Counts(ctx, q.Workspace, q.Repo, now)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Counts = newRunCounts(counts)
+	}
+	return out, nil
 }
 
 type runDetail struct {
@@ -173,7 +232,9 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	case !ok:
 		return nil, aggregates.ErrNoRun
 	}
-	return &runAnswer{newRunDetail(found)}, nil
+	out := newRunDetail(found)
+	out.Run = runAt(s.now())(found)
+	return &runAnswer{out}, nil
 }
 
 func newRunDetail(r projections.Run) runDetail {
@@ -252,9 +313,12 @@ var exampleQueued = projections.Run{
 	Status: events.RunInQueue, Active: true, CreatedAt: exampleAt(60), UpdatedAt: exampleAt(60),
 }
 
+var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
+
 // exampleRun is exampleQueued an hour later: somebody is asked to merge it.
 func exampleRun() projections.Run {
 	r, pr := exampleQueued, 12
+	r.WaitsFor, r.Round = events.MergeApproval, 1
 	r.Stage, r.Status, r.PRNumber, r.CostCents, r.UpdatedAt = events.StageMerge.Index(), events.RunAwaitingApproval, &pr, 112, exampleAt(5)
 	d := &r.Detail
 	d.Branch, d.Head = "run/7", exampleHead

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,9 +29,10 @@ func TestWhatANewerBuildWroteIsShown(t *testing.T) {
 	}
 	require.Equal(t, []string{"Merge", "security_scan", "Unknown"}, labels)
 
-	d := newDashboard(projections.Overview{ByStage: []int{1, 0, 0, 0, 0, 0, 0, 2}, Recent: []projections.Run{r}}, system{})
+	stages := projections.Stages{List: []projections.StageCount{{Runs: 1}, {}, {}, {}, {}, {}, {}, {Runs: 2}}}
+	d := newDashboard(projections.Overview{Stages: stages, Recent: []projections.Run{r}}, system{}, time.Now())
 	require.Equal(t, 3, d.Runs.Active)
-	require.Equal(t, stageCount{"Unknown", 2}, d.Runs.ByStage[len(events.Stages())])
+	require.Equal(t, stageCount{Label: "Unknown", Count: 2}, d.Runs.ByStage[len(events.Stages())])
 
 	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r}, &caller{person: &person{role: "Auditor"}})
 	text, err := json.Marshal(item)

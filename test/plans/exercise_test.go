@@ -254,6 +254,10 @@ func (p *process) askRuns(t *testing.T) {
 	}
 	_, ok, err := v.Get(ctx, p.acme, p.run)
 	require.True(t, ok, err)
+	for _, repo := range []*events.ID{nil, &p.repo.ID} {
+		done[projections.RunCounts](t)(v.Counts(ctx, p.acme, repo, epoch))
+	}
+	done[[]projections.RepoRuns](t)(v.Repos(ctx, p.acme))
 	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
 	require.True(t, ok, err)
 
@@ -264,7 +268,7 @@ func (p *process) askRuns(t *testing.T) {
 	require.NoError(t, err)
 	dashboard := projections.Dashboard{DB: p.asks}
 	done[map[events.ID]int64](t)(dashboard.Positions(ctx, []events.ID{p.acme}))
-	done[projections.Overview](t)(dashboard.Get(ctx, p.acme, 10))
+	done[projections.Overview](t)(dashboard.Get(ctx, p.acme, 10, epoch))
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
 		done[projections.Report](t)(projections.Insights{DB: p.asks}.Get(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), 7))
 	}

@@ -1,0 +1,102 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// stuckAfter is how long nothing may be heard of a run that waits for nobody.
+const stuckAfter = 30 * time.Minute
+
+// StuckSince returns since when nothing was heard of a run that should move: nil unless
+// that is long ago. One in the queue waits its turn, however long.
+func (r Run) StuckSince(now time.Time) *time.Time {
+	if !r.Active || r.WaitsFor != "" || r.UpdatedAt.Add(stuckAfter).After(now) {
+		return nil
+	}
+	switch r.Status {
+	case events.RunInQueue, events.RunNeedsInput, events.RunAwaitingApproval, events.RunInUnknownStage:
+		return nil
+	}
+	return &r.UpdatedAt
+}
+
+// A StageCount is how many active runs are in a stage.
+type StageCount struct {
+	Runs    int
+	Waiting int // for a person
+	Stuck   int
+}
+
+// Stages count active runs by the index of their stage. If there is one more than this
+// build knows, it counts those in others.
+type Stages struct {
+	List []StageCount
+	Next *time.Time // when the next of them is stuck if nothing is heard of it; nil if none moves
+}
+
+// add counts runs of a stage. A newer build may have put them in one that this
+// build does not know.
+func (s *Stages) add(stage int, c StageCount) {
+	known := len(events.Stages())
+	if stage < 0 || stage >= known {
+		if len(s.List) == known {
+			s.List = append(s.List, StageCount{})
+		}
+		stage = known
+	}
+	of := &s.List[stage]
+	of.Runs, of.Waiting, of.Stuck = of.Runs+c.Runs, of.Waiting+c.Waiting, of.Stuck+c.Stuck
+}
+
+// queue counts the runs of a workspace, or of one of its repositories, by stage.
+func (s *Stages) queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now time.Time) {
+	const moves = `waits_for = '' and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
+	sql, args := `
+		select stage, count(*), count(*) filter (where waits_for <> ''), count(*) filter (where updated_at <= $2 and `+moves+`),
+			min(updated_at) filter (where updated_at > $2 and `+moves+`)
+		from runs where workspace_id = $1 and active`, []any{workspace, now.Add(-stuckAfter)}
+	if repo != nil {
+		sql, args = sql+` and repo_id = $3`, append(args, *repo)
+	}
+	s.List = make([]StageCount, len(events.Stages()))
+	b.Queue(sql+` group by stage`, args...).Query(func(rows pgx.Rows) error {
+		var stage int
+		var c StageCount
+		var moved *time.Time
+		_, err := pgx.ForEachRow(rows, []any{&stage, &c.Runs, &c.Waiting, &c.Stuck, &moved}, func() error {
+			s.add(stage, c)
+			if moved != nil && (s.Next == nil || moved.Add(stuckAfter).Before(*s.Next)) {
+				s.Next = new(moved.Add(stuckAfter))
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// RunCounts are how many runs there are.
+type RunCounts struct {
+	Active, Terminal int
+	Stages           Stages // of the active ones
+}
+
+// Counts counts the runs of a workspace, or of one of its repositories.
+func (v Runs) Counts(ctx context.Context, workspace events.ID, repo *events.ID, now time.Time) (c RunCounts, err error) {
+	b := &pgx.Batch{}
+	sql, args := `select coalesce(sum(active), 0), coalesce(sum(terminal), 0) from run_counts where workspace_id = $1`, []any{workspace}
+	if repo != nil {
+		sql, args = sql+` and repo_id = $2`, append(args, *repo)
+	}
+	b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Active, &c.Terminal) })
+	c.Stages.queue(b, workspace, repo, now)
+	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
+		return c, fmt.Errorf("counts of runs of %s: %w", workspace, err)
+	}
+	return c, nil
+}

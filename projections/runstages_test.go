@@ -1,0 +1,88 @@
+package projections_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+	"svc/test/world"
+)
+
+// What is counted by stage is what the runs themselves say, at every moment.
+func TestRunsAreStuckOnceNothingIsHeardOfThem(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, asked := world.NewID(), world.NewID()
+	at := func(minutes int) time.Time { return world.Epoch.Add(time.Duration(minutes) * time.Minute) }
+	question := events.DecisionRaised{Decision: asked, About: events.FactReview}
+	for i, story := range []tale{
+		{web, 1, "queued", nil},
+		{web, 2, "analyzing", entered(events.StageAnalyze)},
+		{api, 3, "asks", append(entered(events.StageAnalyze), question)},
+		{api, 4, "codes again", append(entered(events.StageImplementing), events.RunStageEntered{Stage: events.StageImplementing, Attempt: 2})},
+		{web, 5, "ended", append(entered(events.StageAnalyze), events.RunFailed{Repo: web.ID})},
+	} {
+		tellAt(t, w, at(i), workspace, story)
+	}
+	runs := projections.Runs{DB: w.DB}
+	list, _, err := runs.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: true, Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 2, 3, 4}, numbers(list))
+	require.Equal(t, []events.DecisionKind{"", "", events.FactReview, ""}, []events.DecisionKind{
+		list[0].WaitsFor, list[1].WaitsFor, list[2].WaitsFor, list[3].WaitsFor})
+	require.Equal(t, 2, list[3].Round)
+
+	for minutes, want := range map[int]struct {
+		stuck int
+		next  time.Time
+	}{
+		20: {0, at(31)}, 31: {1, at(33)}, 32: {1, at(33)}, 33: {2, time.Time{}}, 600: {2, time.Time{}},
+	} {
+		now := at(minutes)
+		c, err := runs.Counts(t.Context(), workspace, nil, now)
+		require.NoError(t, err)
+		require.Equal(t, []int{4, 1}, []int{c.Active, c.Terminal})
+		require.Equal(t, want.next.IsZero(), c.Stages.Next == nil, minutes)
+		if c.Stages.Next != nil {
+			require.WithinDuration(t, want.next, *c.Stages.Next, 0, minutes)
+		}
+		var sum projections.StageCount
+		for _, s := range c.Stages.List {
+			sum.Runs, sum.Waiting, sum.Stuck = sum.Runs+s.Runs, sum.Waiting+s.Waiting, sum.Stuck+s.Stuck
+		}
+		require.Equal(t, projections.StageCount{Runs: 4, Waiting: 1, Stuck: want.stuck}, sum, minutes)
+		stuck := 0
+		for _, r := range list {
+			if since := r.StuckSince(now); since != nil {
+				require.Equal(t, r.UpdatedAt, *since)
+				stuck++
+			}
+		}
+		require.Equal(t, want.stuck, stuck, minutes)
+	}
+
+	c, err := runs.Counts(t.Context(), workspace, &api.ID, at(40))
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 0}, []int{c.Active, c.Terminal})
+	require.Equal(t, projections.StageCount{Runs: 1, Waiting: 1}, c.Stages.List[events.StageAnalyze.Index()])
+	require.Equal(t, projections.StageCount{Runs: 1, Stuck: 1}, c.Stages.List[events.StageImplementing.Index()])
+}
+
+func TestRepositoriesAreThoseOfRuns(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
+	tellAt(t, w, world.Epoch, workspace, tale{web, 1, "x", nil}, tale{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
+	tellAt(t, w, world.Epoch, world.NewID(), tale{events.Repo{ID: world.NewID(), Name: "other/one"}, 1, "x", nil})
+	list, err := projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
+	require.NoError(t, err)
+	require.Equal(t, []projections.RepoRuns{{api.ID, "acme/api", 0, 1}, {web.ID, "acme/web", 1, 0}}, list)
+	tellAt(t, w, world.Epoch, workspace, tale{renamed, 3, "x", nil})
+	list, err = projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
+	require.NoError(t, err)
+	require.Equal(t, projections.RepoRuns{web.ID, "acme/site", 2, 0}, list[1])
+}
