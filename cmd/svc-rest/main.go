@@ -24,6 +24,7 @@ func main() {
 	flags := flag.NewFlagSet("svc-rest", flag.ContinueOnError)
 	check := flags.Bool("healthcheck", false, "ask the running service whether it is alive, and exit 0 or 1")
 	show := flags.Bool("version", false, "print the version")
+	describe := flags.Bool("openapi", false, "print the description of the API that people and scripts use, as JSON")
 	if status, done := config.Arguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
 		os.Exit(status)
 	}
@@ -35,6 +36,8 @@ func main() {
 	switch {
 	case *show:
 		fmt.Println("svc-rest", rest.Version)
+	case *describe:
+		err = rest.Describe(os.Stdout)
 	case *check:
 		err = healthcheck(ctx, os.Environ())
 	default:

@@ -36,7 +36,7 @@ func (s *stack) announce(ctx context.Context, db string, d demo) error {
 		}
 	}
 	a := addresses{
-		RestURL: s.restURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d,
+		RestURL: s.restURL(), AppURL: s.appURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d,
 		FarmURL: s.farmURL(), FarmCAFile: s.folder.file(authorityFile), FarmReleasesDir: s.folder.file(releasesFolder),
 	}
 	if err := s.folder.write("dev.json", a); err != nil {
@@ -64,7 +64,7 @@ The service runs. Ctrl-C stops it.
 
   In a browser, to sign in as any of the demonstration's people:
 
-             %s/
+             %[8]s/
 
   REST API   %[1]s/api/v1
   API docs   %[1]s/api/docs
@@ -73,7 +73,7 @@ The service runs. Ctrl-C stops it.
   Database   %[4]s
   Farm       %[6]s, %[7]s
   As JSON    %[5]s, with passwords and tokens
-`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.words())
+`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.words(), a.AppURL)
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
 	}

@@ -4,7 +4,7 @@
 // It starts the programs that lie beside its own file, each a process of its
 // own, in the order in which one needs the other: PostgreSQL (unless
 // SVC_DATABASE_URL names a database), svc-db, svc-engine, svc-codehost,
-// svc-rest, svc-gateway, svc-runner. It stops them in the opposite order on Ctrl-C, at once on a second
+// svc-rest, svc-ui, svc-gateway, svc-runner. It stops them in the opposite order on Ctrl-C, at once on a second
 // Ctrl-C, and when one of them ends by itself. Should svc be killed, they go
 // with it.
 //
@@ -36,6 +36,9 @@ type settings struct {
 	// Unlike in a deployment, nothing is reachable from other machines.
 	EngineAddr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:"127.0.0.1:4001" doc:"Address of the engine."`
 	RestAddr   config.Addr `env:"SVC_REST_ADDR" envDefault:"127.0.0.1:4000" doc:"Address of the REST service."`
+
+	// People open it.
+	UIAddr config.Addr `env:"SVC_UI_ADDR" envDefault:"127.0.0.1:3000" doc:"Address of the web app."`
 
 	// Of the REST service. The engine has none here.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" envDefault:"127.0.0.1:4009" doc:"Address of the Prometheus metrics, at /metrics."`

@@ -68,7 +68,7 @@ func (s *stack) up(ctx context.Context) (err error) {
 		return err
 	}
 	s.sockets, err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr},
-		place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr},
+		place{"SVC_UI_ADDR", &s.UIAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr},
 		place{"SVC_GATEWAY_ADDR", &s.GatewayAddr})
 	if err != nil {
 		return err
@@ -93,6 +93,9 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if err := s.startRest(ctx, db); err != nil {
 		return err
 	}
+	if err := s.startUI(ctx); err != nil {
+		return err
+	}
 	if err := s.startGateway(ctx); err != nil {
 		return err
 	}
@@ -115,7 +118,7 @@ func (s *stack) say(text string) { fmt.Fprintln(s.out.named("svc"), text) }
 
 // look returns an error unless the programs are there.
 func (s *stack) look() error {
-	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-gateway", "svc-runner"} {
+	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway", "svc-runner"} {
 		_, err := os.Stat(filepath.Join(s.programs, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is not in %s beside svc: build it first", name, s.programs)
@@ -143,7 +146,8 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 		"SVC_DATABASE_URL="+db,
 		"SVC_ENGINE_URL="+s.engineURL(),
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret,
-		"AUTH_URL="+s.restURL(),
+		"AUTH_URL="+s.appURL(),
+		"SVC_TRUSTED_PROXIES=127.0.0.1/32,::1/128", // the web app
 		"AUTH_SECRET="+s.secrets.AuthSecret,
 		"SVC_VAULT_MASTER_KEY="+s.secrets.VaultMasterKey,
 		"SVC_OAUTH_URL="+s.codeHostURL(),
@@ -156,6 +160,15 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 		"SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader,
 		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1/32,::1/128",
 		"SVC_ARTIFACT_STORE="+s.folder.file(artifactsFolder))
+}
+
+func (s *stack) startUI(ctx context.Context) error {
+	ready := func(ctx context.Context) error { return serve.Check(ctx, s.appURL()+"/health/live") }
+	return s.start(ctx, "svc-ui", ready, []string{"SVC_UI_ADDR"},
+		"SVC_METRICS_ADDR=",    // one address cannot be both services'
+		"SVC_TRUSTED_PROXIES=", // browsers connect by themselves
+		"SVC_REST_URL="+s.restURL(),
+		"AUTH_URL="+s.appURL())
 }
 
 // certificateHeader is where the gateway forwards runners' certificates.
@@ -185,7 +198,7 @@ func (s *stack) startCodeHost(ctx context.Context) error {
 	return s.start(ctx, "svc-codehost", ready, []string{"SVC_CODEHOST_ADDR"},
 		"SVC_CODEHOST_CLIENT_ID="+clientID,
 		"SVC_CODEHOST_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
-		"SVC_CODEHOST_CALLBACK="+s.restURL()+"/api/auth/callback/github")
+		"SVC_CODEHOST_CALLBACK="+s.appURL()+"/api/auth/callback/github")
 }
 
 func (s *stack) codeHostURL() string { return serve.URL(s.CodeHostAddr) }
@@ -195,6 +208,7 @@ func (s *stack) farmURL() string {
 func (s *stack) engineURL() string  { return serve.URL(s.EngineAddr) }
 func (s *stack) metricsURL() string { return serve.URL(s.MetricsAddr) + "/metrics" }
 func (s *stack) restURL() string    { return serve.URL(s.RestAddr) }
+func (s *stack) appURL() string     { return serve.URL(s.UIAddr) }
 
 // start runs a program that listens at what the variables in listens say,
 // until the stack stops, and returns once it is ready.

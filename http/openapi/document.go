@@ -10,9 +10,9 @@ import (
 	"svc/http/middleware"
 )
 
-// ServeDocument serves the OpenAPI document at path with .json and .yaml, and at docs
-// a page to read it. It ends the description: what is added afterwards is not in it.
-func (a *API) ServeDocument(path, docs string) {
+// Document returns the OpenAPI document. It ends the description: what is added
+// afterwards is not in it.
+func (a *API) Document() (asJSON, asYAML []byte) {
 	o := a.huma.OpenAPI()
 	openAnswers(o)
 	hideRules(o)
@@ -20,10 +20,17 @@ func (a *API) ServeDocument(path, docs string) {
 	if err != nil {
 		panic(err) // the description is made of our own types
 	}
-	asYAML, err := o.YAML()
+	asYAML, err = o.YAML()
 	if err != nil {
 		panic(err)
 	}
+	return asJSON, asYAML
+}
+
+// ServeDocument serves the OpenAPI document at path with .json and .yaml, and at docs
+// a page to read it.
+func (a *API) ServeDocument(path, docs string) {
+	asJSON, asYAML := a.Document()
 	a.Get(path+".json", middleware.Limits{}, content("application/json", asJSON))
 	a.Get(path+".yaml", middleware.Limits{}, content("application/yaml", asYAML))
 	a.serveDocs(docs, path+".json")

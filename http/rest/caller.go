@@ -51,6 +51,7 @@ func (c *caller) giveBack() {
 // A person is a caller who signed in.
 type person struct {
 	user         events.ID
+	name         string
 	active       *events.ID              // the workspace that requests go to unless they name one
 	current      *projections.Membership // in that one; nil if they are not in it
 	member       events.ID
@@ -92,7 +93,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	if renewed {
 		http.SetCookie(w, s.sessions.Cookie(session))
 	}
-	c := &caller{person: &person{user: session.User, active: session.Active, current: currentOf(session)},
+	c := &caller{person: &person{user: session.User, name: session.Name, active: session.Active, current: currentOf(session)},
 		envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	return c, nil

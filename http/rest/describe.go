@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -34,4 +36,14 @@ func (s *Server) describe(o *huma.OpenAPI) {
 			o.Tags = append(o.Tags, &huma.Tag{Name: section.tag, Description: section.about})
 		}
 	}
+}
+
+// Describe writes the OpenAPI document of what people and scripts use, as JSON: what
+// clients are generated from, without a service that runs. Routes of build machines are
+// left out.
+func Describe(w io.Writer) error {
+	s := New(Config{Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)})
+	asJSON, _ := s.api().Document()
+	_, err := w.Write(append(asJSON, '\n'))
+	return err
 }

@@ -152,11 +152,16 @@ func (s *Server) Bounds() []*quota.Semaphore { return s.bounds.all() }
 
 // Handler returns the API and its description: what is under /api.
 func (s *Server) Handler() http.Handler {
+	api := s.api()
+	api.ServeDocument("/api/openapi", docsPath)
+	return api
+}
+
+func (s *Server) api() *openapi.API {
 	api := openapi.New(openapi.Config{
 		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: exampleID, Log: s.log,
 	})
 	s.mount(api)
-	api.ServeDocument("/api/openapi", docsPath)
 	return api
 }
 

@@ -11,7 +11,9 @@ import (
 )
 
 func (s *Server) workspaceRoutes() section {
-	acme := newWorkspace(exampleAcme, events.Owner)
+	acme := newWorkspace(exampleAcme, newYou(&person{
+		user: exampleAda.ID, member: exampleNo(4), name: "Ada Lind", role: events.Owner, approveLoops: true,
+	}, exampleAda.Name), exampleEvent.Data.Seq)
 	return section{tag: "Workspace", about: "What the workspace is called.", routes: []route{
 		query(s.getWorkspace, route{
 			method: "GET", path: "/workspace", guard: people,
@@ -36,6 +38,23 @@ type workspace struct {
 	Slug      string    `json:"slug" example:"acme"`
 	CreatedAt timestamp `json:"createdAt"`
 	YourRole  string    `json:"yourRole" enum:"Owner,Maintainer,Viewer,member"`
+	You       you       `json:"you"`
+	Seq       int64     `json:"seq" doc:"The position of the workspace: of its newest event, or of one just before it. Whoever reads with it as X-Svc-Min-Position, and follows the stream from it, misses nothing." example:"4182"`
+}
+
+type you struct {
+	MemberID        string `json:"memberId" format:"uuid"`
+	UserID          string `json:"userId" format:"uuid"`
+	Name            string `json:"name" example:"Ada Lind"`
+	Email           string `json:"email" example:"ada@acme.example"`
+	Role            string `json:"role" enum:"Owner,Maintainer,Viewer,member"`
+	CanApproveLoops bool   `json:"canApproveLoops"`
+}
+
+func newYou(p *person, email string) you {
+	return you{
+		MemberID: p.member.String(), UserID: p.user.String(), Name: p.name, Email: email, Role: string(p.role), CanApproveLoops: p.approveLoops,
+	}
 }
 
 type workspaceAnswer struct{ Body workspace }
@@ -54,11 +73,15 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	case !ok:
 		return workspace{}, fault.ErrTenantNotFound
 	}
-	return newWorkspace(w, c.person.role), nil
+	position, _, err := s.positions.Find(ctx, c.workspace, s.lists.Dashboard.Positions)
+	if err != nil {
+		return workspace{}, err
+	}
+	return newWorkspace(w, newYou(c.person, c.envelope.Actor.Name), position), nil
 }
 
-func newWorkspace(w projections.Workspace, yours events.Role) workspace {
-	return workspace{w.ID.String(), w.Name, w.Slug, at(w.CreatedAt), string(yours)}
+func newWorkspace(w projections.Workspace, yours you, position int64) workspace {
+	return workspace{w.ID.String(), w.Name, w.Slug, at(w.CreatedAt), yours.Role, yours, position}
 }
 
 type workspaceChange struct {

@@ -1,0 +1,155 @@
+// Package asset holds the files of the web app that browsers load beside its pages:
+// style, scripts, font, icon. Each is served under a name that changes with what is in
+// it, and so may be kept for ever.
+package asset
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"svc/http/middleware"
+)
+
+// css/*.css become app.css, in the order of their names. js/htmx.js is htmx 4.0.1 as it
+// is published, fonts are those of Inter 5.3; a LICENSE beside each is about them.
+//
+//go:embed css/*.css js/*.js font/*.woff2 icon.svg
+var files embed.FS
+
+// A Set is all files, under the names by which pages have them.
+type Set struct{ files map[string]file }
+
+type file struct {
+	path, media string
+	text, gzip  []byte // gzip is nil where it is no shorter
+}
+
+const prefix = "/assets/"
+
+// New reads the files.
+func New() *Set {
+	s := &Set{map[string]file{}}
+	for _, pattern := range []string{"js/*.js", "font/*.woff2", "icon.svg"} {
+		for _, name := range glob(pattern) {
+			s.add(path.Base(name), read(name))
+		}
+	}
+	s.add("app.css", joined("css")) // the last: it names fonts
+	return s
+}
+
+func glob(pattern string) []string {
+	list, err := fs.Glob(files, pattern)
+	if err != nil {
+		panic(err) // the patterns are fixed
+	}
+	slices.Sort(list)
+	return list
+}
+
+func read(name string) []byte {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return text
+}
+
+func joined(folder string) []byte {
+	var out []byte
+	for _, name := range glob(folder + "/*") {
+		out = append(append(out, read(name)...), '\n')
+	}
+	return out
+}
+
+func (s *Set) add(name string, text []byte) {
+	if path.Ext(name) == ".css" { // fonts have names of their own
+		for other, f := range s.files {
+			text = bytes.ReplaceAll(text, []byte("asset("+other+")"), []byte("url("+f.path+")"))
+		}
+	}
+	sum := sha256.Sum256(text)
+	ext := path.Ext(name)
+	s.files[name] = file{
+		path:  prefix + strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext,
+		media: mediaOf(ext), text: text, gzip: compressed(text),
+	}
+}
+
+// mediaOf does not ask the machine, whose table may say something else.
+func mediaOf(ext string) string {
+	switch ext {
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".woff2":
+		return "font/woff2"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return mime.TypeByExtension(ext)
+}
+
+func compressed(text []byte) []byte {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is one
+	}
+	_, _ = w.Write(text) // memory takes everything
+	_ = w.Close()
+	if out.Len() >= len(text) {
+		return nil
+	}
+	return out.Bytes()
+}
+
+// URL returns the path of a file. It panics if there is none of that name.
+func (s *Set) URL(name string) string {
+	f, ok := s.files[name]
+	if !ok {
+		panic("asset: no " + name)
+	}
+	return f.path
+}
+
+// Size returns the bytes of a file as they are sent to a browser.
+func (s *Set) Size(name string) int {
+	if f := s.files[name]; f.gzip != nil {
+		return len(f.gzip)
+	}
+	return len(s.files[name].text)
+}
+
+// Mount serves the files.
+func (s *Set) Mount(handle func(method, path string, limits middleware.Limits, handler http.Handler)) {
+	for _, f := range s.files {
+		handle(http.MethodGet, f.path, middleware.Limits{}, http.HandlerFunc(f.serve))
+	}
+}
+
+func (f file) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", f.media)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	text := f.text
+	if f.gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		text = f.gzip
+	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // if it fails the browser has gone
+}

@@ -1,0 +1,177 @@
+// What pages do beyond links and forms: live updates, dialogs, keys, copying. All of it
+// goes by attributes, so that what htmx swaps in works as well.
+const $ = (selector, of = document) => of.querySelector(selector);
+const $$ = (selector, of = document) => [...of.querySelectorAll(selector)];
+const body = document.body;
+
+// Notices: what was done goes away by itself, what was refused stays longer.
+function toast(text, bad) {
+  const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast", textContent: text });
+  $("#toasts").append(line);
+  setTimeout(() => line.remove(), bad ? 9000 : 5000);
+}
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  const said = ctx.response?.headers.get("X-Notice");
+  if (!said) return;
+  const { text, bad } = JSON.parse(said);
+  toast(text, bad);
+  if (!bad) ctx.sourceElement.closest("dialog")?.close();
+});
+document.addEventListener("htmx:error", () => toast("The app does not answer. Nothing was changed that was not said to be.", true));
+
+// A select or a switch that was refused, or whose row came anew, shows what holds now.
+document.addEventListener("htmx:after:swap", () => {
+  for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
+  dress();
+});
+
+// Confirmation: what takes something away is asked about first. A select or a switch asks
+// only for the values that its data-confirm-for names; {} in the question is the chosen one.
+document.addEventListener("htmx:confirm", (e) => {
+  const { ctx, issueRequest, dropRequest } = e.detail;
+  const at = ctx.sourceElement, select = at.matches("select"), flip = at.matches("[type=checkbox]");
+  const chosen = select ? at.value : flip ? String(at.checked) : "";
+  e.preventDefault();
+  if (at.dataset.confirmFor && !at.dataset.confirmFor.split(" ").includes(chosen)) return issueRequest();
+  confirmed(ctx.confirm.replace("{}", chosen), at.dataset.confirmText ?? "It applies at once.", at.dataset.confirmWord).then((yes) => {
+    if (yes) return issueRequest();
+    if (select) at.value = at.dataset.now;
+    if (flip) at.checked = !at.checked;
+    dropRequest();
+    at.focus();
+  });
+});
+function confirmed(title, text, word) {
+  const dialog = Object.assign(document.createElement("dialog"), { className: "dialog" });
+  dialog.setAttribute("aria-labelledby", "confirm-title");
+  dialog.innerHTML = '<h2 id="confirm-title"></h2><p></p><form method="dialog"><div class="buttons"><button class="button" value="" autofocus>Cancel</button><button class="button danger" value="yes">Continue</button></div></form>';
+  $("h2", dialog).textContent = title;
+  $("p", dialog).textContent = text;
+  if (word) { // it has to be typed
+    const field = Object.assign(document.createElement("input"), { autocomplete: "off" });
+    field.setAttribute("aria-label", "Type " + word);
+    const yes = $("[value=yes]", dialog);
+    yes.disabled = true;
+    field.oninput = () => { yes.disabled = field.value !== word; };
+    $("form", dialog).prepend(field);
+  }
+  body.append(dialog);
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => { done(dialog.returnValue === "yes"); dialog.remove(); }));
+}
+
+// Presses.
+document.addEventListener("click", async (e) => {
+  const at = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href]");
+  if (!at) return;
+  if (at.dataset.copy !== undefined) {
+    await navigator.clipboard.writeText(at.dataset.copy);
+    toast("Copied.");
+  } else if (at.dataset.open) $("#" + at.dataset.open)?.showModal();
+  else if (at.dataset.close !== undefined) at.closest("dialog").close();
+  else if (at.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
+  else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) location.href = at.dataset.href;
+});
+
+// Times are said anew as they pass.
+const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+function ago(seconds) {
+  const ahead = seconds < 0, s = Math.floor(Math.abs(seconds));
+  if (!ahead && s < 5) return "just now";
+  if (!ahead && s >= 86400 && s < 172800) return "yesterday";
+  const [name, length] = units.find(([, length]) => s >= length) ?? units[3];
+  const n = Math.floor(s / length), text = `${n} ${name}${n === 1 ? "" : "s"}`;
+  return ahead ? "in " + text : text + " ago";
+}
+function tick() {
+  for (const at of $$("time[data-ago]")) at.textContent = ago((Date.now() - new Date(at.dateTime)) / 1000);
+}
+setInterval(tick, 10000);
+
+// dress shows what only works with scripts, and hides what is for those without.
+function dress() {
+  for (const at of $$("[data-copy][hidden]")) at.hidden = false;
+  for (const at of $$("[data-no-script]")) at.hidden = true;
+}
+dress();
+
+// Live updates: an event of a noun asks the parts of the page for anew that show it, by
+// hx-trigger="live-member from:body". After a break everything is asked for.
+let port, since = Date.now();
+function refresh() { body.dispatchEvent(new Event("live-all")); }
+function live(state, why) {
+  const mark = $("#live");
+  if (!mark) return;
+  mark.dataset.state = state;
+  $("[data-live-text]", mark).textContent = { live: "Live", stale: "Reconnecting", over: "Ended" }[state] ?? "Connecting";
+  const stale = $("#stale");
+  if (state === "live") { if (!stale.hidden) { stale.hidden = true; refresh(); } since = Date.now(); }
+  else if (state === "stale") setTimeout(() => {
+    if (mark.dataset.state !== "stale") return;
+    $("[data-stale-text]").textContent = `Showing data from ${ago((Date.now() - since) / 1000)}, reconnecting…`;
+    stale.hidden = false;
+  }, 2000);
+  else if (state === "over") location.reload(); // the page says why
+}
+function follow() {
+  const { live: address, seq, worker } = body.dataset;
+  if (!address) return;
+  port = self.SharedWorker ? new SharedWorker(worker).port : new Worker(worker);
+  port.onmessage = ({ data }) => {
+    if (data.state) live(data.state, data.why);
+    if (data.all) refresh();
+    if (data.event) {
+      since = Date.now();
+      body.dispatchEvent(new CustomEvent("live-" + data.event.target, { detail: data.event }));
+    }
+  };
+  port.postMessage({ join: { address, seq: Number(seq) } });
+}
+follow();
+addEventListener("pagehide", () => port?.postMessage({ leave: true }));
+addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }); // kept by the browser, and old by now
+
+// Keys.
+let g = 0;
+document.addEventListener("keydown", (e) => {
+  if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); $("#palette")?.showModal(); return; }
+  if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog")) return;
+  const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
+  if (place) { g = 0; place.click(); return; }
+  const act = $(`[data-press="${CSS.escape(e.key.toLowerCase())}"]`);
+  switch (e.key) {
+    case "g": g = Date.now(); break;
+    case "?": $("#keys")?.showModal(); break;
+    case "/": { const field = $("main [type=search]"); if (field) { e.preventDefault(); field.focus(); field.select(); } break; }
+    case "j": case "k": move(e.key === "j" ? 1 : -1); break;
+    case "Enter": { const link = document.activeElement.matches("[data-row]") && $("a", document.activeElement); if (link) link.click(); break; }
+    default: if (act) { e.preventDefault(); act.click(); }
+  }
+});
+function move(by) {
+  const rows = $$("main [data-row]"), at = rows.indexOf(document.activeElement.closest("[data-row]"));
+  const next = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
+  if (next) { next.tabIndex = -1; next.focus(); next.scrollIntoView({ block: "nearest" }); }
+}
+
+// The palette filters its list, and is walked through with the arrows.
+const palette = $("#palette");
+if (palette) {
+  const field = $("input", palette), list = $$("li", palette);
+  const shown = () => list.filter((li) => !li.hidden);
+  const choose = (li) => {
+    for (const other of list) other.setAttribute("aria-selected", String(other === li));
+    if (li) { field.setAttribute("aria-activedescendant", li.id); li.scrollIntoView({ block: "nearest" }); }
+  };
+  field.oninput = () => {
+    const q = field.value.trim().toLowerCase();
+    for (const li of list) li.hidden = !li.textContent.toLowerCase().includes(q);
+    choose(shown()[0]);
+  };
+  field.onkeydown = (e) => {
+    const all = shown(), at = all.findIndex((li) => li.ariaSelected === "true");
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); choose(all[(at + (e.key === "ArrowDown" ? 1 : -1) + all.length) % all.length]); }
+    if (e.key === "Enter" && all[at]) location.href = all[at].dataset.href;
+  };
+  palette.addEventListener("toggle", () => { field.value = ""; field.oninput(); });
+}

@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// The routes under /api/auth are those of Better Auth; the description of the API does
+// not have them.
+const auth = "/api/auth"
+
+// A Person is who is signed in.
+type Person struct {
+	User struct {
+		ID, Name, Email string
+	}
+	Session struct {
+		ID                   string
+		ActiveOrganizationID *string
+	}
+}
+
+// Person returns who is signed in. ok is false if nobody is.
+func (s *Session) Person(ctx context.Context) (p Person, ok bool, err error) {
+	found, err := Read[*Person](s.request(ctx, http.MethodGet, auth+"/get-session", nil))
+	if err != nil || found == nil {
+		return p, false, err
+	}
+	return *found, true, nil
+}
+
+// A Place is a workspace that a person is a member of.
+type Place struct {
+	ID, Name, Slug string
+	CreatedAt      time.Time
+}
+
+// Places lists the workspaces of the person.
+func (s *Session) Places(ctx context.Context) ([]Place, error) {
+	return Read[[]Place](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
+}
+
+// An OwnInvitation is one that waits for the person.
+type OwnInvitation struct {
+	ID, OrganizationName, OrganizationSlug, Role, Status string
+	InviterID                                            string
+	ExpiresAt                                            time.Time
+}
+
+// OwnInvitations lists the invitations to an address that the person has verified.
+func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
+	return Read[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
+}
+
+// AnswerInvitation accepts or rejects an invitation.
+func (s *Session) AnswerInvitation(ctx context.Context, id string, accept bool) error {
+	path := auth + "/organization/reject-invitation"
+	if accept {
+		path = auth + "/organization/accept-invitation"
+	}
+	return Done(s.request(ctx, http.MethodPost, path, map[string]string{"invitationId": id}))
+}
+
+// A Device is a session of the person: a browser in which they are signed in.
+type Device struct {
+	ID, Token, IPAddress, UserAgent string
+	CreatedAt, UpdatedAt, ExpiresAt time.Time
+}
+
+// Devices lists the sessions of the person, for a day after the sign-in; later the
+// service refuses with SESSION_NOT_FRESH.
+func (s *Session) Devices(ctx context.Context) ([]Device, error) {
+	return Read[[]Device](s.request(ctx, http.MethodGet, auth+"/list-sessions", nil))
+}
+
+// EndDevice ends a session of the person by its token, a handle.
+func (s *Session) EndDevice(ctx context.Context, token string) error {
+	return Done(s.request(ctx, http.MethodPost, auth+"/revoke-session", map[string]string{"token": token}))
+}
+
+// EndOtherDevices ends all sessions of the person but this one.
+func (s *Session) EndOtherDevices(ctx context.Context) error {
+	return Done(s.request(ctx, http.MethodPost, auth+"/revoke-other-sessions", struct{}{}))
+}
+
+// SignOut ends this session.
+func (s *Session) SignOut(ctx context.Context) error {
+	return Done(s.request(ctx, http.MethodPost, auth+"/sign-out", struct{}{}))
+}
+
+// SignIn begins a sign-in at a provider, such as "github", and returns where the browser
+// has to go. It comes back to one of the two paths of the app.
+func (s *Session) SignIn(ctx context.Context, provider, to, onError string) (*url.URL, error) {
+	begun, err := Read[struct{ URL string }](s.request(ctx, http.MethodPost, auth+"/sign-in/social", map[string]any{
+		"provider": provider, "callbackURL": to, "errorCallbackURL": onError, "disableRedirect": true,
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return url.Parse(begun.URL)
+}
+
+// A Provider is a code host by which people sign in.
+type Provider struct {
+	ID          string   // as in a link to sign in
+	Name        string   // such as GitHub
+	Scopes      []string // what it is asked for
+	RedirectURI string   // what has to be registered with it
+}
+
+// Ways are those by which people can sign in.
+type Ways struct {
+	Providers []Provider
+	Password  bool // that of the demonstration's people
+}
+
+// Ways returns the ways to sign in, to anybody.
+func (s *Session) Ways(ctx context.Context) (Ways, error) {
+	return Read[Ways](s.request(ctx, http.MethodGet, auth+"/providers", nil))
+}
+
+// SignInPassword signs in one of the demonstration's people.
+func (s *Session) SignInPassword(ctx context.Context, email, password string) error {
+	return Done(s.request(ctx, http.MethodPost, auth+"/sign-in/email", map[string]string{"email": email, "password": password}))
+}

@@ -1,0 +1,81 @@
+package kit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Ago says how long ago a time is, or in how long it comes: "2 minutes ago",
+// "in 3 hours", "yesterday". app.js says it anew as time passes, in the same words.
+func Ago(at, now time.Time) string {
+	d := now.Sub(at)
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	switch {
+	case d < 5*time.Second:
+		return "just now"
+	case d >= 24*time.Hour && d < 48*time.Hour:
+		return "yesterday"
+	}
+	return span(d) + " ago"
+}
+
+// span is a duration in its largest unit.
+func span(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int(d / unit.length); n == 1 {
+			return "1 " + unit.name
+		} else if n > 1 || unit.length == time.Second {
+			return fmt.Sprintf("%d %ss", n, unit.name)
+		}
+	}
+	return ""
+}
+
+// Took says a duration in two units at most: "1 h 4 min", "3 min 12 s", "820 ms".
+func Took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return two(d, time.Minute, "min", time.Second, "s")
+	case d < 24*time.Hour:
+		return two(d, time.Hour, "h", time.Minute, "min")
+	}
+	return two(d, 24*time.Hour, "d", time.Hour, "h")
+}
+
+func two(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	if rest := d % large / small; rest > 0 {
+		return fmt.Sprintf("%d %s %d %s", d/large, largeName, rest, smallName)
+	}
+	return fmt.Sprintf("%d %s", d/large, largeName)
+}
+
+// Bytes says a size: "412 B", "1.4 KiB", "20 MiB".
+func Bytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	size, unit := float64(n), 0
+	for size >= 1024 && unit < len(units)-1 {
+		size, unit = size/1024, unit+1
+	}
+	if unit == 0 || size >= 10 {
+		return fmt.Sprintf("%.0f %s", size, units[unit])
+	}
+	return fmt.Sprintf("%.1f %s", size, units[unit])
+}
+
+// Cents says an amount of dollars.
+func Cents(n int64) string {
+	sign := ""
+	if n < 0 {
+		sign, n = "−", -n
+	}
+	return fmt.Sprintf("%s$%d.%02d", sign, n/100, n%100)
+}

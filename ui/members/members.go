@@ -1,0 +1,152 @@
+// Package members is the page Members & roles: who is in the workspace, who is invited,
+// and what they may do.
+package members
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	post := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route {
+		return page.Route{Method: http.MethodPost, Path: "/w/{workspace}/members/" + path, Do: do, Show: show, Back: "members"}
+	}
+	return []page.Route{
+		{Method: http.MethodGet, Path: "/w/{workspace}/members", Show: show},
+		post("invite", invite),
+		post("{id}/role", changeRole),
+		post("{id}/approve", changeApproval),
+		post("{id}/remove", remove),
+		post("{id}/resend", resend),
+		post("{id}/revoke", revoke),
+	}
+}
+
+const perPage = 100
+
+// data is what the page shows.
+type data struct {
+	Members     client.MemberList
+	Invitations []client.Invitation // on the first page, where nothing is searched for
+}
+
+func show(v *page.Visit) (page.Page, error) {
+	var d data
+	searched := v.Query("q") != "" || v.Query("role") != "" || v.Query("cursor") != ""
+	err := v.Load(func(ctx context.Context) (err error) {
+		d.Members, err = client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{
+			Q: client.Optional(v.Query("q")), Role: client.Optional(client.ListMembersParamsRole(v.Query("role"))),
+			Cursor: client.Optional(v.Query("cursor")), Limit: client.Optional(int64(perPage)),
+		}))
+		return err
+	}, func(ctx context.Context) error {
+		if searched {
+			return nil
+		}
+		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{Limit: client.Optional(int64(perPage))}))
+		d.Invitations = list.Items
+		return err
+	})
+	return page.Page{Title: "Members & roles", Place: "members", Main: view(v, d)}, err
+}
+
+const maxInvited = 20 // addresses in one form
+
+// invite sends an invitation to each address of the field, which may have several. Of
+// those that are refused the first is told; the others are sent.
+func invite(v *page.Visit) (page.Notice, error) {
+	addresses := strings.FieldsFunc(v.PostFormValue("email"), func(r rune) bool { return strings.ContainsRune(" ,;\n\r\t", r) })
+	switch {
+	case len(addresses) == 0:
+		return page.Notice{}, refused("Enter an e-mail address.")
+	case len(addresses) > maxInvited:
+		return page.Notice{}, refused("That are more than " + strconv.Itoa(maxInvited) + " addresses. Send them in parts.")
+	}
+	var first error
+	sent := 0
+	for _, email := range addresses {
+		err := client.Done(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
+			Email: email, Role: client.Optional(client.NewInvitationBodyRole(v.PostFormValue("role"))),
+		}))
+		if r := client.As(err); r != nil && r.Status < http.StatusInternalServerError && r.Status != http.StatusUnauthorized {
+			if first == nil {
+				first = refused(email + ": " + page.Sentence(r))
+			}
+			continue
+		}
+		if err != nil {
+			return page.Notice{}, err
+		}
+		sent++
+	}
+	if first != nil {
+		return page.Notice{}, first
+	}
+	text := addresses[0] + " is invited. No e-mail is sent: tell them."
+	if sent > 1 {
+		text = strconv.Itoa(sent) + " people are invited. No e-mail is sent: tell them."
+	}
+	return page.Notice{Text: text}, nil
+}
+
+func refused(text string) error { return &client.Refused{Status: http.StatusConflict, Message: text} }
+
+func changeRole(v *page.Visit) (page.Notice, error) {
+	role := client.MemberChangeBodyRole(v.PostFormValue("role"))
+	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{Role: &role}))
+	return page.Notice{Text: called(m) + " is now " + string(m.DisplayRole) + "."}, err
+}
+
+func changeApproval(v *page.Visit) (page.Notice, error) {
+	may := v.PostFormValue("approve") == "true"
+	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{CanApproveLoops: &may}))
+	text := called(m) + " may approve loops."
+	if !may {
+		text = called(m) + " may no longer approve loops."
+	}
+	return page.Notice{Text: text}, err
+}
+
+func remove(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.RemoveMember(v.Context(), v.PathValue("id"), nil))
+	if v.PathValue("id") == v.Workspace.You.MemberId {
+		return page.Notice{Text: "You have left " + v.Workspace.Name + ".", To: "/w"}, err
+	}
+	return page.Notice{Text: "Removed. Their access has ended; what they did stays in the audit log."}, err
+}
+
+func resend(v *page.Visit) (page.Notice, error) {
+	i, err := client.Read[client.Invitation](v.API.ResendInvitation(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: "The 48 hours of " + i.Email + " begin again."}, err
+}
+
+func revoke(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.RevokeInvitation(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: "The invitation is withdrawn."}, err
+}
+
+// called is how a member is called: by name, or by address where none is known.
+func called(m client.Member) string {
+	if m.Name != "" {
+		return m.Name
+	}
+	return m.Email
+}
+
+// acceptCommand lets who is invited accept in the console of a browser that is signed in.
+func acceptCommand(i client.Invitation) string {
+	return `fetch("/api/auth/organization/accept-invitation", {method: "POST", headers: {"content-type": "application/json"}, ` +
+		`body: JSON.stringify({invitationId: "` + i.Id + `"})})`
+}
+
+// auditOf is what a person did, in the audit log.
+func auditOf(v *page.Visit, m client.Member) string {
+	return v.Path("audit") + "?q=" + url.QueryEscape("actor:"+m.Email)
+}

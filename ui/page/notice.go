@@ -1,0 +1,70 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A notice outlives the redirect behind a form in a cookie, which the next page takes.
+const (
+	noticeCookie  = "notice"
+	noticeSeconds = 30
+	maxNotice     = 1000 // bytes
+)
+
+func (a *App) leaveNotice(w http.ResponseWriter, n Notice) {
+	if n.Text == "" {
+		return
+	}
+	text := url.QueryEscape(n.Text)
+	http.SetCookie(w, &http.Cookie{
+		Name: noticeCookie, Value: text[:min(len(text), maxNotice)], Path: "/", MaxAge: noticeSeconds,
+		Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+func (a *App) takeNotice(w http.ResponseWriter, r *http.Request) (n Notice) {
+	c, err := r.Cookie(noticeCookie)
+	if err != nil {
+		return n
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: noticeCookie, Path: "/", MaxAge: -1, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+	n.Text, _ = url.QueryUnescape(c.Value) // one that was cut off says nothing
+	return n
+}
+
+// tell lets an answer to htmx say the notice, in a header that app.js reads.
+func (n Notice) tell(h http.Header) {
+	if n.Text == "" {
+		return
+	}
+	text, err := json.Marshal(struct {
+		Text string `json:"text"`
+		Bad  bool   `json:"bad"`
+	}{n.Text, n.Bad})
+	if err != nil {
+		return // a text always encodes
+	}
+	h.Set("X-Notice", ascii(string(text)))
+}
+
+// ascii escapes what a header cannot have in JSON text.
+func ascii(text string) string {
+	var out []byte
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			out = append(out, byte(r))
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,92 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"svc/http/middleware"
+	"svc/ui/client"
+)
+
+// A Problem is a page that could not be shown.
+type Problem struct {
+	Title, Text string
+	Retry       bool
+	Request     string // the id that operators find it by; "" where that helps nobody
+}
+
+// refuse answers a request of which nothing came.
+func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
+	a.setCookies(w, v)
+	r := client.As(err)
+	if r != nil && r.Status == http.StatusUnauthorized {
+		to := v.URL.RequestURI()
+		if v.Method != http.MethodGet {
+			to = "/"
+			if v.Slug() != "" {
+				to = v.Path()
+			}
+		}
+		a.redirect(w, v, SignInPath(to))
+		return
+	}
+	status, p := problem(r, err)
+	p.Request = middleware.RequestID(v.Context())
+	if status >= http.StatusInternalServerError && !errors.Is(err, context.Canceled) {
+		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
+	}
+	if v.Swapped() {
+		a.refuseSwap(w, status, p)
+		return
+	}
+	a.write(w, v, Page{Title: p.Title, Main: problemPage(v, p), Status: status})
+}
+
+// refuseSwap keeps what the page shows. A page that is no longer the person's is asked
+// for anew, which says so.
+func (a *App) refuseSwap(w http.ResponseWriter, status int, p Problem) {
+	h := w.Header()
+	if status == http.StatusNotFound || status == http.StatusForbidden {
+		h.Set("HX-Refresh", "true")
+	} else {
+		h.Set("HX-Reswap", "none")
+		Notice{Text: p.Text + " Request " + p.Request + ".", Bad: true}.tell(h)
+	}
+	w.WriteHeader(status)
+}
+
+func problem(r *client.Refused, err error) (int, Problem) {
+	var unreachable *client.Unreachable
+	switch {
+	case errors.As(err, &unreachable):
+		return http.StatusBadGateway, Problem{
+			Title: "The service does not answer", Text: "Nothing is lost: what was answered before is kept. Try again in a moment.", Retry: true,
+		}
+	case r == nil || r.Status >= http.StatusInternalServerError && r.Status != http.StatusServiceUnavailable:
+		return http.StatusInternalServerError, Problem{
+			Title: "Something went wrong", Text: "The service could not do this. Operators find the reason by the request id.", Retry: true,
+		}
+	case r.Status == http.StatusTooManyRequests || r.Status == http.StatusServiceUnavailable:
+		return r.Status, Problem{Title: "Too much at once", Text: r.Message, Retry: true}
+	case r.Code == "tenant_not_found":
+		return http.StatusNotFound, Problem{
+			Title: "You are not in this workspace", Text: "It does not exist, or you have been removed from it. What you did there stays in its audit log.",
+		}
+	case r.Status == http.StatusForbidden:
+		return r.Status, Problem{Title: "This is not for your role", Text: r.Message}
+	case r.Status == http.StatusNotFound:
+		return r.Status, Problem{Title: "There is nothing here", Text: r.Message}
+	case r.Status == http.StatusUnprocessableEntity:
+		return r.Status, Problem{Title: "This address is not understood", Text: Sentence(r)}
+	}
+	return r.Status, Problem{Title: "This was refused", Text: r.Message}
+}
+
+// NotFound is the page for paths that are none.
+func (a *App) NotFound() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &Visit{Request: r, API: a.Service.For(r, ""), Now: a.Now()}
+		a.refuse(w, v, &client.Refused{Status: http.StatusNotFound, Message: "The address is none of this app's."})
+	})
+}

@@ -1,0 +1,193 @@
+package page
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"svc/http/middleware"
+	"svc/ui/client"
+)
+
+// A Page is what is shown.
+type Page struct {
+	Title  string          // "Members & roles"
+	Place  string          // the entry of the navigation, such as "members"; "" is none
+	Main   templ.Component // what stands in the shell
+	Part   templ.Component // what is shown instead of a page, to htmx
+	Status int             // 200 if 0
+	Bare   bool            // without navigation: sign-in
+}
+
+// A Route is a row of the app. One that is asked for by POST does something first;
+// then the page is shown: at once to htmx, which takes out what it swaps, and to a
+// browser without scripts after a redirect to Back.
+type Route struct {
+	Method, Path string
+	Show         func(v *Visit) (Page, error)
+
+	Do   func(v *Visit) (Notice, error) // of a POST; its refusals are shown on the page
+	Back string                         // the path below the workspace to redirect to, such as "members"
+
+	Open bool // nobody has to be signed in
+}
+
+// A Notice says what was done, or why it was not.
+type Notice struct {
+	Text string
+	Bad  bool
+	To   string // an address to go to; "" stays on the page
+}
+
+// App makes handlers of routes.
+type App struct {
+	Service *client.Service
+	Now     func() time.Time
+	Log     *slog.Logger
+	Secure  bool // browsers reach the app by https
+	Assets  Assets
+}
+
+// Assets has the addresses of the app's own files.
+type Assets interface{ URL(name string) string }
+
+// Policy is what pages may do: nothing comes from another site, nothing inline is run,
+// nobody frames them.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+const maxForm = 64 << 10
+
+// Handle adds a handler of one method and path to what the app serves.
+type Handle func(method, path string, limits middleware.Limits, handler http.Handler)
+
+// Mount adds routes.
+func (a *App) Mount(handle Handle, list []Route) {
+	for _, route := range list {
+		handle(route.Method, route.Path, middleware.Limits{Policy: Policy, Body: maxForm}, a.handler(route))
+	}
+}
+
+func (a *App) handler(route Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &Visit{Request: r, API: a.Service.For(r, r.PathValue("workspace")), Now: a.Now()}
+		if err := a.enter(v, route); err != nil {
+			a.refuse(w, v, err)
+			return
+		}
+		if route.Do != nil {
+			if done := a.do(w, v, route); done {
+				return
+			}
+		} else {
+			v.notice = a.takeNotice(w, r)
+		}
+		shown, err := route.Show(v)
+		if to, ok := errors.AsType[Redirect](err); ok {
+			a.setCookies(w, v)
+			http.Redirect(w, r, string(to), http.StatusTemporaryRedirect)
+			return
+		}
+		if err != nil {
+			a.refuse(w, v, err)
+			return
+		}
+		a.write(w, v, shown)
+	})
+}
+
+// enter finds out who the person is in the workspace. It comes before all else is asked,
+// so that what is read afterwards is at least as new as the number from which the page
+// follows the live updates.
+func (a *App) enter(v *Visit, route Route) (err error) {
+	if route.Open || v.Slug() == "" {
+		return nil
+	}
+	v.Workspace, err = client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
+	v.API.Await(v.Workspace.Seq)
+	return err
+}
+
+// do runs what a POST asks for. done is true if the answer was written.
+func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
+	notice, err := route.Do(v)
+	if err != nil {
+		r := client.As(err)
+		if r == nil || r.Status == http.StatusUnauthorized || r.Status >= 500 || r.Code == "tenant_not_found" {
+			a.refuse(w, v, err)
+			return true
+		}
+		v.notice = Notice{Text: Sentence(r), Bad: true}
+		return false
+	}
+	v.notice = notice
+	if v.Swapped() && notice.To == "" && route.Show != nil {
+		return false
+	}
+	to := notice.To
+	if to == "" {
+		to = v.Action(route.Back)
+	}
+	a.leaveNotice(w, notice)
+	a.setCookies(w, v)
+	a.redirect(w, v, to)
+	return true
+}
+
+// Sentence is what a person is told of a refusal: of a form, what is wrong with its
+// first field that is.
+func Sentence(r *client.Refused) string {
+	if r.Code == "validation_failed" {
+		for name := range r.Details {
+			if text := r.Field(name); text != "" {
+				return name + " " + text + "."
+			}
+		}
+	}
+	return r.Message
+}
+
+// redirect leads the browser on, whether it or htmx asks. to is an address of the app.
+func (a *App) redirect(w http.ResponseWriter, v *Visit, to string) {
+	if v.Swapped() {
+		w.Header().Set("HX-Redirect", to)
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	http.Redirect(w, v.Request, to, http.StatusSeeOther)
+}
+
+func (a *App) setCookies(w http.ResponseWriter, v *Visit) {
+	if v.theme != nil {
+		http.SetCookie(w, &http.Cookie{
+			Name: themeCookie, Value: *v.theme, Path: "/", MaxAge: themeSeconds, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		})
+	}
+	for _, c := range v.API.Cookies() {
+		http.SetCookie(w, c)
+	}
+}
+
+// SignInPath is where whoever is not signed in is led, and comes back from to.
+func SignInPath(to string) string { return "/sign-in?to=" + url.QueryEscape(to) }
+
+// A Redirect is an error of what shows a page: the page is elsewhere.
+type Redirect string
+
+func (r Redirect) Error() string { return "redirect to " + string(r) }
+
+// Local returns an address if it is a path of the app, and the chooser of workspaces if
+// it is anything else: what is in a link leads nobody to another site.
+func Local(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(address, "/") || strings.HasPrefix(address, "//") ||
+		strings.ContainsAny(address, "\\\r\n\t") || strings.HasPrefix(u.Path, "/api/") || strings.HasPrefix(u.Path, "/sign-") {
+		return "/w"
+	}
+	return address
+}

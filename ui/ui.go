@@ -1,0 +1,121 @@
+// Package ui is the web app: pages rendered here, of what the REST service answers to
+// the person who asks. It knows no database and keeps nothing.
+package ui
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"svc/config"
+	"svc/fault"
+	"svc/http/middleware"
+	"svc/http/reply"
+	"svc/http/router"
+	"svc/ui/asset"
+	"svc/ui/client"
+	"svc/ui/live"
+	"svc/ui/members"
+	"svc/ui/page"
+	"svc/ui/signin"
+	"svc/ui/workspaces"
+)
+
+//go:generate go tool -modfile=../tools/go.mod templ generate
+
+// Config is the environment of svc-ui.
+type Config struct {
+	Addr config.Addr `env:"SVC_UI_ADDR" envDefault:":3000" doc:"Address to listen on."`
+
+	RestURL config.URL `env:"SVC_REST_URL,required,notEmpty" schemes:"http,https" doc:"Where the REST service is reached."`
+
+	// The REST service has the same, because sign-in ends at it.
+	AppURL config.URL `env:"AUTH_URL,required,notEmpty" schemes:"http,https" doc:"Public address of the web app. Must be the same in the REST service."`
+
+	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed."`
+
+	// Whoever reaches it learns how busy the app is: keep the address internal.
+	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
+
+	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
+}
+
+// Check refuses what is well-formed but cannot work.
+func (c Config) Check() error {
+	for name, u := range map[string]*url.URL{"SVC_REST_URL": c.RestURL.URL(), "AUTH_URL": c.AppURL.URL()} {
+		if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+			return errors.New(name + " is malformed: want a scheme and a host alone")
+		}
+	}
+	return nil
+}
+
+// A Server serves the app.
+type Server struct {
+	service *client.Service
+	handler http.Handler
+}
+
+// New returns the app. Live updates end when ending is closed.
+func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logger) *Server {
+	rest, app := c.RestURL.URL(), c.AppURL.URL()
+	service := client.NewService(origin(rest), origin(app))
+	assets := asset.New()
+	a := &page.App{Service: service, Now: now, Log: log, Secure: app.Scheme == "https", Assets: assets}
+	mux := http.NewServeMux()
+	handle := func(method, path string, limits middleware.Limits, handler http.Handler) {
+		mux.Handle(method+" "+path, middleware.Routed(method, path, middleware.Limited(limits, handler)))
+	}
+	handle(http.MethodGet, "/health/live", middleware.Limits{}, http.HandlerFunc(alive))
+	assets.Mount(handle)
+	live.Mount(handle, service, ending, log)
+	for _, routes := range [][]page.Route{signin.Routes(), workspaces.Routes(), members.Routes()} {
+		a.Mount(handle, routes)
+	}
+	mux.Handle("/", middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound()))
+	mux.Handle("/api/auth/", forward(rest, log))
+	return &Server{service, sameSite(log, mux)}
+}
+
+// Handler answers every request.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Close ends the connections to the REST service that are idle.
+func (s *Server) Close() { s.service.Close() }
+
+func alive(w http.ResponseWriter, _ *http.Request) {
+	reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+var errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
+
+// sameSite refuses what another site has a browser send. What is under /api/auth the REST
+// service judges: providers of sign-in post there.
+func sameSite(log *slog.Logger, next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.AddInsecureBypassPattern("/api/auth/")
+	protection.SetDenyHandler(router.Refuse(log, errCrossOrigin))
+	return protection.Handler(next)
+}
+
+// forward leads sign-in to the REST service as it is.
+func forward(rest *url.URL, log *slog.Logger) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(rest)
+			r.Out.Header.Del("Forwarded")
+			r.Out.Header.Set("X-Forwarded-For", middleware.Address(r.In))
+			r.Out.Header.Set("X-Request-Id", middleware.RequestID(r.In.Context()))
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			log.ErrorContext(r.Context(), "forward sign-in", "path", r.URL.Path, "err", err)
+			reply.Error(w, r, log, fault.ErrUnavailable)
+		},
+	}
+}
