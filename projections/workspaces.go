@@ -52,6 +52,25 @@ func (v Workspaces) Get(ctx context.Context, id events.ID) (w Workspace, ok bool
 	return optional[Workspace](rows, "workspace "+id.String())
 }
 
+// maxBehind is how far behind the log a position may be: whoever follows from there is
+// told of so many events that they may have seen.
+const maxBehind = 1000
+
+// Position returns the number of an event up to which every view that people look at
+// shows the workspace: whoever reads now, and follows the log from there, misses
+// nothing. Of views that are far behind it takes no notice.
+func (v Workspaces) Position(ctx context.Context, id events.ID) (seq int64, err error) {
+	err = v.DB.QueryRow(ctx, `
+		select greatest(coalesce((
+			select min(c.seq) from checkpoints c
+			where c.workspace_id = $1 and c.view in ('audit', 'decisions', 'outcomes', 'run_counts', 'runs')), l.head), l.head - $2)
+		from logs l where l.workspace_id = $1`, id, maxBehind).Scan(&seq)
+	if err != nil {
+		return 0, fmt.Errorf("position of workspace %s: %w", id, err)
+	}
+	return seq, nil
+}
+
 // ForMember returns workspaces in which a person is a member, in the order in
 // which they joined.
 func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([]Workspace, error) {

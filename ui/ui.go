@@ -62,7 +62,7 @@ type Server struct {
 // New returns the app. Live updates end when ending is closed.
 func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logger) *Server {
 	rest, app := c.RestURL.URL(), c.AppURL.URL()
-	service := client.NewService(origin(rest), origin(app))
+	service := client.NewService(rest.Scheme + "://" + rest.Host)
 	assets := asset.New()
 	a := &page.App{Service: service, Now: now, Log: log, Secure: app.Scheme == "https", Assets: assets}
 	mux := http.NewServeMux()
@@ -90,8 +90,6 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 	reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
-
 var errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 
 // sameSite refuses what another site has a browser send. What is under /api/auth the REST
@@ -108,6 +106,7 @@ func forward(rest *url.URL, log *slog.Logger) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(rest)
+			r.Out.Host = r.In.Host // the one that Origin is compared with
 			r.Out.Header.Del("Forwarded")
 			r.Out.Header.Set("X-Forwarded-For", middleware.Address(r.In))
 			r.Out.Header.Set("X-Request-Id", middleware.RequestID(r.In.Context()))

@@ -39,7 +39,7 @@ type workspace struct {
 	CreatedAt timestamp `json:"createdAt"`
 	YourRole  string    `json:"yourRole" enum:"Owner,Maintainer,Viewer,member"`
 	You       you       `json:"you"`
-	Seq       int64     `json:"seq" doc:"The position of the workspace: of its newest event, or of one just before it. Whoever reads with it as X-Svc-Min-Position, and follows the stream from it, misses nothing." example:"4182"`
+	Seq       int64     `json:"seq" doc:"The number of an event that every list shows by now. Whoever reads lists afterwards, and follows the stream from it, misses nothing." example:"4182"`
 }
 
 type you struct {
@@ -73,7 +73,7 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	case !ok:
 		return workspace{}, fault.ErrTenantNotFound
 	}
-	position, _, err := s.positions.Find(ctx, c.workspace, s.lists.Dashboard.Positions)
+	position, err := s.views.Workspaces.Position(ctx, c.workspace)
 	if err != nil {
 		return workspace{}, err
 	}

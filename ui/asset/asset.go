@@ -36,6 +36,9 @@ type file struct {
 
 const prefix = "/assets/"
 
+// policy is what the worker of live updates may do, which goes by that of its own file.
+const policy = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'"
+
 // New reads the files.
 func New() *Set {
 	s := &Set{map[string]file{}}
@@ -136,7 +139,7 @@ func (s *Set) Size(name string) int {
 // Mount serves the files.
 func (s *Set) Mount(handle func(method, path string, limits middleware.Limits, handler http.Handler)) {
 	for _, f := range s.files {
-		handle(http.MethodGet, f.path, middleware.Limits{}, http.HandlerFunc(f.serve))
+		handle(http.MethodGet, f.path, middleware.Limits{Policy: policy}, http.HandlerFunc(f.serve))
 	}
 }
 

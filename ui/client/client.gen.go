@@ -884,6 +884,27 @@ func (e JobStepSpecShell) Valid() bool {
 	}
 }
 
+// Defines values for KindCountKindId.
+const (
+	KindCountKindIdFactReview             KindCountKindId = "fact_review"
+	KindCountKindIdMergeApproval          KindCountKindId = "merge_approval"
+	KindCountKindIdProtectedPathAllowOnce KindCountKindId = "protected_path_allow_once"
+)
+
+// Valid indicates whether the value is a known member of the KindCountKindId enum.
+func (e KindCountKindId) Valid() bool {
+	switch e {
+	case KindCountKindIdFactReview:
+		return true
+	case KindCountKindIdMergeApproval:
+		return true
+	case KindCountKindIdProtectedPathAllowOnce:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KpiKey.
 const (
 	AutonomousMergeRate KpiKey = "autonomous_merge_rate"
@@ -2562,6 +2583,22 @@ type Dates struct {
 	To string `json:"to"`
 }
 
+// DayValue defines model for DayValue.
+type DayValue struct {
+	// Date Examples: 2026-11-21
+	Date string `json:"date"`
+
+	// Prior That of the day which is as far into the days before.
+	//
+	// Examples: 66.7
+	Prior *float64 `json:"prior"`
+
+	// Value By the same definition, of this day alone; null where there is nothing to compute it from.
+	//
+	// Examples: 50
+	Value *float64 `json:"value"`
+}
+
 // DecidedBody defines model for DecidedBody.
 type DecidedBody struct {
 	// Action Examples: approve_and_merge
@@ -2633,9 +2670,12 @@ type EnrollmentRunnerState string
 
 // Evidence defines model for Evidence.
 type Evidence struct {
-	Added      int64              `json:"added"`
-	CostCents  int64              `json:"costCents"`
-	Files      int64              `json:"files"`
+	Added     int64 `json:"added"`
+	CostCents int64 `json:"costCents"`
+	Files     int64 `json:"files"`
+
+	// Findings The paths that the guardrails speak about, with the rule that each matches.
+	Findings   []GuardrailFinding `json:"findings"`
 	Guardrails EvidenceGuardrails `json:"guardrails"`
 	Jobs       []Job              `json:"jobs"`
 	Removed    int64              `json:"removed"`
@@ -2785,7 +2825,7 @@ type GuardrailsStatus string
 
 // Inbox defines model for Inbox.
 type Inbox struct {
-	Head   Sentence    `json:"head"`
+	Head   InboxHead   `json:"head"`
 	Items  []InboxItem `json:"items"`
 	Limit  int64       `json:"limit"`
 	Offset int64       `json:"offset"`
@@ -2809,6 +2849,23 @@ type InboxActionDisabledReason string
 
 // InboxActionId defines model for InboxAction.Id.
 type InboxActionId string
+
+// InboxHead defines model for InboxHead.
+type InboxHead struct {
+	// Answerable How many of them the caller may answer. A token may answer none.
+	Answerable int64 `json:"answerable"`
+
+	// ByKind Each kind, also one of which nothing waits.
+	ByKind []KindCount `json:"byKind"`
+
+	// OldestAt When the one that waits longest was asked; null if nothing waits.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	OldestAt *time.Time `json:"oldestAt"`
+
+	// Sentence Examples: 2 of 3 decisions are waiting for you.
+	Sentence string `json:"sentence"`
+}
 
 // InboxItem defines model for InboxItem.
 type InboxItem struct {
@@ -3342,6 +3399,17 @@ type JobUsage struct {
 	RssBytes int64 `json:"rssBytes"`
 }
 
+// KindCount defines model for KindCount.
+type KindCount struct {
+	// Answerable Whether the caller may answer those of this kind.
+	Answerable bool            `json:"answerable"`
+	Count      int64           `json:"count"`
+	KindId     KindCountKindId `json:"kindId"`
+}
+
+// KindCountKindId defines model for KindCount.KindId.
+type KindCountKindId string
+
 // Kpi defines model for Kpi.
 type Kpi struct {
 	// Breakdown Of the cycle time: what it is spent on.
@@ -3356,8 +3424,11 @@ type Kpi struct {
 	PriorSample int64    `json:"priorSample"`
 
 	// Sample How many runs the value is computed from.
-	Sample int64   `json:"sample"`
-	Unit   KpiUnit `json:"unit"`
+	Sample int64 `json:"sample"`
+
+	// Series One for each day of the window, in order: the last is today, which is not over.
+	Series []DayValue `json:"series"`
+	Unit   KpiUnit    `json:"unit"`
 
 	// Value null where there is nothing to compute it from.
 	//
@@ -5408,7 +5479,7 @@ type ClientInterface interface {
 
 	// GetInsights How well the loop does
 	//
-	// Five numbers over the last days and over the days before, each with how it is computed.
+	// Five numbers over the last days and over the days before, each with how it is computed and, for charts, what it is on each day.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6383,7 +6454,7 @@ func (c *Client) AnswerDecision(ctx context.Context, id string, params *AnswerDe
 
 // GetInsights How well the loop does
 //
-// Five numbers over the last days and over the days before, each with how it is computed.
+// Five numbers over the last days and over the days before, each with how it is computed and, for charts, what it is on each day.
 //
 // For: any member, or a token with api.read.
 //

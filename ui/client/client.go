@@ -34,14 +34,12 @@ const (
 // A Service is the REST service. It is for all requests of the process.
 type Service struct {
 	base string
-	app  string
 	http *http.Client
 }
 
-// NewService returns the service at base, such as "http://localhost:4000", for the app
-// that browsers reach at app.
-func NewService(base, app string) *Service {
-	return &Service{base, app, &http.Client{
+// NewService returns the service at base, such as "http://localhost:4000".
+func NewService(base string) *Service {
+	return &Service{base, &http.Client{
 		Transport: &http.Transport{
 			DialContext:           (&net.Dialer{Timeout: connectLimit}).DialContext,
 			MaxIdleConnsPerHost:   idleConns,
@@ -239,7 +237,6 @@ func (s *Session) request(ctx context.Context, method, path string, body any) (*
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Origin", s.service.app)
 	}
 	return s.Do(r)
 }

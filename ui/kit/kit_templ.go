@@ -1003,4 +1003,14 @@ func Initials(name string) string {
 	return strings.ToUpper(string(first[:1]) + string(last[:1]))
 }
 
+// Initial returns the first letter of a name.
+func Initial(name string) string {
+	for _, r := range name {
+		if unicode.IsLetter(r) || unicode.IsNumber(r) {
+			return string(unicode.ToUpper(r))
+		}
+	}
+	return "?"
+}
+
 var _ = templruntime.GeneratedTemplate

@@ -9,10 +9,9 @@ import (
 // "in 3 hours", "yesterday". app.js says it anew as time passes, in the same words.
 func Ago(at, now time.Time) string {
 	d := now.Sub(at)
-	if d < 0 {
-		return "in " + span(-d)
-	}
 	switch {
+	case d <= -time.Second: // clocks differ a little
+		return "in " + span(-d)
 	case d < 5*time.Second:
 		return "just now"
 	case d >= 24*time.Hour && d < 48*time.Hour:

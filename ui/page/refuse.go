@@ -37,17 +37,17 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
 	}
 	if v.Swapped() {
-		a.refuseSwap(w, status, p)
+		a.refuseSwap(w, r, status, p)
 		return
 	}
 	a.write(w, v, Page{Title: p.Title, Main: problemPage(v, p), Status: status})
 }
 
-// refuseSwap keeps what the page shows. A page that is no longer the person's is asked
-// for anew, which says so.
-func (a *App) refuseSwap(w http.ResponseWriter, status int, p Problem) {
+// refuseSwap keeps what the page shows. In a workspace that is no longer the person's the
+// page is asked for anew, which says so.
+func (a *App) refuseSwap(w http.ResponseWriter, r *client.Refused, status int, p Problem) {
 	h := w.Header()
-	if status == http.StatusNotFound || status == http.StatusForbidden {
+	if r != nil && r.Code == "tenant_not_found" {
 		h.Set("HX-Refresh", "true")
 	} else {
 		h.Set("HX-Reswap", "none")

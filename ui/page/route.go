@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,6 +102,10 @@ func (a *App) handler(route Route) http.Handler {
 	})
 }
 
+// positionHeader has the number of the newest event that the page was told of, where
+// app.js asks for a part of it anew: the part has to show it.
+const positionHeader = "X-Svc-Min-Position"
+
 // enter finds out who the person is in the workspace. It comes before all else is asked,
 // so that what is read afterwards is at least as new as the number from which the page
 // follows the live updates.
@@ -108,8 +113,10 @@ func (a *App) enter(v *Visit, route Route) (err error) {
 	if route.Open || v.Slug() == "" {
 		return nil
 	}
+	if seq, err := strconv.ParseInt(v.Header.Get(positionHeader), 10, 64); err == nil {
+		v.API.Await(seq)
+	}
 	v.Workspace, err = client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
-	v.API.Await(v.Workspace.Seq)
 	return err
 }
 

@@ -97,7 +97,8 @@ dress();
 
 // Live updates: an event of a noun asks the parts of the page for anew that show it, by
 // hx-trigger="live-member from:body". After a break everything is asked for.
-let port, since = Date.now();
+let port, since = Date.now(), seen = 0;
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (seen) ctx.request.headers["X-Svc-Min-Position"] = String(seen); });
 function refresh() { body.dispatchEvent(new Event("live-all")); }
 function live(state, why) {
   const mark = $("#live");
@@ -122,6 +123,7 @@ function follow() {
     if (data.all) refresh();
     if (data.event) {
       since = Date.now();
+      seen = Math.max(seen, data.event.seq);
       body.dispatchEvent(new CustomEvent("live-" + data.event.target, { detail: data.event }));
     }
   };
