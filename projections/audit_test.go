@@ -77,6 +77,12 @@ func TestAuditPage(t *testing.T) {
 		"an actor's address in any case":       {projections.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
 		"an actor's id in any case":            {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
 		"a letter beyond ASCII in any case":    {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
+		"either of two actors":                 {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + strings.ToUpper(ann.ID.String())}}, []int64{7, 5, 4, 3, 2, 1}},
+		"either of two actions":                {projections.AuditQuery{AuditFilter: f{Action: "member.joined,member.role_changed"}}, []int64{3, 2}},
+		"either of an action and a noun":       {projections.AuditQuery{AuditFilter: f{Action: "member.*,run.queued"}}, []int64{7, 5, 3, 2}},
+		"either of an action and a beginning":  {projections.AuditQuery{AuditFilter: f{Action: "member.r*,run.queued"}}, []int64{7, 5, 3}},
+		"either of a noun and a beginning":     {projections.AuditQuery{AuditFilter: f{Action: "mem*,run.*"}}, []int64{7, 6, 5, 3, 2}},
+		"either and both":                      {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + ann.Name, Action: "run.*,member.joined"}}, []int64{5, 2}},
 		"a prefix within a noun":               {projections.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},
 		"a target by id":                       {projections.AuditQuery{AuditFilter: f{Target: run.String()}}, []int64{6, 5}},
 		"a part of an action":                  {projections.AuditQuery{AuditFilter: f{Q: "ROLE_"}}, []int64{3}},
@@ -98,18 +104,23 @@ func TestAuditPage(t *testing.T) {
 			if q.Limit == 0 {
 				q.Limit = 50
 			}
-			list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
+			page, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
-			require.Equal(t, test.want, seqs(list))
+			require.Equal(t, test.want, seqs(page.Records))
+			if q.Before == 0 && q.Limit == 50 {
+				n, exact, err := projections.Audit{DB: w.DB}.Count(t.Context(), q.Workspace, q.AuditFilter, 50)
+				require.NoError(t, err)
+				require.Equal(t, []any{len(test.want), true}, []any{n, exact})
+			}
 		})
 	}
 
-	list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
 	require.NoError(t, err)
 	records, err := store.After(t.Context(), w.DB, workspace, 0, 50)
 	require.NoError(t, err)
 	slices.Reverse(records)
-	for i, r := range list { // each is the very event
+	for i, r := range page.Records { // each is the very event
 		require.Equal(t, records[i], r.Record)
 	}
 }
@@ -139,10 +150,11 @@ func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
 			for range 10 {
 				var want, before int64
 				for first := true; ; first = false {
-					list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
+					page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
 					if !assert.NoError(t, err) {
 						return
 					}
+					list := page.Records
 					if first && !assert.NotEmpty(t, list) {
 						return
 					}
@@ -213,8 +225,9 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 	require.NotEmpty(t, names[streams["user"]])
 
 	w.CaughtUp(t)
-	list, _, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
+	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
 	require.NoError(t, err)
+	list := page.Records
 	slices.Reverse(list)
 	for i := range list {
 		require.Equal(t, kinds[i], list[i].Event.Kind())

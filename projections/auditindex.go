@@ -158,6 +158,7 @@ func (s *recordSet) add(i int)             { s.bits[i/64] |= 1 << (i % 64) }
 func (s *recordSet) remove(i int)          { s.bits[i/64] &^= 1 << (i % 64) }
 func (s *recordSet) has(i int) bool        { return s.bits[i/64]>>(i%64)&1 == 1 }
 func (s *recordSet) size() int             { return bits.OnesCount64(s.bits[0]) + bits.OnesCount64(s.bits[1]) }
+func (s *recordSet) unite(o recordSet)     { s.bits[0] |= o.bits[0]; s.bits[1] |= o.bits[1] }
 func (s *recordSet) intersect(o recordSet) { s.bits[0] &= o.bits[0]; s.bits[1] &= o.bits[1] }
 
 // The longest list of single records; a bitmap is shorter than more.

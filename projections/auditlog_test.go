@@ -36,9 +36,11 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	w.Follower = world.Follow(t, w.DB)
 	world.Await(t, w.Follower, "audit", workspace, 7)
 
-	list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
+	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
 	require.NoError(t, err)
-	require.Zero(t, next)
+	list := page.Records
+	require.Zero(t, page.Next)
+	require.Equal(t, int64(7), page.Head)
 	require.Equal(t, []int64{7, 6, 5, 4, 3, 2, 1}, seqs(list))
 	for i, action := range []string{"user.registered", "member.joined", "member.joined", "member.joined", "member.joined", "member.knighted"} {
 		require.Equal(t, action, list[i].Action)
@@ -52,8 +54,9 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	require.Empty(t, list[2].Actor.Name)
 	require.Equal(t, bob, list[2].Event)
 
-	list, _, err = projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
+	page, err = projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
 	require.NoError(t, err)
+	list = page.Records
 	require.Equal(t, []int64{2}, seqs(list))
 	one, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, list[0].ID)
 	require.NoError(t, err)
@@ -110,8 +113,9 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "not there"}}
 		var pages []int64
 		for {
-			list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
+			page, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
+			list, next := page.Records, page.Next
 			require.Empty(t, list)
 			if pages = append(pages, next); next == 0 {
 				break
@@ -124,8 +128,9 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "SELDÖM", Action: "member.*"}}
 		var found []int64
 		for {
-			list, next, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
+			page, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
+			list, next := page.Records, page.Next
 			if found = append(found, seqs(list)...); next == 0 {
 				break
 			}
@@ -168,9 +173,9 @@ func blocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projections.A
 	watched, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer watched.Close()
-	list, _, err := projections.Audit{DB: watched}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
+	page, err := projections.Audit{DB: watched}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
 	require.NoError(t, err)
-	require.Equal(t, find, len(list) > 0)
+	require.Equal(t, find, len(page.Records) > 0)
 	total := 0
 	for _, q := range spy.asked {
 		var text []byte

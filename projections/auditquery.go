@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,13 +25,14 @@ type AuditRecord struct {
 	Changes []events.Change
 }
 
-// An AuditFilter narrows the records by each field that is not zero.
+// An AuditFilter narrows the records by each field that is not zero. Of several values
+// of a field, with commas in between, a record has either.
 type AuditFilter struct {
 	From, To  time.Time // from the first on, before the second
-	Actor     string    // name or id
+	Actor     string    // names or ids
 	ActorType events.ActorType
-	Action    string // a kind, or a prefix of kinds such as "member.*"
-	Target    string // name or id
+	Action    string // kinds, or prefixes of kinds such as "member.*"
+	Target    string // name or id; a name may have commas
 	Q         string // part of an action or of a name, in any case
 }
 
@@ -43,33 +45,57 @@ type AuditQuery struct {
 	AuditFilter
 }
 
-// Page answers q. next, unless 0, is the Before of the next page. A page may
-// have fewer records than asked for, or none, and a next one: of a log without
-// end a search looks through a part at a time.
-func (v Audit) Page(ctx context.Context, q AuditQuery) (list []AuditRecord, next int64, err error) {
+// An AuditPage is a page of records.
+type AuditPage struct {
+	Records []AuditRecord
+	Next    int64 // the Before of the next page; 0 if there is none
+	Head    int64 // the newest number in the log
+}
+
+// Page answers q. A page may have fewer records than asked for, or none, and a next
+// one: of a log without end a search looks through a part at a time.
+func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err error) {
 	high := int64(math.MaxInt64)
 	if q.Before > 0 {
 		high = q.Before
 	}
+	fail := func(err error) (AuditPage, error) {
+		return AuditPage{}, fmt.Errorf("audit of %s: %w", q.Workspace, err)
+	}
 	s, err := v.search(ctx, q.Workspace, q.AuditFilter, 1, high)
 	if err != nil {
-		return nil, 0, fmt.Errorf("audit of %s: %w", q.Workspace, err)
+		return fail(err)
 	}
+	page.Head = s.head
 	rows, err := s.newest(ctx, q.Limit+1)
 	if err != nil {
-		return nil, 0, fmt.Errorf("audit of %s: %w", q.Workspace, err)
+		return fail(err)
 	}
 	if s.high > s.low { // there is a part that it has not looked through
-		next = s.high
+		page.Next = s.high
 	}
 	if len(rows) > q.Limit {
 		rows = rows[:q.Limit]
-		next = rows[q.Limit-1].Seq()
+		page.Next = rows[q.Limit-1].Seq()
 	}
 	for i := range rows {
-		list = append(list, rows[i].Record())
+		page.Records = append(page.Records, rows[i].Record())
 	}
-	return list, next, nil
+	return page, nil
+}
+
+// Count returns how many records f leaves: at most most, where they have to be looked
+// for. It is exact unless there are more, or a part of the log was left out that would
+// take too long.
+func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, most int) (n int, exact bool, err error) {
+	s, err := v.search(ctx, workspace, f, 1, math.MaxInt64)
+	if err == nil {
+		n, exact, err = s.count(ctx, most)
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("count audit of %s: %w", workspace, err)
+	}
+	return n, exact, nil
 }
 
 // After returns up to limit records that f leaves, the oldest first, with
@@ -143,56 +169,100 @@ func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord,
 	return list[0].Record(), true, nil
 }
 
-// terms returns what the index finds f by, what finds the fewest first.
-func (f AuditFilter) terms() (list []term) {
-	named := func(idField, nameField byte, value string) {
-		if id, err := events.ParseID(value); err == nil {
-			list = append(list, newTerm(idField, id.String()))
-			return
+// terms returns what the index finds f by, what finds the fewest first: of each list of
+// terms a record has one.
+func (f AuditFilter) terms() (list [][]term) {
+	add := func(terms ...term) {
+		if len(terms) > 0 {
+			list = append(list, terms)
 		}
-		if address, ok := input.Email(value); ok {
-			value = address
-		}
-		list = append(list, newTerm(nameField, clip(value)))
 	}
 	if f.Target != "" {
-		named(targetIDField, targetNameField, f.Target)
+		add(named(targetIDField, targetNameField, f.Target))
 	}
-	if f.Actor != "" {
-		named(actorIDField, actorNameField, f.Actor)
+	var actors []term
+	for _, actor := range split(f.Actor) {
+		actors = append(actors, named(actorIDField, actorNameField, actor))
 	}
-	begin, isPrefix := strings.CutSuffix(f.Action, "*")
-	if noun, _, dotted := strings.Cut(begin, "."); isPrefix && dotted {
-		list = append(list, newTerm(nounField, noun))
-	} else if f.Action != "" && !isPrefix {
-		list = append(list, newTerm(actionField, f.Action))
-	}
+	add(actors...)
+	add(f.actions()...)
 	if f.ActorType != "" {
-		list = append(list, newTerm(actorTypeField, string(f.ActorType)))
+		add(newTerm(actorTypeField, string(f.ActorType)))
 	}
 	return list
+}
+
+// actions are the terms of the actions, none if one of them is a beginning that no term finds.
+func (f AuditFilter) actions() (list []term) {
+	for _, action := range split(f.Action) {
+		begin, isPrefix := strings.CutSuffix(action, "*")
+		noun, _, dotted := strings.Cut(begin, ".")
+		switch {
+		case !isPrefix:
+			list = append(list, newTerm(actionField, action))
+		case dotted:
+			list = append(list, newTerm(nounField, noun))
+		default:
+			return nil
+		}
+	}
+	return list
+}
+
+// named is the term of an actor or a target of that name or id.
+func named(idField, nameField byte, value string) term {
+	if id, err := events.ParseID(value); err == nil {
+		return newTerm(idField, id.String())
+	}
+	if address, ok := input.Email(value); ok {
+		value = address
+	}
+	return newTerm(nameField, clip(value))
+}
+
+// split returns the values of a field; none if it is empty.
+func split(values string) []string {
+	if values == "" {
+		return nil
+	}
+	return strings.Split(values, ",")
 }
 
 // text returns what has to be looked for in the texts of records, which no term says.
 func (f AuditFilter) text() textFilter {
 	t := textFilter{part: foldCase(f.Q)}
-	if begin, isPrefix := strings.CutSuffix(f.Action, "*"); isPrefix {
-		if _, rest, dotted := strings.Cut(begin, "."); !dotted || rest != "" {
-			t.action = begin
-		}
+	needed := false
+	for _, action := range split(f.Action) {
+		begin, isPrefix := strings.CutSuffix(action, "*")
+		_, rest, dotted := strings.Cut(begin, ".")
+		needed = needed || isPrefix && (!dotted || rest != "")
+	}
+	if needed {
+		t.actions = split(f.Action)
 	}
 	return t
 }
 
-// A textFilter leaves the records whose action begins with one text, and that
-// have another, in any case, in their action or the name of their actor or target.
-type textFilter struct{ action, part string }
+// A textFilter leaves the records with one of some actions, or any if there are none,
+// where one with a * at its end is all that begin so; and of those the ones that have a
+// text, in any case, in their action or the name of their actor or target.
+type textFilter struct {
+	actions []string
+	part    string
+}
 
-func (f textFilter) isZero() bool { return f == textFilter{} }
+func (f textFilter) isZero() bool { return f.actions == nil && f.part == "" }
 
 // leaves reports whether f leaves a record.
 func (f textFilter) leaves(t recordText) bool {
-	return strings.HasPrefix(t.action, f.action) && (f.part == "" || f.has(t.action) || f.has(t.actor) || f.has(t.target))
+	return f.isAction(t.action) && (f.part == "" || f.has(t.action) || f.has(t.actor) || f.has(t.target))
+}
+
+func (f textFilter) isAction(s string) bool {
+	return f.actions == nil || slices.ContainsFunc(f.actions, func(action string) bool {
+		begin, isPrefix := strings.CutSuffix(action, "*")
+		return s == action || isPrefix && strings.HasPrefix(s, begin)
+	})
 }
 
 func (f textFilter) has(s string) bool { return strings.Contains(foldCase(s), f.part) }
@@ -200,12 +270,12 @@ func (f textFilter) has(s string) bool { return strings.Contains(foldCase(s), f.
 // narrow takes the records out of a set that f does not leave. Each different
 // text of the block is looked at once.
 func (f textFilter) narrow(s *recordSet, texts *blockTexts) {
-	begins, has := make([]bool, len(texts.strings)), make([]bool, len(texts.strings))
+	is, has := make([]bool, len(texts.strings)), make([]bool, len(texts.strings))
 	for i, text := range texts.strings {
-		begins[i], has[i] = strings.HasPrefix(text, f.action), f.part == "" || f.has(text)
+		is[i], has[i] = f.isAction(text), f.part == "" || f.has(text)
 	}
 	for i, r := range texts.records {
-		if s.has(i) && (!begins[r[0]] || !has[r[0]] && !has[r[1]] && !has[r[2]]) {
+		if s.has(i) && (!is[r[0]] || !has[r[0]] && !has[r[1]] && !has[r[2]]) {
 			s.remove(i)
 		}
 	}

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -31,8 +30,9 @@ type auditSearch struct {
 	Audit
 	workspace events.ID
 	low, high int64
-	indexed   int64 // the index has the records up to this one
-	terms     []term
+	head      int64    // of the log
+	indexed   int64    // the index has the records up to this one
+	terms     [][]term // of each list a record has one
 	text      textFilter
 	blocks    int // whose texts were read
 	segments  int
@@ -41,13 +41,14 @@ type auditSearch struct {
 // search begins a search.
 func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, low, high int64) (*auditSearch, error) {
 	s := &auditSearch{Audit: v, workspace: workspace, terms: f.terms(), text: f.text()}
-	var head, taken int64
+	var taken int64
 	err := v.DB.QueryRow(ctx, `
 		select coalesce((select head from logs where workspace_id = $1), 0),
-			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'audit'), 0)`, workspace).Scan(&head, &taken)
+			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'audit'), 0)`, workspace).Scan(&s.head, &taken)
 	if err != nil {
 		return nil, fmt.Errorf("how far the index is: %w", err)
 	}
+	head := s.head
 	s.low, s.high = low, min(high, head+1)
 	taken = min(taken, head)
 	s.indexed = taken - taken%blockSize
@@ -90,6 +91,29 @@ func (s *auditSearch) newest(ctx context.Context, limit int) (list []AuditRow, e
 	return list[:min(len(list), limit)], nil
 }
 
+// count counts records, at most most. It is exact if it has looked through all.
+func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, err error) {
+	if len(s.terms) == 0 && s.text.isZero() {
+		return int(max(0, s.high-s.low)), true, nil // no number is missing
+	}
+	if begin := max(s.low, s.indexed+1); s.high > begin {
+		begin = max(begin, s.high-tailMost)
+		list, err := s.tail(ctx, begin, s.high)
+		if err != nil {
+			return 0, false, err
+		}
+		n, s.high = len(list), begin
+	}
+	for n <= most && s.low < s.high && s.high <= s.indexed+1 && s.blocks < textsMost && s.segments < segmentsMost {
+		seqs, err := s.next(ctx, most, true)
+		if err != nil {
+			return 0, false, err
+		}
+		n += len(seqs)
+	}
+	return min(n, most), n <= most && s.low >= s.high, nil
+}
+
 // oldest returns up to limit records, the oldest first; fewer if there are no more.
 func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error) {
 	list := make([]AuditRow, 0, limit)
@@ -115,14 +139,28 @@ func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error)
 // step looks through the next part of the index and returns up to limit records
 // of it, the oldest first, beginning at either end.
 func (s *auditSearch) step(ctx context.Context, limit int, newest bool) ([]AuditRow, error) {
-	sets, low, high, err := s.candidates(ctx, limit, newest)
+	seqs, err := s.next(ctx, limit, newest)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(seqs) - limit; n > 0 && newest {
+		seqs = seqs[n:]
+	} else if n > 0 {
+		seqs = seqs[:limit]
+	}
+	return s.read(ctx, seqs)
+}
+
+// next looks through the next part of the index, at either end, and returns the numbers
+// of the records that it found, the oldest first.
+func (s *auditSearch) next(ctx context.Context, want int, newest bool) (seqs []int64, err error) {
+	sets, low, high, err := s.candidates(ctx, want, newest)
 	if err == nil && !s.text.isZero() {
 		err = s.narrow(ctx, sets)
 	}
 	if err != nil {
 		return nil, err
 	}
-	var seqs []int64
 	for _, set := range sets {
 		for i := range blockSize {
 			if seq := set.block*blockSize + int64(i) + 1; set.has(i) && seq >= s.low && seq < s.high && seq <= s.indexed {
@@ -131,12 +169,7 @@ func (s *auditSearch) step(ctx context.Context, limit int, newest bool) ([]Audit
 		}
 	}
 	s.low, s.high = low, high
-	if n := len(seqs) - limit; n > 0 && newest {
-		seqs = seqs[n:]
-	} else if n > 0 {
-		seqs = seqs[:limit]
-	}
-	return s.read(ctx, seqs)
+	return seqs, nil
 }
 
 // candidates returns the records that have all terms in the next part of the
@@ -162,76 +195,6 @@ func (s *auditSearch) candidates(ctx context.Context, want int, newest bool) (se
 		sets = append(sets, recordSet{block: block, bits: [2]uint64{^uint64(0), ^uint64(0)}})
 	}
 	return sets, low, high, nil
-}
-
-// postings reads the posting lists of the next segments that have the first
-// term, the more the more it has read, and those of the other terms there.
-func (s *auditSearch) postings(ctx context.Context, want int, newest bool) (sets []recordSet, low, high int64, err error) {
-	count := min(max(4, s.segments), 64, max(want, 4))
-	first, last := blockOf(s.low)/segmentBlocks, blockOf(min(s.high-1, s.indexed))/segmentBlocks
-	order := "asc"
-	if newest {
-		order = "desc"
-	}
-	rows, _ := s.DB.Query(ctx, `
-		select entry, data from audit where workspace_id = $1 and entry >= $2 and entry <= $3 order by entry `+order+` limit $4`,
-		s.workspace, postingEntry(s.terms[0], first), postingEntry(s.terms[0], last), count)
-	found, segments, err := collectPostings(rows)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	s.segments += len(segments)
-	low, high = s.low, s.high
-	switch {
-	case len(segments) < count && newest:
-		high = s.low
-	case len(segments) < count:
-		low = min(s.high, s.indexed+1)
-	case newest:
-		high = max(segments[len(segments)-1]*segmentSize+1, s.low)
-	default:
-		low = min((segments[len(segments)-1]+1)*segmentSize+1, s.high)
-	}
-	for _, t := range s.terms[1:] {
-		entries := make([][]byte, len(segments))
-		for i, segment := range segments {
-			entries[i] = postingEntry(t, segment)
-		}
-		rows, _ := s.DB.Query(ctx, `select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries)
-		others, _, err := collectPostings(rows)
-		if err != nil {
-			return nil, 0, 0, err
-		}
-		for block, set := range found {
-			other := others[block] // none, if it is not there
-			set.intersect(other)
-			found[block] = set
-		}
-	}
-	for _, set := range found {
-		sets = append(sets, set)
-	}
-	slices.SortFunc(sets, func(a, b recordSet) int { return cmp.Compare(a.block, b.block) })
-	return sets, low, high, nil
-}
-
-// collectPostings reads posting lists, by block, and of which segments they are.
-func collectPostings(rows pgx.Rows) (found map[int64]recordSet, segments []int64, err error) {
-	found = map[int64]recordSet{}
-	var entry, data []byte
-	_, err = pgx.ForEachRow(rows, []any{&entry, &data}, func() error {
-		segment := int64(binary.BigEndian.Uint32(entry[len(entry)-4:]))
-		list, err := decodePostings(segment, data)
-		for _, set := range list {
-			found[set.block] = set
-		}
-		segments = append(segments, segment)
-		return err
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("posting lists: %w", err)
-	}
-	return found, segments, nil
 }
 
 // narrow takes out of sets what the text filter does not leave.
@@ -353,8 +316,8 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 // leaves reports whether the filter leaves a record.
 func (s *auditSearch) leaves(text recordText, r *events.Record, target events.Target) bool {
 	has := text.terms(r, target)
-	for _, t := range s.terms {
-		if !slices.Contains(has, t) {
+	for _, terms := range s.terms {
+		if !slices.ContainsFunc(terms, func(t term) bool { return slices.Contains(has, t) }) {
 			return false
 		}
 	}

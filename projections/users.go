@@ -2,8 +2,10 @@ package projections
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
@@ -59,4 +61,25 @@ func (v Users) Get(ctx context.Context, id events.ID) (u User, ok bool, err erro
 		select user_id, workspace_id, name, email, emails, avatar_url, registered_at
 		from users where user_id = $1`, id)
 	return optional[User](rows, "user "+id.String())
+}
+
+// A Face is what a person looks like to others.
+type Face struct {
+	ID        events.ID `db:"user_id"`
+	Name      string    `db:"name"`
+	AvatarURL string    `db:"avatar_url"`
+}
+
+// Faces returns the faces of people, without those that there are not.
+func (v Users) Faces(ctx context.Context, ids []events.ID) (map[events.ID]Face, error) {
+	rows, _ := v.DB.Query(ctx, `select user_id, name, avatar_url from users where user_id = any($1)`, ids)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Face])
+	if err != nil {
+		return nil, fmt.Errorf("faces of people: %w", err)
+	}
+	found := make(map[events.ID]Face, len(list))
+	for _, f := range list {
+		found[f.ID] = f
+	}
+	return found, nil
 }

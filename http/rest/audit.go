@@ -3,7 +3,10 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"svc/events"
@@ -20,7 +23,8 @@ func (s *Server) auditRoutes() section {
 				" The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; " +
 				"how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads " +
 				"to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through " +
-				"20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by.",
+				"20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the " +
+				"newest number of the log, whatever is searched for.",
 			answered: exampleAudit().Body,
 		}),
 		query(s.getAuditRecord, route{
@@ -51,6 +55,9 @@ type auditActor struct {
 	Type events.ActorType `json:"type" enum:"user,service,runner,system"`
 	ID   string           `json:"id" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
 	Name string           `json:"name" example:"service:ci-bot"`
+
+	DisplayName string `json:"displayName,omitempty" doc:"What a person is called today; absent of others, and in exports." example:"Zoë Brandt"`
+	AvatarURL   string `json:"avatarUrl,omitempty" doc:"The picture of a person, as far as there is one; absent in exports." example:"https://avatars.example.com/u/583231"`
 }
 
 type auditTarget struct {
@@ -76,7 +83,7 @@ type auditContext struct {
 func newAuditRecord(r projections.AuditRecord) AuditRecord {
 	out := AuditRecord{
 		ID: r.ID.String(), Seq: r.Seq, At: at(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
-		Actor:   auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name},
+		Actor:   auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name},
 		Target:  auditTarget{r.Target.Type, shown(r.Target.ID), r.Target.Name},
 		Changes: make([]auditChange, 0, len(r.Changes)),
 		Context: auditContext{r.Origin, r.IP, r.UserAgent, r.RequestID, r.TokenTail},
@@ -109,12 +116,15 @@ func shown(id events.ID) string {
 type AuditFilter struct {
 	From      time.Time        `query:"from" doc:"Only records of this time or later." example:"2026-11-01T00:00:00Z"`
 	To        time.Time        `query:"to" doc:"Only records of an earlier time than this." example:"2026-12-01T00:00:00Z"`
-	Actor     string           `query:"actor" maxLength:"200" doc:"Only records of the actor of this name or id; e-mail addresses and ids in any case." example:"service:ci-bot"`
+	Actor     string           `query:"actor" maxLength:"1000" doc:"Only records of the actor of this name or id; e-mail addresses and ids in any case. Of up to ten, with commas in between, either." example:"service:ci-bot"`
 	ActorType events.ActorType `query:"actorType" enum:"user,service,runner,system"`
-	Action    string           `query:"action" maxLength:"100" doc:"Only records of this action, or of all that begin as in member.*" example:"member.*"`
+	Action    string           `query:"action" maxLength:"500" doc:"Only records of this action, or of all that begin as in member.* Of up to ten, with commas in between, either." example:"member.*,service_account.*"`
 	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id; e-mail addresses and ids in any case." example:"acme/web#291"`
 	Q         string           `query:"q" maxLength:"200" doc:"Only records that have this in their action or the name of their actor or target, in any case."`
 }
+
+// filterValues is how many values a field of a filter may have.
+const filterValues = 10
 
 // filter checks what huma cannot: the database keeps no time beyond these.
 func (f AuditFilter) filter() (projections.AuditFilter, error) {
@@ -126,6 +136,12 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 	if !f.To.IsZero() && f.To.Before(f.From) {
 		return projections.AuditFilter{}, invalid("to", "must not be earlier than from")
 	}
+	for name, values := range map[string]string{"actor": f.Actor, "action": f.Action} {
+		list := strings.Split(values, ",")
+		if len(list) > filterValues || len(list) > 1 && slices.Contains(list, "") {
+			return projections.AuditFilter{}, invalid(name, fmt.Sprintf("must have up to %d values with commas in between", filterValues))
+		}
+	}
 	return projections.AuditFilter{
 		From: f.From, To: f.To, Actor: f.Actor, ActorType: f.ActorType, Action: f.Action, Target: f.Target, Q: f.Q,
 	}, nil
@@ -135,14 +151,26 @@ type auditPageQuery struct {
 	AuditFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
 	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before."`
+	Total  bool   `query:"total" doc:"Whether the answer says how many records the filter leaves, on all pages."`
 }
 
 type auditAnswer struct {
 	Body struct {
 		Items      []AuditRecord `json:"items" nullable:"false"`
 		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none." example:"4157"`
+		Head       int64         `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
+		Total      *auditTotal   `json:"total,omitempty" doc:"Present if it was asked for."`
 	}
 }
+
+// An auditTotal is how many records a filter leaves.
+type auditTotal struct {
+	Count int  `json:"count" example:"31"`
+	Exact bool `json:"exact" doc:"false if there may be more: records that have to be searched for are counted up to 1,000, and 20,000 are looked through."`
+}
+
+// countedMost is up to how many records that are searched for are counted.
+const countedMost = 1000
 
 func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswer, error) {
 	filter, err := in.filter()
@@ -155,19 +183,47 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 			return nil, invalid("cursor", "must be the nextCursor of an answer")
 		}
 	}
-	found, next, err := s.lists.Audit.Page(ctx, q)
+	page, err := s.lists.Audit.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	out := &auditAnswer{}
-	out.Body.Items = []AuditRecord{}
-	for _, r := range found {
-		out.Body.Items = append(out.Body.Items, newAuditRecord(r))
+	if out.Body.Items, err = s.withFaces(ctx, page.Records); err != nil {
+		return nil, err
 	}
-	if next > 0 {
-		out.Body.NextCursor = strconv.FormatInt(next, 10)
+	if out.Body.Head = page.Head; page.Next > 0 {
+		out.Body.NextCursor = strconv.FormatInt(page.Next, 10)
+	}
+	if in.Total {
+		total := &auditTotal{}
+		if total.Count, total.Exact, err = s.lists.Audit.Count(ctx, q.Workspace, filter, countedMost); err != nil {
+			return nil, err
+		}
+		out.Body.Total = total
 	}
 	return out, nil
+}
+
+// withFaces shows records, and what the people among their actors look like today.
+func (s *Server) withFaces(ctx context.Context, records []projections.AuditRecord) ([]AuditRecord, error) {
+	list, people := make([]AuditRecord, 0, len(records)), []events.ID{}
+	for _, r := range records {
+		if list = append(list, newAuditRecord(r)); r.Actor.Type == events.ByUser && !slices.Contains(people, r.Actor.ID) {
+			people = append(people, r.Actor.ID)
+		}
+	}
+	if len(people) == 0 {
+		return list, nil
+	}
+	faces, err := s.views.Users.Faces(ctx, people)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		face := faces[r.Actor.ID]
+		list[i].Actor.DisplayName, list[i].Actor.AvatarURL = face.Name, face.AvatarURL
+	}
+	return list, nil
 }
 
 type auditPath struct {
@@ -202,52 +258,9 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 	case !ok:
 		return nil, errNoRecord
 	}
-	return &recordAnswer{storedRecord{newAuditRecord(found), storedEvent{found.Event.Kind(), found.Schema, found.Data}}}, nil
-}
-
-// exampleRecords are the first events of the workspace.
-func exampleRecords() (list []projections.AuditRecord) {
-	n := byte(0)
-	add := func(target events.Target, changes []events.Change, e events.Event, data string) {
-		n++
-		list = append(list, projections.AuditRecord{
-			Record: events.Record{
-				Workspace: exampleAcme.ID, Seq: int64(n), ID: exampleNo(20 + n), Stream: exampleAcme.ID, Version: int(n), Schema: 1,
-				At: exampleAt(9500 - 500*int(n)),
-				Envelope: events.Envelope{Actor: exampleAda, Origin: events.FromAPI, IP: "203.0.113.7",
-					UserAgent: "curl/8.14.1", RequestID: exampleID},
-				Event: e, Data: []byte(data),
-			},
-			Action: e.Kind(), Target: target, Changes: changes,
-		})
+	shown, err := s.withFaces(ctx, []projections.AuditRecord{found})
+	if err != nil {
+		return nil, err
 	}
-	zoe := events.Target{Type: "member", ID: exampleZoe.ID, Name: exampleZoe.Email}
-	add(events.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []events.Change{},
-		events.WorkspaceCreated{Name: exampleAcme.Name, Slug: exampleAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
-	add(zoe, []events.Change{{Field: "role", To: events.Viewer}},
-		events.MemberJoined{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email,
-			Name: exampleZoe.Name, Role: events.Viewer},
-		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","role":"Viewer"}`)
-	add(zoe, []events.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
-		events.MemberRoleChanged{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email,
-			From: events.Viewer, To: events.Maintainer},
-		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
-	return list
-}
-
-func exampleAudit() *auditAnswer {
-	newest := newestExample()
-	out := &auditAnswer{}
-	out.Body.Items, out.Body.NextCursor = []AuditRecord{newAuditRecord(newest)}, strconv.FormatInt(newest.Seq, 10)
-	return out
-}
-
-func exampleStored() storedRecord {
-	newest := newestExample()
-	return storedRecord{newAuditRecord(newest), storedEvent{newest.Event.Kind(), newest.Schema, newest.Data}}
-}
-
-func newestExample() projections.AuditRecord {
-	list := exampleRecords()
-	return list[len(list)-1]
+	return &recordAnswer{storedRecord{shown[0], storedEvent{found.Event.Kind(), found.Schema, found.Data}}}, nil
 }

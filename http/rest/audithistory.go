@@ -241,7 +241,7 @@ func replay(state *projections.State, records []projections.AuditRecord) (*repla
 		if err != nil {
 			return nil, err
 		}
-		actor := auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}
+		actor := auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name}
 		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, at(r.At), r.Action, actor, patch})
 	}
 	out.Body.After = newState(state)

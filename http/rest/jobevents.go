@@ -55,7 +55,7 @@ func newJobEvents(list []events.Record, after int) jobEventsBody {
 	for _, r := range list {
 		out.Items = append(out.Items, jobEvent{
 			ID: r.ID.String(), Seq: r.Seq, At: at(r.At), Kind: r.Event.Kind(),
-			Actor: auditActor{r.Actor.Type, shown(r.Actor.ID), r.Actor.Name}, Data: json.RawMessage(r.Data),
+			Actor: auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name}, Data: json.RawMessage(r.Data),
 		})
 		after = r.Version
 	}

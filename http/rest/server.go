@@ -62,6 +62,7 @@ type Views struct {
 	Runs            projections.Runs
 	Decisions       projections.Decisions
 	Workspaces      projections.Workspaces
+	Users           projections.Users
 	Members         projections.Members
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts

@@ -175,8 +175,8 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 			return some(active+over, err)
 		},
 		"audit": func(ctx context.Context) error {
-			list, _, err := projections.Audit{DB: db}.Page(ctx, projections.AuditQuery{Workspace: p.Workspace, Limit: 10})
-			return some(len(list), err)
+			page, err := projections.Audit{DB: db}.Page(ctx, projections.AuditQuery{Workspace: p.Workspace, Limit: 10})
+			return some(len(page.Records), err)
 		},
 	}
 }

@@ -214,6 +214,7 @@ func (p *process) askMembers(t *testing.T) {
 	done[[]events.ID](t)(v.CalledOtherwise(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
 
 	people := projections.Users{DB: p.asks}
+	done[map[events.ID]projections.Face](t)(people.Faces(ctx, []events.ID{p.fellow}))
 	_, ok, err = people.Get(ctx, p.fellow)
 	require.True(t, ok, err)
 	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.ForUser(ctx, p.fellow))
@@ -280,9 +281,11 @@ func (p *process) askAudit(t *testing.T) {
 	from := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
 	for _, f := range []projections.AuditFilter{
 		{}, {From: from, To: from.Add(time.Hour)}, {Actor: "service:ci"}, {Actor: p.owner.user.String()}, {ActorType: events.ByRunner}, {Action: "run.cost_recorded"},
-		{Action: "member.*"}, {Action: "mem*"}, {Target: "acme/web#777"}, {Target: p.run.String()}, {Q: "not there"}, {Actor: "nobody", Target: "nothing"},
+		{Action: "member.*"}, {Action: "mem*"},
+		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()}, {Q: "not there"}, {Actor: "nobody", Target: "nothing"},
 	} {
-		_, _, err := v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f})
+		done[projections.AuditPage](t)(v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f}))
+		_, _, err := v.Count(ctx, p.told, f, 1000)
 		require.NoError(t, err)
 		done[[]projections.AuditRow](t)(v.After(ctx, p.told, f, 500, records, 100))
 	}
