@@ -64,8 +64,8 @@ test-clients: build node-check ## lint the API's description and run clients mad
 	cd test/clients && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: test-browser
-test-browser: build node-check chromium-check ## drive the service in Chromium with Better Auth's client
-	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot client.test.js
+test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
+	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot --test-concurrency=2
 
 .PHONY: bench
 bench: build ## compare speeds with what could be had at least; takes minutes

@@ -15,7 +15,7 @@ export async function start() {
   const anywhere = "127.0.0.1:0";
   const running = spawn(svc, {
     stdio: "ignore",
-    env: { ...process.env, SVC_DATA_DIR: data, SVC_REST_ADDR: anywhere, SVC_ENGINE_ADDR: anywhere, SVC_CODEHOST_ADDR: anywhere, SVC_METRICS_ADDR: anywhere, SVC_GATEWAY_ADDR: anywhere },
+    env: { ...process.env, SVC_DATA_DIR: data, SVC_REST_ADDR: anywhere, SVC_ENGINE_ADDR: anywhere, SVC_CODEHOST_ADDR: anywhere, SVC_METRICS_ADDR: anywhere, SVC_GATEWAY_ADDR: anywhere, SVC_UI_ADDR: anywhere },
   });
   const stop = async () => {
     running.kill("SIGTERM");

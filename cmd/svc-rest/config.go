@@ -145,14 +145,6 @@ func (c Config) apiURL() string {
 	return host.JoinPath("/api/v3").String() // GitHub Enterprise
 }
 
-// provider is the name of the code host that people sign in by, "" if there is none.
-func (c Config) provider() string {
-	if c.OAuthClientID == "" {
-		return ""
-	}
-	return c.OAuthKind
-}
-
 // providers are the code hosts by which people sign in, by name.
 func (c Config) providers() map[string]*auth.Provider {
 	if c.OAuthClientID == "" {

@@ -13,10 +13,10 @@ import (
 	"svc/farm/joblog"
 	"svc/farm/release"
 	"svc/http/auth"
-	"svc/http/home"
 	"svc/http/limit"
 	"svc/http/middleware"
 	"svc/http/rest"
+	"svc/http/router"
 	"svc/metrics"
 	"svc/projections"
 	"svc/projections/fold"
@@ -93,10 +93,19 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		{"/health/", api.Health()},
 		{"/install.sh", releases},
 		{"/runner/", releases},
-		{"", home.Handler(cfg.provider(), log)},
+		{"", toApp(cfg.origin(), log)},
 	}
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
 	return api, middleware.Forwarded(cfg.forwards, measured), nil
+}
+
+// toApp leads whoever opens the service in a browser to the web app.
+func toApp(origin string, log *slog.Logger) http.Handler {
+	routes := router.New(router.Refuse(log, router.ErrNotFound), router.Refuse(log, router.ErrMethod))
+	routes.Handle(router.Route{
+		Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler(origin+"/w", http.StatusTemporaryRedirect),
+	})
+	return routes
 }
 
 // lists are read where the database says, which may be a replica.

@@ -313,7 +313,7 @@ func TestAddressesAsJSON(t *testing.T) {
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, config.Reference(&b, settings{}))
-	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_CODEHOST_ADDR", "SVC_REST_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR"} {
+	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_CODEHOST_ADDR", "SVC_REST_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
 		require.Contains(t, b.String(), "`"+variable+"`")
 	}
 }

@@ -52,7 +52,7 @@ type site struct {
 
 func newSite(t *testing.T, environ ...string) *site {
 	t.Helper()
-	programs := install(t, "svc", "svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-gateway")
+	programs := install(t, "svc", "svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway")
 	installRunner(t, programs)
 	s := &site{programs, filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "calls"), nil}
 	s.environ = append([]string{
@@ -60,7 +60,7 @@ func newSite(t *testing.T, environ ...string) *site {
 		"SVC_DATA_DIR=" + s.data, "SVC_TEST_CALLS=" + s.calls,
 		"GORACE=atexit_sleep_ms=0", // a second for each program otherwise
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0",
-		"SVC_GATEWAY_ADDR=127.0.0.1:0",
+		"SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_UI_ADDR=127.0.0.1:0",
 	}, environ...)
 	return s
 }

@@ -63,7 +63,8 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 	env := environment(t, a.RestURL)
 	require.Equal(t, a.DatabaseURL, env["SVC_DATABASE_URL"])
 	require.Equal(t, a.EngineURL, env["SVC_ENGINE_URL"])
-	require.Equal(t, a.RestURL, env["AUTH_URL"])
+	require.Equal(t, a.AppURL, env["AUTH_URL"])
+	require.NotEqual(t, a.RestURL, a.AppURL)
 	require.Equal(t, "true", env["SVC_DEV_SIGN_IN"])
 	require.GreaterOrEqual(t, len(env["AUTH_SECRET"]), 32)
 	u, err := config.ParseURL(a.EngineURL)
@@ -74,7 +75,7 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 
 	code, text := r.stop()
 	require.Zero(t, code, text)
-	require.Regexp(t, `(?s)stopping svc-runner.*stopping svc-gateway.*stopping svc-rest.*stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
+	require.Regexp(t, `(?s)stopping svc-runner.*stopping svc-gateway.*stopping svc-ui.*stopping svc-rest.*stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
 	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], env["SVC_VAULT_MASTER_KEY"], env["SVC_OAUTH_CLIENT_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
 		require.NotContains(t, text, secret)
 	}
@@ -159,7 +160,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 	s := newSite(t)
 	r := s.start(t).up()
 	require.NotZero(t, commandsNaming(s.data))
-	require.Len(t, r.pids, 6)
+	require.Len(t, r.pids, 7)
 	require.NoError(t, r.cmd.Process.Kill())
 	_, _ = r.end()
 	s.requireGone(t, r)
@@ -170,7 +171,7 @@ func TestKillLeavesNoProcessBehind(t *testing.T) {
 
 func TestAProgramThatEndsByItselfEndsAll(t *testing.T) {
 	s := newSite(t)
-	for _, name := range []string{"svc-engine", "svc-codehost", "svc-rest", "svc-gateway"} {
+	for _, name := range []string{"svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway"} {
 		r := s.start(t).up()
 		require.NoError(t, syscall.Kill(r.pids[name], syscall.SIGKILL))
 		code, text := r.end()
@@ -219,7 +220,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
-	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR"} {
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
 		code, text := s.start(t, variable+"="+ln.Addr().String()).end()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")

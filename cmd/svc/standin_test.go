@@ -31,7 +31,7 @@ import (
 func TestMain(m *testing.M) {
 	stand := map[string]func() error{
 		"svc-db": standInDB, "svc-engine": standInEngine, "svc-codehost": standInCodeHost, "svc-rest": standInRest,
-		"svc-gateway": standInGateway, "svc-runner": standInRunner,
+		"svc-ui": standInUI, "svc-gateway": standInGateway, "svc-runner": standInRunner,
 	}
 	name := cmp.Or(os.Getenv("SVC_TEST_PROGRAM"), filepath.Base(os.Args[0]))
 	switch {
@@ -141,6 +141,13 @@ func standInRest() error {
 	})
 	standInFarm(mux)
 	return standIn("SVC_REST_ADDR", mux)
+}
+
+// standInUI is ready at once.
+func standInUI() error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/live", func(http.ResponseWriter, *http.Request) {})
+	return standIn("SVC_UI_ADDR", mux)
 }
 
 // takeIn has the views whose names are like that take in all logs.

@@ -9,8 +9,8 @@ let product, browser, ada, ida;
 before(async () => {
   product = await start();
   browser = await launch();
-  ada = await person(browser, product.restUrl);
-  ida = await person(browser, product.restUrl);
+  ada = await person(browser, product.appUrl);
+  ida = await person(browser, product.appUrl);
 });
 after(async () => {
   await browser?.close();
@@ -116,7 +116,7 @@ test("the only Owner stays", async () => {
 });
 
 test("sessions, and signing out", async () => {
-  const second = await person(browser, product.restUrl);
+  const second = await person(browser, product.appUrl);
   assert.ok((await second.must("signIn.email", { email: "ada@acme.example", password: "demonstration" })).user);
   await second.refused("signIn.email", { email: "ada@acme.example", password: "guessed" }, 401, "INVALID_EMAIL_OR_PASSWORD");
   const list = await ada.must("listSessions");
@@ -130,22 +130,8 @@ test("sessions, and signing out", async () => {
 });
 
 test("the page of an error", async () => {
-  await ada.page.goto(product.restUrl + "/api/auth/error?error=access_denied");
+  await ada.page.goto(product.appUrl + "/api/auth/error?error=access_denied");
   assert.match(await ada.page.innerText("main"), /You did not allow the sign-in/);
-});
-
-test("the page at the root", async () => {
-  const vera = await person(browser, product.restUrl);
-  await vera.page.goto(product.restUrl + "/");
-  await vera.page.click("#sign-in");
-  await vera.page.waitForURL(/login\/oauth\/authorize/);
-  await as("vera")(vera.page);
-  await vera.page.waitForSelector("#workspaces li");
-  assert.match(await vera.page.innerText("#person"), /Vera Novak/);
-  await vera.page.click("text=Make active");
-  await vera.page.click("#sign-out");
-  await vera.page.waitForSelector("#stranger:not([hidden])");
-  assert.deepEqual(vera.complaints, []);
 });
 
 test("the browser had nothing to complain of", () => {

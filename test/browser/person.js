@@ -15,11 +15,11 @@ export function launch() {
 }
 
 /**
- * person opens a browser profile of their own on a page of the service that has
+ * person opens a browser profile of their own on a page of the app that has
  * nothing but the client, as window.client. What the browser complains of is in
  * complaints.
  */
-export async function person(browser, restUrl) {
+export async function person(browser, appUrl) {
   const { outputFiles } = await build({ entryPoints: [here + "client.js"], bundle: true, write: false, format: "iife" });
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -28,10 +28,10 @@ export async function person(browser, restUrl) {
   page.on("console", (said) => {
     if (said.type() === "error" && !/status of 4\d\d/.test(said.text())) complaints.push(said.text());
   });
-  await page.route(restUrl + "/client", (route) => route.fulfill({
+  await page.route(appUrl + "/client", (route) => route.fulfill({
     contentType: "text/html", body: `<!doctype html><title>client</title><script>${outputFiles[0].text.replaceAll("</script", "<\\/script")}</script>`,
   }));
-  await page.goto(restUrl + "/client");
+  await page.goto(appUrl + "/client");
   /** ask calls client.<path>(input): ask("organization.list"). */
   const ask = (path, input) => page.evaluate(async ([path, input]) => {
     const { data, error } = await path.split(".").reduce((at, name) => at[name], window.client)(input);
@@ -54,8 +54,8 @@ export async function person(browser, restUrl) {
     page.evaluate(() => window.client.signIn.social({ provider: "github", callbackURL: "/client" })).catch(() => {}); // the page goes away under it
     await page.waitForURL(/login\/oauth\/authorize/);
     await choose(page);
-    await page.waitForURL(restUrl + "/client");
-    await page.goto(restUrl + "/client"); // the end of a redirect is not ours to fulfil
+    await page.waitForURL(appUrl + "/client");
+    await page.goto(appUrl + "/client"); // the end of a redirect is not ours to fulfil
   };
   return { page, ask, must, refused, byCodeHost, complaints };
 }

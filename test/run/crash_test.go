@@ -80,7 +80,7 @@ func (s *site) asOrdinaryUser() uint32 {
 func TestKillingSvcLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	s.environ = append(s.environ, "SVC_REST_ADDR="+address.Free(t), "SVC_ENGINE_ADDR="+address.Free(t), "SVC_CODEHOST_ADDR="+address.Free(t), "SVC_METRICS_ADDR="+address.Free(t), "SVC_GATEWAY_ADDR="+address.Free(t))
+	s.environ = append(s.environ, "SVC_REST_ADDR="+address.Free(t), "SVC_ENGINE_ADDR="+address.Free(t), "SVC_CODEHOST_ADDR="+address.Free(t), "SVC_METRICS_ADDR="+address.Free(t), "SVC_GATEWAY_ADDR="+address.Free(t), "SVC_UI_ADDR="+address.Free(t))
 	var tokens []string
 	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
 		svc := s.start().until(running)
@@ -102,7 +102,7 @@ func TestKillingSvcLosesNothing(t *testing.T) {
 func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "svc-gateway", "postgres"} {
+	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "svc-ui", "svc-gateway", "postgres"} {
 		svc := s.start().until(running)
 		d := s.dev()
 		account := createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, "before-"+name)
@@ -110,7 +110,7 @@ func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
 		require.NoError(t, syscall.Kill(child(t, svc.pid(), name).pid, syscall.SIGKILL))
 		code, text := svc.wait()
 		require.Equal(t, 1, code)
-		require.Regexp(t, `(svc-rest|svc-codehost|svc-engine|svc-gateway|PostgreSQL) ended by itself`, text)
+		require.Regexp(t, `(svc-rest|svc-codehost|svc-engine|svc-ui|svc-gateway|PostgreSQL) ended by itself`, text)
 		requireGone(t, there, s.data)
 
 		svc = s.start().until(running)

@@ -76,7 +76,7 @@ func withPrograms(run func() int) (int, error) {
 // Svc-db goes without: it works alone, and its demonstration data would take
 // four times as long. So does svc-runner, which would be packed ten times as large.
 func build() error {
-	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-codehost", "svc/cmd/svc-rest", "svc/cmd/svc-gateway"}
+	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-codehost", "svc/cmd/svc-rest", "svc/cmd/svc-ui", "svc/cmd/svc-gateway"}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		services = append([]string{"-race"}, services...)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,20 +32,25 @@ func TestABrowserSignsInByTheCodeHost(t *testing.T) {
 		require.Equal(t, http.StatusOK, res.StatusCode, string(body))
 		return string(body)
 	}
-	require.Contains(t, text(browser.Get(d.RestURL+"/")), "Sign in with GitHub")
+	wanted := d.AppURL + "/w/acme/members?q=mia"
+	res, err := browser.Get(wanted)
+	require.Contains(t, text(res, err), "Continue with GitHub", "who is not signed in is asked to")
 
-	var begun struct{ URL string }
-	answer := text(browser.Post(d.RestURL+"/api/auth/sign-in/social", "application/json", strings.NewReader(`{"provider":"github","callbackURL":"/"}`)))
-	require.NoError(t, json.Unmarshal([]byte(answer), &begun))
-	require.Contains(t, text(browser.Get(begun.URL)), "Ada Lind")
-	res, err := browser.PostForm(begun.URL, url.Values{"login": {"ada"}})
-	require.Contains(t, text(res, err), "Workspace Service")
-	require.Equal(t, d.RestURL+"/", res.Request.URL.String(), "the way leads back")
+	res, err = browser.Get(d.AppURL + "/sign-in/github?to=" + url.QueryEscape("/w/acme/members?q=mia"))
+	require.Contains(t, text(res, err), "Ada Lind", "the code host asks who it is")
+	res, err = browser.PostForm(res.Request.URL.String(), url.Values{"login": {"ada"}})
+	page := text(res, err)
+	require.Equal(t, wanted, res.Request.URL.String(), "the way leads back to the deep link")
+	require.Contains(t, page, "mia@acme.example")
+	require.NotContains(t, page, "ben@acme.example")
 
 	var session struct{ User struct{ Name, Email string } }
-	require.NoError(t, json.Unmarshal([]byte(text(browser.Get(d.RestURL+"/api/auth/get-session"))), &session))
+	require.NoError(t, json.Unmarshal([]byte(text(browser.Get(d.AppURL+"/api/auth/get-session"))), &session))
 	require.Equal(t, "Ada Lind", session.User.Name)
 	require.Equal(t, "ada@acme.example", session.User.Email)
+	res, err = browser.Get(d.RestURL + "/")
+	text(res, err)
+	require.Equal(t, d.AppURL+"/w", res.Request.URL.String(), "the REST service leads to the app")
 	mine, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.RestURL+"/api/v1/members?limit=1", nil)
 	require.NoError(t, err)
 	mine.Header.Set("X-Svc-Tenant", "acme")

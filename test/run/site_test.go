@@ -43,7 +43,7 @@ func newSite(t *testing.T) *site {
 // environOf has svc keep to a folder, and listen where nobody else does.
 func environOf(data string) []string {
 	list := append(inherited(), "SVC_DATA_DIR="+data)
-	for _, name := range []string{"REST", "ENGINE", "CODEHOST", "METRICS", "GATEWAY"} {
+	for _, name := range []string{"REST", "ENGINE", "CODEHOST", "METRICS", "GATEWAY", "UI"} {
 		list = append(list, "SVC_"+name+"_ADDR=127.0.0.1:0")
 	}
 	return list

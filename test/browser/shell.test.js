@@ -1,0 +1,146 @@
+// What all pages share: coming in, going out, keys, themes, the shell.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { as, launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+test("sign-in by the code host leads back to the deep link", async () => {
+  const { page } = await visitor(browser, app);
+  await page.goto(app + "/w/acme/members?q=mia");
+  assert.equal(await page.title(), "Sign in");
+  await page.click("text=Continue with GitHub");
+  await page.waitForURL(/login\/oauth\/authorize/);
+  await as("ada")(page);
+  await page.waitForURL(app + "/w/acme/members?q=mia");
+  await page.getByText("mia@acme.example").waitFor();
+});
+
+test("a link leads to no other site", async () => {
+  const { page } = await visitor(browser, app, "ada");
+  for (const to of ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/api/auth/sign-out"]) {
+    await page.goto(app + "/sign-in?to=" + encodeURIComponent(to));
+    for (const href of await page.locator("main a").evaluateAll((list) => list.map((a) => a.getAttribute("href")))) {
+      assert.match(href, /^\/sign-in\/github\?to=%2Fw$/, to);
+    }
+  }
+});
+
+test("a refused sign-in says why", async () => {
+  const { page } = await visitor(browser, app);
+  await page.goto(app + "/sign-in?error=access_denied");
+  await page.getByText("You did not let the code host tell who you are.").waitFor();
+  await page.goto(app + "/sign-in?error=redirect_uri_mismatch");
+  await page.getByText("The redirect_uri is not associated with this application").waitFor();
+  assert.match(await page.innerText("main"), new RegExp(app + "/api/auth/callback/github"));
+  await page.click("summary");
+  await page.fill("#email", "ada@acme.example");
+  await page.fill("#password", "wrong");
+  await page.click("details button");
+  await page.getByText("The address or the password is wrong.").waitFor();
+});
+
+test("a session that was ended elsewhere asks for a sign-in, and then goes on", async () => {
+  const { page, context, open } = await visitor(browser, app, "mia", { own: true });
+  await open("/w/acme/members");
+  await context.request.post(app + "/api/auth/sign-out", { data: {} });
+  await page.click("nav >> text=Members");
+  await page.waitForURL(/\/sign-in\?to=%2Fw%2Facme%2Fmembers$/);
+});
+
+test("a workspace of others is like none", async () => {
+  const { page, open } = await visitor(browser, app, "leo");
+  for (const slug of ["initech-of-nobody", "ada"]) {
+    const answer = await open(`/w/${slug}/members`);
+    assert.equal(answer.status(), 404);
+    await page.getByText("You are not in this workspace").waitFor();
+    await page.click("text=Your workspaces");
+    await page.waitForURL(app + "/w");
+  }
+});
+
+test("keys lead everywhere", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "ada");
+  await open("/w/acme/members");
+  await page.keyboard.press("?");
+  await page.locator("#keys").getByText("Search or jump to").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "find");
+  await page.keyboard.press("Escape");
+  await page.locator("#find").blur();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("acc");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(app + "/account");
+  await page.goBack();
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  assert.ok(await page.evaluate(() => document.activeElement.matches("[data-row]")));
+  await page.keyboard.press("Tab"); // the first thing in the page for whoever goes by keys
+  assert.deepEqual(complaints, []);
+});
+
+test("the theme is the person's choice", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { colorScheme: "light" });
+  await open("/w/acme/members");
+  const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const light = await background();
+  await page.getByRole("button", { name: /Colours: as the system/ }).click();
+  await page.getByRole("button", { name: /Colours: light/ }).click();
+  await page.getByRole("button", { name: /Colours: dark/ }).waitFor();
+  assert.notEqual(await background(), light);
+});
+
+test("headers let nobody frame a page or run anything of another site", async () => {
+  const { open } = await visitor(browser, app, "ada");
+  const headers = (await open("/w/acme/members")).headers();
+  const policy = headers["content-security-policy"];
+  for (const rule of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"]) {
+    assert.ok(policy.includes(rule), rule);
+  }
+  assert.equal(headers["x-frame-options"], "DENY");
+  assert.equal(headers["cache-control"], "no-store");
+});
+
+test("another site changes nothing", async () => {
+  const { context } = await visitor(browser, app, "ada");
+  for (const headers of [{ "Sec-Fetch-Site": "cross-site" }, { Origin: "https://evil.example" }]) {
+    for (const path of ["/w/acme/members/invite", "/sign-out", "/theme"]) {
+      const answer = await context.request.post(app + path, { headers, form: { email: "eve@evil.example", role: "Owner" } });
+      assert.equal(answer.status(), 403, path);
+    }
+  }
+});
+
+test("whoever is removed while looking is told so, and led on", async () => {
+  const owner = await visitor(browser, app, "ada");
+  const leo = await visitor(browser, app, "leo");
+  await leo.open("/w/acme/members");
+  await owner.open("/w/acme/members");
+  await owner.page.getByLabel("More about Leo Brandt").click();
+  await owner.page.getByRole("button", { name: "Remove from the workspace" }).click();
+  await owner.page.getByRole("button", { name: "Continue" }).click();
+  await owner.toast("Removed.");
+  await leo.page.getByText("You are not in this workspace").waitFor({ timeout: 15000 });
+  await leo.page.click("text=Your workspaces");
+  await leo.page.waitForURL(app + "/w");
+});
+
+test("pages without a workspace pass axe", async () => {
+  await accessible(browser, app, null, "/sign-in?error=access_denied&to=/w/acme/runs");
+  await accessible(browser, app, "ada", "/w");
+  await accessible(browser, app, "ada", "/w/nowhere/members");
+});
