@@ -2,6 +2,7 @@
 package documents
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,31 @@ func imports(t *testing.T) map[string][]string {
 	return found
 }
 
-var room = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| [^|]+ \\| ([^|]+) \\|$")
+// pages puts the pages of the web app, each of which has a folder, into one room. What one
+// of them imports they all may.
+func pages(found map[string][]string) {
+	of := func(name string) bool {
+		base, ok := strings.CutPrefix(name, "ui/")
+		return ok && !slices.Contains([]string{"asset", "client", "kit", "live", "page"}, base)
+	}
+	all := map[string]bool{}
+	for name, list := range found {
+		if of(name) {
+			for _, to := range list {
+				all[to] = true
+			}
+			delete(found, name)
+			continue
+		}
+		if slices.ContainsFunc(list, of) {
+			found[name] = append([]string{"ui/*"}, slices.DeleteFunc(list, of)...)
+			slices.Sort(found[name])
+		}
+	}
+	found["ui/*"] = slices.Sorted(maps.Keys(all))
+}
+
+var room = regexp.MustCompile("(?m)^\\| `([a-z/*]+)` \\| [^|]+ \\| ([^|]+) \\|$")
 
 // foundation are the rooms that most others import, and that import none but each other:
 // the table leaves them out. Which room may is a rule of the linter.
@@ -68,13 +93,14 @@ func TestTheHouseIsDrawnAsItIs(t *testing.T) {
 	for name, list := range found {
 		found[name] = slices.DeleteFunc(list, func(to string) bool { return slices.Contains(foundation, to) })
 	}
+	pages(found)
 	require.Equal(t, found, drawn)
 }
 
 // Only a short page is read.
 func TestArchitectureIsShort(t *testing.T) {
 	t.Parallel()
-	require.LessOrEqual(t, utf8.RuneCountInString(read(t, "ARCHITECTURE.md")), 12000)
+	require.LessOrEqual(t, utf8.RuneCountInString(read(t, "ARCHITECTURE.md")), 13000)
 }
 
 var invariant = regexp.MustCompile("(?m)^\\| [^|`]+ \\| `([a-z/]+)` (`Test.*) \\|$")

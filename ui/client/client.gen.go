@@ -905,6 +905,27 @@ func (e KindCountKindId) Valid() bool {
 	}
 }
 
+// Defines values for KindWaitingKindId.
+const (
+	KindWaitingKindIdFactReview             KindWaitingKindId = "fact_review"
+	KindWaitingKindIdMergeApproval          KindWaitingKindId = "merge_approval"
+	KindWaitingKindIdProtectedPathAllowOnce KindWaitingKindId = "protected_path_allow_once"
+)
+
+// Valid indicates whether the value is a known member of the KindWaitingKindId enum.
+func (e KindWaitingKindId) Valid() bool {
+	switch e {
+	case KindWaitingKindIdFactReview:
+		return true
+	case KindWaitingKindIdMergeApproval:
+		return true
+	case KindWaitingKindIdProtectedPathAllowOnce:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KpiKey.
 const (
 	AutonomousMergeRate KpiKey = "autonomous_merge_rate"
@@ -1199,6 +1220,27 @@ func (e RunStatus) Valid() bool {
 	case RunStatusReviewing:
 		return true
 	case RunStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunWaitsFor.
+const (
+	RunWaitsForFactReview             RunWaitsFor = "fact_review"
+	RunWaitsForMergeApproval          RunWaitsFor = "merge_approval"
+	RunWaitsForProtectedPathAllowOnce RunWaitsFor = "protected_path_allow_once"
+)
+
+// Valid indicates whether the value is a known member of the RunWaitsFor enum.
+func (e RunWaitsFor) Valid() bool {
+	switch e {
+	case RunWaitsForFactReview:
+		return true
+	case RunWaitsForMergeApproval:
+		return true
+	case RunWaitsForProtectedPathAllowOnce:
 		return true
 	default:
 		return false
@@ -2078,6 +2120,21 @@ func (e StreamReadyEvent) Valid() bool {
 	}
 }
 
+// Defines values for StuckReason.
+const (
+	NoProgress StuckReason = "no_progress"
+)
+
+// Valid indicates whether the value is a known member of the StuckReason enum.
+func (e StuckReason) Valid() bool {
+	switch e {
+	case NoProgress:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SystemStatus.
 const (
 	Error SystemStatus = "error"
@@ -2412,6 +2469,16 @@ type Artifact struct {
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
+	// AvatarUrl The picture of a person, as far as there is one; absent in exports.
+	//
+	// Examples: https://avatars.example.com/u/583231
+	AvatarUrl *string `json:"avatarUrl,omitempty"`
+
+	// DisplayName What a person is called today; absent of others, and in exports.
+	//
+	// Examples: Zoë Brandt
+	DisplayName *string `json:"displayName,omitempty"`
+
 	// Id Examples: 019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9
 	Id string `json:"id"`
 
@@ -2425,12 +2492,19 @@ type AuditActorType string
 
 // AuditAnswerBody defines model for AuditAnswerBody.
 type AuditAnswerBody struct {
+	// Head The newest number in the workspace's log.
+	//
+	// Examples: 4182
+	Head  int64         `json:"head"`
 	Items []AuditRecord `json:"items"`
 
 	// NextCursor Leads to older records; absent if there are none.
 	//
 	// Examples: 4157
 	NextCursor *string `json:"nextCursor,omitempty"`
+
+	// Total Present if it was asked for.
+	Total *AuditTotal `json:"total,omitempty"`
 }
 
 // AuditChange defines model for AuditChange.
@@ -2500,6 +2574,15 @@ type AuditTarget struct {
 
 	// Type Examples: member
 	Type string `json:"type"`
+}
+
+// AuditTotal defines model for AuditTotal.
+type AuditTotal struct {
+	// Count Examples: 31
+	Count int64 `json:"count"`
+
+	// Exact false if there may be more: records that have to be searched for are counted up to 1,000, and 20,000 are looked through.
+	Exact bool `json:"exact"`
 }
 
 // BadRecord defines model for BadRecord.
@@ -3410,6 +3493,16 @@ type KindCount struct {
 // KindCountKindId defines model for KindCount.KindId.
 type KindCountKindId string
 
+// KindWaiting defines model for KindWaiting.
+type KindWaiting struct {
+	// Count Decisions of this kind that wait.
+	Count  int64             `json:"count"`
+	KindId KindWaitingKindId `json:"kindId"`
+}
+
+// KindWaitingKindId defines model for KindWaiting.KindId.
+type KindWaitingKindId string
+
 // Kpi defines model for Kpi.
 type Kpi struct {
 	// Breakdown Of the cycle time: what it is spent on.
@@ -3480,14 +3573,6 @@ type ListInvitation struct {
 	Limit  int64        `json:"limit"`
 	Offset int64        `json:"offset"`
 	Total  int64        `json:"total"`
-}
-
-// ListRun defines model for ListRun.
-type ListRun struct {
-	Items  []Run `json:"items"`
-	Limit  int64 `json:"limit"`
-	Offset int64 `json:"offset"`
-	Total  int64 `json:"total"`
 }
 
 // ListServiceAccount defines model for ListServiceAccount.
@@ -3761,6 +3846,26 @@ type Repo struct {
 	Name string `json:"name"`
 }
 
+// RepoList defines model for RepoList.
+type RepoList struct {
+	Items []RepoRuns `json:"items"`
+}
+
+// RepoRuns defines model for RepoRuns.
+type RepoRuns struct {
+	// Active Runs that still move.
+	Active int64  `json:"active"`
+	Id     string `json:"id"`
+
+	// Name As its newest issue calls it.
+	//
+	// Examples: acme/web
+	Name string `json:"name"`
+
+	// Terminal Runs that have stopped.
+	Terminal int64 `json:"terminal"`
+}
+
 // Resources defines model for Resources.
 type Resources struct {
 	ComputeMs int64 `json:"computeMs"`
@@ -3788,14 +3893,23 @@ type Run struct {
 	PrNumber *int64 `json:"prNumber,omitempty"`
 	Repo     Repo   `json:"repo"`
 
+	// Round How often the run began to implement: 1 is the first time, more are after changes were asked for or something failed, 0 is before.
+	Round int64 `json:"round"`
+
 	// StageLabel Unknown is a stage that a newer version of the service put the run in.
 	StageLabel RunStageLabel `json:"stageLabel"`
 
 	// Status unknown goes with a stage that is Unknown.
 	Status RunStatus `json:"status"`
 
+	// Stuck Absent unless the run should move and does not.
+	Stuck *Stuck `json:"stuck,omitempty"`
+
 	// UpdatedAt Examples: 2026-11-20T23:56:25.123Z
 	UpdatedAt time.Time `json:"updatedAt"`
+
+	// WaitsFor What a person is asked for: the run waits until it is answered. Absent if it does not.
+	WaitsFor *RunWaitsFor `json:"waitsFor,omitempty"`
 }
 
 // RunStageLabel Unknown is a stage that a newer version of the service put the run in.
@@ -3803,6 +3917,21 @@ type RunStageLabel string
 
 // RunStatus unknown goes with a stage that is Unknown.
 type RunStatus string
+
+// RunWaitsFor What a person is asked for: the run waits until it is answered. Absent if it does not.
+type RunWaitsFor string
+
+// RunCounts defines model for RunCounts.
+type RunCounts struct {
+	// Active Runs that still move, of the repository if one was named; neither status nor q narrow it.
+	Active int64 `json:"active"`
+
+	// ByStage Those that still move, in the order of the loop.
+	ByStage []StageCount `json:"byStage"`
+
+	// Terminal Runs that have stopped.
+	Terminal int64 `json:"terminal"`
+}
 
 // RunDetail defines model for RunDetail.
 type RunDetail struct {
@@ -3812,6 +3941,16 @@ type RunDetail struct {
 	Resources  Resources  `json:"resources"`
 	Run        Run        `json:"run"`
 	Timeline   Timeline   `json:"timeline"`
+}
+
+// RunList defines model for RunList.
+type RunList struct {
+	// Counts Present if it was asked for.
+	Counts *RunCounts `json:"counts,omitempty"`
+	Items  []Run      `json:"items"`
+	Limit  int64      `json:"limit"`
+	Offset int64      `json:"offset"`
+	Total  int64      `json:"total"`
 }
 
 // Runner defines model for Runner.
@@ -4009,10 +4148,17 @@ type StageStatus string
 
 // StageCount defines model for StageCount.
 type StageCount struct {
+	// Count Runs in this stage, those that wait or are stuck among them.
 	Count int64 `json:"count"`
 
 	// Label Examples: Build farm
 	Label string `json:"label"`
+
+	// Stuck Runs that should move and do not.
+	Stuck int64 `json:"stuck"`
+
+	// Waiting Runs that wait for a person.
+	Waiting int64 `json:"waiting"`
 }
 
 // StateInvitation defines model for StateInvitation.
@@ -4211,6 +4357,20 @@ type StreamTarget struct {
 	Type string `json:"type"`
 }
 
+// Stuck defines model for Stuck.
+type Stuck struct {
+	// Reason no_progress: nothing was recorded of the run for 30 minutes, though it neither waits its turn nor for a person.
+	Reason StuckReason `json:"reason"`
+
+	// Since When something was recorded last.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	Since time.Time `json:"since"`
+}
+
+// StuckReason no_progress: nothing was recorded of the run for 30 minutes, though it neither waits its turn nor for a person.
+type StuckReason string
+
 // Subject defines model for Subject.
 type Subject struct {
 	// HeadSha The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review.
@@ -4320,6 +4480,14 @@ type VerifyAnswerBody struct {
 
 // Waiting defines model for Waiting.
 type Waiting struct {
+	// ByKind Each kind, also one of which nothing waits.
+	ByKind []KindWaiting `json:"byKind"`
+
+	// OldestAt When the one that waits longest was asked; null if nothing waits.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	OldestAt *time.Time `json:"oldestAt"`
+
 	// Waiting Decisions that wait for a person.
 	Waiting int64 `json:"waiting"`
 }
@@ -4333,7 +4501,7 @@ type Workspace struct {
 	// Name Examples: Acme
 	Name string `json:"name"`
 
-	// Seq The position of the workspace: of its newest event, or of one just before it. Whoever reads with it as X-Svc-Min-Position, and follows the stream from it, misses nothing.
+	// Seq The number of an event that every list shows by now. Whoever reads lists afterwards, and follows the stream from it, misses nothing.
 	//
 	// Examples: 4182
 	Seq int64 `json:"seq"`
@@ -4400,11 +4568,11 @@ type ListAuditParams struct {
 	// To Only records of an earlier time than this.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Actor Only records of the actor of this name or id; e-mail addresses and ids in any case.
+	// Actor Only records of the actor of this name or id; e-mail addresses and ids in any case. Of up to ten, with commas in between, either.
 	Actor     *string                   `form:"actor,omitempty" json:"actor,omitempty"`
 	ActorType *ListAuditParamsActorType `form:"actorType,omitempty" json:"actorType,omitempty"`
 
-	// Action Only records of this action, or of all that begin as in member.*
+	// Action Only records of this action, or of all that begin as in member.* Of up to ten, with commas in between, either.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
 	// Target Only records about the target of this name or id; e-mail addresses and ids in any case.
@@ -4416,6 +4584,9 @@ type ListAuditParams struct {
 
 	// Cursor nextCursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Total Whether the answer says how many records the filter leaves, on all pages.
+	Total *bool `form:"total,omitempty" json:"total,omitempty"`
 
 	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
@@ -4440,11 +4611,11 @@ type ExportAuditParams struct {
 	// To Only records of an earlier time than this.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Actor Only records of the actor of this name or id; e-mail addresses and ids in any case.
+	// Actor Only records of the actor of this name or id; e-mail addresses and ids in any case. Of up to ten, with commas in between, either.
 	Actor     *string                     `form:"actor,omitempty" json:"actor,omitempty"`
 	ActorType *ExportAuditParamsActorType `form:"actorType,omitempty" json:"actorType,omitempty"`
 
-	// Action Only records of this action, or of all that begin as in member.*
+	// Action Only records of this action, or of all that begin as in member.* Of up to ten, with commas in between, either.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
 	// Target Only records about the target of this name or id; e-mail addresses and ids in any case.
@@ -4895,6 +5066,15 @@ type UpdateMemberParams struct {
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
+// ListReposParams defines parameters for ListRepos.
+type ListReposParams struct {
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
 	// Status active: runs that still move. terminal: runs that have stopped.
@@ -4905,6 +5085,9 @@ type ListRunsParams struct {
 
 	// Q Only runs whose issue has this in its title, or as its number. Of more than 10,000 runs the first 10,000 of the list are looked through and counted; repo narrows it.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Counts Whether the answer has counts.
+	Counts *bool `form:"counts,omitempty" json:"counts,omitempty"`
 
 	// Limit How many items the page has at most.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5103,7 +5286,7 @@ type ClientInterface interface {
 
 	// ListAudit Search the audit log
 	//
-	// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by.
+	// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5575,6 +5758,15 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/members/{id} (the `UpdateMember` operationId).
 	UpdateMember(ctx context.Context, id string, params *UpdateMemberParams, body UpdateMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListRepos List repositories
+	//
+	// The repositories that runs of the workspace have worked on, by name, at most 1,000, each with how many runs it has: what `repo` narrows lists and insights to.
+	//
+	// For: any member, or a token with api.read.
+	//
+	// Corresponds with GET /api/v1/repos (the `ListRepos` operationId).
+	ListRepos(ctx context.Context, params *ListReposParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRuns List runs
 	//
 	// Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first.
@@ -5698,7 +5890,7 @@ type ClientInterface interface {
 
 // ListAudit Search the audit log
 //
-// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by.
+// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for.
 //
 // For: Owner or Maintainer.
 //
@@ -6650,6 +6842,25 @@ func (c *Client) UpdateMember(ctx context.Context, id string, params *UpdateMemb
 	return c.Client.Do(req)
 }
 
+// ListRepos List repositories
+//
+// The repositories that runs of the workspace have worked on, by name, at most 1,000, each with how many runs it has: what `repo` narrows lists and insights to.
+//
+// For: any member, or a token with api.read.
+//
+// Corresponds with GET /api/v1/repos (the `ListRepos` operationId).
+func (c *Client) ListRepos(ctx context.Context, params *ListReposParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReposRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRuns List runs
 //
 // Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first.
@@ -7017,6 +7228,18 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Total != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "total", *params.Total, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -10004,6 +10227,59 @@ func NewUpdateMemberRequestWithBody(server string, id string, params *UpdateMemb
 	return req, nil
 }
 
+// NewListReposRequest constructs an http.Request for the ListRepos method
+func NewListReposRequest(server string, params *ListReposParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListRunsRequest constructs an http.Request for the ListRuns method
 func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, error) {
 	var err error
@@ -10055,6 +10331,18 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		if params.Q != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Counts != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "counts", *params.Counts, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
