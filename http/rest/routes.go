@@ -25,7 +25,7 @@ func (s *Server) sections() []section {
 	return []section{
 		s.runRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(), s.streamRoutes(),
 		s.workspaceRoutes(), s.memberRoutes(), s.invitationRoutes(), s.serviceAccountRoutes(),
-		s.jobRoutes(), s.jobLogRoutes(), s.enrollmentRoutes(), s.runnerRoutes(), s.artifactRoutes(), s.farmSecretRoutes(),
+		s.jobRoutes(), s.farmRoutes(), s.jobLogRoutes(), s.enrollmentRoutes(), s.runnerRoutes(), s.artifactRoutes(), s.farmSecretRoutes(),
 		s.auditRoutes(), s.exportRoutes(), s.historyRoutes(), s.proofRoutes(),
 	}
 }

@@ -68,6 +68,7 @@ type Views struct {
 	ServiceAccounts projections.ServiceAccounts
 	Runners         projections.Runners
 	Jobs            projections.Jobs
+	Farm            projections.BuildFarm
 	Enrollments     projections.Enrollments
 	Artifacts       projections.Artifacts
 	FarmSecrets     projections.FarmSecrets

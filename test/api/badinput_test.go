@@ -169,8 +169,8 @@ func badQueries() (list []bad) {
 		"from=2026-13-01T00:00:00Z":          "422 validation_failed from",
 		"from=10000-01-01T00:00:00Z":         "422 validation_failed from",
 		"actorType=alien":                    "422 validation_failed actorType",
-		"action=" + strings.Repeat("a", 101): "422 validation_failed action",
-		"actor=" + strings.Repeat("a", 201):  "422 validation_failed actor",
+		"action=" + strings.Repeat("a", 501): "422 validation_failed action",
+		"actor=" + strings.Repeat("a", 1001): "422 validation_failed actor",
 		"target=%00":                         "422 validation_failed target",
 		"status=active":                      "422 validation_failed status",
 	} {

@@ -221,6 +221,7 @@ func (p *process) askMembers(t *testing.T) {
 	workspaces := projections.Workspaces{DB: p.asks}
 	_, ok, err = workspaces.Get(ctx, p.acme)
 	require.True(t, ok, err)
+	done[int64](t)(workspaces.Position(ctx, p.acme))
 	done[[]projections.Workspace](t)(workspaces.ForMember(ctx, p.fellow, 100))
 
 	accounts := projections.ServiceAccounts{DB: p.asks}

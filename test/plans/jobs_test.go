@@ -70,6 +70,7 @@ func (p *process) askJobs(t *testing.T) {
 	position := done[int](t)(v.Position(ctx, job))
 	require.Greater(t, position, 100)
 	done[map[events.ID]projections.RunnerPresence](t)(projections.Runners{DB: p.asks}.Presences(ctx, p.acme, []events.ID{runner}))
+	done[projections.FarmSummary](t)(projections.BuildFarm{DB: p.asks}.Get(ctx, p.acme, time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)))
 	counts := done[projections.JobCounts](t)(v.Counts(ctx, p.acme))
 	require.GreaterOrEqual(t, counts.Queued, 5000)
 	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, "repo/7", "set-99"))

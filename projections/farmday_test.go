@@ -1,0 +1,68 @@
+package projections_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+	"svc/test/world"
+)
+
+// An endedJob is a job as a test makes it up: how it ended, so long before now, and how
+// long it had waited; a negative wait is that of one that no runner had.
+type endedJob struct {
+	state  events.JobState
+	before time.Duration
+	waited time.Duration
+}
+
+func TestTheFarmSumsUpADay(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, now := world.NewID(), world.Epoch
+	insert := func(workspace, id events.ID, state events.JobState, queued time.Time, leased, ended *time.Time) {
+		_, err := w.DB.Exec(t.Context(), `
+			insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_name, priority, fair_key, turn,
+				submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_name, excluded, concurrency_key, concurrency, slot,
+				leased_at, accepted, finished_at, run_seconds, expires_at, attempts, artifacts)
+			values ($1, $2, 'x', $3, '{}', '', '{}', '', 'normal', '', 1, $4, $4, $4, 0, 1, 1, '', '{}', '', 0, 0, $5, false, $6, 60, $4, '[]', '{}')`,
+			workspace, id, state, queued, leased, ended)
+		require.NoError(t, err)
+	}
+	day := 24 * time.Hour
+	list := []endedJob{
+		{events.JobSucceeded, 0, time.Second}, {events.JobSucceeded, time.Hour, 3 * time.Second}, {events.JobFailed, day - time.Second, 20 * time.Second},
+		{events.JobIsExpired, time.Minute, -1},
+		{events.JobSucceeded, day, 8 * time.Second}, {events.JobIsLost, 2*day - time.Second, 10 * time.Second}, // the day before
+		{events.JobSucceeded, 2 * day, time.Hour}, {events.JobSucceeded, -time.Second, time.Hour},
+	}
+	for _, j := range list {
+		ended := now.Add(-j.before)
+		queued := ended.Add(-2 * time.Hour)
+		leased := new(queued.Add(j.waited))
+		if j.waited < 0 {
+			leased = nil
+		}
+		insert(workspace, world.NewID(), j.state, queued, leased, &ended)
+	}
+	for i, minutes := range []int{2, 3, 1} { // the second one was tried before
+		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobQueued, now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
+	}
+	ended := now.Add(-time.Minute)
+	insert(world.NewID(), world.NewID(), events.JobSucceeded, now.Add(-time.Hour), &ended, &ended)
+
+	f, err := projections.BuildFarm{DB: w.DB}.Get(t.Context(), workspace, now)
+	require.NoError(t, err)
+	require.Equal(t, map[events.JobState]int{events.JobSucceeded: 2, events.JobFailed: 1, events.JobIsExpired: 1}, f.Day.ByState)
+	require.Equal(t, []any{4, 3 * time.Second}, []any{f.Day.Jobs, *f.Day.Wait})
+	require.Equal(t, []any{2, 9 * time.Second}, []any{f.Prior.Jobs, *f.Prior.Wait})
+	require.WithinDuration(t, now.Add(-2*time.Minute), *f.OldestSince, 0, "the one that was submitted first")
+
+	f, err = projections.BuildFarm{DB: w.DB}.Get(t.Context(), world.NewID(), now)
+	require.NoError(t, err)
+	require.Nil(t, f.OldestSince)
+	require.Equal(t, projections.FarmDay{ByState: map[events.JobState]int{}}, f.Day)
+}
