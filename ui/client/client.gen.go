@@ -2785,6 +2785,32 @@ type Farm struct {
 	Slots int64 `json:"slots"`
 }
 
+// FarmDay defines model for FarmDay.
+type FarmDay struct {
+	Cancelled int64 `json:"cancelled"`
+
+	// Exact false if there were more: what is told is of those that ended last.
+	Exact bool `json:"exact"`
+
+	// Expired No runner took them in time.
+	Expired int64 `json:"expired"`
+	Failed  int64 `json:"failed"`
+
+	// Jobs That ended in the last 24 hours, up to 5,000.
+	Jobs int64 `json:"jobs"`
+
+	// Lost No runner brought them to an end.
+	Lost int64 `json:"lost"`
+
+	// MedianWaitMs From the queue to a runner, in the middle: half of them waited less. null if no runner had any.
+	MedianWaitMs *int64 `json:"medianWaitMs"`
+
+	// PriorMedianWaitMs That of the 24 hours before.
+	PriorMedianWaitMs *int64 `json:"priorMedianWaitMs"`
+	Succeeded         int64  `json:"succeeded"`
+	TimedOut          int64  `json:"timedOut"`
+}
+
 // FarmJob defines model for FarmJob.
 type FarmJob struct {
 	Artifacts JobArtifacts `json:"artifacts"`
@@ -2868,6 +2894,38 @@ type FarmSecret struct {
 
 	// SetBy Examples: ada@acme.example
 	SetBy string `json:"setBy"`
+}
+
+// FarmSummary defines model for FarmSummary.
+type FarmSummary struct {
+	Day FarmDay `json:"day"`
+
+	// Missing Variables that an operator has to set, or what they lead to; empty if ready.
+	//
+	// Examples: []
+	Missing []string `json:"missing"`
+
+	// OldestQueuedAt When the job that was submitted first, of those that wait, began to; null if none waits.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	OldestQueuedAt *time.Time `json:"oldestQueuedAt"`
+
+	// PublicUrl The gateway, by which runners reach the farm; empty while it is not set.
+	//
+	// Examples: https://farm.example
+	PublicUrl string `json:"publicUrl"`
+
+	// Queued Jobs that wait for a runner.
+	Queued int64 `json:"queued"`
+
+	// Ready Whether machines can be enrolled.
+	Ready bool `json:"ready"`
+
+	// Set Variables that are set, of those that enrolling needs.
+	//
+	// Examples: ["SVC_FARM_PUBLIC_URL"]
+	Set   []string `json:"set"`
+	Slots Slots    `json:"slots"`
 }
 
 // FileChange defines model for FileChange.
@@ -4721,6 +4779,15 @@ type StreamEventsParams struct {
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
+// GetFarmParams defines parameters for GetFarm.
+type GetFarmParams struct {
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
 // ListEnrollmentsParams defines parameters for ListEnrollments.
 type ListEnrollmentsParams struct {
 	// Limit How many items the page has at most.
@@ -5379,6 +5446,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFarm How the build farm is
+	//
+	// Where runners reach the farm, whether machines can be enrolled and what is missing for it, what runs and waits, and what became of the jobs of the last 24 hours.
+	//
+	// For: any member, or a token with api.read.
+	//
+	// Corresponds with GET /api/v1/farm (the `GetFarm` operationId).
+	GetFarm(ctx context.Context, params *GetFarmParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEnrollments List enrolments
 	//
@@ -6074,6 +6150,25 @@ func (c *Client) GetDashboard(ctx context.Context, params *GetDashboardParams, r
 // Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStreamEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFarm How the build farm is
+//
+// Where runners reach the farm, whether machines can be enrolled and what is missing for it, what runs and waits, and what became of the jobs of the last 24 hours.
+//
+// For: any member, or a token with api.read.
+//
+// Corresponds with GET /api/v1/farm (the `GetFarm` operationId).
+func (c *Client) GetFarm(ctx context.Context, params *GetFarmParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFarmRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7964,6 +8059,59 @@ func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Re
 			}
 
 			req.Header.Set("Last-Event-ID", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetFarmRequest constructs an http.Request for the GetFarm method
+func NewGetFarmRequest(server string, params *GetFarmParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/farm")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
 		}
 
 	}
