@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,22 +22,27 @@ type schema struct {
 	last migrations.State
 }
 
-// check reports whether the database answers and has what this build asks of it.
-func (s *schema) check(ctx context.Context) error {
+// check reports whether the database answers and has what this build asks of it, and
+// what it is.
+func (s *schema) check(ctx context.Context) (string, error) {
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Release()
 	now, err := migrations.Compare(ctx, conn.Conn())
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.note(ctx, now)
 	if now.Is == migrations.Older {
-		return rest.Down("The database is not what this version expects. " + now.Text)
+		return "", rest.Down("The database is not what this version expects. " + now.Text)
 	}
-	return nil
+	version, _, _ := strings.Cut(conn.Conn().PgConn().ParameterStatus("server_version"), " ")
+	if now.Is != migrations.Same {
+		return "PostgreSQL " + version + ". " + now.Text, nil
+	}
+	return "PostgreSQL " + version + ", the schema is that of this version.", nil
 }
 
 func (s *schema) note(ctx context.Context, now migrations.State) {

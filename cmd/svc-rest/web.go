@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -73,7 +74,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	api := rest.New(rest.Config{
 		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: f.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
-		Dependencies: map[string]rest.Check{"database": form.check, "engine": p.engine.Health},
+		Dependencies: map[string]rest.Check{"database": form.check, "engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) }},
 		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
 		Machines:     machines.Operations(), Farm: farmOf(cfg, p, machines),
 		Load: p.db.load, Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,

@@ -75,6 +75,9 @@ type kindWaiting struct {
 }
 
 type farm struct {
+	On        bool   `json:"on" doc:"Whether there is a build farm."`
+	PublicURL string `json:"publicUrl" doc:"The gateway, by which runners reach it; empty while it is not set." example:"https://farm.example"`
+
 	Online   int `json:"online" doc:"Runners that are connected and take jobs."`
 	Draining int `json:"draining" doc:"Runners that are connected and take no more."`
 	Slots    int `json:"slots" doc:"Jobs that the runners which are online can run at once."`
@@ -84,13 +87,15 @@ type farm struct {
 
 type system struct {
 	Status       string             `json:"status" enum:"ok,error"`
-	Dependencies []systemDependency `json:"dependencies" nullable:"false"`
+	AskedAt      *timestamp         `json:"askedAt" nullable:"true" doc:"When they were asked. They are asked every five seconds: a 304 says that they still say the same."`
+	Dependencies []systemDependency `json:"dependencies" nullable:"false" doc:"What the service needs, and the service itself, by name."`
 }
 
 type systemDependency struct {
-	Name    string `json:"name" example:"engine"`
+	Name    string `json:"name" example:"engine" doc:"rest is the service itself."`
 	Status  string `json:"status" enum:"up,down"`
-	Message string `json:"message" doc:"Empty while it is up." example:"The engine does not answer."`
+	Message string `json:"message" doc:"What is wrong; while it is up what it says of itself, if anything." example:"The engine does not answer."`
+	TookMS  int64  `json:"tookMs" doc:"How long it took to answer, or to be given up; 0 of the service itself." example:"3"`
 }
 
 // recentRuns is how many runs the dashboard shows by name.
@@ -119,13 +124,16 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 		until = *next
 	}
 	out.Status, out.ETag, out.Body = http.StatusOK, name(until), newDashboard(found, health.system, now)
+	out.Body.Farm.On, out.Body.Farm.PublicURL = s.farm.On, s.farm.PublicURL
 	return out, nil
 }
 
 func newDashboard(o projections.Overview, system system, now time.Time) *dashboard {
 	d := &dashboard{
 		System: system, Inbox: newWaiting(o.Waiting), Recent: []run{}, Runs: activeRuns{ByStage: newStageCounts(o.Stages)},
-		Farm: farm{o.Slots.Online, o.Slots.Draining, o.Slots.Total, o.Slots.Busy, o.Queued},
+		Farm: farm{
+			Online: o.Slots.Online, Draining: o.Slots.Draining, Slots: o.Slots.Total, Busy: o.Slots.Busy, Queued: o.Queued,
+		},
 	}
 	for _, c := range d.Runs.ByStage {
 		d.Runs.Active += c.Count
@@ -194,4 +202,6 @@ var exampleOverview = projections.Overview{
 	Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
 }
 
-var exampleSystem = system{Status: "ok", Dependencies: []systemDependency{{Name: "database", Status: "up"}, {Name: "engine", Status: "up"}}}
+var exampleSystem = newPicture([]systemDependency{
+	{"database", "up", "PostgreSQL 18.1, the schema is that of this version.", 2}, {"engine", "up", "", 3},
+}, exampleAt(0)).system

@@ -131,7 +131,7 @@ func TestExamplesAgreeWithThemselves(t *testing.T) {
 
 	dashboard := answer("/api/v1/dashboard.get", "200")
 	for _, d := range dashboard.Get("system.dependencies").Array() {
-		require.Equal(t, d.Get("status").String() == "up", d.Get("message").String() == "", d.Raw)
+		require.True(t, d.Get("status").String() == "up" || d.Get("message").String() != "", d.Raw)
 	}
 	active := int64(0)
 	for _, s := range dashboard.Get("runs.byStage.#.count").Array() {

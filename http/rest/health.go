@@ -22,9 +22,9 @@ const checkTime = 2 * time.Second
 // checkAgain is how old the dashboard's picture of the dependencies gets.
 const checkAgain = 5 * time.Second
 
-// A Check asks a dependency whether it answers. Its error is shown to
-// operators: it names no address and no secret.
-type Check func(context.Context) error
+// A Check asks a dependency whether it answers, and what it says of itself, such as its
+// version. That and its error are shown to people: they name no address and no secret.
+type Check func(context.Context) (says string, err error)
 
 // A Down is the error of a check that is shown as it is.
 type Down string
@@ -106,18 +106,28 @@ func (h *health) shared(ctx context.Context) *picture {
 type picture struct {
 	readiness
 	system system
-	text   string // of system; it differs if that does
+	text   string // of system, but how long and when they were asked; it differs if that does
 }
 
-func newPicture(r readiness) *picture {
-	out := system{Status: r.Status, Dependencies: []systemDependency{}}
-	for _, list := range []map[string]dependency{r.Info, r.Error} {
-		for name, d := range list {
-			out.Dependencies = append(out.Dependencies, systemDependency{name, d.Status, d.Message})
+// itself is this service among what the dashboard shows: it answers, or nobody would know.
+var itself = systemDependency{Name: "rest", Status: "up", Message: "Version " + Version + "."}
+
+// newPicture puts together what the dependencies said at a time.
+func newPicture(list []systemDependency, at time.Time) *picture {
+	p := &picture{readiness: readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}}
+	list = append(list, itself)
+	slices.SortFunc(list, func(a, b systemDependency) int { return cmp.Compare(a.Name, b.Name) })
+	for _, d := range list {
+		p.text += fmt.Sprintln(d.Name, d.Status, d.Message)
+		switch {
+		case d.Status == "down":
+			p.Status, p.Error[d.Name] = "error", dependency{d.Status, d.Message}
+		case d.Name != itself.Name:
+			p.Info[d.Name] = dependency{Status: d.Status}
 		}
 	}
-	slices.SortFunc(out.Dependencies, func(a, b systemDependency) int { return cmp.Compare(a.Name, b.Name) })
-	return &picture{r, out, fmt.Sprint(out)}
+	p.system = system{p.Status, optional(&at), list}
+	return p
 }
 
 // run asks again and again until ctx ends, so that last is never old.
@@ -138,30 +148,30 @@ func (h *health) run(ctx context.Context) {
 func (h *health) ask(ctx context.Context, quiet func(name string) bool) *picture {
 	within, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	out := readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}
 	var mu sync.Mutex
+	var list []systemDependency
 	var group sync.WaitGroup
+	begun := time.Now()
 	for name, check := range h.checks {
 		group.Go(func() {
-			err := check(within)
+			says, err := check(within)
+			one := systemDependency{name, "up", says, time.Since(begun).Milliseconds()}
+			if err != nil {
+				one.Status, one.Message = "down", "The "+name+" does not answer."
+				if down, ok := errors.AsType[Down](err); ok {
+					one.Message = string(down)
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				out.Info[name] = dependency{Status: "up"}
-				return
-			}
-			message := "The " + name + " does not answer."
-			if down, ok := errors.AsType[Down](err); ok {
-				message = string(down)
-			}
-			out.Status, out.Error[name] = "error", dependency{"down", message}
-			if ctx.Err() == nil && !quiet(name) {
+			list = append(list, one)
+			if err != nil && ctx.Err() == nil && !quiet(name) {
 				h.log.WarnContext(ctx, "dependency is down", "dependency", name, "err", err)
 			}
 		})
 	}
 	group.Wait()
-	found := newPicture(out)
+	found := newPicture(list, begun)
 	if ctx.Err() == nil { // or whoever asked has gone, and the answer is about that
 		h.last.Store(found)
 	}

@@ -23,13 +23,13 @@ func TestReadinessIsLookedAtForEverybody(t *testing.T) {
 		var down atomic.Bool
 		h := &health{
 			log: slog.New(slog.DiscardHandler), warnings: func() map[string]string { return nil },
-			checks: map[string]Check{"database": func(context.Context) error {
+			checks: map[string]Check{"database": func(context.Context) (string, error) {
 				asked.Add(1)
 				<-time.After(10 * time.Millisecond)
 				if down.Load() {
-					return errors.New("gone")
+					return "", errors.New("gone")
 				}
-				return nil
+				return "", nil
 			}},
 		}
 		answer := func(ctx context.Context) int {
