@@ -20,6 +20,7 @@ import (
 	"svc/ui/live"
 	"svc/ui/members"
 	"svc/ui/page"
+	"svc/ui/serviceaccounts"
 	"svc/ui/signin"
 	"svc/ui/workspaces"
 )
@@ -72,7 +73,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	handle(http.MethodGet, "/health/live", middleware.Limits{}, http.HandlerFunc(alive))
 	assets.Mount(handle)
 	live.Mount(handle, service, ending, log)
-	for _, routes := range [][]page.Route{signin.Routes(), workspaces.Routes(), members.Routes()} {
+	for _, routes := range [][]page.Route{signin.Routes(), workspaces.Routes(), members.Routes(), serviceaccounts.Routes()} {
 		a.Mount(handle, routes)
 	}
 	mux.Handle("/", middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound()))

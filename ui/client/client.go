@@ -50,6 +50,9 @@ func NewService(base string) *Service {
 	}}
 }
 
+// Address returns the address of the service, such as "http://localhost:4000".
+func (s *Session) Address() string { return s.service.base }
+
 // Close ends the connections that are idle.
 func (s *Service) Close() { s.http.CloseIdleConnections() }
 

@@ -36,6 +36,10 @@ type Route struct {
 	Back string                         // the path below the workspace to redirect to, such as "members"
 
 	Open bool // nobody has to be signed in
+	Stay bool // what a POST did is shown at once to everybody: the page has what is shown only once
+
+	// Send writes a file instead of a page. Once it has begun to write it can only break off.
+	Send func(v *Visit, w http.ResponseWriter) error
 }
 
 // A Notice says what was done, or why it was not.
@@ -62,7 +66,10 @@ type Assets interface{ URL(name string) string }
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-const maxForm = 64 << 10
+const (
+	maxForm    = 64 << 10
+	maxSending = 24 * time.Hour // of a file
+)
 
 // Handle adds a handler of one method and path to what the app serves.
 type Handle func(method, path string, limits middleware.Limits, handler http.Handler)
@@ -70,7 +77,11 @@ type Handle func(method, path string, limits middleware.Limits, handler http.Han
 // Mount adds routes.
 func (a *App) Mount(handle Handle, list []Route) {
 	for _, route := range list {
-		handle(route.Method, route.Path, middleware.Limits{Policy: Policy, Body: maxForm}, a.handler(route))
+		limits := middleware.Limits{Policy: Policy, Body: maxForm}
+		if route.Send != nil {
+			limits.Time, limits.Stream = maxSending, true
+		}
+		handle(route.Method, route.Path, limits, a.handler(route))
 	}
 }
 
@@ -79,6 +90,10 @@ func (a *App) handler(route Route) http.Handler {
 		v := &Visit{Request: r, API: a.Service.For(r, r.PathValue("workspace")), Now: a.Now()}
 		if err := a.enter(v, route); err != nil {
 			a.refuse(w, v, err)
+			return
+		}
+		if route.Send != nil {
+			a.send(w, v, route)
 			return
 		}
 		if route.Do != nil {
@@ -101,6 +116,33 @@ func (a *App) handler(route Route) http.Handler {
 		a.write(w, v, shown)
 	})
 }
+
+// send lets a route write a file. What is refused before it begins is told on a page.
+func (a *App) send(w http.ResponseWriter, v *Visit, route Route) {
+	begun := &beginning{ResponseWriter: w}
+	err := route.Send(v, begun)
+	switch {
+	case err == nil:
+	case begun.yes:
+		a.Log.InfoContext(v.Context(), "a file broke off", "path", v.URL.Path, "err", err)
+		panic(http.ErrAbortHandler) // nobody takes half a file for a whole one
+	default:
+		a.refuse(w, v, err)
+	}
+}
+
+// A beginning remembers whether an answer has begun.
+type beginning struct {
+	http.ResponseWriter
+	yes bool
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.yes = true
+	return b.ResponseWriter.Write(p)
+}
+
+func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // positionHeader has the number of the newest event that the page was told of, where
 // app.js asks for a part of it anew: the part has to show it.
@@ -133,7 +175,7 @@ func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 		return false
 	}
 	v.notice = notice
-	if v.Swapped() && notice.To == "" && route.Show != nil {
+	if (v.Swapped() || route.Stay) && notice.To == "" && route.Show != nil {
 		return false
 	}
 	to := notice.To

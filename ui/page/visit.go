@@ -22,6 +22,7 @@ type Visit struct {
 	API       *client.Session
 	Workspace client.Workspace // whose page it is, with what the person is in it; zero outside of one
 	Now       time.Time
+	Done      any // what Do leaves for Show
 
 	notice Notice  // what was done or refused just now
 	theme  *string // what the person has chosen just now

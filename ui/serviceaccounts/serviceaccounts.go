@@ -1,0 +1,139 @@
+// Package serviceaccounts is the page of service accounts, whose card the page of members
+// shows as well: identities for scripts, and the one moment in which a token can be read.
+package serviceaccounts
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page. What makes a token stays on the answer of the
+// POST: a redirect would have to carry the token on.
+func Routes() []page.Route {
+	const path = "/w/{workspace}/service-accounts"
+	return []page.Route{
+		{Method: http.MethodGet, Path: path, Show: show},
+		{Method: http.MethodPost, Path: path, Do: create, Show: show, Stay: true},
+		{Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, Stay: true},
+		{Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show, Back: "service-accounts"},
+	}
+}
+
+const perPage = 50
+
+// data is what the page shows.
+type data struct {
+	List client.ListServiceAccount
+	made *client.TokenAnswerBody // with a token that was made just now
+	form form
+}
+
+// A form is what was sent to make an account, and why it was refused.
+type form struct {
+	name    string
+	scopes  []string
+	refused string
+}
+
+func (f form) has(scope string) bool { return slices.Contains(f.scopes, scope) }
+
+func show(v *page.Visit) (page.Page, error) {
+	d := data{form: form{scopes: []string{"api.read"}}}
+	switch done := v.Done.(type) {
+	case *client.TokenAnswerBody:
+		d.made = done
+	case form:
+		d.form = done
+	}
+	shown := page.Page{Title: "Service accounts", Place: "members"}
+	if v.May() {
+		err := v.Load(func(ctx context.Context) (err error) {
+			d.List, err = client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(ctx, &client.ListServiceAccountsParams{
+				Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset(v)),
+			}))
+			return err
+		})
+		if err != nil {
+			return page.Page{}, err
+		}
+	}
+	shown.Main = view(v, d)
+	return shown, nil
+}
+
+// offset is where the page of the list begins; what is no number is the beginning.
+func offset(v *page.Visit) int64 {
+	n, err := strconv.ParseInt(v.Query("offset"), 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+func create(v *page.Visit) (page.Notice, error) {
+	f := form{name: strings.TrimSpace(v.PostFormValue("name"))}
+	f.scopes = v.PostForm["scope"]
+	body := client.NewAccountBody{Name: f.name, Scopes: []client.NewAccountBodyScopes{}}
+	for _, scope := range f.scopes {
+		body.Scopes = append(body.Scopes, client.NewAccountBodyScopes(scope))
+	}
+	made, err := client.Read[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
+		&client.CreateServiceAccountParams{IdempotencyKey: key(v)}, body))
+	if err != nil {
+		if r := client.As(err); r != nil {
+			f.refused = page.Sentence(r)
+		}
+		v.Done = f
+		return page.Notice{}, err
+	}
+	v.Done = &made
+	return page.Notice{Text: "Service account created."}, nil
+}
+
+func rotate(v *page.Visit) (page.Notice, error) {
+	made, err := client.Read[client.TokenAnswerBody](v.API.RotateServiceAccount(v.Context(), v.PathValue("id"),
+		&client.RotateServiceAccountParams{IdempotencyKey: key(v)}))
+	if err != nil {
+		return page.Notice{}, err
+	}
+	v.Done = &made
+	return page.Notice{Text: "Rotated. The old token has stopped working."}, nil
+}
+
+func revoke(v *page.Visit) (page.Notice, error) {
+	a, err := client.Read[client.ServiceAccount](v.API.RevokeServiceAccount(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: a.Name + " is revoked. Its token has stopped working."}, err
+}
+
+// newKey makes what keeps a form that is sent twice, by a reload perhaps, from making two
+// tokens.
+func newKey() string { return rand.Text() }
+
+func key(v *page.Visit) *string { return client.Optional(v.PostFormValue("key")) }
+
+// try is a command that shows that a token works. The shell asks for the token, so that
+// its history has none.
+func try(v *page.Visit, made *client.TokenAnswerBody) string {
+	ask := `read -rs SVC_TOKEN && curl -H "Authorization: Bearer $SVC_TOKEN" `
+	if slices.Contains(made.Account.Scopes, "api.read") {
+		return ask + "'" + v.API.Address() + "/api/v1/runs?status=active'"
+	}
+	return ask + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` + v.API.Address() + "/api/v1/farm/jobs"
+}
+
+// A scope is what a token may do, in plain words.
+type scope struct{ name, title, text string }
+
+var scopes = []scope{
+	{"api.read", "Read what a Viewer can read", "Runs, the inbox, insights, the dashboard and the build farm. Not the members, the audit log or settings."},
+	{"farm.submit", "Submit and cancel build-farm jobs", "The only thing that a token can ever change."},
+}
+
+const notForViewers = "Only an Owner or Maintainer can see, create, rotate and revoke service accounts."
