@@ -165,7 +165,7 @@ func each[R, S any](set *rowSet[events.ID, R], show func(*R) S) []S {
 func shown[R any](row *R) R { return *row }
 
 func memberOf(m *memberRow) Member {
-	return Member{ID: m.ID, User: m.User, Email: m.Email, Role: m.Role, ApproveLoops: m.ApproveLoops, JoinedAt: m.JoinedAt}
+	return Member{ID: m.ID, User: m.User, Name: m.Name, Email: m.Email, Role: m.Role, ApproveLoops: m.ApproveLoops, JoinedAt: m.JoinedAt}
 }
 
 func invitationOf(i *invitationRow) Invitation {

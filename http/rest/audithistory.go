@@ -2,11 +2,8 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/wI2L/jsondiff"
 
 	"svc/events"
 	"svc/fault"
@@ -19,6 +16,7 @@ func (s *Server) historyRoutes() section {
 	if err != nil {
 		panic(err) // they are ours
 	}
+	replayed.Body.Head = newestExample().Seq
 	return section{tag: "Audit", routes: []route{
 		query(s.getAuditState, route{
 			method: "GET", path: "/audit/state", guard: mayDo(events.ExportAudit),
@@ -27,7 +25,7 @@ func (s *Server) historyRoutes() section {
 				"events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than " +
 				"100,000 members, invitations and service accounts.",
 			refuses:  []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			answered: newState(state),
+			answered: stateBody{newState(state), newestExample().Seq},
 			ownSlot:  true,
 		}),
 		query(s.replayAudit, route{
@@ -42,8 +40,8 @@ func (s *Server) historyRoutes() section {
 	}}
 }
 
-// A workspaceState is a workspace as it was after one of its events.
-type workspaceState struct {
+// A WorkspaceState is a workspace as it was after one of its events.
+type WorkspaceState struct {
 	Seq             int64                 `json:"seq" doc:"The newest event that is taken in; 0 before the first."`
 	At              *timestamp            `json:"at" nullable:"true" doc:"When that happened."`
 	Workspace       stateWorkspace        `json:"workspace"`
@@ -60,6 +58,7 @@ type stateWorkspace struct {
 type stateMember struct {
 	ID              string    `json:"id" format:"uuid"`
 	UserID          string    `json:"userId" format:"uuid"`
+	Name            string    `json:"name" doc:"What they were called; empty where the log does not say." example:"Bob Meyer"`
 	Email           string    `json:"email" example:"bob@example.com"`
 	Role            string    `json:"role" enum:"Owner,Maintainer,Viewer,member"`
 	CanApproveLoops bool      `json:"canApproveLoops"`
@@ -95,7 +94,7 @@ func stateRow(row any) any {
 		return stateWorkspace{r.Name, r.Slug}
 	case projections.Member:
 		may := events.MayApproveLoops(r.Role, r.ApproveLoops)
-		return stateMember{r.ID.String(), r.User.String(), r.Email, string(r.Role), may, at(r.JoinedAt)}
+		return stateMember{r.ID.String(), r.User.String(), r.Name, r.Email, string(r.Role), may, at(r.JoinedAt)}
 	case projections.Invitation:
 		return stateInvitation{r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, at(r.SentAt), at(r.ExpiresAt)}
 	case projections.ServiceAccount:
@@ -107,8 +106,8 @@ func stateRow(row any) any {
 	return nil
 }
 
-func newState(s *projections.State) workspaceState {
-	out := workspaceState{Seq: s.Seq,
+func newState(s *projections.State) WorkspaceState {
+	out := WorkspaceState{Seq: s.Seq,
 		Members: stateRows[stateMember](s.Members()), Invitations: stateRows[stateInvitation](s.Invitations()),
 		ServiceAccounts: stateRows[stateServiceAccount](s.ServiceAccounts()),
 	}
@@ -135,7 +134,12 @@ type stateQuery struct {
 	Seq int64     `query:"seq" minimum:"1" doc:"As it was after this event." example:"4182"`
 }
 
-type stateAnswer struct{ Body workspaceState }
+type stateAnswer struct{ Body stateBody }
+
+type stateBody struct {
+	WorkspaceState
+	Head int64 `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
+}
 
 func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
 	workspace := callerOf(ctx).workspace
@@ -165,129 +169,5 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	if err != nil {
 		return nil, err
 	}
-	return &stateAnswer{newState(state)}, nil
-}
-
-// maxSteps is how many events one replay goes through.
-const maxSteps = 1000
-
-type replayQuery struct {
-	FromSeq int64 `query:"fromSeq" required:"true" minimum:"1" doc:"The first event that is replayed." example:"17"`
-	ToSeq   int64 `query:"toSeq" required:"true" minimum:"1" doc:"The last one, at most 1,000 events on." example:"42"`
-}
-
-type replayAnswer struct {
-	Body struct {
-		Before workspaceState `json:"before"`
-		Steps  []replayStep   `json:"steps" nullable:"false"`
-		After  workspaceState `json:"after"`
-	}
-}
-
-type replayStep struct {
-	Seq    int64            `json:"seq"`
-	At     timestamp        `json:"at"`
-	Action string           `json:"action" example:"member.role_changed"`
-	Actor  auditActor       `json:"actor"`
-	Patch  []patchOperation `json:"patch" nullable:"false" doc:"RFC 6902: what the event did to the state, its seq and at among it."`
-}
-
-type patchOperation struct {
-	Op    string `json:"op" enum:"add,remove,replace"`
-	Path  string `json:"path" example:"/members/3/role"`
-	Value any    `json:"value" doc:"null of a remove." example:"\"Maintainer\""`
-}
-
-func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
-	workspace := callerOf(ctx).workspace
-	head, _, err := s.views.History.Head(ctx, workspace)
-	switch {
-	case err != nil:
-		return nil, err
-	case in.ToSeq < in.FromSeq:
-		return nil, invalid("toSeq", "must not be less than fromSeq")
-	case in.ToSeq-in.FromSeq >= maxSteps:
-		return nil, invalid("toSeq", "must be less than 1,000 above fromSeq")
-	case in.ToSeq > head:
-		return nil, invalid("toSeq", fmt.Sprintf("must not be beyond the newest record, %d", head))
-	}
-	if err := s.take(ctx, s.bounds.histories); err != nil {
-		return nil, err
-	}
-	state := &projections.State{}
-	if in.FromSeq > 1 {
-		if state, err = s.views.History.At(ctx, workspace, in.FromSeq-1); err != nil {
-			return nil, err
-		}
-	}
-	records, err := s.views.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
-	if err != nil {
-		return nil, err
-	}
-	return replay(state, records)
-}
-
-// replay takes in records, one after the other, and tells what each did.
-func replay(state *projections.State, records []projections.AuditRecord) (*replayAnswer, error) {
-	out := &replayAnswer{}
-	out.Body.Before = newState(state)
-	for i, r := range records {
-		yield(i)
-		changes, err := state.Take(r.Record)
-		if err != nil {
-			return nil, err
-		}
-		patch, err := patchOf(r.Record, changes)
-		if err != nil {
-			return nil, err
-		}
-		actor := auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name}
-		out.Body.Steps = append(out.Body.Steps, replayStep{r.Seq, at(r.At), r.Action, actor, patch})
-	}
-	out.Body.After = newState(state)
-	return out, nil
-}
-
-// patchOf returns what a record did to the state. Only the rows that it touched
-// are compared: a step costs the same in a workspace of any size.
-func patchOf(r events.Record, changes []projections.StateChange) ([]patchOperation, error) {
-	patch := []patchOperation{{"replace", "/seq", r.Seq}, {"replace", "/at", at(r.At)}}
-	for _, c := range changes {
-		path := fmt.Sprintf("/%s/%d", c.List, c.Index)
-		before, after := stateRow(c.Before), stateRow(c.After)
-		if c.List == projections.InWorkspace {
-			path = "/" + string(c.List)
-			if before == nil {
-				before = stateWorkspace{}
-			}
-		}
-		switch {
-		case before == nil:
-			patch = append(patch, patchOperation{"add", path, after})
-			continue
-		case after == nil:
-			patch = append(patch, patchOperation{"remove", path, nil})
-			continue
-		}
-		operations, err := difference(before, after)
-		if err != nil {
-			return nil, fmt.Errorf("compare %s of event %d: %w", path, r.Seq, err)
-		}
-		for _, o := range operations {
-			patch = append(patch, patchOperation{o.Type, path + o.Path, o.Value})
-		}
-	}
-	return patch, nil
-}
-
-func difference(before, after any) (jsondiff.Patch, error) {
-	b, err := json.Marshal(before)
-	if err != nil {
-		return nil, err
-	}
-	a, err := json.Marshal(after)
-	if err != nil {
-		return nil, err
-	}
-	return jsondiff.CompareJSON(b, a)
+	return &stateAnswer{stateBody{newState(state), head}}, nil
 }

@@ -105,7 +105,7 @@ func (s *Server) stateAt(ctx context.Context, t *testing.T, seq int64) string {
 	a, err := s.getAuditState(ctx, &stateQuery{Seq: seq})
 	require.NoError(t, err)
 	callerOf(ctx).giveBack()
-	return asJSON(t, a.Body)
+	return asJSON(t, a.Body.WorkspaceState)
 }
 
 func asJSON(t *testing.T, v any) string {
