@@ -32,6 +32,9 @@ func (j *Job) applyArtifacts(e events.Event) {
 		a.complete, a.closed = true, true
 	case events.JobArtifactsAbandoned:
 		a.closed = true
+		if e.FailsJob() {
+			j.state = events.JobFailed
+		}
 	}
 }
 
@@ -110,13 +113,41 @@ func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list
 	return list, nil
 }
 
-// AbandonArtifacts says that no more files come.
+// AbandonArtifacts says that no more files come. A job that succeeded fails if it lacks
+// artifacts that it requires.
 func (j *Job) AbandonArtifacts() ([]events.Event, error) {
-	switch {
-	case !j.state.Final() || j.artifacts.closed:
+	if !j.state.Final() || j.artifacts.closed {
 		return nil, nil
-	case !j.artifacts.declared:
-		return one(events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "no_upload"})
 	}
-	return one(events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete"})
+	e := events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete", Missing: j.lacks()}
+	if !j.artifacts.declared {
+		e.Reason = "no_upload"
+	}
+	return one(e)
+}
+
+// lacks returns the names of the artifacts that a job requires which succeeded, and of which
+// files are not there: some of those that were declared, or all.
+func (j *Job) lacks() (names []string) {
+	if j.state != events.JobSucceeded {
+		return nil
+	}
+	for _, a := range j.spec.Artifacts {
+		if a.Required && a.When != "failure" && !j.artifacts.whole(a.Name) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// whole reports whether an artifact has files, and each is stored.
+func (a *artifacts) whole(name string) bool {
+	found := false
+	for _, f := range a.files {
+		if f.Name == name && !a.stored[f.ID] {
+			return false
+		}
+		found = found || f.Name == name
+	}
+	return found
 }

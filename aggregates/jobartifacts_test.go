@@ -3,6 +3,8 @@ package aggregates
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"svc/events"
 	"svc/fault"
 )
@@ -90,4 +92,60 @@ func TestAbandonArtifacts(t *testing.T) {
 		{name: "the job goes on", given: uploadLeased, when: abandon},
 		{name: "by force it left nothing", given: after(uploadLeased, events.JobCancelled{Epoch: 2, Forced: true}), when: abandon},
 	})
+}
+
+// requiring is what happened to a job that requires dist, and logs as well when it fails.
+func requiring(outcome events.JobState, more ...events.Event) []events.Event {
+	return after([]events.Event{
+		events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: []events.JobArtifactSpec{
+			{Name: "dist", When: "success", Required: true}, {Name: "notes", When: "always", Required: true},
+			{Name: "logs", When: "failure", Required: true}, {Name: "extra", When: "always"},
+		}}},
+		events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobAccepted{Epoch: 2}, events.JobStarted{Epoch: 2, Seq: 1},
+		events.JobFinished{Epoch: 2, Seq: 2, Outcome: outcome, Artifacts: 4},
+	}, more...)
+}
+
+// A job that succeeded has failed when artifacts that it requires will not come.
+func TestAbandonRequiredArtifacts(t *testing.T) {
+	notes, extra := noteFile, tarFile
+	notes.ID, notes.Name = id(94), "notes"
+	extra.ID, extra.Name = id(95), "extra"
+	declared := events.JobArtifactsDeclared{Epoch: 2, Files: []events.JobArtifact{tarFile, noteFile, notes, extra}}
+	stored := func(files ...events.JobArtifact) []events.Event {
+		list := []events.Event{declared}
+		for _, f := range files {
+			list = append(list, events.JobArtifactStored{Epoch: 2, File: f})
+		}
+		return list
+	}
+	abandoned := func(reason string, missing ...string) []events.Event {
+		return []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: reason, Missing: missing}}
+	}
+	abandon := func(j *Job) ([]events.Event, error) { return j.AbandonArtifacts() }
+	check(t, []spec[Job]{
+		{name: "nothing came", given: requiring(events.JobSucceeded), when: abandon, then: abandoned("no_upload", "dist", "notes")},
+		{name: "a file of an artifact came, another not", given: requiring(events.JobSucceeded, stored(tarFile, notes)...), when: abandon,
+			then: abandoned("incomplete", "dist")},
+		{name: "all that is required came", given: requiring(events.JobSucceeded, stored(tarFile, noteFile, notes)...), when: abandon,
+			then: abandoned("incomplete")},
+		{name: "a required one was not declared", when: abandon, then: abandoned("incomplete", "notes"),
+			given: requiring(events.JobSucceeded, events.JobArtifactsDeclared{Epoch: 2, Files: []events.JobArtifact{tarFile, extra}},
+				events.JobArtifactStored{Epoch: 2, File: tarFile})},
+		{name: "it had failed anyway", given: requiring(events.JobFailed), when: abandon, then: abandoned("no_upload")},
+		{name: "it had been cancelled", given: requiring(events.JobIsCancelled), when: abandon, then: abandoned("no_upload")},
+		{name: "it had run for too long", given: requiring(events.JobTimedOut), when: abandon, then: abandoned("no_upload")},
+		{name: "again", given: requiring(events.JobSucceeded, abandoned("no_upload", "dist")...), when: abandon},
+	})
+	for _, c := range []struct {
+		missing []string
+		want    events.JobState
+	}{{[]string{"dist"}, events.JobFailed}, {nil, events.JobSucceeded}} {
+		var j Job
+		for _, e := range requiring(events.JobSucceeded, abandoned("no_upload", c.missing...)...) {
+			j.Apply(e, id(1))
+		}
+		require.Equal(t, c.want, j.State())
+		require.True(t, j.State().Final())
+	}
 }

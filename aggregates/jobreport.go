@@ -107,7 +107,7 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	case e.Reported == "infra":
 		return j.fail("infra", now), nil
 	case e.Reported == "succeeded" && len(missing) > 0:
-		e.Outcome, e.Reason = events.JobFailed, "artifact_missing"
+		e.Outcome, e.Reason = events.JobFailed, events.ArtifactMissing
 	case e.Reported == "succeeded":
 		e.Outcome = events.JobSucceeded
 	case e.Reported == "timed_out":

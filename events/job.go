@@ -316,14 +316,29 @@ type JobArtifactsCompleted struct {
 
 func (JobArtifactsCompleted) Kind() string { return "job.artifacts_completed" }
 
-// JobArtifactsAbandoned says that the files which are not there will not come.
+// JobArtifactsAbandoned says that the files which are not there will not come. A job that
+// had succeeded and lacks artifacts that it requires has failed by that.
 type JobArtifactsAbandoned struct {
 	jobEvent
-	Epoch  int    `json:"epoch"`
-	Reason string `json:"reason"` // no_upload, incomplete
+	Epoch   int      `json:"epoch"`
+	Reason  string   `json:"reason"`            // no_upload, incomplete
+	Missing []string `json:"missing,omitempty"` // the required artifacts that a job lacks which had succeeded
 }
 
 func (JobArtifactsAbandoned) Kind() string { return "job.artifacts_abandoned" }
+func (e JobArtifactsAbandoned) changes(r *Record) []Change {
+	list := r.stated()
+	if e.FailsJob() {
+		list = append(list, Change{"state", JobSucceeded, JobFailed})
+	}
+	return list
+}
+
+// FailsJob reports whether a job that had succeeded has failed by e.
+func (e JobArtifactsAbandoned) FailsJob() bool { return len(e.Missing) > 0 }
+
+// ArtifactMissing is the reason of a job that failed for want of an artifact that it requires.
+const ArtifactMissing = "artifact_missing"
 
 // LeavesRunner reports whether a job that a runner had is nobody's after list.
 func LeavesRunner(list []Event) bool {

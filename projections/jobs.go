@@ -227,6 +227,9 @@ func (j *Job) end(r events.Record) {
 		j.settle()
 	case events.JobArtifactsAbandoned:
 		j.Artifacts.State = "abandoned"
+		if e.FailsJob() {
+			j.lackArtifacts()
+		}
 		j.settle()
 	}
 }
@@ -249,35 +252,6 @@ func (j *Job) over(state events.JobState, at time.Time) {
 		j.DueAt = &at
 	}
 }
-
-func (j *Job) seal(e events.JobLogSealed) {
-	for i := range j.Attempts {
-		if j.Attempts[i].Epoch == e.Epoch {
-			j.Attempts[i].Log = &JobLog{Bytes: e.Bytes, Chunks: e.Chunks, SHA256: e.SHA256, Integrity: e.Integrity}
-		}
-	}
-	j.settle()
-}
-
-// settle says when the clock has to look at a job that has ended: never, once its logs
-// are sealed and nothing of its artifacts is awaited.
-func (j *Job) settle() {
-	if !j.State.Final() {
-		return
-	}
-	j.DueAt = j.FinishedAt
-	if slices.ContainsFunc(j.Attempts, func(a JobAttempt) bool { return a.Log == nil }) {
-		return
-	}
-	j.DueAt = nil
-	if j.Artifacts.State == "awaiting" || j.Artifacts.State == "partial" {
-		due := j.FinishedAt.Add(ArtifactsLimit)
-		j.DueAt = &due
-	}
-}
-
-// ArtifactsLimit is how long after its end the artifacts of a job are waited for.
-const ArtifactsLimit = time.Hour
 
 // current is the attempt that goes on, or the last.
 func (j *Job) current() *JobAttempt { return &j.Attempts[len(j.Attempts)-1] }
