@@ -48,11 +48,37 @@ func (v Artifacts) Get(ctx context.Context, workspace, job, artifact events.ID) 
 	return a, ofJob, false, err
 }
 
-// IDs returns the artifacts of a job.
-func (v Artifacts) IDs(ctx context.Context, workspace, job events.ID) ([]events.ID, error) {
-	rows, _ := v.DB.Query(ctx, `select artifact_id from job_artifacts where workspace_id = $1 and job_id = $2`, workspace, job)
-	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-	return list, wrapArtifacts(job, err)
+// eventsPage is how many events of a job are read at a time.
+const eventsPage = 500
+
+// GivenUp returns which artifacts of a job are whole whose upload was given up. It is what the log
+// says, and not the view alone: whoever asks removes the others. Of any other job, and where an event
+// cannot be read, ok is false.
+func (v Artifacts) GivenUp(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error) {
+	jobs := Jobs(v)
+	row, found, err := jobs.Get(ctx, workspace, job)
+	if err != nil || !found || row.Artifacts.State != "abandoned" {
+		return nil, false, err
+	}
+	for after, more := 0, true; more; {
+		list, err := jobs.Events(ctx, workspace, job, after, eventsPage)
+		if err != nil {
+			return nil, false, wrapArtifacts(job, err)
+		}
+		for _, r := range list {
+			after = r.Version
+			switch e := r.Event.(type) {
+			case events.Unread:
+				return nil, false, nil
+			case events.JobArtifactStored:
+				keep = append(keep, e.File.ID)
+			case events.JobArtifactsAbandoned:
+				ok = true
+			}
+		}
+		more = len(list) == eventsPage
+	}
+	return keep, ok, nil
 }
 
 func wrapArtifacts(job events.ID, err error) error {

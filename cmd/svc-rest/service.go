@@ -16,6 +16,7 @@ import (
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/metrics"
+	"svc/projections"
 	"svc/sessions"
 	"svc/vault"
 )
@@ -91,7 +92,12 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	})
 	s.group.Go(func() { api.Run(background) })
 	s.group.Go(func() { checkEngineKey(background, p.engine, log) })
-	s.group.Go(func() { sweepArtifacts(background, kept, log) })
+	s.group.Go(func() {
+		sweeper{
+			store: kept, givenUp: projections.Artifacts{DB: db.Pool}.GivenUp, log: log,
+			leads: func() bool { return p.followers.elections.Leads(dispatch.Lease) },
+		}.run(background)
+	})
 	s.group.Go(func() { checkVault(background, ring, db.Pool, log) })
 	return s, nil
 }

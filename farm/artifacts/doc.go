@@ -21,7 +21,7 @@
 // begins. Nothing is removed then but by a sweep, when no upload can go on: somebody
 // else may be sealing the same chunks. A crash between any two of these steps leaves chunks,
 // which are taken up again or swept, or a seal of which there is no event yet, which the
-// next request finds.
+// next request finds. If none comes, the file is removed a day after the upload was given up.
 //
 // No name that a runner sends is part of a key. Names are judged all the same
 // (paths.go): people unpack them elsewhere.

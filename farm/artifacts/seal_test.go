@@ -145,17 +145,3 @@ func TestSweepGoesOn(t *testing.T) {
 	require.Equal(t, []string{"broken", "broken.0.0.a"}, names(t, s, "w/j"))
 	require.NoDirExists(t, filepath.Join(dir, "w", "k"))
 }
-
-func TestDiscard(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	ids := whole(t, s, []byte("kept"), []byte("sealed, and no event says so"))
-	a := content(3, 2*chunk)
-	require.NoError(t, send(t.Context(), resume(t, s, manifest(a)), 0, a, 0))
-	require.NoError(t, artifacts.Discard(t.Context(), s, job.Workspace, job.ID, ids[:1]))
-	require.Equal(t, []byte("kept"), stored(t, s, ids[0]))
-	require.Len(t, files(t, dir), 2)
-	require.NoError(t, artifacts.Discard(t.Context(), s, job.Workspace, job.ID, nil))
-	require.Empty(t, files(t, dir))
-	require.NoError(t, artifacts.Discard(t.Context(), s, job.Workspace, events.ID{9}, nil))
-}

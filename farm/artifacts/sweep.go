@@ -3,10 +3,7 @@ package artifacts
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
-
-	"svc/events"
 )
 
 // Leftovers is how long chunks lie that no file is made of. No upload goes on for longer:
@@ -65,26 +62,4 @@ func sweepFolder(ctx context.Context, store Store, folder string, before time.Ti
 		return 0, err
 	}
 	return len(names), store.Clean(ctx, folder, before)
-}
-
-// Discard removes everything of a job but the artifacts that are kept: those of which
-// events say that they are whole. No upload of the job may be able to go on.
-func Discard(ctx context.Context, store Store, workspace, job events.ID, keep []events.ID) error {
-	folder := folderOf(workspace, job)
-	objects, err := store.List(ctx, folder)
-	if err != nil {
-		return fmt.Errorf("discard artifacts of %s: %w", job, err)
-	}
-	var names []string
-	for _, o := range objects {
-		id := parseName(o.Name).artifact
-		if !slices.ContainsFunc(keep, func(k events.ID) bool { return k.String() == id }) {
-			names = append(names, o.Name)
-		}
-	}
-	slices.Sort(names) // a seal goes before its chunks
-	if err := store.Remove(ctx, folder, names...); err != nil {
-		return fmt.Errorf("discard artifacts of %s: %w", job, err)
-	}
-	return store.Clean(ctx, folder, time.Time{})
 }

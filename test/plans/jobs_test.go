@@ -88,5 +88,4 @@ func (p *process) askJobs(t *testing.T) {
 	require.Equal(t, 5, total)
 	_, _, ok, err = files.Get(ctx, p.acme, left, idOf(t, 'o', 1))
 	require.True(t, ok, err)
-	require.Len(t, done[[]events.ID](t)(files.IDs(ctx, p.acme, left)), 5)
 }

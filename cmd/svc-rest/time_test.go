@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/farm/artifacts"
+)
+
+// The log is asked about old files once a day, by the process that leads alone, and not any more
+// once the service ends.
+func TestFilesWithoutAnEventAreLookedForOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		folder := filepath.Join(dir, events.NewID(time.Now()).String(), events.NewID(time.Now()).String())
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		seal, text := filepath.Join(folder, events.NewID(time.Now()).String()), `{"size":0,"chunkBytes":1}`
+		require.NoError(t, os.WriteFile(seal, []byte(text), 0o600))
+		old := time.Now().Add(-2 * artifacts.Unrecorded)
+		require.NoError(t, os.Chtimes(seal, old, old))
+		store, err := artifacts.OpenDirectory(dir)
+		require.NoError(t, err)
+		defer store.Close()
+
+		var leads atomic.Bool
+		var asked atomic.Int32
+		s := sweeper{store: store, leads: leads.Load, log: slog.New(slog.DiscardHandler)}
+		s.givenUp = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
+			return nil, asked.Add(1) == 3, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.run(ctx) })
+		time.Sleep(3 * artifacts.Unrecorded)
+		require.Zero(t, asked.Load(), "another process leads")
+		leads.Store(true)
+		time.Sleep(2 * sweepEvery)
+		require.EqualValues(t, 1, asked.Load())
+		time.Sleep(artifacts.Unrecorded)
+		require.EqualValues(t, 2, asked.Load())
+		require.FileExists(t, seal)
+		time.Sleep(artifacts.Unrecorded)
+		require.NoFileExists(t, seal)
+		stop()
+		running.Wait()
+		require.EqualValues(t, 3, asked.Load())
+	})
+}

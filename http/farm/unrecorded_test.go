@@ -1,0 +1,54 @@
+package farm_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/farm/artifacts"
+	"svc/projections"
+)
+
+// A file is sealed, and its replica dies before it tells the log: it goes when the upload was given
+// up, and what the log knows of stays.
+func TestAFileOfWhichTheLogNeverHeardIsRemoved(t *testing.T) {
+	u := newUpload(t, 2)
+	texts := [][]byte{[]byte("a"), []byte("b")}
+	u.send(t, u.a, manifestPart(u.manifest(texts...)), part{"f0.0", texts[0]}).is(t, 200, "")
+	store := u.b.server.Artifacts
+	half, err := artifacts.Resume(t.Context(), store, artifacts.Job{Workspace: u.workspace, ID: u.job, Epoch: u.epoch}, u.manifest(texts...))
+	require.NoError(t, err)
+	require.NoError(t, half.Receive(t.Context(), "f1.0", bytes.NewReader(texts[1])))
+	require.Len(t, half.Sealed(), 2)
+
+	view := projections.Artifacts{DB: u.db}
+	sweep := func() int {
+		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.GivenUp, time.Now().Add(2*artifacts.Unrecorded), time.Nanosecond)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, sweep(), "it may go on")
+	_, err = u.a.commands.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{Meta: system(u.workspace), Job: u.job})
+	require.NoError(t, err)
+	require.Equal(t, 2, sweep(), "a chunk and its seal")
+	require.Zero(t, sweep())
+	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
+
+	keep, ok, err := view.GivenUp(t.Context(), u.workspace, u.job)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Len(t, keep, 1)
+	_, ok, err = view.GivenUp(t.Context(), events.NewID(time.Now()), u.job)
+	require.NoError(t, err)
+	require.False(t, ok, "another workspace's")
+	_, err = u.db.Exec(t.Context(), `
+		update events set kind = 'job.of_a_newer_build' where workspace_id = $1 and stream = $2 and kind = 'job.artifact_stored'`, u.workspace, u.job)
+	require.NoError(t, err)
+	_, ok, err = view.GivenUp(t.Context(), u.workspace, u.job)
+	require.NoError(t, err)
+	require.False(t, ok, "an event that nobody can read may name a file")
+}
