@@ -1,0 +1,206 @@
+package commands_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/fault"
+)
+
+// A bot is a service account, and what it shows.
+type bot struct {
+	id    events.ID
+	name  string
+	token commands.ServiceToken
+}
+
+func (m *team) robot(t *testing.T, name string, scopes ...events.Scope) bot {
+	t.Helper()
+	c := create(m.owner, m.id, name, scopes...)
+	_, err := m.CreateServiceAccount(t.Context(), c)
+	require.NoError(t, err)
+	return bot{c.Account, name, c.Token}
+}
+
+func (b bot) in(workspace events.ID) commands.Meta {
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
+		Actor: events.Actor{Type: events.ByService, ID: b.id, Name: "service:" + b.name}, Origin: events.FromAPI, RequestID: "r-1",
+	}}
+}
+
+// submitting asks for a job of one step. It takes a turn that is free.
+func submitting(t *testing.T, by commands.Meta, change ...func(*events.JobSpec)) commands.SubmitJob {
+	t.Helper()
+	s := events.JobSpec{Name: "tests", Steps: []events.JobStep{{Run: "true"}}}
+	for _, f := range change {
+		f(&s)
+	}
+	s, err := aggregates.CheckJob(s)
+	require.NoError(t, err)
+	return commands.SubmitJob{
+		Meta: by, Job: newID(), Spec: s, FairKey: "any", Turn: func(context.Context) (int64, error) { return 7, nil },
+	}
+}
+
+// submitted is a job that the service asked for.
+func (m *team) submitted(t *testing.T, change ...func(*events.JobSpec)) events.ID {
+	t.Helper()
+	c := submitting(t, systems(m.id), change...)
+	_, err := m.SubmitJob(t.Context(), c)
+	require.NoError(t, err)
+	return c.Job
+}
+
+func (m *team) stateOf(t *testing.T, job events.ID) (state events.JobState) {
+	t.Helper()
+	require.NoError(t, m.db.QueryRow(t.Context(), `select state from jobs where workspace_id = $1 and job_id = $2`, m.id, job).Scan(&state))
+	return state
+}
+
+// Who may submit and cancel jobs: whose role lets them, a service account with the scope and
+// its own token, and the service. A refusal changes nothing but that a denial is recorded,
+// unless it is of a stranger or of a token that is nobody's any more.
+func TestWhoRunsJobs(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	farmer, reader := m.robot(t, "farmer", events.SubmitJobs), m.robot(t, "reader", events.ReadAPI)
+	revoked, rotated := m.robot(t, "revoked", events.SubmitJobs), m.robot(t, "rotated", events.SubmitJobs)
+	_, err := m.RevokeServiceAccount(t.Context(), revoke(m.owner, m.id, revoked.id))
+	require.NoError(t, err)
+	_, err = m.RotateServiceAccount(t.Context(), rotate(m.owner, m.id, rotated.id))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		by     commands.Meta
+		token  events.Fingerprint
+		code   string // "": may
+		denied bool
+	}{
+		"Owner":                           {m.owner.in(m.id), events.Fingerprint{}, "", false},
+		"Maintainer":                      {m.maintainer.in(m.id), events.Fingerprint{}, "", false},
+		"Viewer":                          {m.viewer.in(m.id), events.Fingerprint{}, "role_required", true},
+		"legacy member":                   {m.old.in(m.id), events.Fingerprint{}, "role_required", true},
+		"nobody":                          {m.nobody.in(m.id), events.Fingerprint{}, fault.ErrTenantNotFound.Code, false},
+		"the service":                     {systems(m.id), events.Fingerprint{}, "", false},
+		"an account with the scope":       {farmer.in(m.id), farmer.token.Fingerprint(), "", false},
+		"an account without the scope":    {reader.in(m.id), reader.token.Fingerprint(), "service_scope_missing", true},
+		"an account with another's token": {farmer.in(m.id), reader.token.Fingerprint(), aggregates.ErrTokenInvalid.Code, false},
+		"an account without a token":      {farmer.in(m.id), events.Fingerprint{}, aggregates.ErrTokenInvalid.Code, false},
+		"an account that is revoked":      {revoked.in(m.id), revoked.token.Fingerprint(), aggregates.ErrTokenInvalid.Code, false},
+		"a token before the last":         {rotated.in(m.id), rotated.token.Fingerprint(), aggregates.ErrTokenInvalid.Code, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			victim := m.submitted(t)
+			submit := submitting(t, c.by)
+			submit.Token = c.token
+			for _, ask := range []struct {
+				action string
+				do     func() error
+				want   events.CommandDenied
+			}{
+				{"submit", func() error { _, err := m.other.SubmitJob(t.Context(), submit); return err },
+					events.CommandDenied{Action: "job.submitted", Name: "tests", Code: c.code}},
+				{"cancel", func() error {
+					_, err := m.other.CancelJob(t.Context(), commands.CancelJob{Meta: c.by, Job: victim, Reason: "superseded", Token: c.token})
+					return err
+				}, events.CommandDenied{Action: "job.cancelled", Target: victim, Code: c.code}},
+			} {
+				before := m.head(t, m.id)
+				err := ask.do()
+				if c.code == "" {
+					require.NoError(t, err, ask.action)
+					require.Len(t, m.history(t, m.id, before+1), 1, ask.action)
+					continue
+				}
+				require.Equal(t, c.code, fault.As(err).Code, ask.action)
+				require.Empty(t, m.history(t, m.id, before+1), ask.action)
+				want := []events.CommandDenied{ask.want}
+				if !c.denied {
+					want = nil
+				}
+				require.Equal(t, want, m.denials(t, m.id, before), ask.action)
+			}
+			want := events.JobQueued
+			if c.code == "" {
+				want = events.JobIsCancelled
+				require.Equal(t, events.JobQueued, m.stateOf(t, submit.Job))
+			}
+			require.Equal(t, want, m.stateOf(t, victim))
+		})
+	}
+}
+
+func TestSubmitJob(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	submit := submitting(t, keyed(m.owner.in(m.id), "ci-1"))
+	before := m.head(t, m.id)
+	_, err := m.SubmitJob(t.Context(), submit)
+	require.NoError(t, err)
+	m.requireAdded(t, m.id, before, events.JobSubmitted{
+		Spec: submit.Spec, Requirement: submit.Spec.Required().Key(), FairKey: "any", Turn: 7, ExpiresAt: epoch.Add(24 * time.Hour),
+	})
+
+	// A repetition asks for no place in the queue, at another replica neither.
+	again := submit
+	again.Job, again.Turn = newID(), func(context.Context) (int64, error) { return 0, errors.New("asked") }
+	repeated, err := m.other.SubmitJob(t.Context(), again)
+	require.NoError(t, err)
+	require.True(t, repeated.Replayed)
+	require.JSONEq(t, `{"jobId":"`+submit.Job.String()+`"}`, string(repeated.Answer))
+
+	different := submit
+	different.Spec.Name = "other tests"
+	before = m.head(t, m.id)
+	for name, c := range map[string]struct {
+		submit commands.SubmitJob
+		code   string
+	}{
+		"another job by the same key": {different, "idempotency_key_reused"},
+		"an id that is taken": {func() commands.SubmitJob {
+			s := submitting(t, m.owner.in(m.id))
+			s.Job = submit.Job
+			return s
+		}(), "validation_failed"},
+		"a queue that is full": {func() commands.SubmitJob {
+			s := submitting(t, m.owner.in(m.id))
+			s.Turn = func(context.Context) (int64, error) {
+				return 0, fault.New(fault.RateLimited, "farm_queue_full", "Full.")
+			}
+			return s
+		}(), "farm_queue_full"},
+	} {
+		_, err := m.SubmitJob(t.Context(), c.submit)
+		require.NotNil(t, fault.As(err), "%s: %v", name, err)
+		require.Equal(t, c.code, fault.As(err).Code, name)
+	}
+	require.Empty(t, m.history(t, m.id, before+1))
+}
+
+func TestCancelJob(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	cancel := func(r replica, job events.ID, reason string) error {
+		_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: m.owner.in(m.id), Job: job, Reason: reason})
+		return err
+	}
+	job := m.submitted(t)
+	before := m.head(t, m.id)
+	require.ErrorIs(t, cancel(m.replica, newID(), ""), aggregates.ErrNoJob)
+	require.Equal(t, "validation_failed", fault.As(cancel(m.replica, job, commands.NewServiceToken().Reveal())).Code, "no secret is kept")
+	require.Empty(t, m.history(t, m.id, before+1))
+	require.NoError(t, cancel(m.replica, job, "superseded"))
+	require.NoError(t, cancel(m.other, job, "again"), "it is over, and stays as it is")
+	m.requireAdded(t, m.id, before, events.JobCancelled{Reason: "superseded"})
+
+	elsewhere := m.system.team(t)
+	theirs := elsewhere.submitted(t)
+	require.ErrorIs(t, cancel(m.replica, theirs, ""), aggregates.ErrNoJob, "another workspace's")
+	require.Equal(t, events.JobQueued, elsewhere.stateOf(t, theirs))
+}

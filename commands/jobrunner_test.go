@@ -1,0 +1,233 @@
+package commands_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/certificate"
+	"svc/fault"
+)
+
+// online is a runner that is connected, and takes so many jobs, any number if that is 0.
+func (m *team) online(t *testing.T, jobs int) events.ID {
+	t.Helper()
+	mint := m.minting()
+	mint.Jobs = jobs
+	_, err := m.MintEnrollment(t.Context(), mint)
+	require.NoError(t, err)
+	r, err := m.RegisterRunner(t.Context(), commands.RegisterRunner{
+		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+		Certificate: certificate.Next(mint.Authority.Authority, events.KeyHash{}, epoch),
+	})
+	require.NoError(t, err)
+	_, err = m.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: systems(m.id), Runner: r.Runner, Hello: hello})
+	require.NoError(t, err)
+	return r.Runner
+}
+
+func (m *team) lease(r replica, job, runner events.ID, slot int) error {
+	_, err := r.LeaseJob(context.Background(), commands.LeaseJob{Meta: systems(m.id), Job: job, Runner: runner, Slot: slot})
+	return err
+}
+
+// A job goes to one runner, and to none that takes no jobs, whichever replica gives it.
+func TestLeaseJob(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	free, gone, drained, revoked, spent := m.online(t, 0), m.online(t, 0), m.online(t, 0), m.online(t, 0), m.online(t, 1)
+	by := systems(m.id)
+	_, err := m.DisconnectRunner(t.Context(), commands.DisconnectRunner{Meta: by, Runner: gone, Reason: events.OfflineDisconnected})
+	require.NoError(t, err)
+	_, err = m.DrainRunner(t.Context(), commands.DrainRunner{Meta: by, Runner: drained})
+	require.NoError(t, err)
+	_, err = m.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: m.owner.in(m.id), Runner: revoked})
+	require.NoError(t, err)
+	require.NoError(t, m.lease(m.replica, m.submitted(t), spent, 0))
+
+	job := m.submitted(t)
+	before := m.head(t, m.id)
+	for name, c := range map[string]struct {
+		job, runner events.ID
+		err         error
+	}{
+		"no job":                            {newID(), free, aggregates.ErrJobTaken},
+		"no runner":                         {job, newID(), aggregates.ErrNoRunner},
+		"one that is away":                  {job, gone, aggregates.ErrRunnerOffline},
+		"one that is drained":               {job, drained, aggregates.ErrRunnerDraining},
+		"one that is revoked":               {job, revoked, aggregates.ErrRunnerOver},
+		"one that was enrolled for one job": {job, spent, aggregates.ErrRunnerSpent},
+	} {
+		require.ErrorIs(t, m.lease(m.other, c.job, c.runner, 0), c.err, name)
+	}
+	require.Empty(t, m.history(t, m.id, before+1))
+
+	requireOne(t, race(func(i int) error { // two replicas at the same moment
+		return m.lease([]replica{m.replica, m.other}[i], job, free, 0)
+	}), aggregates.ErrJobTaken)
+	require.Len(t, m.history(t, m.id, before+1), 1)
+	require.ErrorIs(t, m.lease(m.replica, job, free, 0), aggregates.ErrJobTaken)
+}
+
+// A slot of a concurrency key is one job's until no runner has that any more.
+func TestAConcurrencyKeyHasSlots(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner := m.online(t, 0)
+	limited := func(s *events.JobSpec) { s.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 2} }
+	first, second, third := m.submitted(t, limited), m.submitted(t, limited), m.submitted(t, limited)
+	for _, slot := range []int{0, 3} {
+		require.ErrorContains(t, m.lease(m.replica, first, runner, slot), "of 2")
+	}
+	require.NoError(t, m.lease(m.replica, first, runner, 1))
+	require.ErrorIs(t, m.lease(m.other, second, runner, 1), aggregates.ErrJobTaken)
+	require.NoError(t, m.lease(m.other, second, runner, 2))
+	for _, slot := range []int{1, 2} {
+		require.ErrorIs(t, m.lease(m.replica, third, runner, slot), aggregates.ErrJobTaken)
+	}
+	for name, end := range map[string]func(events.ID) error{
+		"it is declined": func(job events.ID) error {
+			_, err := m.DeclineJob(t.Context(), commands.DeclineJob{Meta: systems(m.id), Job: job, Runner: runner, Epoch: 1, Reason: "busy"})
+			return err
+		},
+		"its lease is lost": func(job events.ID) error {
+			_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: job, Epoch: 1})
+			return err
+		},
+		"it has ended": func(job events.ID) error {
+			_, err := m.ReportJob(t.Context(), commands.ReportJob{Meta: systems(m.id), Job: job, Runner: runner, Report: aggregates.JobReport{
+				Epoch: 1, Seq: 1, Event: events.JobFinished{Reported: "succeeded"},
+			}})
+			return err
+		},
+		"it is cancelled by force": func(job events.ID) error {
+			_, err := m.CancelJob(t.Context(), commands.CancelJob{Meta: m.owner.in(m.id), Job: job})
+			if err == nil {
+				require.ErrorIs(t, m.lease(m.other, third, runner, 1), aggregates.ErrJobTaken, "it has not ended")
+				_, err = m.TimeOutJob(t.Context(), commands.TimeOutJob{Meta: systems(m.id), Job: job, Silent: true})
+			}
+			return err
+		},
+	} {
+		require.NoError(t, end(first), name)
+		next := m.submitted(t, limited)
+		require.NoError(t, m.lease(m.other, next, runner, 1), name)
+		first = next
+	}
+}
+
+// What a runner says of a job counts if it has it, in that epoch, and once.
+func TestWhatARunnerSaysOfAJob(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner, other := m.online(t, 0), m.online(t, 0)
+	ctx, by := t.Context(), systems(m.id)
+	for name, say := range map[string]func(r replica, job, runner events.ID, epoch int) error{
+		"accept": func(r replica, job, runner events.ID, epoch int) error {
+			_, err := r.AcceptJob(ctx, commands.AcceptJob{Meta: by, Job: job, Runner: runner, Epoch: epoch})
+			return err
+		},
+		"decline": func(r replica, job, runner events.ID, epoch int) error {
+			_, err := r.DeclineJob(ctx, commands.DeclineJob{Meta: by, Job: job, Runner: runner, Epoch: epoch, Reason: "busy"})
+			return err
+		},
+		"report": func(r replica, job, runner events.ID, epoch int) error {
+			started := aggregates.JobReport{Epoch: epoch, Seq: 1, Event: events.JobStarted{}}
+			_, err := r.ReportJob(ctx, commands.ReportJob{Meta: by, Job: job, Runner: runner, Report: started})
+			return err
+		},
+	} {
+		job, queued := m.submitted(t), m.submitted(t)
+		require.NoError(t, m.lease(m.replica, job, runner, 0))
+		before := m.head(t, m.id)
+		require.ErrorIs(t, say(m.other, job, other, 1), aggregates.ErrJobNotOwner, "%s: another runner", name)
+		require.ErrorIs(t, say(m.other, job, runner, 2), aggregates.ErrJobNotOwner, "%s: another epoch", name)
+		require.ErrorIs(t, say(m.other, queued, runner, 0), aggregates.ErrJobNotOwner, "%s: nobody has it", name)
+		require.ErrorIs(t, say(m.other, newID(), runner, 1), aggregates.ErrJobNotOwner, "%s: no job", name)
+		require.Empty(t, m.history(t, m.id, before+1), name)
+		require.NoError(t, say(m.other, job, runner, 1), name)
+		require.NotEmpty(t, m.history(t, m.id, before+1), name)
+		before = m.head(t, m.id)
+		if err := say(m.replica, job, runner, 1); err != nil { // a job that was declined is not the runner's any more
+			require.Equal(t, "decline", name)
+			require.ErrorIs(t, err, aggregates.ErrJobNotOwner)
+		}
+		require.Empty(t, m.history(t, m.id, before+1), "%s: again", name)
+	}
+}
+
+// What the clock asks for is done once its time has come, and not again.
+func TestTheClockOfAJob(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner := m.online(t, 0)
+	ctx, by := t.Context(), systems(m.id)
+	look := func(job events.ID) {
+		t.Helper()
+		_, err := m.other.TimeOutJob(ctx, commands.TimeOutJob{Meta: by, Job: job})
+		require.NoError(t, err)
+	}
+	short := func(s *events.JobSpec) {
+		s.Timeouts = events.JobTimeouts{QueueSeconds: 60, RunSeconds: 100, CancelGraceSeconds: 10}
+	}
+	waiting, running := m.submitted(t, short), m.submitted(t, short)
+	require.NoError(t, m.lease(m.replica, running, runner, 0))
+	_, err := m.AcceptJob(ctx, commands.AcceptJob{Meta: by, Job: running, Runner: runner, Epoch: 1})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		after time.Duration
+		job   events.ID
+		want  events.JobState
+	}{
+		{59 * time.Second, waiting, events.JobQueued},
+		{time.Second, waiting, events.JobIsExpired},
+		{0, waiting, events.JobIsExpired},
+		{99 * time.Second, running, events.JobLeasedOut},
+		{time.Second, running, events.JobCancelling},
+		{39 * time.Second, running, events.JobCancelling},
+		{time.Second, running, events.JobTimedOut},
+		{time.Hour, running, events.JobTimedOut},
+	} {
+		m.clock.move(c.after)
+		look(c.job)
+		require.Equal(t, c.want, m.stateOf(t, c.job), "%s later", c.after)
+	}
+
+	_, err = m.LoseLease(ctx, commands.LoseLease{Meta: by, Job: running, Epoch: 1})
+	require.NoError(t, err)
+	require.Equal(t, events.JobTimedOut, m.stateOf(t, running), "how it ended stays")
+}
+
+// The log of an epoch is sealed once, and not before the epoch is over.
+func TestSealJobLog(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner, job := m.online(t, 0), m.submitted(t)
+	require.NoError(t, m.lease(m.replica, job, runner, 0))
+	sealed := events.JobLogSealed{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa", Integrity: "verified"}
+	seal := func(e events.JobLogSealed) error {
+		_, err := m.other.SealJobLog(t.Context(), commands.SealJobLog{Meta: systems(m.id), Job: job, Sealed: e})
+		return err
+	}
+	later := sealed
+	later.Epoch = 2
+	before := m.head(t, m.id)
+	require.ErrorIs(t, seal(sealed), aggregates.ErrJobNotFinished)
+	require.ErrorIs(t, seal(later), aggregates.ErrJobNotFinished)
+	require.ErrorIs(t, seal(events.JobLogSealed{}), aggregates.ErrJobNotFinished)
+	require.Empty(t, m.history(t, m.id, before+1))
+	_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: job, Epoch: 1})
+	require.NoError(t, err)
+	before = m.head(t, m.id)
+	require.NoError(t, seal(sealed))
+	sealed.Bytes = 5
+	require.NoError(t, seal(sealed))
+	sealed.Bytes = 4
+	m.requireAdded(t, m.id, before, sealed)
+	require.NotNil(t, fault.As(seal(later)))
+}
