@@ -29,12 +29,18 @@ func (j *Job) applyArtifacts(e events.Event) {
 	case events.JobArtifactStored:
 		a.stored[e.File.ID] = true
 	case events.JobArtifactsCompleted:
-		a.complete, a.closed = true, true
+		a.complete = true
+		j.closeArtifacts(e.FailsJob())
 	case events.JobArtifactsAbandoned:
-		a.closed = true
-		if e.FailsJob() {
-			j.state = events.JobFailed
-		}
+		j.closeArtifacts(e.FailsJob())
+	}
+}
+
+// closeArtifacts notes that no more files come, and that the job has failed by that if it has.
+func (j *Job) closeArtifacts(fails bool) {
+	j.artifacts.closed = true
+	if fails {
+		j.state = events.JobFailed
 	}
 }
 
@@ -88,6 +94,7 @@ func bytesOf(files []events.JobArtifact) (sum int64) {
 }
 
 // StoreArtifacts says that files that were declared are whole. The last one completes the artifacts.
+// A job that succeeded fails then if an artifact that it requires was not declared.
 func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list []events.Event, err error) {
 	if err := j.uploads(runner, epoch); err != nil {
 		return nil, err
@@ -108,7 +115,9 @@ func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list
 		list = append(list, events.JobArtifactStored{Epoch: epoch, File: a.files[i]})
 	}
 	if len(list) > 0 && len(a.stored)+len(list) == len(a.files) {
-		list = append(list, events.JobArtifactsCompleted{Epoch: epoch, Files: len(a.files), Bytes: bytesOf(a.files)})
+		list = append(list, events.JobArtifactsCompleted{
+			Epoch: epoch, Files: len(a.files), Bytes: bytesOf(a.files), Missing: j.lacks(a.names),
+		})
 	}
 	return list, nil
 }
@@ -119,35 +128,43 @@ func (j *Job) AbandonArtifacts() ([]events.Event, error) {
 	if !j.state.Final() || j.artifacts.closed {
 		return nil, nil
 	}
-	e := events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete", Missing: j.lacks()}
+	e := events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete", Missing: j.lacks(j.artifacts.whole)}
 	if !j.artifacts.declared {
 		e.Reason = "no_upload"
 	}
 	return one(e)
 }
 
-// lacks returns the names of the artifacts that a job requires which succeeded, and of which
-// files are not there: some of those that were declared, or all.
-func (j *Job) lacks() (names []string) {
+// lacks returns which artifacts there are not that the job requires, if it has succeeded.
+func (j *Job) lacks(there func(name string) bool) (names []string) {
 	if j.state != events.JobSucceeded {
 		return nil
 	}
+	for _, name := range j.required() {
+		if !there(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// required returns the names of the artifacts without which the job cannot succeed.
+func (j *Job) required() (names []string) {
 	for _, a := range j.spec.Artifacts {
-		if a.Required && a.When != "failure" && !j.artifacts.whole(a.Name) {
+		if a.Required && a.When != "failure" {
 			names = append(names, a.Name)
 		}
 	}
 	return names
 }
 
+// names reports whether files of an artifact were declared.
+func (a *artifacts) names(name string) bool {
+	return slices.ContainsFunc(a.files, func(f events.JobArtifact) bool { return f.Name == name })
+}
+
 // whole reports whether an artifact has files, and each is stored.
 func (a *artifacts) whole(name string) bool {
-	found := false
-	for _, f := range a.files {
-		if f.Name == name && !a.stored[f.ID] {
-			return false
-		}
-		found = found || f.Name == name
-	}
-	return found
+	lost := func(f events.JobArtifact) bool { return f.Name == name && !a.stored[f.ID] }
+	return a.names(name) && !slices.ContainsFunc(a.files, lost)
 }

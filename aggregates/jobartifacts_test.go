@@ -137,15 +137,89 @@ func TestAbandonRequiredArtifacts(t *testing.T) {
 		{name: "it had run for too long", given: requiring(events.JobTimedOut), when: abandon, then: abandoned("no_upload")},
 		{name: "again", given: requiring(events.JobSucceeded, abandoned("no_upload", "dist")...), when: abandon},
 	})
-	for _, c := range []struct {
-		missing []string
+}
+
+// A job that succeeded has failed when all that its runner declares has come, and an artifact that it
+// requires is not among that.
+func TestCompleteWithoutRequiredArtifacts(t *testing.T) {
+	notes := noteFile
+	notes.ID, notes.Name = id(94), "notes"
+	given := func(outcome events.JobState, files ...events.JobArtifact) []events.Event {
+		return requiring(outcome, events.JobArtifactsDeclared{Epoch: 2, Files: files})
+	}
+	store := func(files ...events.JobArtifact) func(*Job) ([]events.Event, error) {
+		var ids []events.ID
+		for _, f := range files {
+			ids = append(ids, f.ID)
+		}
+		return func(j *Job) ([]events.Event, error) { return j.StoreArtifacts(uploader, 2, ids) }
+	}
+	stored := func(files []events.JobArtifact, missing ...string) (list []events.Event) {
+		for _, f := range files {
+			list = append(list, events.JobArtifactStored{Epoch: 2, File: f})
+		}
+		return append(list, events.JobArtifactsCompleted{Epoch: 2, Files: len(files), Bytes: bytesOf(files), Missing: missing})
+	}
+	both := []events.JobArtifact{tarFile, notes}
+	check(t, []spec[Job]{
+		{name: "one is missing", given: given(events.JobSucceeded, tarFile), when: store(tarFile), then: stored(both[:1], "notes")},
+		{name: "the other is", given: given(events.JobSucceeded, notes), when: store(notes), then: stored(both[1:], "dist")},
+		{name: "none is", given: given(events.JobSucceeded, both...), when: store(both...), then: stored(both)},
+		{name: "it had failed anyway", given: given(events.JobFailed, tarFile), when: store(tarFile), then: stored(both[:1])},
+	})
+}
+
+// What closes the artifacts of a job decides how it ended.
+func TestJobFailsByArtifacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		closing events.Event
 		want    events.JobState
-	}{{[]string{"dist"}, events.JobFailed}, {nil, events.JobSucceeded}} {
+	}{
+		"given up, and lacking": {events.JobArtifactsAbandoned{Epoch: 2, Missing: []string{"dist"}}, events.JobFailed},
+		"given up":              {events.JobArtifactsAbandoned{Epoch: 2}, events.JobSucceeded},
+		"whole, and lacking":    {events.JobArtifactsCompleted{Epoch: 2, Missing: []string{"dist"}}, events.JobFailed},
+		"whole":                 {events.JobArtifactsCompleted{Epoch: 2}, events.JobSucceeded},
+	} {
 		var j Job
-		for _, e := range requiring(events.JobSucceeded, abandoned("no_upload", c.missing...)...) {
+		for _, e := range requiring(events.JobSucceeded, c.closing) {
 			j.Apply(e, id(1))
 		}
-		require.Equal(t, c.want, j.State())
-		require.True(t, j.State().Final())
+		require.Equal(t, c.want, j.State(), name)
+		list, err := j.AbandonArtifacts()
+		require.NoError(t, err)
+		require.Empty(t, list, name)
+	}
+}
+
+// What a runner says of files that its job does not ask for is not waited for, and of those that it
+// requires one at least has to be announced.
+func TestFinishCountsArtifacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec    []events.JobArtifactSpec
+		files   int
+		said    string
+		outcome events.JobState
+		want    int
+	}{
+		"none asked for":               {nil, 3, "succeeded", events.JobSucceeded, 0},
+		"asked for":                    {[]events.JobArtifactSpec{{Name: "dist"}}, 3, "succeeded", events.JobSucceeded, 3},
+		"below none":                   {[]events.JobArtifactSpec{{Name: "dist"}}, -1, "succeeded", events.JobSucceeded, 0},
+		"required, and there":          {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 1, "succeeded", events.JobSucceeded, 1},
+		"required, and not there":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "succeeded", events.JobFailed, 0},
+		"required, and it failed":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "failed", events.JobFailed, 0},
+		"required of one that failed":  {[]events.JobArtifactSpec{{Name: "logs", When: "failure", Required: true}}, 0, "succeeded", events.JobSucceeded, 0},
+		"required, and it was stopped": {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "timed_out", events.JobTimedOut, 0},
+	} {
+		given := []events.Event{
+			events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: c.spec}},
+			events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobAccepted{Epoch: 2},
+		}
+		want := events.JobFinished{Epoch: 2, Seq: 1, Reported: c.said, Outcome: c.outcome, Artifacts: c.want}
+		if name == "required, and not there" {
+			want.Reason = events.ArtifactMissing
+		}
+		check(t, []spec[Job]{{name: name, given: given, when: func(j *Job) ([]events.Event, error) {
+			return j.Report(uploader, JobReport{Epoch: 2, Seq: 1, Event: events.JobFinished{Reported: c.said, Artifacts: c.files}}, noon)
+		}, then: []events.Event{want}}})
 	}
 }

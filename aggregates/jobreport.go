@@ -98,7 +98,13 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	for _, n := range []*int64{&e.CPUMs, &e.MaxRSSBytes, &e.Log.Bytes, &e.Log.Chunks} {
 		*n = max(0, *n)
 	}
+	if len(j.spec.Artifacts) == 0 {
+		e.Artifacts = 0 // none would be taken: nothing is awaited
+	}
 	e.Artifacts = max(0, e.Artifacts)
+	if e.Artifacts == 0 {
+		missing = append(missing, j.required()...) // whether the runner says so or not
+	}
 	switch {
 	case j.state == events.JobCancelling && j.timedOut:
 		e.Outcome = events.JobTimedOut

@@ -306,15 +306,21 @@ type JobArtifactStored struct {
 
 func (JobArtifactStored) Kind() string { return "job.artifact_stored" }
 
-// JobArtifactsCompleted says that all files are there.
+// JobArtifactsCompleted says that all files are there. A job that had succeeded and required
+// artifacts of which none was among them has failed by that.
 type JobArtifactsCompleted struct {
 	jobEvent
-	Epoch int   `json:"epoch"`
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
+	Epoch   int      `json:"epoch"`
+	Files   int      `json:"files"`
+	Bytes   int64    `json:"bytes"`
+	Missing []string `json:"missing,omitempty"` // as of JobArtifactsAbandoned
 }
 
-func (JobArtifactsCompleted) Kind() string { return "job.artifacts_completed" }
+func (JobArtifactsCompleted) Kind() string                 { return "job.artifacts_completed" }
+func (e JobArtifactsCompleted) changes(r *Record) []Change { return failing(r, e.FailsJob()) }
+
+// FailsJob reports whether a job that had succeeded has failed by e.
+func (e JobArtifactsCompleted) FailsJob() bool { return len(e.Missing) > 0 }
 
 // JobArtifactsAbandoned says that the files which are not there will not come. A job that
 // had succeeded and lacks artifacts that it requires has failed by that.
@@ -325,17 +331,20 @@ type JobArtifactsAbandoned struct {
 	Missing []string `json:"missing,omitempty"` // the required artifacts that a job lacks which had succeeded
 }
 
-func (JobArtifactsAbandoned) Kind() string { return "job.artifacts_abandoned" }
-func (e JobArtifactsAbandoned) changes(r *Record) []Change {
+func (JobArtifactsAbandoned) Kind() string                 { return "job.artifacts_abandoned" }
+func (e JobArtifactsAbandoned) changes(r *Record) []Change { return failing(r, e.FailsJob()) }
+
+// FailsJob reports whether a job that had succeeded has failed by e.
+func (e JobArtifactsAbandoned) FailsJob() bool { return len(e.Missing) > 0 }
+
+// failing returns what r states, and that a job which had succeeded has failed by it, if it has.
+func failing(r *Record, fails bool) []Change {
 	list := r.stated()
-	if e.FailsJob() {
+	if fails {
 		list = append(list, Change{"state", JobSucceeded, JobFailed})
 	}
 	return list
 }
-
-// FailsJob reports whether a job that had succeeded has failed by e.
-func (e JobArtifactsAbandoned) FailsJob() bool { return len(e.Missing) > 0 }
 
 // ArtifactMissing is the reason of a job that failed for want of an artifact that it requires.
 const ArtifactMissing = "artifact_missing"

@@ -223,14 +223,9 @@ func (j *Job) end(r events.Record) {
 		j.Artifacts.Count++
 		j.Artifacts.Bytes += e.File.Size
 	case events.JobArtifactsCompleted:
-		j.Artifacts.State = "complete"
-		j.settle()
+		j.closeArtifacts("complete", e.FailsJob())
 	case events.JobArtifactsAbandoned:
-		j.Artifacts.State = "abandoned"
-		if e.FailsJob() {
-			j.lackArtifacts()
-		}
-		j.settle()
+		j.closeArtifacts("abandoned", e.FailsJob())
 	}
 }
 

@@ -7,8 +7,16 @@ import (
 	"svc/events"
 )
 
-// lackArtifacts says that a job which had succeeded has failed: files that it requires never came.
-// It ended when it did, and what its runner reported stays.
+// closeArtifacts says that no more files come, and that a job which had succeeded has failed by that
+// if it has: it ended when it did, and what its runner reported stays.
+func (j *Job) closeArtifacts(state string, fails bool) {
+	j.Artifacts.State = state
+	if fails {
+		j.lackArtifacts()
+	}
+	j.settle()
+}
+
 func (j *Job) lackArtifacts() {
 	j.State, j.current().Ended = events.JobFailed, string(events.JobFailed)
 	outcome := *j.Outcome

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -49,8 +50,11 @@ func (s sweeper) run(ctx context.Context) {
 		n, err := artifacts.Sweep(ctx, s.store, time.Now())
 		s.tell(ctx, "broken uploads", n, err)
 		if s.leads() && time.Since(unrecorded) >= artifacts.Unrecorded {
-			unrecorded = time.Now()
-			n, err := artifacts.SweepUnrecorded(ctx, s.store, s.asked, unrecorded, sweepRest)
+			began := time.Now()
+			n, err := artifacts.SweepUnrecorded(ctx, s.store, s.asked, began, sweepRest)
+			if !errors.Is(err, artifacts.ErrLog) { // which is asked again soon
+				unrecorded = began
+			}
 			s.tell(ctx, "uploads without an event", n, err)
 		}
 		select {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -36,7 +37,11 @@ func TestFilesWithoutAnEventAreLookedForOnceADay(t *testing.T) {
 		var asked atomic.Int32
 		s := sweeper{store: store, leads: leads.Load, log: slog.New(slog.DiscardHandler)}
 		s.givenUp = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
-			return nil, asked.Add(1) == 3, nil
+			n := asked.Add(1)
+			if n == 3 {
+				return nil, true, errors.New("the log is away")
+			}
+			return nil, n == 4, nil
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -50,9 +55,10 @@ func TestFilesWithoutAnEventAreLookedForOnceADay(t *testing.T) {
 		require.EqualValues(t, 2, asked.Load())
 		require.FileExists(t, seal)
 		time.Sleep(artifacts.Unrecorded)
+		require.EqualValues(t, 4, asked.Load(), "again, as soon as it is looked for anything")
 		require.NoFileExists(t, seal)
 		stop()
 		running.Wait()
-		require.EqualValues(t, 3, asked.Load())
+		require.EqualValues(t, 4, asked.Load())
 	})
 }

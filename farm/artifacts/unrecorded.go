@@ -1,7 +1,9 @@
 package artifacts
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,16 +15,21 @@ import (
 // Unrecorded is how long files lie that are whole and of which no event says so.
 const Unrecorded = 24 * time.Hour
 
+// ErrLog says that the log did not answer.
+var ErrLog = errors.New("ask the log for artifacts")
+
 // A GivenUp tells which artifacts are kept of a job whose upload was given up. Of any other job,
 // also one that nobody knows, ok is false: nothing of it may be removed.
 type GivenUp func(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error)
 
 // SweepUnrecorded removes the files of which the log never heard, because their upload was given up
 // in the moment before, and returns how many objects that were. [Sweep] leaves them: they are sealed.
-// It rests between folders, so that a large store is gone through slowly. An error ends it.
+// It rests between folders, so that a large store is gone through slowly. A folder that cannot be swept
+// does not keep others from it; a log that does not answer ends it, with [ErrLog].
 func SweepUnrecorded(ctx context.Context, store Store, givenUp GivenUp, now time.Time, rest time.Duration) (removed int, err error) {
 	resting := time.NewTicker(rest)
 	defer resting.Stop()
+	var failed error
 	for folder, err := range store.Folders(ctx) {
 		if err != nil {
 			return removed, err
@@ -30,7 +37,10 @@ func SweepUnrecorded(ctx context.Context, store Store, givenUp GivenUp, now time
 		n, err := sweepUnrecorded(ctx, store, folder, givenUp, now.Add(-Unrecorded))
 		removed += n
 		if err != nil {
-			return removed, fmt.Errorf("sweep files without an event in %s: %w", folder, err)
+			failed = fmt.Errorf("sweep files without an event in %s: %w", folder, err)
+		}
+		if errors.Is(err, ErrLog) {
+			return removed, failed
 		}
 		select {
 		case <-resting.C:
@@ -38,7 +48,7 @@ func SweepUnrecorded(ctx context.Context, store Store, givenUp GivenUp, now time
 			return removed, ctx.Err()
 		}
 	}
-	return removed, ctx.Err()
+	return removed, cmp.Or(failed, ctx.Err())
 }
 
 func sweepUnrecorded(ctx context.Context, store Store, folder string, givenUp GivenUp, before time.Time) (int, error) {
@@ -54,8 +64,11 @@ func sweepUnrecorded(ctx context.Context, store Store, folder string, givenUp Gi
 		return 0, nil
 	}
 	keep, ok, err := givenUp(ctx, workspace, job)
-	if err != nil || !ok {
-		return 0, err
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w: %w", ErrLog, err)
+	case !ok:
+		return 0, nil
 	}
 	var names []string
 	for _, o := range objects {

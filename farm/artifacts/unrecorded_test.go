@@ -73,3 +73,35 @@ func TestSweepUnrecordedEnds(t *testing.T) {
 	_, err = os.Stat(filepath.Join(dir, job.Workspace.String(), job.ID.String()))
 	require.NoError(t, err)
 }
+
+// A store of which one folder cannot be read.
+type partly struct {
+	artifacts.Store
+	bad string
+	err error
+}
+
+func (s partly) List(ctx context.Context, folder string) ([]artifacts.Object, error) {
+	if folder == s.bad {
+		return nil, s.err
+	}
+	return s.Store.List(ctx, folder)
+}
+
+// A folder that cannot be read keeps no other from being swept, wherever it comes.
+func TestSweepUnrecordedGoesOn(t *testing.T) {
+	broken := errors.New("the disk is")
+	for _, bad := range []events.ID{{0: 1}, {0: 255}} {
+		dir := t.TempDir()
+		s := open(t, dir)
+		whole(t, s, []byte("a"))
+		folder := job.Workspace.String() + "/" + bad.String()
+		put(t, s, folder+"/x", "")
+		gone := func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) { return nil, true, nil }
+		n, err := artifacts.SweepUnrecorded(t.Context(), partly{s, folder, broken}, gone, time.Now().Add(2*artifacts.Unrecorded), time.Nanosecond)
+		require.ErrorIs(t, err, broken)
+		require.NotErrorIs(t, err, artifacts.ErrLog)
+		require.Equal(t, 2, n)
+		require.Equal(t, []string{"x"}, names(t, s, folder))
+	}
+}

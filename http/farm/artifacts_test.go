@@ -72,12 +72,12 @@ func newUpload(t *testing.T, files int) *upload {
 	return u
 }
 
-// run gives a runner a job, which it begins.
-func (s *site) run(t *testing.T, runner events.ID) (job events.ID) {
+// run gives a runner a job, which it begins. It leaves dist, and what more is asked for.
+func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpec) (job events.ID) {
 	t.Helper()
 	job = events.NewID(s.clock.now())
 	spec, err := aggregates.CheckJob(events.JobSpec{
-		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}}, Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"**"}}},
+		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}}, Artifacts: append(more, events.JobArtifactSpec{Name: "dist", Paths: []string{"**"}}),
 	})
 	require.NoError(t, err)
 	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: first})

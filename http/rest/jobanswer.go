@@ -57,7 +57,7 @@ type jobLog struct {
 }
 
 type jobArtifacts struct {
-	State string `json:"state" enum:"none,awaiting,partial,complete,abandoned" doc:"Abandoned an hour after the end of the job: one that had succeeded has failed if it lacks required artifacts."`
+	State string `json:"state" enum:"none,awaiting,partial,complete,abandoned" doc:"Abandoned an hour after the end of the job. One that had succeeded fails when required artifacts are not among those that are complete or abandoned."`
 	Count int    `json:"count" doc:"Files that are stored."`
 	Bytes int64  `json:"bytes" doc:"Of those."`
 }

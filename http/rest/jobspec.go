@@ -34,7 +34,7 @@ type (
 		Name     string   `json:"name" maxLength:"100" example:"dist"`
 		Paths    []string `json:"paths" minItems:"1" maxItems:"20" nullable:"false" doc:"Patterns of files below the working directory." example:"[\"dist/**\"]"`
 		When     string   `json:"when,omitempty" enum:"success,failure,always" doc:"By default success."`
-		Required bool     `json:"required,omitempty" doc:"Without a file, or one whose upload is given up, the job has failed."`
+		Required bool     `json:"required,omitempty" doc:"Without a file, or if one is not uploaded, the job has failed."`
 	}
 	jobTimeouts struct {
 		QueueSeconds       int  `json:"queueSeconds,omitempty" minimum:"1" maximum:"604800" doc:"By default a day: then it expires."`
