@@ -16,6 +16,7 @@ import (
 	"svc/http/reply"
 	"svc/http/router"
 	"svc/ui/asset"
+	"svc/ui/audit"
 	"svc/ui/client"
 	"svc/ui/live"
 	"svc/ui/members"
@@ -73,7 +74,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	handle(http.MethodGet, "/health/live", middleware.Limits{}, http.HandlerFunc(alive))
 	assets.Mount(handle)
 	live.Mount(handle, service, ending, log)
-	for _, routes := range [][]page.Route{signin.Routes(), workspaces.Routes(), members.Routes(), serviceaccounts.Routes()} {
+	for _, routes := range [][]page.Route{audit.Routes(), signin.Routes(), workspaces.Routes(), members.Routes(), serviceaccounts.Routes()} {
 		a.Mount(handle, routes)
 	}
 	mux.Handle("/", middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound()))

@@ -124,7 +124,7 @@ function follow() {
     if (data.event) {
       since = Date.now();
       seen = Math.max(seen, data.event.seq);
-      body.dispatchEvent(new CustomEvent("live-" + data.event.target, { detail: data.event }));
+      for (const noun of [data.event.target, "any"]) body.dispatchEvent(new CustomEvent("live-" + noun, { detail: data.event }));
     }
   };
   port.postMessage({ join: { address, seq: Number(seq) } });

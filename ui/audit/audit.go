@@ -1,0 +1,193 @@
+// Package audit is the page of the audit log: who did what, found by qualifiers, held
+// against what was signed, and exported.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	get := func(path string, show func(*page.Visit) (page.Page, error)) page.Route {
+		return page.Route{Method: http.MethodGet, Path: "/w/{workspace}/audit" + path, Show: show}
+	}
+	return []page.Route{
+		get("", show),
+		get("/new", news),
+		get("/verify", verify),
+		get("/{id}", event),
+		{Method: http.MethodGet, Path: "/w/{workspace}/audit/export", Send: export},
+	}
+}
+
+const perPage = 50
+
+// data is what the page shows.
+type data struct {
+	filter filter
+	list   client.AuditAnswerBody
+	people people
+	report *client.VerifyAnswerBody // nil before it was asked for
+	why    string                   // why it could not be verified
+}
+
+// people are the names of members by their address.
+type people map[string]string
+
+func (p people) called(name string) string {
+	if known := p[name]; known != "" {
+		return known
+	}
+	return name
+}
+
+func show(v *page.Visit) (page.Page, error) {
+	d, err := load(v, perPage)
+	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
+}
+
+// load asks for the records of the address, and for names of members: the log has their
+// addresses.
+func load(v *page.Visit, limit int64) (d data, err error) {
+	if d.filter, err = asked(v); err != nil {
+		return d, err
+	}
+	v.API.Await(v.Workspace.Seq) // what comes after it is counted as new
+	err = v.Load(func(ctx context.Context) (err error) {
+		if d.filter.problem != "" {
+			return nil
+		}
+		params := d.filter.list()
+		params.Limit, params.Cursor = client.Optional(limit), client.Optional(v.Query("cursor"))
+		d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
+		return err
+	}, func(ctx context.Context) (err error) {
+		d.people, err = names(ctx, v)
+		return err
+	})
+	return d, err
+}
+
+// names knows the first members by their addresses; others are shown by the address.
+func names(ctx context.Context, v *page.Visit) (people, error) {
+	const known = 100
+	list, err := client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(known))}))
+	found := people{}
+	for _, m := range list.Items {
+		found[m.Email] = m.Name
+	}
+	return found, err
+}
+
+const maxNews = 100 // events that are counted
+
+// news counts what the log has by now that the page does not show. Its rows stay where
+// they are.
+func news(v *page.Visit) (page.Page, error) {
+	f := parse(v.Query("q"))
+	after, err := strconv.ParseInt(v.Query("after"), 10, 64)
+	if err != nil || f.problem != "" {
+		return page.Page{Part: newEvents(v, f, "")}, nil
+	}
+	params := f.list()
+	params.Limit = client.Optional(int64(maxNews))
+	list, err := client.Read[client.AuditAnswerBody](v.API.ListAudit(v.Context(), params))
+	n := 0
+	for n < len(list.Items) && list.Items[n].Seq > after {
+		n++
+	}
+	count := ""
+	switch {
+	case n == maxNews:
+		count = fmt.Sprintf("%d or more new events", maxNews)
+	case n == 1:
+		count = "1 new event"
+	case n > 1:
+		count = fmt.Sprintf("%d new events", n)
+	}
+	return page.Page{Part: newEvents(v, f, count)}, err
+}
+
+// event shows one record with the event as it is stored.
+func event(v *page.Visit) (page.Page, error) {
+	var r client.StoredRecord
+	var known people
+	err := v.Load(func(ctx context.Context) (err error) {
+		r, err = client.Read[client.StoredRecord](v.API.GetAuditRecord(ctx, v.PathValue("id"), nil))
+		return err
+	}, func(ctx context.Context) (err error) {
+		known, err = names(ctx, v)
+		return err
+	})
+	if err != nil {
+		return page.Page{}, err
+	}
+	text, err := raw(r)
+	if err != nil {
+		return page.Page{}, err
+	}
+	return page.Page{Title: "Event " + number(r.Seq), Place: "audit", Main: eventPage(v, record(r), known, text)}, nil
+}
+
+// record is a stored record without the event.
+func record(r client.StoredRecord) client.AuditRecord {
+	return client.AuditRecord{
+		Id: r.Id, Seq: r.Seq, At: r.At, Action: r.Action, Outcome: client.AuditRecordOutcome(r.Outcome), Code: r.Code,
+		Actor: r.Actor, Target: r.Target, Changes: r.Changes, Context: r.Context,
+	}
+}
+
+// raw writes the event as it is stored, in lines.
+func raw(r client.StoredRecord) (string, error) {
+	text, err := json.MarshalIndent(struct {
+		Seq    int64             `json:"seq"`
+		ID     string            `json:"id"`
+		Kind   string            `json:"kind"`
+		Schema int64             `json:"schema"`
+		At     string            `json:"at"`
+		Actor  client.AuditActor `json:"actor"`
+		Data   any               `json:"data"`
+	}{r.Seq, r.Id, r.Event.Kind, r.Event.Schema, r.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"), r.Actor, r.Event.Data}, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("write event %d: %w", r.Seq, err)
+	}
+	return string(text), nil
+}
+
+// verify has the log held against what was signed for, and shows the page with that.
+func verify(v *page.Visit) (page.Page, error) {
+	d, err := load(v, perPage)
+	if err != nil {
+		return page.Page{}, err
+	}
+	report, err := client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(v.Context(), nil))
+	d.report = &report
+	if r := client.As(err); r != nil && r.Status != http.StatusUnauthorized {
+		d.report, d.why, err = nil, r.Message, nil
+	}
+	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
+}
+
+// signer is who signed a checkpoint: the first line of the note without the workspace.
+func signer(r *client.VerifyAnswerBody) string {
+	name, _, _ := strings.Cut(r.Checkpoint, "\n")
+	name, _, _ = strings.Cut(name, "/")
+	return name
+}
+
+// number writes a number with a comma after each three digits.
+func number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

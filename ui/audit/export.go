@@ -1,0 +1,50 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// export leads an export of the service on, as it comes.
+func export(v *page.Visit, w http.ResponseWriter) error {
+	f := parse(v.Query("q"))
+	if f.problem != "" {
+		return &client.Refused{Status: http.StatusUnprocessableEntity, Message: f.problem}
+	}
+	params := f.export()
+	if v.Query("all") != "" {
+		params = &client.ExportAuditParams{}
+	}
+	params.Format = client.ExportAuditParamsFormat(v.Query("format"))
+	resp, err := v.API.ExportAudit(v.Context(), params, fromSite(v.Request))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = client.Done(resp, nil)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for _, name := range []string{"Content-Type", "Content-Disposition"} {
+		w.Header().Set(name, resp.Header.Get(name))
+	}
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("lead an export on: %w", err)
+	}
+	return nil
+}
+
+// fromSite tells the service from which site the browser was led here: an export is a
+// record of its own, and no other site may cause it.
+func fromSite(r *http.Request) client.RequestEditorFn {
+	return func(_ context.Context, to *http.Request) error {
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+			to.Header.Set("Sec-Fetch-Site", site)
+		}
+		return nil
+	}
+}

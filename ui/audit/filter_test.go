@@ -1,0 +1,37 @@
+package audit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParse(t *testing.T) {
+	day := func(d int) time.Time { return time.Date(2026, 11, d, 0, 0, 0, 0, time.UTC) }
+	f := parse(" actor:ada@acme.example action:member.* created:2026-11-14..2026-11-21 http://x maria actor: ")
+	require.Equal(t, "ada@acme.example", f.actor)
+	require.Equal(t, "member.*", f.action)
+	require.Equal(t, "http://x maria actor:", f.text)
+	require.Equal(t, day(14), f.from)
+	require.Equal(t, day(22), f.to, "the last day is in it")
+	require.Equal(t, "14 – 21 Nov 2026", f.period())
+	require.Equal(t, "action:member.* created:2026-11-14..2026-11-21 http://x maria actor:", f.without(f.terms[0]))
+	require.Equal(t, "actor:ada@acme.example action:member.* http://x maria actor: created:2026-11-02", f.between("2026-11-02", "2026-11-02"))
+
+	f = parse("created:2026-11-14")
+	require.Equal(t, []time.Time{day(14), day(15)}, []time.Time{f.from, f.to})
+	f = parse("created:..2026-11-14")
+	require.True(t, f.from.IsZero())
+	require.Equal(t, "Until 14 Nov 2026", f.period())
+	for _, wrong := range []string{"created:yesterday", "created:2026-11-31", "created:2026-11-21..2026-11-14"} {
+		require.NotEmpty(t, parse(wrong).problem, wrong)
+	}
+	require.Equal(t, "a", parse("a a a").String(), "each once")
+}
+
+func TestNumber(t *testing.T) {
+	for n, text := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		require.Equal(t, text, number(n))
+	}
+}
