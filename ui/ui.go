@@ -18,9 +18,12 @@ import (
 	"svc/ui/asset"
 	"svc/ui/audit"
 	"svc/ui/client"
+	"svc/ui/dashboard"
 	"svc/ui/live"
 	"svc/ui/members"
+	"svc/ui/needs"
 	"svc/ui/page"
+	"svc/ui/runs"
 	"svc/ui/serviceaccounts"
 	"svc/ui/signin"
 	"svc/ui/workspaces"
@@ -74,7 +77,16 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	handle(http.MethodGet, "/health/live", middleware.Limits{}, http.HandlerFunc(alive))
 	assets.Mount(handle)
 	live.Mount(handle, service, ending, log)
-	for _, routes := range [][]page.Route{audit.Routes(), signin.Routes(), workspaces.Routes(), members.Routes(), serviceaccounts.Routes()} {
+	for _, routes := range [][]page.Route{
+		signin.Routes(),
+		workspaces.Routes(),
+		dashboard.Routes(),
+		needs.Routes(),
+		runs.Routes(),
+		members.Routes(),
+		serviceaccounts.Routes(),
+		audit.Routes(),
+	} {
 		a.Mount(handle, routes)
 	}
 	mux.Handle("/", middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound()))

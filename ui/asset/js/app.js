@@ -87,6 +87,11 @@ function tick() {
   for (const at of $$("time[data-ago]")) at.textContent = ago((Date.now() - new Date(at.dateTime)) / 1000);
 }
 setInterval(tick, 10000);
+function took(s) { // as kit.Took
+  const [a, b] = s < 60 ? [`${s} s`] : s < 3600 ? [`${Math.floor(s / 60)} min`, s % 60 && `${s % 60} s`] : [`${Math.floor(s / 3600)} h`, Math.floor(s % 3600 / 60) && `${Math.floor(s % 3600 / 60)} min`];
+  return b ? `${a} ${b}` : a;
+}
+setInterval(() => { for (const at of $$("[data-since]")) at.textContent = took(Math.max(0, Math.floor((Date.now() - new Date(at.dataset.since)) / 1000))); }, 1000);
 
 // dress shows what only works with scripts, and hides what is for those without.
 function dress() {
@@ -140,7 +145,8 @@ document.addEventListener("keydown", (e) => {
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog")) return;
   const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
   if (place) { g = 0; place.click(); return; }
-  const act = $(`[data-press="${CSS.escape(e.key.toLowerCase())}"]`);
+  const press = `[data-press="${CSS.escape(e.key.toLowerCase())}"]`; // in the row that has the focus, or the first
+  const act = document.activeElement.closest("[data-row]")?.querySelector(press) ?? $("main " + press);
   switch (e.key) {
     case "g": g = Date.now(); break;
     case "?": $("#keys")?.showModal(); break;

@@ -1,0 +1,162 @@
+// Package dashboard is the first page of a workspace: how its system is, what runs, what
+// waits.
+package dashboard
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/kit"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	return []page.Route{{Method: http.MethodGet, Path: "/w/{workspace}/dashboard", Show: show}}
+}
+
+// data is what the page shows, and in how many seconds it asks again by itself: what is
+// down says nothing by the live updates.
+type data struct {
+	client.Dashboard
+	after string
+}
+
+const usualAfter = "15"
+
+func show(v *page.Visit) (page.Page, error) {
+	resp, err := v.API.GetDashboard(v.Context(), nil)
+	d := data{after: usualAfter}
+	if err == nil {
+		if _, malformed := strconv.Atoi(resp.Header.Get("X-Svc-Poll-After")); malformed == nil {
+			d.after = resp.Header.Get("X-Svc-Poll-After")
+		}
+	}
+	d.Dashboard, err = client.Read[client.Dashboard](resp, err)
+	return page.Page{Title: "Dashboard", Place: "dashboard", Main: view(v, d)}, err
+}
+
+func (d data) down() (n int) {
+	for _, s := range d.System.Dependencies {
+		if s.Status == "down" {
+			n++
+		}
+	}
+	return n
+}
+
+// upMessage is what is said of a dependency that is up and says nothing itself.
+func upMessage(s client.SystemDependency) string {
+	switch {
+	case s.Message != "":
+		return s.Message
+	case s.Name == "database":
+		return "Answers, with the schema that is expected."
+	case s.Name == "engine":
+		return "Takes runs through their stages."
+	}
+	return "Answers."
+}
+
+func iconOf(name string) string {
+	switch name {
+	case "database":
+		return "database"
+	case "engine":
+		return "cog"
+	case "rest":
+		return "router"
+	}
+	return "server"
+}
+
+// called is how a dependency is called.
+func called(name string) string {
+	switch name {
+	case "rest":
+		return "REST service"
+	case "gateway":
+		return "Farm gateway"
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// kinds says how many decisions of each kind wait.
+func kinds(list []client.KindWaiting) string {
+	names := map[string][2]string{
+		"merge_approval":            {"merge approval", "merge approvals"},
+		"protected_path_allow_once": {"protected path", "protected paths"},
+		"fact_review":               {"fact review", "fact reviews"},
+	}
+	var out []string
+	for _, k := range list {
+		name, ok := names[string(k.KindId)]
+		switch {
+		case k.Count == 0:
+		case !ok:
+			out = append(out, strconv.FormatInt(k.Count, 10)+" "+string(k.KindId))
+		case k.Count == 1:
+			out = append(out, "1 "+name[0])
+		default:
+			out = append(out, strconv.FormatInt(k.Count, 10)+" "+name[1])
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// A segment is a part of a bar: so many of all, of one kind.
+type segment struct {
+	x, width float64
+	class    string
+}
+
+const (
+	barWidth = 480 // units of the drawing
+	gap      = 2
+	maxShown = 12 // runs of a stage that are drawn one by one
+)
+
+// bar draws the runs of a stage: those that move, those that wait, those that are stuck.
+func bar(s client.StageCount) (list []segment) {
+	shown := max(maxShown, s.Count)
+	width := float64(barWidth) / float64(shown)
+	for i := range s.Count {
+		class := "moving"
+		switch {
+		case i >= s.Count-s.Stuck:
+			class = "stuck"
+		case i >= s.Count-s.Stuck-s.Waiting:
+			class = "waiting"
+		}
+		list = append(list, segment{float64(i) * width, max(width-gap, 0.5), class})
+	}
+	return list
+}
+
+func unit(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
+
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// stageTone is the colour of a run's state.
+func stageTone(r client.Run) kit.Tone {
+	switch r.Status {
+	case client.RunStatusMerged:
+		return kit.Good
+	case client.RunStatusFailed:
+		return kit.Bad
+	case client.RunStatusCancelled, client.RunStatusRejected, client.RunStatusQueued:
+		return kit.Plain
+	case client.RunStatusNeedsInput, client.RunStatusAwaitingApproval:
+		return kit.Warn
+	}
+	return kit.Accent
+}

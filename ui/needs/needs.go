@@ -1,0 +1,97 @@
+// Package needs is the page Needs You: decisions that wait for a person, and their
+// answers.
+package needs
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	return []page.Route{
+		{Method: http.MethodGet, Path: "/w/{workspace}/needs", Show: show},
+		{Method: http.MethodGet, Path: "/w/{workspace}/needs/badge", Show: badge},
+		{Method: http.MethodPost, Path: "/w/{workspace}/needs/{id}/answer", Do: answer, Show: show, Back: "needs"},
+	}
+}
+
+const perPage = 50
+
+func show(v *page.Visit) (page.Page, error) {
+	offset, _ := strconv.ParseInt(v.Query("offset"), 10, 64) // what is no number is the first page
+	inbox, err := client.Read[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{
+		Limit: client.Optional(int64(perPage)), Offset: client.Optional(max(offset, 0)),
+	}))
+	title := "Needs You"
+	if n := inbox.Head.Answerable; n > 0 {
+		title = "(" + strconv.FormatInt(n, 10) + ") Needs You"
+	}
+	return page.Page{Title: title, Place: "needs", Main: view(v, inbox)}, err
+}
+
+// badge is the number beside the entry of the navigation: what the person can answer.
+func badge(v *page.Visit) (page.Page, error) {
+	inbox, err := client.Read[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{Limit: client.Optional(int64(1))}))
+	return page.Page{Part: badgeView(inbox.Head.Answerable)}, err
+}
+
+// answer sends an answer, with the commit that the person saw: what has been pushed
+// since is refused.
+func answer(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.AnswerDecision(v.Context(), v.PathValue("id"), nil, client.NewAnswerBody{
+		Action:       client.NewAnswerBodyAction(v.PostFormValue("action")),
+		ExpectedHead: client.Optional(v.PostFormValue("head")),
+		Note:         client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
+	}))
+	return page.Notice{Text: "Answered: " + label(v.PostFormValue("action")) + "."}, err
+}
+
+// label is what an action is called where the service does not say.
+func label(action string) string {
+	text := strings.ReplaceAll(action, "_", " ")
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// keyOf is the key that gives an answer. The first is always A, and an answer that
+// begins with the same letter as one before it has none.
+func keyOf(actions []client.InboxAction, i int) string {
+	if i == 0 {
+		return "a"
+	}
+	key := strings.ToLower(actions[i].Label[:1])
+	for j := range i {
+		if keyOf(actions, j) == key {
+			return ""
+		}
+	}
+	return key
+}
+
+// noted tells whether an answer asks for a text first.
+func noted(a client.InboxAction) bool {
+	return a.Id == client.InboxActionIdCorrect || a.Id == client.InboxActionIdRequestChanges
+}
+
+// reason says why the person cannot give any of the answers, "" if they can give one.
+func reason(v *page.Visit, actions []client.InboxAction) string {
+	for _, a := range actions {
+		if a.Allowed {
+			return ""
+		}
+	}
+	role := string(v.Workspace.You.Role)
+	for _, a := range actions {
+		if a.DisabledReason != nil && *a.DisabledReason == client.RoleRequired {
+			return "Needs the Owner or Maintainer role. You are a " + role + "."
+		}
+	}
+	return "Needs approve-loops, which an Owner or Maintainer can give you."
+}

@@ -1,0 +1,73 @@
+package runs
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+func showOne(v *page.Visit) (page.Page, error) {
+	d, err := client.Read[client.RunDetail](v.API.GetRun(v.Context(), v.PathValue("id"), nil))
+	if err != nil {
+		return page.Page{}, err
+	}
+	return page.Page{Title: "#" + number(d.Run.IssueNumber) + " " + d.Run.IssueTitle, Place: "runs", Main: runView(v, d)}, nil
+}
+
+func cancel(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.CancelRun(v.Context(), v.PathValue("id"), nil, client.CancellationBody{
+		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
+	}))
+	return page.Notice{Text: "The run is cancelled.", To: v.Path("runs", v.PathValue("id"))}, err
+}
+
+// took is how long a stage has lasted so far.
+func took(s client.Stage, now time.Time) (d time.Duration, ok bool) {
+	if s.StartedAt == nil {
+		return 0, false
+	}
+	if s.FinishedAt == nil {
+		return max(now.Sub(*s.StartedAt), 0), true
+	}
+	return s.FinishedAt.Sub(*s.StartedAt), true
+}
+
+// lasted is how long a run has lasted so far, or did.
+func lasted(r client.Run, now time.Time) time.Duration {
+	if active(r) {
+		return max(now.Sub(r.CreatedAt), 0)
+	}
+	return r.UpdatedAt.Sub(r.CreatedAt)
+}
+
+// called is what a guardrail is called.
+func called(id string) string {
+	text := strings.ReplaceAll(id, "_", " ")
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// abbreviated is a commit as people name it.
+func abbreviated(sha string) string { return sha[:min(7, len(sha))] }
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// squares are the five signs beside a file: how much of its change was added.
+func squares(f client.FileChange) (list [5]string) {
+	total := f.Added + f.Removed
+	for i := range list {
+		switch {
+		case total == 0:
+			list[i] = "none"
+		case int64(i)*total < f.Added*int64(len(list)):
+			list[i] = "plus"
+		default:
+			list[i] = "minus"
+		}
+	}
+	return list
+}
+
+func index(i int) string { return strconv.Itoa(i * 9) }
