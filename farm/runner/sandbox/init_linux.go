@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orders are what a step's first process is told, as an argument. There is no secret in it.
+// orders are what a step's first process is told, by a file in memory: as an argument they could
+// have 128 KiB, and a script takes up to six times its size in JSON. There is no secret in them.
 type orders struct {
 	Args   []string `json:"args"`
 	Groups []string `json:"groups,omitempty"` // files by which a process enters control groups
@@ -22,16 +24,51 @@ type orders struct {
 	Mount  bool     `json:"mount,omitempty"`  // mount a /proc of the new PID namespace
 }
 
-const niceness = 5 // below the runner, whose heartbeats have to be in time
+const (
+	niceness   = 5        // below the runner, whose heartbeats have to be in time
+	ordersFile = 3        // the descriptor of the orders in the process that is told
+	maxOrders  = 16 << 20 // bytes, many times the largest job's
+)
+
+// file returns the orders to be read by a process whose descriptor ordersFile it is.
+func (o orders) file() (*os.File, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("write orders: %w", err)
+	}
+	fd, err := unix.MemfdCreate("orders", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make orders: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "orders")
+	if _, err := f.Write(text); err != nil {
+		return nil, errors.Join(fmt.Errorf("write orders: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// readOrders reads the orders and closes their file: what the step becomes does not have it.
+func readOrders() (o orders, err error) {
+	f := os.NewFile(ordersFile, "orders")
+	defer f.Close()
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxOrders)) // its offset is shared with who wrote it
+	if err != nil {
+		return o, fmt.Errorf("read orders: %w", err)
+	}
+	if err := json.Unmarshal(text, &o); err != nil {
+		return o, fmt.Errorf("read orders: %w", err)
+	}
+	return o, nil
+}
 
 // Init is a step's first process. It returns the exit status.
 func Init(args []string) int {
-	var o orders
-	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &o) != nil || len(o.Args) == 0 {
+	o, err := readOrders()
+	if err != nil || len(args) != 0 || len(o.Args) == 0 {
 		fmt.Fprintln(os.Stderr, "step-init is a part of svc-runner and not for people")
 		return 2
 	}
-	err := o.enter()
+	err = o.enter()
 	if err == nil && o.Reap {
 		var status int
 		if status, err = o.reap(); err == nil {
@@ -91,12 +128,13 @@ func (o orders) reap() (int, error) {
 	signal.Notify(over, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
 	o.Reap, o.Mount, o.Groups = false, false, nil // entered, and inherited
-	text, err := json.Marshal(o)
+	told, err := o.file()
 	if err != nil {
-		return 0, fmt.Errorf("write orders: %w", err)
+		return 0, err
 	}
-	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand, string(text)}, //nolint:gosec // this program, with what its parent told it
-		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand},
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, told.Fd()}})
+	_ = told.Close() // the step has its own
 	if err != nil {
 		return 0, fmt.Errorf("start step: %w", err)
 	}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,8 +47,8 @@ func clearRest(pid int) bool {
 	}
 }
 
-// command prepares the step's first process.
-func (j *Job) command(c Command) (cmd *exec.Cmd, shallow int, err error) {
+// command prepares the step's first process. The caller closes told once that has started.
+func (j *Job) command(c Command) (cmd *exec.Cmd, told *os.File, shallow int, err error) {
 	o := orders{Args: c.Args, Groups: j.group.files()}
 	if j.group == nil {
 		o.Data = uint64(j.Limits.MemoryBytes)
@@ -66,20 +65,21 @@ func (j *Job) command(c Command) (cmd *exec.Cmd, shallow int, err error) {
 		o.Reap = true
 		attr.Pdeathsig = syscall.SIGTERM // it has others to kill first
 	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, 0, fmt.Errorf("write orders: %w", err)
+	if told, err = o.file(); err != nil {
+		return nil, nil, 0, err
 	}
-	cmd = exec.Command(j.Program, InitCommand, string(text)) //nolint:noctx // it ends by signals, in order
+	cmd = exec.Command(j.Program, InitCommand) //nolint:noctx // it ends by signals, in order
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = j.Work(), c.Env, attr
-	return cmd, shallow, nil
+	cmd.ExtraFiles = []*os.File{told} // the first of these is ordersFile
+	return cmd, told, shallow, nil
 }
 
 func (j *Job) run(ctx, polite context.Context, c Command) (r Result, err error) {
-	cmd, shallow, err := j.command(c)
+	cmd, told, shallow, err := j.command(c)
 	if err != nil {
 		return r, err
 	}
+	defer told.Close()
 	from, to, err := os.Pipe()
 	if err != nil {
 		return r, fmt.Errorf("pipe of a step: %w", err)
