@@ -1136,6 +1136,24 @@ func (e PatchOperationOp) Valid() bool {
 	}
 }
 
+// Defines values for ReplayStepOutcome.
+const (
+	ReplayStepOutcomeDenied  ReplayStepOutcome = "denied"
+	ReplayStepOutcomeSuccess ReplayStepOutcome = "success"
+)
+
+// Valid indicates whether the value is a known member of the ReplayStepOutcome enum.
+func (e ReplayStepOutcome) Valid() bool {
+	switch e {
+	case ReplayStepOutcomeDenied:
+		return true
+	case ReplayStepOutcomeSuccess:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunStageLabel.
 const (
 	RunStageLabelAnalyze      RunStageLabel = "Analyze"
@@ -2775,8 +2793,16 @@ type Farm struct {
 	// Draining Runners that are connected and take no more.
 	Draining int64 `json:"draining"`
 
+	// On Whether there is a build farm.
+	On bool `json:"on"`
+
 	// Online Runners that are connected and take jobs.
 	Online int64 `json:"online"`
+
+	// PublicUrl The gateway, by which runners reach it; empty while it is not set.
+	//
+	// Examples: https://farm.example
+	PublicUrl string `json:"publicUrl"`
 
 	// Queued Jobs that wait for a runner.
 	Queued int64 `json:"queued"`
@@ -3095,7 +3121,7 @@ type JobArtifactSpec struct {
 	// Examples: ["dist/**"]
 	Paths []string `json:"paths"`
 
-	// Required Without a file the job has failed.
+	// Required Without a file, or if one is not uploaded, the job has failed.
 	Required *bool `json:"required,omitempty"`
 
 	// When By default success.
@@ -3111,11 +3137,13 @@ type JobArtifacts struct {
 	Bytes int64 `json:"bytes"`
 
 	// Count Files that are stored.
-	Count int64             `json:"count"`
+	Count int64 `json:"count"`
+
+	// State Abandoned an hour after the end of the job. One that had succeeded fails when required artifacts are not among those that are complete or abandoned.
 	State JobArtifactsState `json:"state"`
 }
 
-// JobArtifactsState defines model for JobArtifacts.State.
+// JobArtifactsState Abandoned an hour after the end of the job. One that had succeeded fails when required artifacts are not among those that are complete or abandoned.
 type JobArtifactsState string
 
 // JobAttempt defines model for JobAttempt.
@@ -3879,7 +3907,12 @@ type Refusal struct {
 type ReplayAnswerBody struct {
 	After  WorkspaceState `json:"after"`
 	Before WorkspaceState `json:"before"`
-	Steps  []ReplayStep   `json:"steps"`
+
+	// Head The newest number in the workspace's log.
+	//
+	// Examples: 4182
+	Head  int64        `json:"head"`
+	Steps []ReplayStep `json:"steps"`
 }
 
 // ReplayStep defines model for ReplayStep.
@@ -3891,10 +3924,22 @@ type ReplayStep struct {
 	// At Examples: 2026-11-20T23:56:25.123Z
 	At time.Time `json:"at"`
 
+	// Code Of a denial: the code of the refusal.
+	//
+	// Examples: role_required
+	Code    *string           `json:"code,omitempty"`
+	Outcome ReplayStepOutcome `json:"outcome"`
+
 	// Patch RFC 6902: what the event did to the state, its seq and at among it.
 	Patch []PatchOperation `json:"patch"`
 	Seq   int64            `json:"seq"`
+
+	// Target What it happened to, as far as the event says.
+	Target AuditTarget `json:"target"`
 }
+
+// ReplayStepOutcome defines model for ReplayStep.Outcome.
+type ReplayStepOutcome string
 
 // Repo defines model for Repo.
 type Repo struct {
@@ -4219,6 +4264,26 @@ type StageCount struct {
 	Waiting int64 `json:"waiting"`
 }
 
+// StateBody defines model for StateBody.
+type StateBody struct {
+	// At When that happened.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	At *time.Time `json:"at"`
+
+	// Head The newest number in the workspace's log.
+	//
+	// Examples: 4182
+	Head        int64             `json:"head"`
+	Invitations []StateInvitation `json:"invitations"`
+	Members     []StateMember     `json:"members"`
+
+	// Seq The newest event that is taken in; 0 before the first.
+	Seq             int64                 `json:"seq"`
+	ServiceAccounts []StateServiceAccount `json:"serviceAccounts"`
+	Workspace       StateWorkspace        `json:"workspace"`
+}
+
 // StateInvitation defines model for StateInvitation.
 type StateInvitation struct {
 	// CreatedAt Examples: 2026-11-20T23:56:25.123Z
@@ -4254,9 +4319,14 @@ type StateMember struct {
 	Id    string `json:"id"`
 
 	// JoinedAt Examples: 2026-11-20T23:56:25.123Z
-	JoinedAt time.Time       `json:"joinedAt"`
-	Role     StateMemberRole `json:"role"`
-	UserId   string          `json:"userId"`
+	JoinedAt time.Time `json:"joinedAt"`
+
+	// Name What they were called; empty where the log does not say.
+	//
+	// Examples: Bob Meyer
+	Name   string          `json:"name"`
+	Role   StateMemberRole `json:"role"`
+	UserId string          `json:"userId"`
 }
 
 // StateMemberRole defines model for StateMember.Role.
@@ -4451,6 +4521,12 @@ type Subject struct {
 
 // System defines model for System.
 type System struct {
+	// AskedAt When they were asked. They are asked every five seconds: a 304 says that they still say the same.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	AskedAt *time.Time `json:"askedAt"`
+
+	// Dependencies What the service needs, and the service itself, by name.
 	Dependencies []SystemDependency `json:"dependencies"`
 	Status       SystemStatus       `json:"status"`
 }
@@ -4460,14 +4536,21 @@ type SystemStatus string
 
 // SystemDependency defines model for SystemDependency.
 type SystemDependency struct {
-	// Message Empty while it is up.
+	// Message What is wrong; while it is up what it says of itself, if anything.
 	//
 	// Examples: The engine does not answer.
 	Message string `json:"message"`
 
-	// Name Examples: engine
+	// Name rest is the service itself.
+	//
+	// Examples: engine
 	Name   string                 `json:"name"`
 	Status SystemDependencyStatus `json:"status"`
+
+	// TookMs How long it took to answer, or to be given up; 0 of the service itself.
+	//
+	// Examples: 3
+	TookMs int64 `json:"tookMs"`
 }
 
 // SystemDependencyStatus defines model for SystemDependency.Status.
