@@ -34,19 +34,16 @@ const perPage = 50
 type data struct {
 	filter filter
 	list   client.AuditAnswerBody
-	people people
 	report *client.VerifyAnswerBody // nil before it was asked for
 	why    string                   // why it could not be verified
 }
 
-// people are the names of members by their address.
-type people map[string]string
-
-func (p people) called(name string) string {
-	if known := p[name]; known != "" {
-		return known
+// called is how an actor is called today, or was when nobody knows better.
+func called(a client.AuditActor) string {
+	if a.DisplayName != nil && *a.DisplayName != "" {
+		return *a.DisplayName
 	}
-	return name
+	return a.Name
 }
 
 func show(v *page.Visit) (page.Page, error) {
@@ -54,37 +51,19 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
 }
 
-// load asks for the records of the address, and for names of members: the log has their
-// addresses.
+// load asks for the records of the address.
 func load(v *page.Visit, limit int64) (d data, err error) {
 	if d.filter, err = asked(v); err != nil {
 		return d, err
 	}
 	v.API.Await(v.Workspace.Seq) // what comes after it is counted as new
-	err = v.Load(func(ctx context.Context) (err error) {
-		if d.filter.problem != "" {
-			return nil
-		}
-		params := d.filter.list()
-		params.Limit, params.Cursor = client.Optional(limit), client.Optional(v.Query("cursor"))
-		d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
-		return err
-	}, func(ctx context.Context) (err error) {
-		d.people, err = names(ctx, v)
-		return err
-	})
-	return d, err
-}
-
-// names knows the first members by their addresses; others are shown by the address.
-func names(ctx context.Context, v *page.Visit) (people, error) {
-	const known = 100
-	list, err := client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(known))}))
-	found := people{}
-	for _, m := range list.Items {
-		found[m.Email] = m.Name
+	if d.filter.problem != "" {
+		return d, nil
 	}
-	return found, err
+	params := d.filter.list()
+	params.Limit, params.Cursor, params.Total = client.Optional(limit), client.Optional(v.Query("cursor")), client.Optional(true)
+	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(v.Context(), params))
+	return d, err
 }
 
 const maxNews = 100 // events that are counted
@@ -118,15 +97,7 @@ func news(v *page.Visit) (page.Page, error) {
 
 // event shows one record with the event as it is stored.
 func event(v *page.Visit) (page.Page, error) {
-	var r client.StoredRecord
-	var known people
-	err := v.Load(func(ctx context.Context) (err error) {
-		r, err = client.Read[client.StoredRecord](v.API.GetAuditRecord(ctx, v.PathValue("id"), nil))
-		return err
-	}, func(ctx context.Context) (err error) {
-		known, err = names(ctx, v)
-		return err
-	})
+	r, err := client.Read[client.StoredRecord](v.API.GetAuditRecord(v.Context(), v.PathValue("id"), nil))
 	if err != nil {
 		return page.Page{}, err
 	}
@@ -134,7 +105,7 @@ func event(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Event " + number(r.Seq), Place: "audit", Main: eventPage(v, record(r), known, text)}, nil
+	return page.Page{Title: "Event " + number(r.Seq), Place: "audit", Main: eventPage(v, record(r), text)}, nil
 }
 
 // record is a stored record without the event.
@@ -164,14 +135,21 @@ func raw(r client.StoredRecord) (string, error) {
 
 // verify has the log held against what was signed for, and shows the page with that.
 func verify(v *page.Visit) (page.Page, error) {
-	d, err := load(v, perPage)
-	if err != nil {
-		return page.Page{}, err
-	}
-	report, err := client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(v.Context(), nil))
-	d.report = &report
-	if r := client.As(err); r != nil && r.Status != http.StatusUnauthorized {
-		d.report, d.why, err = nil, r.Message, nil
+	var report client.VerifyAnswerBody
+	var refused *client.Refused
+	var d data
+	err := v.Load(func(context.Context) (err error) {
+		d, err = load(v, perPage)
+		return err
+	}, func(ctx context.Context) (err error) {
+		report, err = client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
+		if refused = client.As(err); refused != nil && refused.Status != http.StatusUnauthorized {
+			err = nil
+		}
+		return err
+	})
+	if d.report = &report; refused != nil {
+		d.report, d.why = nil, refused.Message
 	}
 	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
 }
@@ -181,6 +159,21 @@ func signer(r *client.VerifyAnswerBody) string {
 	name, _, _ := strings.Cut(r.Checkpoint, "\n")
 	name, _, _ = strings.Cut(name, "/")
 	return name
+}
+
+// found says how many records the filter leaves, on all pages.
+func found(d data) string {
+	shown := number(int64(len(d.list.Items)))
+	switch total := d.list.Total; {
+	case total == nil:
+		return shown + " events, newest first"
+	case !total.Exact:
+		return shown + " of at least " + number(total.Count) + " matching events, newest first"
+	case len(d.filter.terms) == 0:
+		return shown + " of " + number(total.Count) + " events, newest first"
+	default:
+		return shown + " of " + number(total.Count) + " matching events, newest first"
+	}
 }
 
 // number writes a number with a comma after each three digits.
