@@ -24,5 +24,5 @@
 // next request finds. If none comes, the file is removed a day after the upload was given up.
 //
 // No name that a runner sends is part of a key. Names are judged all the same
-// (paths.go): people unpack them elsewhere.
+// ([wire.BadPath]): people unpack them elsewhere.
 package artifacts

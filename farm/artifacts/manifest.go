@@ -11,16 +11,18 @@ import (
 	"unicode/utf8"
 
 	"svc/events"
+	"svc/farm/wire"
 	"svc/fault"
 )
 
 // The bounds of a manifest.
 const (
-	MaxManifest   = 1 << 20 // bytes
-	MaxFiles      = 1000
+	MaxManifest   = wire.MaxManifest
+	MaxFiles      = wire.MaxFiles
 	MaxChunks     = 10_000   // of a file
 	MinChunkBytes = 5 << 20  // of a file that has more than one; buckets want as much
 	MaxChunkBytes = 64 << 20 // what is sent again when a connection breaks
+	maxName       = 100      // characters
 )
 
 // The refusals of manifests.
@@ -84,14 +86,14 @@ func (m Manifest) check(most int64) error {
 			fmt.Sprintf("must have an epoch of 1 or more, and %d files or fewer", MaxFiles),
 		}})
 	}
-	wrong, ids, trees := map[string][]string{}, map[string]bool{}, map[string]*tree{}
+	wrong, ids, places := map[string][]string{}, map[string]bool{}, wire.Places{}
 	for i, f := range m.Files {
 		field, text := f.wrong()
 		switch {
 		case text != "":
 		case ids[f.ID]:
 			field, text = "id", "must not be there twice"
-		case !treeOf(trees, f.Name).add(f.Path):
+		case !places.Add(f.Name, f.Path):
 			field, text = "path", "must be one file's alone on every system, and no other's directory"
 		}
 		ids[f.ID] = true
@@ -115,24 +117,15 @@ func (m Manifest) declared() (sum int64) {
 	return sum
 }
 
-// treeOf returns the tree of an artifact: files of two may lie in the same place.
-func treeOf(trees map[string]*tree, name string) *tree {
-	name = sameness(name)
-	if trees[name] == nil {
-		trees[name] = newTree()
-	}
-	return trees[name]
-}
-
 // wrong says what is wrong with a file by itself.
 func (f File) wrong() (field, text string) {
 	if !fileIDForm.MatchString(f.ID) {
 		return "id", "must have 1 to 32 letters, digits, hyphens and underscores"
 	}
-	if f.Name == "" || utf8.RuneCountInString(f.Name) > maxName || !readable(f.Name) {
+	if f.Name == "" || utf8.RuneCountInString(f.Name) > maxName || !wire.Readable(f.Name) {
 		return "name", "must have 1 to 100 characters, none of them control characters, or others that nobody sees"
 	}
-	if text := badPath(f.Path); text != "" {
+	if text := wire.BadPath(f.Path); text != "" {
 		return "path", text
 	}
 	switch {

@@ -1,17 +1,12 @@
 package runner
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"svc/farm/wire"
@@ -35,8 +30,8 @@ type manifestFile struct {
 
 const (
 	chunkBytes = 8 << 20
-	maxFiles   = 1000 // of a job
-	maxMissing = 100  // that are named
+	maxMissing = 100 // artifacts that are named
+	maxLeftOut = 20  // files that are named
 )
 
 var errTooMany = errors.New("more files than an upload may have")
@@ -54,8 +49,11 @@ func (x *execution) collect(end wire.Event) wire.Event {
 	if len(want) == 0 || end.SignalReason == becauseFenced || end.SignalReason == becauseAgentStop {
 		return end
 	}
-	m, missing, err := gather(x.job.Work(), x.Files, want, x.ArtifactLimit)
+	m, missing, leftOut, err := gather(x.job.Work(), x.Files, want, x.ArtifactLimit)
 	m.Epoch = x.Epoch
+	for _, text := range leftOut {
+		x.notice("artifact left out: " + text)
+	}
 	if err != nil {
 		x.notice("collect artifacts: " + err.Error())
 		m.Files, missing = nil, nil
@@ -79,43 +77,41 @@ func (x *execution) collect(end wire.Event) wire.Event {
 }
 
 // gather copies the files of work that artifacts name into folder, each named by its id,
-// and says which required artifacts have none. Symbolic links are left out, and none is followed
+// and says which required artifacts have none, and which files are left out for what is wrong with
+// them: the service would refuse the others with them. Symbolic links are left out, and none is followed
 // out of work, whatever goes on there meanwhile. Nothing is kept if it is more than limit bytes.
-func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m manifest, missing []string, err error) {
+func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m manifest, missing, leftOut []string, err error) {
 	root, err := os.OpenRoot(work)
 	if err != nil {
-		return m, nil, fmt.Errorf("open working directory: %w", err)
+		return m, nil, nil, fmt.Errorf("open working directory: %w", err)
 	}
 	defer root.Close()
 	files, err := regularFiles(root)
 	if err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
-		return m, nil, fmt.Errorf("make folder of artifacts: %w", err)
+		return m, nil, nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
+	g := gathering{root: root, folder: folder, limit: limit, places: wire.Places{}}
 	for _, a := range artifacts {
-		found := false
+		before := len(g.files)
 		for _, name := range files {
 			if !slices.ContainsFunc(a.Paths, func(p string) bool { return matches(p, name) }) {
 				continue
 			}
-			if len(m.Files) == maxFiles {
-				return m, nil, fmt.Errorf("%w (%d)", errTooMany, maxFiles)
+			if err := g.take(a.Name, name); err != nil {
+				return m, nil, nil, err
 			}
-			f := manifestFile{ID: "f" + strconv.Itoa(len(m.Files)+1), Name: a.Name, Path: name, ChunkBytes: chunkBytes}
-			if err := f.copy(root, filepath.Join(folder, f.ID), limit); err != nil {
-				return m, nil, err
-			}
-			limit -= f.Size
-			m.Files = append(m.Files, f)
-			found = true
 		}
-		if !found && a.Required {
+		if len(g.files) == before && a.Required {
 			missing = append(missing, a.Name)
 		}
 	}
-	return m, missing, nil
+	if more := g.without - len(g.leftOut); more > 0 {
+		g.leftOut = append(g.leftOut, fmt.Sprintf("and %d more", more))
+	}
+	return manifest{Files: g.files}, missing, g.leftOut, nil
 }
 
 // regularFiles lists the files in order.
@@ -138,37 +134,6 @@ func regularFiles(root *os.Root) (list []string, err error) {
 	}
 	slices.Sort(list)
 	return list, nil
-}
-
-// copy takes a file as it is now: its size and digest are those of the copy.
-func (f *manifestFile) copy(root *os.Root, to string, limit int64) error {
-	from, err := root.Open(f.Path)
-	if err != nil {
-		return fmt.Errorf("open artifact: %w", err)
-	}
-	defer from.Close()
-	info, err := from.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("artifact %s: it is no file any more", f.Path)
-	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("copy artifact: %w", err)
-	}
-	defer out.Close()
-	hash := sha256.New()
-	f.Size, err = io.Copy(io.MultiWriter(out, hash), io.LimitReader(from, limit+1))
-	if err == nil && f.Size > limit {
-		err = fmt.Errorf("artifacts are larger than a job's may be, with %s", f.Path)
-	}
-	if err == nil {
-		err = errors.Join(out.Sync(), out.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("copy artifact: %w", err)
-	}
-	f.SHA256, f.Mode = hex.EncodeToString(hash.Sum(nil)), int(info.Mode().Perm())
-	return nil
 }
 
 // matches reports whether name is meant by pattern, in which * and ? stay in a folder and

@@ -1,13 +1,18 @@
 package runner
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/artifacts"
 	"svc/farm/wire"
 )
 
@@ -50,8 +55,9 @@ func TestGatheringStaysInTheWorkingDirectory(t *testing.T) {
 		require.NoError(t, os.Symlink(to, filepath.Join(work, name)))
 	}
 	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}, {Name: "again", Paths: []string{"dist/a"}}, {Name: "none", Paths: []string{"x"}, Required: true}}
-	m, missing, err := gather(work, filepath.Join(base, "one"), all, 100)
+	m, missing, leftOut, err := gather(work, filepath.Join(base, "one"), all, 100)
 	require.NoError(t, err)
+	require.Empty(t, leftOut)
 	require.Equal(t, []string{"none"}, missing)
 	var names []string
 	for _, f := range m.Files {
@@ -64,13 +70,120 @@ func TestGatheringStaysInTheWorkingDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "bb", string(copied))
 
-	_, _, err = gather(work, filepath.Join(base, "two"), all, 3)
+	_, _, _, err = gather(work, filepath.Join(base, "two"), all, 3)
 	require.ErrorContains(t, err, "larger than a job's may be")
-	for i := range maxFiles + 1 {
+	for i := range wire.MaxFiles + 1 {
 		require.NoError(t, os.WriteFile(filepath.Join(work, "dist", "n"+strings.Repeat("x", i%50)+string(rune('a'+i/50))), nil, 0o600))
 	}
-	_, _, err = gather(work, filepath.Join(base, "three"), all, 3000)
+	_, _, _, err = gather(work, filepath.Join(base, "three"), all, 3000)
 	require.ErrorIs(t, err, errTooMany)
+}
+
+// What the service would refuse is left out, and does not take the rest with it.
+func TestGatheringLeavesOutWhatTheServiceRefuses(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	write := func(name string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(work, name), []byte(name), 0o600))
+	}
+	for _, name := range []string{
+		"dist/a:b.log", "dist/README", "dist/Readme", "dist/fine", "dist/con.txt", "dist/\xff", "dist/line\nbreak", "dist/dir/x", "dist/DIR",
+		"bad/a?b", "docs/readme",
+	} {
+		write(name)
+	}
+	want := []wire.Artifact{
+		{Name: "dist", Paths: []string{"dist"}, Required: true}, {Name: "bad", Paths: []string{"bad"}, Required: true}, {Name: "Dist", Paths: []string{"**"}},
+	}
+	m, missing, leftOut, err := gather(work, filepath.Join(t.TempDir(), "files"), want[:2], 1<<20)
+	require.NoError(t, err)
+	require.Equal(t, []string{"bad"}, missing)
+	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine"}, paths(m), "of two that may not lie beside each other the first")
+	require.Len(t, leftOut, 7)
+	require.Contains(t, leftOut, `"dist/Readme": on some systems it would be in the place of another file`)
+	m.Epoch = 1
+	require.NoError(t, refused(m))
+
+	for i := range maxLeftOut {
+		write(fmt.Sprintf("bad/a?b%d", i))
+	}
+	m, missing, leftOut, err = gather(work, filepath.Join(t.TempDir(), "files"), want, 1<<20) // two artifacts of which some system makes one
+	require.NoError(t, err)
+	require.Equal(t, []string{"bad"}, missing)
+	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine", "docs/readme"}, paths(m))
+	require.Len(t, leftOut, maxLeftOut+1)
+	require.Regexp(t, `^and \d+ more$`, leftOut[maxLeftOut])
+	m.Epoch = 1
+	require.NoError(t, refused(m))
+}
+
+// A manifest is not so long that the service would not read it.
+func TestGatheringEndsBeforeTheManifestIsTooLong(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	long := strings.Repeat("&", 200) // each of them is six bytes of JSON
+	deep := filepath.Join(work, long, long, long, long)
+	require.NoError(t, os.MkdirAll(deep, 0o700))
+	for i := range 250 {
+		require.NoError(t, os.WriteFile(filepath.Join(deep, fmt.Sprint(i)), nil, 0o600))
+	}
+	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}}
+	_, _, _, err := gather(work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
+	require.ErrorIs(t, err, errTooMany)
+	for i := range 50 {
+		require.NoError(t, os.Remove(filepath.Join(deep, fmt.Sprint(i))))
+	}
+	m, _, _, err := gather(work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
+	require.NoError(t, err)
+	require.Len(t, m.Files, 200)
+	m.Epoch = 1
+	require.NoError(t, refused(m))
+}
+
+// A job that leaves names which the service refuses has its other files, and its log says which it
+// has not; one that requires nothing else has failed.
+func TestArtifactsThatAreLeftOut(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled())
+	spec := wire.Assign{Steps: steps("echo 1 >fine; echo 2 >a:b.log; echo 3 >README; echo 4 >Readme; printf end"),
+		Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"*"}, Required: true}}}
+	k := f.assign(spec)
+	end := f.ended(k)
+	require.Equal(t, "succeeded", end.Outcome)
+	require.Equal(t, 2, end.Artifacts)
+	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), patience, 10*time.Millisecond)
+	require.Equal(t, "end\n[artifact left out: \"Readme\": on some systems it would be in the place of another file]\n"+
+		"[artifact left out: \"a:b.log\": its path must not have any of \\ < > : \" | ? *]\n", f.log(k))
+
+	spec.Artifacts = []wire.Artifact{{Name: "logs", Paths: []string{"*.log"}, Required: true}}
+	k = f.assign(spec)
+	end = f.ended(k)
+	require.Equal(t, "failed", end.Outcome)
+	require.Equal(t, "artifact_missing", end.Reason)
+	require.Equal(t, []string{"logs"}, end.MissingArtifacts)
+	require.Contains(t, f.log(k), "[required artifacts are missing: logs]\n")
+	r.empty()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Empty(t, f.problems)
+}
+
+func paths(m manifest) (list []string) {
+	for _, f := range m.Files {
+		list = append(list, f.Path)
+	}
+	return list
+}
+
+// refused is what the service says of a manifest.
+func refused(m manifest) error {
+	text, err := json.Marshal(m)
+	if err == nil {
+		_, err = artifacts.ReadManifest(bytes.NewReader(text), 1<<20)
+	}
+	return err
 }
 
 func TestSources(t *testing.T) {

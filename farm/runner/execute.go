@@ -277,12 +277,14 @@ func ended(r sandbox.Result, ran bool) wire.Event {
 	return e
 }
 
-// notice tells people what no exit code says. Secrets do not get into it either.
+// notice tells people what no exit code says, as a line of the log as well. Secrets do not get
+// into it either.
 func (x *execution) notice(text string) {
 	var b maskedText
 	w := x.hidden.NewWriter(&b)
 	_, _ = io.WriteString(w, text) // which never fails
 	_ = w.Close()
+	x.out.note(string(b))
 	_ = x.report.event(wire.Event{Kind: wire.EventNotice, Text: string(b)}) // finished fails by the same
 	fmt.Fprintf(os.Stderr, "job %s: %s\n", x.name(), b)
 }

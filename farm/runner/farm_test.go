@@ -32,6 +32,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/farm/artifacts"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -525,6 +526,11 @@ func (f *farm) artifacts(w http.ResponseWriter, r *http.Request) {
 	}
 	var m manifest
 	text, _ := io.ReadAll(part)
+	if _, err := artifacts.ReadManifest(bytes.NewReader(text), 1<<30); err != nil {
+		f.problem("manifest: %v", err)
+		refuseWith(w, 422, "validation_failed")
+		return
+	}
 	_ = json.Unmarshal(text, &m)
 	k := key{r.PathValue("id"), m.Epoch}
 	for {

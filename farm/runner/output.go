@@ -24,6 +24,7 @@ type output struct {
 	mu    sync.Mutex
 	chunk []byte
 	at    time.Time // of its first byte
+	open  bool      // the last line has no end
 	sum   wire.LogSum
 	hash  hash.Hash
 	err   error
@@ -80,7 +81,22 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, o.err
 }
 
+// note writes what the runner itself has to say, as a line by itself.
+func (o *output) note(text string) {
+	o.mu.Lock()
+	begin := "["
+	if o.open {
+		begin = "\n["
+	}
+	o.mu.Unlock()
+	_, _ = o.Write([]byte(begin + text + "]\n")) // close tells of an error
+	o.flush()
+}
+
 func (o *output) add(p []byte) {
+	if len(p) > 0 {
+		o.open = p[len(p)-1] != '\n'
+	}
 	for len(p) > 0 {
 		if len(o.chunk) == 0 {
 			o.at = time.Now()

@@ -1,4 +1,4 @@
-package artifacts
+package wire
 
 import (
 	"strings"
@@ -9,19 +9,24 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// Bounds of the manifest of an upload.
+const (
+	MaxManifest = 1 << 20 // bytes
+	MaxFiles    = 1000
+)
+
 const (
 	maxPath    = 1024 // bytes
 	maxElement = 255  // bytes: what common file systems have room for
-	maxName    = 100  // characters
 )
 
-// badPath says what is wrong with a file's path; "" if it can be unpacked on every
+// BadPath says what is wrong with a file's path; "" if it can be unpacked on every
 // system below a directory, and nowhere else.
-func badPath(p string) string {
+func BadPath(p string) string {
 	switch {
 	case p == "" || len(p) > maxPath:
 		return "must have 1 to 1024 bytes"
-	case !readable(p):
+	case !Readable(p):
 		return "must be UTF-8 text without control characters, or others that nobody sees"
 	case strings.ContainsAny(p, `\<>:"|?*`):
 		return `must not have any of \ < > : " | ? *`
@@ -48,9 +53,9 @@ func badElement(element string) string {
 	return ""
 }
 
-// readable reports whether a text is what it looks like. U+FFFD is what a decoder makes of
+// Readable reports whether a text is what it looks like. U+FFFD is what a decoder makes of
 // what is no text.
-func readable(s string) bool {
+func Readable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return r == utf8.RuneError || r != '\u200c' && r != '\u200d' &&
 			unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
@@ -79,6 +84,19 @@ func sameness(s string) string {
 		return r
 	}, s)
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
+}
+
+// Places are where the files of artifacts lie, those of each in a tree of its own.
+type Places map[string]*tree
+
+// Add adds a file, and reports whether there is room for it: it is one file's alone on every system,
+// and no other's directory.
+func (p Places) Add(artifact, path string) bool {
+	artifact = sameness(artifact)
+	if p[artifact] == nil {
+		p[artifact] = newTree()
+	}
+	return p[artifact].add(path)
 }
 
 // A tree finds paths of which one could not lie beside another.
