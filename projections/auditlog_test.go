@@ -124,6 +124,18 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		}
 		require.Equal(t, []int64{34_433, 0}, pages)
 	})
+	t.Run("a text that there is not, from the beginning on", func(t *testing.T) {
+		var pages []int64
+		for after := int64(0); ; after = pages[len(pages)-1] {
+			page, err := projections.Audit{DB: w.DB}.Following(t.Context(), long, f{Q: "not there"}, after, 10)
+			require.NoError(t, err)
+			require.Empty(t, page.Records)
+			if pages = append(pages, page.Next); page.Next == 0 {
+				break
+			}
+		}
+		require.Equal(t, []int64{65_536, 0}, pages)
+	})
 	t.Run("a text of the first record", func(t *testing.T) {
 		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "SELDÖM", Action: "member.*"}}
 		var found []int64

@@ -84,6 +84,34 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 	return page, nil
 }
 
+// Following returns the records after a number, the oldest first. Next, unless 0, is
+// after which to go on: a page may have fewer records than asked for here too.
+func (v Audit) Following(ctx context.Context, workspace events.ID, f AuditFilter, after int64, limit int) (page AuditPage, err error) {
+	fail := func(err error) (AuditPage, error) {
+		return AuditPage{}, fmt.Errorf("audit of %s after %d: %w", workspace, after, err)
+	}
+	s, err := v.search(ctx, workspace, f, after+1, math.MaxInt64)
+	if err != nil {
+		return fail(err)
+	}
+	page.Head, s.bounded = s.head, true
+	rows, err := s.oldest(ctx, limit+1)
+	if err != nil {
+		return fail(err)
+	}
+	if s.low < s.high { // there is a part that it has not looked through
+		page.Next = s.low - 1
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		page.Next = rows[limit-1].Seq()
+	}
+	for i := range rows {
+		page.Records = append(page.Records, rows[i].Record())
+	}
+	return page, nil
+}
+
 // Count returns how many records f leaves: at most most, where they have to be looked
 // for. It is exact unless there are more, or a part of the log was left out that would
 // take too long.

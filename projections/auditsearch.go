@@ -34,7 +34,8 @@ type auditSearch struct {
 	indexed   int64    // the index has the records up to this one
 	terms     [][]term // of each list a record has one
 	text      textFilter
-	blocks    int // whose texts were read
+	bounded   bool // oldest looks through a part too, as newest does
+	blocks    int  // whose texts were read
 	segments  int
 }
 
@@ -80,7 +81,7 @@ func (s *auditSearch) newest(ctx context.Context, limit int) (list []AuditRow, e
 		slices.Reverse(list)
 		s.high = max(s.low, s.indexed+1, s.high-tailMost)
 	}
-	for len(list) < limit && s.low < s.high && s.high <= s.indexed+1 && s.blocks < textsMost && s.segments < segmentsMost {
+	for len(list) < limit && s.low < s.high && s.high <= s.indexed+1 && !s.tired() {
 		found, err := s.step(ctx, limit-len(list), true)
 		if err != nil {
 			return nil, err
@@ -104,7 +105,7 @@ func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, e
 		}
 		n, s.high = len(list), begin
 	}
-	for n <= most && s.low < s.high && s.high <= s.indexed+1 && s.blocks < textsMost && s.segments < segmentsMost {
+	for n <= most && s.low < s.high && s.high <= s.indexed+1 && !s.tired() {
 		seqs, err := s.next(ctx, most, true)
 		if err != nil {
 			return 0, false, err
@@ -114,24 +115,30 @@ func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, e
 	return min(n, most), n <= most && s.low >= s.high, nil
 }
 
-// oldest returns up to limit records, the oldest first; fewer if there are no more.
+// tired reports whether a page has looked through as much as it may.
+func (s *auditSearch) tired() bool { return s.blocks >= textsMost || s.segments >= segmentsMost }
+
+// oldest returns up to limit records, the oldest first; fewer if there are no more, or
+// if it is bounded and tired.
 func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error) {
 	list := make([]AuditRow, 0, limit)
-	for len(list) < limit && s.low < min(s.high, s.indexed+1) {
+	for len(list) < limit && s.low < min(s.high, s.indexed+1) && !(s.bounded && s.tired()) {
 		found, err := s.step(ctx, limit-len(list), false)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, found...)
 	}
-	for len(list) < limit && s.low < s.high {
+	for len(list) < limit && s.low < s.high && s.low > s.indexed {
 		end := min(s.high, s.low+tailMost)
 		found, err := s.tail(ctx, s.low, end)
 		if err != nil {
 			return nil, err
 		}
 		s.low = end
-		list = append(list, found...)
+		if list = append(list, found...); s.bounded {
+			break
+		}
 	}
 	return list[:min(len(list), limit)], nil
 }

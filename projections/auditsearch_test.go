@@ -48,6 +48,8 @@ func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 			require.Equal(t, want, oldestFirst(t, w, workspace, f), "%+v", f)
 			slices.Reverse(want)
 			require.Equal(t, want, newestFirst(t, w, workspace, f, limit), "%+v", f)
+			slices.Reverse(want)
+			require.Equal(t, want, following(t, w, workspace, f, limit), "%+v", f)
 			n, exact, err := projections.Audit{DB: w.DB}.Count(t.Context(), workspace, f, 300)
 			require.NoError(t, err)
 			if exact {
@@ -217,6 +219,22 @@ func oldestFirst(t *testing.T, w *world.World, workspace events.ID, f projection
 		if len(list) < limit {
 			return found
 		}
+	}
+}
+
+func following(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+	t.Helper()
+	for after := int64(0); ; {
+		page, err := projections.Audit{DB: w.DB}.Following(t.Context(), workspace, f, after, limit)
+		require.NoError(t, err)
+		for _, r := range page.Records {
+			found = append(found, r.Seq)
+		}
+		if page.Next == 0 {
+			return found
+		}
+		require.Greater(t, page.Next, after)
+		after = page.Next
 	}
 }
 

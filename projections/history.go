@@ -27,21 +27,23 @@ func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at t
 	return seq, at, nil
 }
 
+const selectSeqAt = `
+	with recursive halve (low, high) as (
+		select 0::bigint, $3::bigint + 1
+		union all
+		select case when e.at <= $2 then m.seq else low end, case when e.at <= $2 then high else m.seq end
+		from halve cross join lateral (select low + (high - low) / 2 as seq) m
+		cross join lateral (select at from events where workspace_id = $1 and seq = m.seq offset 0) e
+		where high - low > 1
+	)
+	select low, high from halve order by high - low limit 1`
+
 // SeqAt returns the number of the last event at a time or before, up to head; 0
 // if there is none. Times never run backwards in a log, so it halves the log
 // until it has found it, and needs no index of times.
 func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, head int64) (int64, error) {
 	var low, high int64 // the event low is at the time or before, high is not
-	err := h.DB.QueryRow(ctx, `
-		with recursive halve (low, high) as (
-			select 0::bigint, $3::bigint + 1
-			union all
-			select case when e.at <= $2 then m.seq else low end, case when e.at <= $2 then high else m.seq end
-			from halve cross join lateral (select low + (high - low) / 2 as seq) m
-			cross join lateral (select at from events where workspace_id = $1 and seq = m.seq offset 0) e
-			where high - low > 1
-		)
-		select low, high from halve order by high - low limit 1`, workspace, at, head).Scan(&low, &high)
+	err := h.DB.QueryRow(ctx, selectSeqAt, workspace, at, head).Scan(&low, &high)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("event of %s at %s: %w", workspace, at, err)

@@ -24,7 +24,8 @@ func (s *Server) auditRoutes() section {
 				"how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads " +
 				"to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through " +
 				"20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the " +
-				"newest number of the log, whatever is searched for.",
+				"newest number of the log, whatever is searched for. With `after` the answer has what followed a record, the oldest " +
+				"first, and `nextAfter` leads on.",
 			answered: exampleAudit().Body,
 		}),
 		query(s.getAuditRecord, route{
@@ -151,6 +152,7 @@ type auditPageQuery struct {
 	AuditFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
 	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before."`
+	After  string `query:"after" maxLength:"20" doc:"The number of a record, or 0: only the records after it, the oldest first. Not with cursor." example:"4182"`
 	Total  bool   `query:"total" doc:"Whether the answer says how many records the filter leaves, on all pages."`
 }
 
@@ -158,6 +160,7 @@ type auditAnswer struct {
 	Body struct {
 		Items      []AuditRecord `json:"items" nullable:"false"`
 		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none." example:"4157"`
+		NextAfter  string        `json:"nextAfter,omitempty" doc:"With after: the after that leads to later records; absent if there are none yet." example:"4190"`
 		Head       int64         `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
 		Total      *auditTotal   `json:"total,omitempty" doc:"Present if it was asked for."`
 	}
@@ -183,7 +186,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 			return nil, invalid("cursor", "must be the nextCursor of an answer")
 		}
 	}
-	page, err := s.lists.Audit.Page(ctx, q)
+	page, next, err := s.auditPage(ctx, in, q)
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +194,10 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 	if out.Body.Items, err = s.withFaces(ctx, page.Records); err != nil {
 		return nil, err
 	}
-	if out.Body.Head = page.Head; page.Next > 0 {
-		out.Body.NextCursor = strconv.FormatInt(page.Next, 10)
+	if out.Body.Head = page.Head; in.After != "" {
+		out.Body.NextAfter = next
+	} else {
+		out.Body.NextCursor = next
 	}
 	if in.Total {
 		total := &auditTotal{}
@@ -202,6 +207,28 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 		out.Body.Total = total
 	}
 	return out, nil
+}
+
+// auditPage reads a page in the order that is asked for. next leads on, unless it is empty.
+func (s *Server) auditPage(
+	ctx context.Context, in *auditPageQuery, q projections.AuditQuery,
+) (page projections.AuditPage, next string, err error) {
+	switch {
+	case in.After == "":
+		page, err = s.lists.Audit.Page(ctx, q)
+	case in.Cursor != "":
+		return page, "", invalid("after", "must be left out with cursor")
+	default:
+		after, wrong := strconv.ParseInt(in.After, 10, 64)
+		if wrong != nil || after < 0 {
+			return page, "", invalid("after", "must be the number of a record, or 0")
+		}
+		page, err = s.lists.Audit.Following(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
+	}
+	if page.Next > 0 {
+		next = strconv.FormatInt(page.Next, 10)
+	}
+	return page, next, err
 }
 
 // withFaces shows records, and what the people among their actors look like today.

@@ -26,7 +26,7 @@ func (s *Server) sections() []section {
 		s.runRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(), s.streamRoutes(),
 		s.workspaceRoutes(), s.memberRoutes(), s.invitationRoutes(), s.serviceAccountRoutes(),
 		s.jobRoutes(), s.farmRoutes(), s.jobLogRoutes(), s.enrollmentRoutes(), s.runnerRoutes(), s.artifactRoutes(), s.farmSecretRoutes(),
-		s.auditRoutes(), s.exportRoutes(), s.historyRoutes(), s.proofRoutes(),
+		s.auditRoutes(), s.exportRoutes(), s.historyRoutes(), s.activityRoutes(), s.proofRoutes(),
 	}
 }
 

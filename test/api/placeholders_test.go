@@ -91,6 +91,8 @@ var (
 		{regexp.MustCompile(`("(?:root|checkpoint|verifierKey)": )("[^"]+")`), `"<proof>"`, false},
 		{regexp.MustCompile(`("(?:value|prior|sample|priorSample|workingMs|personMs|farmMs)": )(\d+(?:\.\d)?)`), `<number>`, false},
 		{regexp.MustCompile(`("(?:from|to)": )("\d{4}-\d\d-\d\d")`), `"<day>"`, false},
+		{regexp.MustCompile(`("(?:days|marks)": )(\[(?:\s+\{[^{}]+\},?)+\s+\])`), `<some of them>`, false},
+		{regexp.MustCompile(`("(?:firstSeq|events)": )(\d+)`), `<number>`, false},
 		{regexp.MustCompile(`("tookMs": )(\d+)`), `<milliseconds>`, false},
 		{regexp.MustCompile(`("message": "PostgreSQL )(\d+(?:\.\d+)*)`), `<version>`, false},
 		{regexp.MustCompile(`("series": )(\[(?:\s+\{\s+"date": "[0-9-]{10}",\s+"value": [^,]+,\s+"prior": [^}]+\},?)+\s+\])`), `<a value of each day>`, false},

@@ -286,6 +286,7 @@ func (p *process) askAudit(t *testing.T) {
 		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()}, {Q: "not there"}, {Actor: "nobody", Target: "nothing"},
 	} {
 		done[projections.AuditPage](t)(v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f}))
+		done[projections.AuditPage](t)(v.Following(ctx, p.told, f, 500, 25))
 		_, _, err := v.Count(ctx, p.told, f, 1000)
 		require.NoError(t, err)
 		done[[]projections.AuditRow](t)(v.After(ctx, p.told, f, 500, records, 100))
@@ -306,6 +307,7 @@ func (p *process) askLogs(t *testing.T) {
 	history := projections.History{DB: p.asks}
 	head, at, err := history.Head(ctx, p.long)
 	require.NoError(t, err)
+	done[projections.Activity](t)(history.Activity(ctx, p.long, at.Add(-30*24*time.Hour), 30))
 	done[int64](t)(history.SeqAt(ctx, p.long, at.Add(-time.Hour), head))
 	done[*projections.State](t)(history.At(ctx, p.long, 20_000))
 	done[[]projections.AuditRecord](t)(history.Steps(ctx, p.long, 100, 200))
