@@ -20,6 +20,14 @@ RACE_TIMEOUT ?= 40m
 # make lint vets every package, with all that go vet looks at.
 UNVETTED := -vet=off
 
+# Tests wait a good part of their time, for processes and for PostgreSQL. Few processors
+# are kept busy by two packages more at once than there are of them.
+AT_ONCE := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 || echo "-p $$((n + 2))")
+
+# Compilers and linkers are over before they need the memory that collecting garbage so
+# often saves; the linter is not. Tests start programs without it, as in production.
+test race cover test-scale $(LINT) $(VULN): export GOGC := 400
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,7 +57,7 @@ release: ## build, pack and sign the releases of svc-runner
 
 .PHONY: test
 test: ## run the tests; they find or install PostgreSQL themselves
-	$(GO) test $(UNVETTED) -timeout $(TEST_TIMEOUT) ./...
+	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) ./...
 
 # Not where the detector finds nothing: what PostgreSQL does (test/plans), and
 # programs and packages that do one thing after the other, or start processes.
@@ -57,7 +65,7 @@ SEQUENTIAL := /cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/contributing
 
 .PHONY: race
 race: cc-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) -timeout $(RACE_TIMEOUT) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
+	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
 
 .PHONY: test-clients
 test-clients: build node-check ## lint the API's description and run clients made from it
@@ -165,5 +173,5 @@ scale-check:
 $(LINT): TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(VULN): TOOL = golang.org/x/vuln/cmd/govulncheck
 $(LINT) $(VULN): tools/go.mod tools/go.sum
-	$(GO) build -C tools -o ../$@ $(TOOL)
+	$(GO) build -C tools -ldflags='-s -w' -o ../$@ $(TOOL)
 	@touch $@
