@@ -170,8 +170,10 @@ scale-check:
 
 # The tools are pinned in tools/go.mod and built from source, so that they come
 # through the same module proxy and checksums as everything else.
-$(LINT): TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-$(VULN): TOOL = golang.org/x/vuln/cmd/govulncheck
-$(LINT) $(VULN): tools/go.mod tools/go.sum
-	$(GO) build -C tools -ldflags='-s -w' -o ../$@ $(TOOL)
+$(LINT): tools/build-lint tools/go.mod tools/go.sum .golangci.yml
+	@mkdir -p $(@D)
+	GO=$(GO) tools/build-lint $@
+
+$(VULN): tools/go.mod tools/go.sum
+	$(GO) build -C tools -ldflags='-s -w' -o ../$@ golang.org/x/vuln/cmd/govulncheck
 	@touch $@
