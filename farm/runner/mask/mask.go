@@ -18,84 +18,6 @@ import (
 // Mark stands where a secret was.
 const Mark = "***"
 
-// none is the state in which nothing of a needle has been seen.
-const none = 0
-
-// A node is a prefix of a needle.
-type node struct {
-	next  map[byte]int32 // by the byte that follows
-	fail  int32          // its longest proper suffix that is a prefix of a needle too
-	depth int32          // its length
-	match int32          // length of the longest needle that it ends with, or 0
-}
-
-// A Set is what to hide. It does not change and may be shared.
-type Set struct {
-	nodes []node
-	root  [256]int32 // successors of none
-}
-
-// Len is the number of prefixes that are told apart, a measure of memory.
-func (s *Set) Len() int { return len(s.nodes) }
-
-// newSet builds the automaton of needles, none of which is empty.
-func newSet(needles [][]byte) *Set {
-	s := &Set{nodes: make([]node, 1)}
-	for _, n := range needles {
-		s.add(n)
-	}
-	s.link()
-	return s
-}
-
-func (s *Set) add(needle []byte) {
-	at := int32(none)
-	for i, b := range needle {
-		to, ok := s.nodes[at].next[b]
-		if !ok {
-			to = int32(len(s.nodes))
-			s.nodes = append(s.nodes, node{depth: int32(i + 1)})
-			if s.nodes[at].next == nil {
-				s.nodes[at].next = map[byte]int32{}
-			}
-			s.nodes[at].next[b] = to
-		}
-		at = to
-	}
-	s.nodes[at].match = s.nodes[at].depth
-}
-
-// link sets where each state goes on that its byte does not continue, breadth first:
-// the suffix of a state is shorter than it.
-func (s *Set) link() {
-	queue := []int32{none}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		for b, to := range s.nodes[at].next {
-			queue = append(queue, to)
-			if at == none {
-				s.root[b] = to
-				continue
-			}
-			n := &s.nodes[to]
-			n.fail = s.step(s.nodes[at].fail, b)
-			n.match = max(n.match, s.nodes[n.fail].match)
-		}
-	}
-}
-
-// step returns the state after b.
-func (s *Set) step(at int32, b byte) int32 {
-	for at != none {
-		if to, ok := s.nodes[at].next[b]; ok {
-			return to
-		}
-		at = s.nodes[at].fail
-	}
-	return s.root[b]
-}
-
 // A Writer passes on what is written to it without the secrets. It holds bytes back
 // while they may be the beginning of one, however long that takes, until [Writer.Close].
 // It is not for concurrent use.
@@ -123,11 +45,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 			continue
 		}
 		w.held, w.hidden = append(w.held, b), append(w.hidden, false)
-		n := &w.set.nodes[w.at]
-		for i := len(w.held) - int(n.match); i < len(w.held); i++ {
+		for i := len(w.held) - w.set.matched(w.at); i < len(w.held); i++ {
 			w.hidden[i] = true
 		}
-		w.release(len(w.held) - int(n.depth))
+		w.release(len(w.held) - int(w.set.nodes[w.at].depth))
 	}
 	return len(p), w.flush()
 }

@@ -7,7 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
+	"math/rand/v2"
 	"net/url"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,6 +163,42 @@ func TestWhatMayBeginASecretIsHeldBackUntilTheEnd(t *testing.T) {
 	require.Equal(t, "say secret-", out.String())
 }
 
+// A secret may have 32 KiB, and a job has fifty: they are in the memory of the machine beside
+// what the job may take. Not in parallel, or others would be measured too.
+func TestLongSecretsTakeLittleMemory(t *testing.T) {
+	random := make([]byte, 24<<10)
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(random); i++ {
+		random[i] = byte(r.Uint32())
+	}
+	text := base64.StdEncoding.EncodeToString(random)
+	for name, c := range map[string]struct {
+		secret string
+		most   uint64
+	}{
+		"of one line": {text, 16 << 20},
+		"of lines":    {strings.Join(slices.Collect(chunks(text, 64)), "\n"), 48 << 20},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s := New(c.secret)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, c.most, name)
+		require.Equal(t, "a "+Mark+" b", through(t, s, []byte("a "+c.secret+" b")), name)
+	}
+}
+
+// chunks cuts a text.
+func chunks(text string, size int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for ; len(text) > size; text = text[size:] {
+			if !yield(text[:size]) {
+				return
+			}
+		}
+		yield(text)
+	}
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
@@ -184,6 +224,13 @@ func FuzzMask(f *testing.F) {
 		require.Equal(t, want, through(t, New(secret), text, at))
 		require.Equal(t, want, through(t, New(secret), text))
 	})
+}
+
+func BenchmarkNew(b *testing.B) {
+	secret := strings.Repeat("0123456789abcdef", 1<<10) + strings.Repeat("<&>", 5<<10)
+	for b.Loop() {
+		New(secret)
+	}
 }
 
 func BenchmarkMask(b *testing.B) {

@@ -20,15 +20,9 @@ const (
 // New returns what hides secrets, each of their lines, and both of them as base64 at
 // any alignment, in hexadecimal, in an address and in a JSON string.
 func New(secrets ...string) *Set {
-	seen := map[string]bool{}
 	var needles [][]byte
 	for _, s := range secrets {
-		for _, n := range Needles(s) {
-			if !seen[string(n)] {
-				seen[string(n)] = true
-				needles = append(needles, n)
-			}
-		}
+		needles = append(needles, Needles(s)...)
 	}
 	return newSet(needles)
 }
