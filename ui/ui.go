@@ -19,6 +19,7 @@ import (
 	"svc/ui/audit"
 	"svc/ui/client"
 	"svc/ui/dashboard"
+	"svc/ui/insights"
 	"svc/ui/live"
 	"svc/ui/members"
 	"svc/ui/needs"
@@ -86,6 +87,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		members.Routes(),
 		serviceaccounts.Routes(),
 		audit.Routes(),
+		insights.Routes(),
 	} {
 		a.Mount(handle, routes)
 	}

@@ -1,0 +1,142 @@
+package insights
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"svc/ui/client"
+)
+
+// A frame is where a chart is drawn, in units of the drawing.
+type frame struct{ left, top, width, height float64 }
+
+var (
+	large = frame{76, 16, 864, 218}
+	spark = frame{1, 3, 158, 24}
+)
+
+// highest is the upper end of a scale: a round number above every value.
+func highest(k client.Kpi) float64 {
+	top := 0.0
+	for _, d := range k.Series {
+		for _, value := range []*float64{d.Value, d.Prior} {
+			if value != nil {
+				top = max(top, *value)
+			}
+		}
+	}
+	return round(top, k.Unit)
+}
+
+// minutes are good distances between the lines of a scale of durations.
+var minutes = []float64{1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440}
+
+const minute = 60_000 // milliseconds
+
+// round returns a number that divides well by four, and is not below value.
+func round(value float64, unit client.KpiUnit) float64 {
+	switch {
+	case value <= 0:
+		return 4
+	case unit == client.Pct:
+		return 100
+	case unit == client.DurationMs:
+		for _, step := range minutes {
+			if 4*step*minute >= value {
+				return 4 * step * minute
+			}
+		}
+	}
+	power := math.Pow(10, math.Floor(math.Log10(value)))
+	for _, nice := range []float64{1, 2, 4, 6, 8, 10} {
+		if nice*power >= value {
+			return max(nice*power, 4)
+		}
+	}
+	return value
+}
+
+type pick func(client.DayValue) *float64
+
+func current(d client.DayValue) *float64 { return d.Value }
+func before(d client.DayValue) *float64  { return d.Prior }
+
+// line is the path of a series. Days without a value are bridged.
+func (f frame) line(k client.Kpi, of pick) string {
+	var out strings.Builder
+	top := highest(k)
+	for i, d := range k.Series {
+		if value := of(d); value != nil {
+			if out.Len() == 0 {
+				out.WriteByte('M')
+			} else {
+				out.WriteByte('L')
+			}
+			out.WriteString(unit(f.x(i, len(k.Series))) + " " + unit(f.y(*value, top)))
+		}
+	}
+	return out.String()
+}
+
+// area is the path of what is below a series.
+func (f frame) area(k client.Kpi, of pick) string {
+	line := f.line(k, of)
+	if line == "" {
+		return ""
+	}
+	first, last := -1, 0
+	for i, d := range k.Series {
+		if of(d) != nil {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	floor := unit(f.top + f.height)
+	return line + "L" + unit(f.x(last, len(k.Series))) + " " + floor + "L" + unit(f.x(first, len(k.Series))) + " " + floor + "Z"
+}
+
+func (f frame) x(i, n int) float64 {
+	if n < 2 {
+		return f.left
+	}
+	return f.left + f.width*float64(i)/float64(n-1)
+}
+
+func (f frame) y(value, top float64) float64 { return f.top + f.height*(1-value/top) }
+
+// A tick is a line of the scale.
+type tick struct {
+	at   float64
+	text string
+}
+
+func (f frame) ticks(k client.Kpi) (list []tick) {
+	top := highest(k)
+	for i := range 5 {
+		value := top * float64(i) / 4
+		text := amount(k.Unit, value)
+		if value == 0 {
+			text = "0"
+		}
+		list = append(list, tick{f.y(value, top), text})
+	}
+	return list
+}
+
+// days are those that are named below the chart: six at most.
+func (f frame) days(k client.Kpi) (list []tick) {
+	n := len(k.Series)
+	step := max(1, (n+5)/6)
+	for i := 0; i < n; i += step {
+		list = append(list, tick{f.x(i, n), day(k.Series[i].Date)})
+	}
+	return list
+}
+
+// band is the width around a day in which the crosshair is that day's.
+func (f frame) band(k client.Kpi) float64 { return f.width / float64(max(1, len(k.Series)-1)) }
+
+func unit(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }

@@ -1,0 +1,184 @@
+// Package insights is the page of the numbers by which people see whether the loops help.
+package insights
+
+import (
+	"context"
+	"encoding/csv"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"svc/ui/client"
+	"svc/ui/kit"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	return []page.Route{
+		{Method: http.MethodGet, Path: "/w/{workspace}/insights", Show: show},
+		{Method: http.MethodGet, Path: "/w/{workspace}/insights/export.csv", Send: export},
+	}
+}
+
+// data is what the page shows; Shown is the number whose chart is large.
+type data struct {
+	client.InsightsAnswerBody
+	Repos []client.RepoRuns
+	Shown client.Kpi
+	Range string
+}
+
+func load(v *page.Visit) (d data, err error) {
+	d.Range = v.Query("range")
+	if d.Range != "7d" && d.Range != "90d" {
+		d.Range = "30d"
+	}
+	err = v.Load(func(ctx context.Context) (err error) {
+		d.InsightsAnswerBody, err = client.Read[client.InsightsAnswerBody](v.API.GetInsights(ctx, &client.GetInsightsParams{
+			Range: client.Optional(client.GetInsightsParamsRange(d.Range)), Repo: client.Optional(v.Query("repo")),
+		}))
+		return err
+	}, func(ctx context.Context) error {
+		list, err := client.Read[client.RepoList](v.API.ListRepos(ctx, nil))
+		d.Repos = list.Items
+		return err
+	})
+	for _, k := range d.Kpis {
+		if d.Shown.Key == "" || string(k.Key) == v.Query("chart") || v.Query("chart") == "" && k.Key == client.CycleTime {
+			d.Shown = k
+		}
+	}
+	return d, err
+}
+
+func show(v *page.Visit) (page.Page, error) {
+	d, err := load(v)
+	return page.Page{Title: "Insights", Place: "insights", Main: view(v, d)}, err
+}
+
+// export is what the page shows, a day a row.
+func export(v *page.Visit, w http.ResponseWriter) error {
+	d, err := load(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="insights.csv"`)
+	_, err = w.Write(table(d))
+	return err
+}
+
+func table(d data) []byte {
+	var out strings.Builder
+	w := csv.NewWriter(&out)
+	head := []string{"date"}
+	for _, k := range d.Kpis {
+		head = append(head, string(k.Key)+" ("+string(k.Unit)+")", string(k.Key)+" before")
+	}
+	rows := [][]string{head}
+	if len(d.Kpis) > 0 {
+		for i, day := range d.Kpis[0].Series {
+			row := []string{day.Date}
+			for _, k := range d.Kpis {
+				row = append(row, plain(k.Series[i].Value), plain(k.Series[i].Prior))
+			}
+			rows = append(rows, row)
+		}
+	}
+	_ = w.WriteAll(rows) // memory takes everything
+	return []byte(out.String())
+}
+
+func plain(value *float64) string {
+	if value == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*value, 'f', -1, 64)
+}
+
+// called is what a number is called.
+func called(key client.KpiKey) string {
+	switch key {
+	case client.AutonomousMergeRate:
+		return "Autonomous merge rate"
+	case client.MergedUntouchedRate:
+		return "Merged untouched"
+	case client.CycleTime:
+		return "Cycle time"
+	case client.CostPerMergedPr:
+		return "Cost per merged PR"
+	case client.HumanInterventions:
+		return "Human interventions"
+	}
+	return string(key)
+}
+
+// say writes a value in its unit; a dash where there is none.
+func say(unit client.KpiUnit, value *float64) string {
+	if value == nil {
+		return "—"
+	}
+	return amount(unit, *value)
+}
+
+func amount(unit client.KpiUnit, value float64) string {
+	switch unit {
+	case client.Pct:
+		return strconv.FormatFloat(math.Round(value*10)/10, 'f', -1, 64) + "%"
+	case client.DurationMs:
+		return kit.Took(time.Duration(value) * time.Millisecond)
+	case client.Cents:
+		return kit.Cents(int64(math.Round(value)))
+	}
+	return strconv.FormatFloat(value, 'f', -1, 64)
+}
+
+// A change is how a number compares with the window before.
+type change struct {
+	icon, text string
+	tone       string // good, bad or nothing, beside the arrow and the words
+}
+
+// changeOf says by how much a number has changed; ok is false where there is nothing to
+// compare.
+func changeOf(k client.Kpi) (c change, ok bool) {
+	if k.Value == nil || k.Prior == nil {
+		return c, false
+	}
+	by := *k.Value - *k.Prior
+	if by == 0 {
+		return change{"minus", "as before", ""}, true
+	}
+	more := k.Key == client.AutonomousMergeRate || k.Key == client.MergedUntouchedRate // what is good
+	c.icon, c.tone = "arrow-down-right", "bad"
+	if by > 0 {
+		c.icon = "arrow-up-right"
+	}
+	if by > 0 == more {
+		c.tone = "good"
+	}
+	c.text = amount(k.Unit, math.Abs(by))
+	if k.Unit == client.Pct {
+		c.text = strings.TrimSuffix(c.text, "%") + " pts"
+	}
+	return c, true
+}
+
+// direction says for those who hear it what the arrow shows.
+func direction(k client.Kpi) string {
+	if *k.Value > *k.Prior {
+		return "more than before"
+	}
+	return "less than before"
+}
+
+func day(date string) string {
+	at, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return date
+	}
+	return at.Format("2 Jan")
+}
