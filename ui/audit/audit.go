@@ -23,6 +23,7 @@ func Routes() []page.Route {
 		get("", show),
 		get("/new", news),
 		get("/verify", verify),
+		get("/replay", showReplay),
 		get("/{id}", event),
 		{Method: http.MethodGet, Path: "/w/{workspace}/audit/export", Send: export},
 	}

@@ -46,13 +46,15 @@ var sentences = map[string][2]string{
 
 // sentence says what a record is about. Actions without a sentence of their own are said
 // in the words of their names.
-func sentence(r client.AuditRecord) string {
-	words := sentences[r.Action]
-	plain := strings.NewReplacer(".", ": ", "_", " ").Replace(r.Action)
+func sentence(r client.AuditRecord) string { return say(r.Action, denied(r)) }
+
+func say(action string, denied bool) string {
+	words := sentences[action]
+	plain := strings.NewReplacer(".", ": ", "_", " ").Replace(action)
 	switch {
-	case denied(r) && words[1] != "":
+	case denied && words[1] != "":
 		return "Tried to " + words[1]
-	case denied(r):
+	case denied:
 		return "Tried: " + plain
 	case words[0] != "":
 		return words[0]
