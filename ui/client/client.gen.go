@@ -17,6 +17,33 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for ActiveMarkKind.
+const (
+	ActiveMarkKindDenied         ActiveMarkKind = "denied"
+	ActiveMarkKindInvitation     ActiveMarkKind = "invitation"
+	ActiveMarkKindMember         ActiveMarkKind = "member"
+	ActiveMarkKindServiceAccount ActiveMarkKind = "service_account"
+	ActiveMarkKindWorkspace      ActiveMarkKind = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the ActiveMarkKind enum.
+func (e ActiveMarkKind) Valid() bool {
+	switch e {
+	case ActiveMarkKindDenied:
+		return true
+	case ActiveMarkKindInvitation:
+		return true
+	case ActiveMarkKindMember:
+		return true
+	case ActiveMarkKindServiceAccount:
+		return true
+	case ActiveMarkKindWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditActorType.
 const (
 	AuditActorTypeRunner  AuditActorType = "runner"
@@ -2261,6 +2288,27 @@ func (e ListAuditParamsActorType) Valid() bool {
 	}
 }
 
+// Defines values for GetAuditActivityParamsRange.
+const (
+	GetAuditActivityParamsRangeN30d GetAuditActivityParamsRange = "30d"
+	GetAuditActivityParamsRangeN7d  GetAuditActivityParamsRange = "7d"
+	GetAuditActivityParamsRangeN90d GetAuditActivityParamsRange = "90d"
+)
+
+// Valid indicates whether the value is a known member of the GetAuditActivityParamsRange enum.
+func (e GetAuditActivityParamsRange) Valid() bool {
+	switch e {
+	case GetAuditActivityParamsRangeN30d:
+		return true
+	case GetAuditActivityParamsRangeN7d:
+		return true
+	case GetAuditActivityParamsRangeN90d:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportAuditParamsFormat.
 const (
 	ExportAuditParamsFormatCsv    ExportAuditParamsFormat = "csv"
@@ -2383,19 +2431,19 @@ func (e GetJobLogParamsFormat) Valid() bool {
 
 // Defines values for GetInsightsParamsRange.
 const (
-	N30d GetInsightsParamsRange = "30d"
-	N7d  GetInsightsParamsRange = "7d"
-	N90d GetInsightsParamsRange = "90d"
+	GetInsightsParamsRangeN30d GetInsightsParamsRange = "30d"
+	GetInsightsParamsRangeN7d  GetInsightsParamsRange = "7d"
+	GetInsightsParamsRangeN90d GetInsightsParamsRange = "90d"
 )
 
 // Valid indicates whether the value is a known member of the GetInsightsParamsRange enum.
 func (e GetInsightsParamsRange) Valid() bool {
 	switch e {
-	case N30d:
+	case GetInsightsParamsRangeN30d:
 		return true
-	case N7d:
+	case GetInsightsParamsRangeN7d:
 		return true
-	case N90d:
+	case GetInsightsParamsRangeN90d:
 		return true
 	default:
 		return false
@@ -2444,10 +2492,68 @@ func (e ListRunsParamsStatus) Valid() bool {
 	}
 }
 
+// ActiveDay defines model for ActiveDay.
+type ActiveDay struct {
+	// Date Examples: 2026-11-21
+	Date string `json:"date"`
+
+	// Events Examples: 12
+	Events int64 `json:"events"`
+
+	// UpTo The newest number by the end of the day: what /audit/state takes as seq, unless it is 0.
+	//
+	// Examples: 4182
+	UpTo int64 `json:"upTo"`
+}
+
+// ActiveMark defines model for ActiveMark.
+type ActiveMark struct {
+	// Action Examples: member.role_changed
+	Action string `json:"action"`
+
+	// At Examples: 2026-11-20T23:56:25.123Z
+	At   time.Time      `json:"at"`
+	Kind ActiveMarkKind `json:"kind"`
+
+	// Seq Examples: 4157
+	Seq int64 `json:"seq"`
+}
+
+// ActiveMarkKind defines model for ActiveMark.Kind.
+type ActiveMarkKind string
+
 // ActiveRuns defines model for ActiveRuns.
 type ActiveRuns struct {
 	Active  int64        `json:"active"`
 	ByStage []StageCount `json:"byStage"`
+}
+
+// Activity defines model for Activity.
+type Activity struct {
+	// Days Each day of the window, in order.
+	Days []ActiveDay `json:"days"`
+
+	// Events Events of these days.
+	//
+	// Examples: 311
+	Events int64 `json:"events"`
+
+	// FirstSeq The number of the first event of these days; above head if there is none.
+	//
+	// Examples: 3872
+	FirstSeq int64 `json:"firstSeq"`
+
+	// Head The newest number in the workspace's log.
+	//
+	// Examples: 4182
+	Head int64 `json:"head"`
+
+	// Marks What was done to the workspace, its members, invitations and service accounts, or refused, the newest first, up to 500.
+	Marks []ActiveMark `json:"marks"`
+
+	// MarksTruncated Whether there were more marks, before those.
+	MarksTruncated bool  `json:"marksTruncated"`
+	Window         Dates `json:"window"`
 }
 
 // Artifact defines model for Artifact.
@@ -2515,6 +2621,11 @@ type AuditAnswerBody struct {
 	// Examples: 4182
 	Head  int64         `json:"head"`
 	Items []AuditRecord `json:"items"`
+
+	// NextAfter With after: the after that leads to later records; absent if there are none yet.
+	//
+	// Examples: 4190
+	NextAfter *string `json:"nextAfter,omitempty"`
 
 	// NextCursor Leads to older records; absent if there are none.
 	//
@@ -4726,6 +4837,9 @@ type ListAuditParams struct {
 	// Cursor nextCursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
+	// After The number of a record, or 0: only the records after it, the oldest first. Not with cursor.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
 	// Total Whether the answer says how many records the filter leaves, on all pages.
 	Total *bool `form:"total,omitempty" json:"total,omitempty"`
 
@@ -4738,6 +4852,21 @@ type ListAuditParams struct {
 
 // ListAuditParamsActorType defines parameters for ListAudit.
 type ListAuditParamsActorType string
+
+// GetAuditActivityParams defines parameters for GetAuditActivity.
+type GetAuditActivityParams struct {
+	// Range So many whole UTC days, ending today.
+	Range *GetAuditActivityParamsRange `form:"range,omitempty" json:"range,omitempty"`
+
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
+// GetAuditActivityParamsRange defines parameters for GetAuditActivity.
+type GetAuditActivityParamsRange string
 
 // ExportAuditParams defines parameters for ExportAudit.
 type ExportAuditParams struct {
@@ -5436,12 +5565,21 @@ type ClientInterface interface {
 
 	// ListAudit Search the audit log
 	//
-	// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for.
+	// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for. With `after` the answer has what followed a record, the oldest first, and `nextAfter` leads on.
 	//
 	// For: Owner or Maintainer.
 	//
 	// Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAuditActivity When things happened
+	//
+	// How many events each day had, and where in the log it ends, with marks for what changed people and access: for a line of time over `/audit/state`. The next event of any kind is `GET /audit` with `after`.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Corresponds with GET /api/v1/audit/activity (the `GetAuditActivity` operationId).
+	GetAuditActivity(ctx context.Context, params *GetAuditActivityParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExportAudit Export the audit log
 	//
@@ -6049,13 +6187,32 @@ type ClientInterface interface {
 
 // ListAudit Search the audit log
 //
-// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for.
+// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for. With `after` the answer has what followed a record, the oldest first, and `nextAfter` leads on.
 //
 // For: Owner or Maintainer.
 //
 // Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAuditActivity When things happened
+//
+// How many events each day had, and where in the log it ends, with marks for what changed people and access: for a line of time over `/audit/state`. The next event of any kind is `GET /audit` with `after`.
+//
+// For: Owner or Maintainer.
+//
+// Corresponds with GET /api/v1/audit/activity (the `GetAuditActivity` operationId).
+func (c *Client) GetAuditActivity(ctx context.Context, params *GetAuditActivityParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAuditActivityRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7415,9 +7572,101 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 
 		}
 
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Total != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "total", *params.Total, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAuditActivityRequest constructs an http.Request for the GetAuditActivity method
+func NewGetAuditActivityRequest(server string, params *GetAuditActivityParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/audit/activity")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Range != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
