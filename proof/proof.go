@@ -114,6 +114,11 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	if err == nil {
 		err = p.blameAuthor(ctx, k, &report)
 	}
+	if err == nil && since == "" { // what somebody holds against it says something of that too
+		if failed := p.keep(ctx, report); failed != nil {
+			p.overdue.log.WarnContext(ctx, "keep what became of a verification", "workspace", workspace, "err", failed)
+		}
+	}
 	return report, err
 }
 

@@ -27,6 +27,14 @@ func (s *Server) proofRoutes() section {
 			answered: exampleVerified().Body,
 			ownSlot:  true,
 		}),
+		query(s.lastVerification, route{
+			method: "GET", path: "/audit/verification", guard: mayDo(events.ReadAudit),
+			id: "getLastVerification", summary: "What became of the last verification",
+			text: "The answer of the last `GET /audit/verify` without `since` that anybody asked for, as it was then: nothing is computed. " +
+				"404 `audit_not_verified` if there was none.",
+			refuses:  []*fault.Fault{errNotVerified},
+			answered: exampleVerified().Body,
+		}),
 	}}
 }
 
@@ -59,6 +67,19 @@ type badRecord struct {
 	_      struct{} `nullable:"true"`
 	Seq    int64    `json:"seq" doc:"The first record that is not what was signed for; 0 if it is no record that is wrong."`
 	Reason string   `json:"reason" example:"the record was changed"`
+}
+
+var errNotVerified = fault.New(fault.NotFound, "audit_not_verified", "Nobody has had this log verified yet.")
+
+func (s *Server) lastVerification(ctx context.Context, _ *struct{}) (*verifyAnswer, error) {
+	report, ok, err := s.prover.Last(ctx, callerOf(ctx).workspace)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errNotVerified
+	}
+	return newVerifyAnswer(report), nil
 }
 
 type verifyQuery struct {

@@ -322,6 +322,8 @@ func (p *process) askLogs(t *testing.T) {
 
 	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, "", nil))
 	require.Nil(t, report.Bad)
+	_, ok, err := p.prover.Last(ctx, p.acme)
+	require.True(t, ok, err)
 	public := done[string](t)(proof.PublicKey(ctx, p.asks))
 	done[proof.Report](t)(proof.Verify(ctx, p.asks, p.acme, proof.Check{VerifierKey: public, Progress: func(int64, int64) {}}))
 	done[[]events.ID](t)(proof.All(ctx, p.asks))
