@@ -15,6 +15,7 @@ func (c cell) changed() bool { return c.before != c.after }
 type stateRow struct {
 	list             string // of what: "members", "invitations" or "accounts"
 	id, name, detail string
+	face             string // what the colour of a member's picture is made of
 	what, may        cell
 	legacy           bool // of a member whose role is the former one
 }
@@ -50,7 +51,7 @@ func compare(before, after client.WorkspaceState) []stateRow {
 
 func rowsOf(s client.WorkspaceState) (list []stateRow) {
 	for _, m := range s.Members {
-		r := stateRow{list: "members", id: m.Id, name: m.Name, detail: m.Email}
+		r := stateRow{list: "members", id: m.Id, name: m.Name, detail: m.Email, face: m.UserId}
 		if r.name == "" {
 			r.name, r.detail = m.Email, ""
 		}
