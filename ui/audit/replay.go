@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -114,13 +115,14 @@ func playFrom(v *page.Visit, seq int64, speed int) string {
 }
 
 // next returns the number of the event after this one that steps go to; 0 if there is none.
+// The marks are those of some days: before them steps go to each event.
 func (d replayed) next() int64 {
 	head := d.activity.Head
-	if d.everything {
-		if d.step.Seq < head {
-			return d.step.Seq + 1
-		}
+	switch {
+	case d.step.Seq >= head:
 		return 0
+	case d.everything || d.step.Seq+1 < d.marked():
+		return d.step.Seq + 1
 	}
 	for _, m := range slices.Backward(d.activity.Marks) {
 		if m.Seq > d.step.Seq {
@@ -133,15 +135,22 @@ func (d replayed) next() int64 {
 // previous returns the number of the event before this one that steps go to; 0 if there
 // is none.
 func (d replayed) previous() int64 {
-	if d.everything {
-		return d.step.Seq - 1
-	}
-	for _, m := range d.activity.Marks {
-		if m.Seq < d.step.Seq {
-			return m.Seq
+	if !d.everything {
+		for _, m := range d.activity.Marks {
+			if m.Seq < d.step.Seq {
+				return m.Seq
+			}
 		}
 	}
-	return 0
+	return d.step.Seq - 1
+}
+
+// marked is the number of the first event from which on there are marks.
+func (d replayed) marked() int64 {
+	if n := len(d.activity.Marks); d.activity.MarksTruncated && n > 0 {
+		return d.activity.Marks[n-1].Seq
+	}
+	return d.activity.FirstSeq
 }
 
 // around are the marks nearest to the step, itself among them, the oldest first.
@@ -189,10 +198,24 @@ func (d replayed) diff() (list []diffLine) {
 			list = append(list, diffLine{false, name + was(d.before, o.Path)})
 		}
 		if o.Op != client.Remove {
-			list = append(list, diffLine{true, name + ": " + value(o.Value)})
+			list = append(list, came(name, o.Value)...)
 		}
 	}
 	return list[:min(len(list), maxDiff)]
+}
+
+// came writes what is new: of a row each field, but for numbers that say nothing.
+func came(name string, what any) (list []diffLine) {
+	row, ok := what.(map[string]any)
+	if !ok {
+		return []diffLine{{true, name + ": " + value(what)}}
+	}
+	for _, field := range slices.Sorted(maps.Keys(row)) {
+		if field != "id" && field != "userId" && row[field] != nil {
+			list = append(list, diffLine{true, name + "/" + field + ": " + value(row[field])})
+		}
+	}
+	return list
 }
 
 // was tells what the state had at a path, as far as it is a field of a row.

@@ -20,6 +20,7 @@ func Routes() []page.Route {
 	}
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/members", Show: show},
+		{Method: http.MethodGet, Path: "/w/{workspace}/members/export.csv", Send: export},
 		post("invite", invite),
 		post("{id}/role", changeRole),
 		post("{id}/approve", changeApproval),

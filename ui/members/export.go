@@ -1,0 +1,47 @@
+package members
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"svc/ui/client"
+	"svc/ui/kit"
+	"svc/ui/page"
+)
+
+// export writes all members as CSV, page by page as the service tells them.
+func export(v *page.Visit, w http.ResponseWriter) error {
+	params := &client.ListMembersParams{Limit: client.Optional(int64(perPage))}
+	list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="members-`+v.Workspace.Slug+`.csv"`)
+	text := kit.CSV("name", "email", "role", "canApproveLoops", "lastActiveAt", "joinedAt")
+	for {
+		for _, m := range list.Items {
+			text += line(m)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+		if list.NextCursor == nil {
+			return nil
+		}
+		text, params.Cursor = "", list.NextCursor
+		if list, err = client.Read[client.MemberList](v.API.ListMembers(v.Context(), params)); err != nil {
+			return err
+		}
+	}
+}
+
+func line(m client.Member) string {
+	active := ""
+	if m.LastActiveAt != nil {
+		active = m.LastActiveAt.UTC().Format(time.RFC3339)
+	}
+	return kit.CSV(m.Name, m.Email, string(m.DisplayRole), strconv.FormatBool(m.CanApproveLoops), active, m.JoinedAt.UTC().Format(time.RFC3339))
+}
