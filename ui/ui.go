@@ -19,6 +19,7 @@ import (
 	"svc/ui/audit"
 	"svc/ui/client"
 	"svc/ui/dashboard"
+	"svc/ui/farm"
 	"svc/ui/insights"
 	"svc/ui/live"
 	"svc/ui/members"
@@ -88,6 +89,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		serviceaccounts.Routes(),
 		audit.Routes(),
 		insights.Routes(),
+		farm.Routes(),
 	} {
 		a.Mount(handle, routes)
 	}

@@ -243,3 +243,6 @@ func (s *Session) request(ctx context.Context, method, path string, body any) (*
 	}
 	return s.Do(r)
 }
+
+// Detail reads what the refusal says beside its message, as far as it is of that form.
+func (r *Refused) Detail(name string, into any) { _ = json.Unmarshal(r.Details[name], into) }

@@ -22,8 +22,12 @@ document.addEventListener("htmx:error", () => toast("The app does not answer. No
 // A select or a switch that was refused, or whose row came anew, shows what holds now.
 document.addEventListener("htmx:after:swap", () => {
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
+  for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off") log.scrollTop = log.scrollHeight;
   dress();
 });
+document.addEventListener("scroll", ({ target: at }) => { // whoever scrolls up reads; at the end they follow again
+  if (at.dataset?.follow !== undefined) at.dataset.follow = at.scrollHeight - at.scrollTop - at.clientHeight > 40 ? "off" : "";
+}, true);
 
 // Confirmation: what takes something away is asked about first. A select or a switch asks
 // only for the values that its data-confirm-for names; {} in the question is the chosen one.

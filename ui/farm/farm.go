@@ -1,0 +1,155 @@
+// Package farm is the pages of the build farm: its runners, how a machine becomes one,
+// its jobs, and one job with its log and its files.
+package farm
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the pages.
+func Routes() []page.Route {
+	const farm, job = "/w/{workspace}/farm", "/w/{workspace}/farm/jobs/{id}"
+	runner := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route {
+		return page.Route{Method: http.MethodPost, Path: farm + "/runners/{id}/" + path, Do: do, Show: show, Back: "farm"}
+	}
+	return []page.Route{
+		{Method: http.MethodGet, Path: farm, Show: show},
+		runner("drain", drain), runner("resume", resume), runner("revoke", revokeRunner),
+		{Method: http.MethodPost, Path: farm + "/enroll", Do: enroll, Show: showMinted, Stay: true},
+		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
+		{Method: http.MethodPost, Path: farm + "/enrollments/{id}/withdraw", Do: withdraw, Show: show, Back: "farm"},
+		{Method: http.MethodGet, Path: farm + "/jobs", Show: showJobs},
+		{Method: http.MethodGet, Path: job, Show: showJob},
+		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
+		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
+		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
+		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm"},
+	}
+}
+
+const perPage = 50
+
+// data is what the page of runners shows.
+type data struct {
+	Farm    client.FarmSummary
+	Off     string // why there is no farm; "" if there is one
+	Runners client.RunnerList
+}
+
+func show(v *page.Visit) (page.Page, error) {
+	var d data
+	err := v.Load(func(ctx context.Context) (err error) {
+		d.Farm, err = client.Read[client.FarmSummary](v.API.GetFarm(ctx, nil))
+		return unlessOff(&d, err)
+	}, func(ctx context.Context) (err error) {
+		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{Limit: client.Optional(int64(100))}))
+		return unlessOff(nil, err)
+	})
+	return page.Page{Title: "Build Farm", Place: "farm", Main: view(v, d)}, err
+}
+
+// unlessOff takes the refusal of a farm that is off for an answer.
+func unlessOff(d *data, err error) error {
+	if r := client.As(err); r != nil && r.Code == "farm_off" {
+		if d != nil {
+			d.Off = r.Message
+		}
+		return nil
+	}
+	return err
+}
+
+// online counts the runners that are connected.
+func (d data) online() (n int) {
+	for _, r := range d.Runners.Items {
+		if r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining {
+			n++
+		}
+	}
+	return n
+}
+
+// shown are the runners that the person wants to see.
+func (d data) shown(v *page.Visit) (list []client.Runner) {
+	for _, r := range d.Runners.Items {
+		on := r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining
+		if v.Query("state") == "" || v.Query("state") == "online" == on {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func drain(v *page.Visit) (page.Notice, error) {
+	r, err := client.Read[client.Runner](v.API.DrainRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{
+		Note: client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
+	}))
+	return page.Notice{Text: r.Name + " ends its jobs and takes no more."}, err
+}
+
+func resume(v *page.Visit) (page.Notice, error) {
+	r, err := client.Read[client.Runner](v.API.ResumeRunner(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: r.Name + " takes jobs again."}, err
+}
+
+func revokeRunner(v *page.Visit) (page.Notice, error) {
+	r, err := client.Read[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
+	return page.Notice{Text: r.Name + " is revoked. Its certificate is worth nothing any more."}, err
+}
+
+func withdraw(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.WithdrawEnrollment(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: "The command works no more."}, err
+}
+
+// trouble says what is wrong with a runner that is offline, and how to mend it.
+func trouble(r client.Runner) (what, mend string) {
+	switch r.OfflineReason {
+	case client.RunnerOfflineReasonNoCertificate:
+		return "The gateway forwarded no client certificate.",
+			"Have it set the header that SVC_FARM_CLIENT_CERT_HEADER names on every request, then run svc-runner doctor on the machine."
+	case client.RunnerOfflineReasonCertificateInvalid:
+		return "The certificate is not one of this workspace’s farm, or is no longer good.",
+			"Enrol the machine again; if its clock is wrong, mend that first. svc-runner doctor says which."
+	case client.RunnerOfflineReasonDisconnected:
+		return "The connection broke off and has not come back.",
+			"See that the machine runs, that it reaches the farm’s address, and that a proxy between allows WebSockets and 120 s of silence."
+	}
+	return "The runner is not connected.", "Run svc-runner doctor on the machine: it tries each step and says which fails."
+}
+
+// why says why a job waits, in words.
+func why(reason string) string {
+	switch reason {
+	case "all_busy":
+		return "Each runner that could take it is busy."
+	case "concurrency_limit":
+		return "Others of its concurrency key run already."
+	case "no_matching_runner":
+		return "No runner that is online has the labels it requires."
+	case "not_before":
+		return "Its next attempt begins a little later."
+	case "runner_draining":
+		return "The runners that could take it take no more jobs."
+	}
+	return "It is next."
+}
+
+// nouned is a count with its noun.
+func nouned(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
