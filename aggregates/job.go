@@ -24,6 +24,7 @@ const (
 	forceAfter   = 30 * time.Second // that a runner has beyond the grace to say that a job has ended
 	timeoutExtra = time.Minute      // that a runner has beyond the time of a job to end it itself
 	backoff      = 5 * time.Second  // until a job is given out again whose runner failed, for each attempt
+	retryWait    = 24 * time.Hour   // for a runner to take a job again, unless it may wait longer for the first
 	maxDeclined  = 5 * time.Minute  // until a job is given out again that runners have declined often
 )
 
@@ -44,8 +45,8 @@ type Job struct {
 	seq      int64 // the number of the last event that the runner said of the epoch
 	timedOut bool  // it is being cancelled because it ran for too long
 	reason   string
-	deadline time.Time // by which it has to be over; of one that is being cancelled, by force
-	expires  time.Time
+	deadline time.Time    // by which it has to be over; of one that is being cancelled, by force
+	expires  time.Time    // if it waits by then
 	sealed   map[int]bool // epochs whose log is whole
 
 	artifacts artifacts
@@ -69,6 +70,9 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 		j.declined++
 	case events.JobRequeued:
 		j.state, j.runner, j.slot = events.JobQueued, events.ID{}, 0
+		if !e.ExpiresAt.IsZero() {
+			j.expires = e.ExpiresAt
+		}
 	case events.JobStarted:
 		j.seq, j.started = e.Seq, true
 		if j.state == events.JobLeasedOut { // and not being cancelled, which has a deadline of its own
@@ -200,7 +204,8 @@ func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
 }
 
 // fail says what becomes of a job whose runner did not bring it to an end: for it was
-// lost, or something of its own failed (infra).
+// lost, or something of its own failed (infra). The time that a job may wait for a runner
+// is over once one has taken it: to be tried again it waits anew.
 func (j *Job) fail(why string, now time.Time) []events.Event {
 	reason := why
 	if why == "lost" {
@@ -210,7 +215,9 @@ func (j *Job) fail(why string, now time.Time) []events.Event {
 	case j.state == events.JobCancelling:
 		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
 	case j.attempt < j.spec.Retry.MaxAttempts && slices.Contains(j.spec.Retry.On, why):
-		return []events.Event{events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff)}}
+		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff)}
+		again.ExpiresAt = again.NotBefore.Add(max(retryWait, seconds(j.spec.Timeouts.QueueSeconds)))
+		return []events.Event{again}
 	}
 	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason}}
 }

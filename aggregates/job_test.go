@@ -149,7 +149,7 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobIsCancelled, "succeeded", "")},
 		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobIsCancelled, "infra", "")},
 		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobTimedOut, "cancelled", "")},
-		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon}}},
+		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(retryWait)}}},
 		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra"}}},
 		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra"}}},
 		{name: "by a word that there is not", given: runningJob, when: end("exploded"),
@@ -171,7 +171,8 @@ func TestJobIsTakenFromASilentRunner(t *testing.T) {
 	}
 	expired := events.JobLeaseExpired{Epoch: 1, Runner: machineA}
 	check(t, []spec[Job]{
-		{name: "once", given: runningJob, when: lose(1), then: []events.Event{expired, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon}}},
+		{name: "once", given: runningJob, when: lose(1), then: []events.Event{
+			expired, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon, ExpiresAt: noon.Add(retryWait)}}},
 		{name: "for the last time", given: secondLease, when: lose(2), then: []events.Event{
 			events.JobLeaseExpired{Epoch: 2, Runner: machineB}, events.JobLost{Epoch: 2, Reason: "lease_expired"}}},
 		{name: "while it is cancelled", given: endingJob, when: lose(1), then: []events.Event{
@@ -204,9 +205,17 @@ func TestJobTimesOut(t *testing.T) {
 	}
 	late := events.JobCancelRequested{Reason: "run_timeout", Deadline: runLimitOfNoon.Add(10*time.Second + forceAfter), TimedOut: true}
 	forced := []events.Event{events.JobCancelled{Epoch: 1, Reason: "superseded", Forced: true}}
+	requeued := func(why string, expires time.Time) []events.Event {
+		return append(runningJob[:4:4], events.JobRequeued{Epoch: 1, Reason: why, NotBefore: noon, ExpiresAt: expires})
+	}
 	begunLate := append(acceptedJob[:3:3], cancelling, jobStarted) // cancelled at once, and begun all the same
 	check(t, []spec[Job]{
 		{name: "in the queue", given: queuedJob, when: after(noon.Add(time.Hour), false), then: []events.Event{events.JobExpired{}}},
+		{name: "in the queue again, after a time anew", given: requeued("infra", noon.Add(2*time.Hour)), when: after(noon.Add(2*time.Hour), false),
+			then: []events.Event{events.JobExpired{}}},
+		{name: "not yet in the queue again", given: requeued("infra", noon.Add(2*time.Hour)), when: after(noon.Add(2*time.Hour-1), false)},
+		{name: "when its runner gave it back", given: requeued("declined", time.Time{}), when: after(noon.Add(time.Hour), false),
+			then: []events.Event{events.JobExpired{}}},
 		{name: "not yet", given: queuedJob, when: after(noon.Add(time.Hour-1), true)},
 		{name: "while it runs", given: runningJob, when: after(runLimitOfNoon, false), then: []events.Event{late}},
 		{name: "not yet while it runs", given: runningJob, when: after(runLimitOfNoon.Add(-1), true)},

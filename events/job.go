@@ -121,6 +121,7 @@ type JobRequeued struct {
 	Epoch     int       `json:"epoch"`  // which is over
 	Reason    string    `json:"reason"` // declined, lease_expired, infra
 	NotBefore time.Time `json:"notBefore"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // the new time of one that was taken; otherwise it stays
 }
 
 func (JobRequeued) Kind() string { return "job.requeued" }

@@ -171,6 +171,9 @@ func (j *Job) follow(r events.Record) {
 		j.endAttempt("lease_expired", r.At)
 	case events.JobRequeued:
 		j.endAttempt(e.Reason, r.At)
+		if !e.ExpiresAt.IsZero() {
+			j.ExpiresAt = e.ExpiresAt
+		}
 		j.State, j.QueuedAt, j.NotBefore, j.DueAt, j.Slot = events.JobQueued, r.At, e.NotBefore, &j.ExpiresAt, 0
 		j.StartedAt, j.Accepted = nil, false
 	case events.JobStarted:

@@ -158,6 +158,34 @@ func TestAnAssignmentThatWasLost(t *testing.T) {
 	require.Equal(t, 2, epoch)
 }
 
+// The time in the queue is for the first runner to take a job. One that was taken and lost
+// is tried again, though that time is over; but it does not wait for ever either.
+func TestAJobThatWasTakenWaitsAnew(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	s.submit(r, func(s *events.JobSpec) { s.Timeouts.QueueSeconds = 60 })
+	job, epoch, _ := a.assigned()
+	a.say(wire.Accept{}, job, epoch, 0)
+	a.say(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+	a.acked(1)
+	s.clock.move(91 * time.Second)
+	r.SweepOnce(t.Context()) // the runner is lost
+	require.Equal(t, events.JobQueued, s.state(job))
+	var due, expires time.Time
+	require.NoError(t, s.db.QueryRow(t.Context(), `select due_at, expires_at from jobs where job_id = $1`, job).Scan(&due, &expires))
+	require.WithinDuration(t, s.clock.now().Add(24*time.Hour), expires, time.Minute)
+	require.Equal(t, expires, due, "the clock does not ask before")
+	s.clock.move(23 * time.Hour)
+	r.SweepOnce(t.Context())
+	require.Equal(t, events.JobQueued, s.state(job), "%v", s.kinds(job))
+	s.clock.move(time.Hour + time.Minute)
+	r.SweepOnce(t.Context())
+	require.Equal(t, events.JobIsExpired, s.state(job))
+}
+
 func TestTimesOfAJob(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)

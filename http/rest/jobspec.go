@@ -37,7 +37,7 @@ type (
 		Required bool     `json:"required,omitempty" doc:"Without a file, or if one is not uploaded, the job has failed."`
 	}
 	jobTimeouts struct {
-		QueueSeconds       int  `json:"queueSeconds,omitempty" minimum:"1" maximum:"604800" doc:"By default a day: then it expires."`
+		QueueSeconds       int  `json:"queueSeconds,omitempty" minimum:"1" maximum:"604800" doc:"Until a runner takes it, by default a day: then it expires. To be tried again it may wait a day, or this if it is longer."`
 		RunSeconds         int  `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"By default an hour: then it is ended."`
 		CancelGraceSeconds *int `json:"cancelGraceSeconds,omitempty" minimum:"0" maximum:"600" doc:"By default 30: what it has to end by itself."`
 	}

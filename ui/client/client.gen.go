@@ -3663,7 +3663,7 @@ type JobTimeouts struct {
 	// CancelGraceSeconds By default 30: what it has to end by itself.
 	CancelGraceSeconds *int64 `json:"cancelGraceSeconds,omitempty"`
 
-	// QueueSeconds By default a day: then it expires.
+	// QueueSeconds Until a runner takes it, by default a day: then it expires. To be tried again it may wait a day, or this if it is longer.
 	QueueSeconds *int64 `json:"queueSeconds,omitempty"`
 
 	// RunSeconds By default an hour: then it is ended.
