@@ -25,6 +25,13 @@ assert.equal(run.data!.timeline.stages.length, 7);
 
 const insights = await script.GET("/api/v1/insights", { params: { query: { range: "90d" } } });
 assert.deepEqual(insights.data!.kpis.map((k) => k.unit), ["pct", "pct", "duration_ms", "cents", "count"]);
+assert.ok(insights.data!.kpis.every((k) => k.series.length === 90));
+
+const repos = await script.GET("/api/v1/repos");
+const counted = await script.GET("/api/v1/runs", {
+  params: { query: { status: "active", repo: repos.data!.items[0]!.id, counts: true } },
+});
+assert.equal(counted.data!.counts!.active, repos.data!.items[0]!.active);
 
 const dashboard = await script.GET("/api/v1/dashboard");
 const etag = dashboard.response.headers.get("ETag")!;
