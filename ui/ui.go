@@ -15,6 +15,7 @@ import (
 	"svc/http/middleware"
 	"svc/http/reply"
 	"svc/http/router"
+	"svc/ui/account"
 	"svc/ui/asset"
 	"svc/ui/audit"
 	"svc/ui/client"
@@ -82,6 +83,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	for _, routes := range [][]page.Route{
 		signin.Routes(),
 		workspaces.Routes(),
+		account.Routes(),
 		dashboard.Routes(),
 		needs.Routes(),
 		runs.Routes(),

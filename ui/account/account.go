@@ -1,0 +1,106 @@
+// Package account is the page of the person: invitations to them, and where they are
+// signed in.
+package account
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	return []page.Route{
+		{Method: http.MethodGet, Path: "/account", Show: show},
+		{Method: http.MethodPost, Path: "/account/invitations/{id}/accept", Do: accept, Show: show},
+		{Method: http.MethodPost, Path: "/account/invitations/{id}/reject", Do: reject, Show: show},
+		{Method: http.MethodPost, Path: "/account/sessions/end", Do: end, Show: show},
+		{Method: http.MethodPost, Path: "/account/sessions/end-others", Do: endOthers, Show: show},
+	}
+}
+
+// data is what the page shows.
+type data struct {
+	Person      client.Person
+	Invitations []client.OwnInvitation
+	Devices     []client.Device
+	Stale       bool // the sign-in is too long ago to list sessions
+}
+
+func show(v *page.Visit) (page.Page, error) {
+	var d data
+	err := v.Load(func(ctx context.Context) error {
+		person, ok, err := v.API.Person(ctx)
+		if err == nil && !ok {
+			err = &client.Refused{Status: http.StatusUnauthorized}
+		}
+		d.Person = person
+		return err
+	}, func(ctx context.Context) (err error) {
+		d.Invitations, err = v.API.OwnInvitations(ctx)
+		return err
+	}, func(ctx context.Context) (err error) {
+		d.Devices, err = v.API.Devices(ctx)
+		if r := client.As(err); r != nil && r.Status == http.StatusForbidden {
+			d.Stale, err = true, nil
+		}
+		return err
+	})
+	return page.Page{Title: "Account", Main: view(v, d)}, err
+}
+
+// waiting are the invitations that can be answered.
+func (d data) waiting() (list []client.OwnInvitation) {
+	for _, i := range d.Invitations {
+		if i.Status == "pending" {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+const home = "/account"
+
+func accept(v *page.Visit) (page.Notice, error) {
+	err := v.API.AnswerInvitation(v.Context(), v.PathValue("id"), true)
+	return page.Notice{Text: "You are in. The workspace is in your list.", To: "/w"}, err
+}
+
+func reject(v *page.Visit) (page.Notice, error) {
+	return page.Notice{Text: "The invitation is rejected.", To: home}, v.API.AnswerInvitation(v.Context(), v.PathValue("id"), false)
+}
+
+func end(v *page.Visit) (page.Notice, error) {
+	return page.Notice{Text: "That session is over.", To: home}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
+}
+
+func endOthers(v *page.Visit) (page.Notice, error) {
+	return page.Notice{Text: "You are signed out everywhere but here.", To: home}, v.API.EndOtherDevices(v.Context())
+}
+
+// browser says in a few words by what a session was begun.
+func browser(agent string) string {
+	if agent == "" {
+		return "Unknown"
+	}
+	name := "A program"
+	for _, known := range []struct{ mark, name string }{
+		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+	} {
+		if strings.Contains(agent, known.mark) {
+			name = known.name
+			break
+		}
+	}
+	for _, known := range []struct{ mark, name string }{
+		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Mac OS X", "macOS"}, {"Windows", "Windows"}, {"Linux", "Linux"},
+	} {
+		if strings.Contains(agent, known.mark) {
+			return name + " on " + known.name
+		}
+	}
+	return name
+}
