@@ -4937,6 +4937,15 @@ type GetAuditStateParams struct {
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
+// GetLastVerificationParams defines parameters for GetLastVerification.
+type GetLastVerificationParams struct {
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
 // VerifyAuditParams defines parameters for VerifyAudit.
 type VerifyAuditParams struct {
 	// Since A checkpoint that you kept: the log has to lead on from it. Whoever sets the log back, or has it signed anew from its beginning, cannot make it do so.
@@ -5608,6 +5617,15 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/audit/state (the `GetAuditState` operationId).
 	GetAuditState(ctx context.Context, params *GetAuditStateParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetLastVerification What became of the last verification
+	//
+	// The answer of the last `GET /audit/verify` without `since` that anybody asked for, as it was then: nothing is computed. 404 `audit_not_verified` if there was none.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Corresponds with GET /api/v1/audit/verification (the `GetLastVerification` operationId).
+	GetLastVerification(ctx context.Context, params *GetLastVerificationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// VerifyAudit Verify the audit log
 	//
 	// Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while. Logs are signed for about once a second, this one at once when it is asked for; what still is not, it gives ten seconds. 503 `signing_key_unavailable` if the key of the checkpoints cannot be opened, until its operator restores or replaces it; a replacement is a record, `signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to it.
@@ -6270,6 +6288,25 @@ func (c *Client) ReplayAudit(ctx context.Context, params *ReplayAuditParams, req
 // Corresponds with GET /api/v1/audit/state (the `GetAuditState` operationId).
 func (c *Client) GetAuditState(ctx context.Context, params *GetAuditStateParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAuditStateRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLastVerification What became of the last verification
+//
+// The answer of the last `GET /audit/verify` without `since` that anybody asked for, as it was then: nothing is computed. 404 `audit_not_verified` if there was none.
+//
+// For: Owner or Maintainer.
+//
+// Corresponds with GET /api/v1/audit/verification (the `GetLastVerification` operationId).
+func (c *Client) GetLastVerification(ctx context.Context, params *GetLastVerificationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLastVerificationRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8028,6 +8065,59 @@ func NewGetAuditStateRequest(server string, params *GetAuditStateParams) (*http.
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetLastVerificationRequest constructs an http.Request for the GetLastVerification method
+func NewGetLastVerificationRequest(server string, params *GetLastVerificationParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/audit/verification")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
