@@ -200,13 +200,13 @@ func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
 		return nil, nil
 	}
 	expired := events.JobLeaseExpired{Epoch: epoch, Runner: j.runner}
-	return append([]events.Event{expired}, j.fail("lost", now)...), nil
+	return append([]events.Event{expired}, j.fail("lost", nil, now)...), nil
 }
 
 // fail says what becomes of a job whose runner did not bring it to an end: for it was
-// lost, or something of its own failed (infra). The time that a job may wait for a runner
-// is over once one has taken it: to be tried again it waits anew.
-func (j *Job) fail(why string, now time.Time) []events.Event {
+// lost, or something of its own failed (infra), of which it said so much. The time that a job may wait
+// for a runner is over once one has taken it: to be tried again it waits anew.
+func (j *Job) fail(why string, said *events.JobLastWords, now time.Time) []events.Event {
 	reason := why
 	if why == "lost" {
 		reason = "lease_expired"
@@ -215,11 +215,11 @@ func (j *Job) fail(why string, now time.Time) []events.Event {
 	case j.state == events.JobCancelling:
 		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
 	case j.attempt < j.spec.Retry.MaxAttempts && slices.Contains(j.spec.Retry.On, why):
-		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff)}
+		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff), Said: said}
 		again.ExpiresAt = again.NotBefore.Add(max(retryWait, seconds(j.spec.Timeouts.QueueSeconds)))
 		return []events.Event{again}
 	}
-	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason}}
+	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Said: said}}
 }
 
 // Cancel ends the job: at once if no runner has it. One that has ended stays as it is.
@@ -249,7 +249,7 @@ func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + forceAfter)
 		return one(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
 	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):
-		return j.fail("lost", now), nil
+		return j.fail("lost", nil, now), nil
 	}
 	return nil, nil
 }

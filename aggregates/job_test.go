@@ -149,11 +149,20 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobIsCancelled, "succeeded", "")},
 		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobIsCancelled, "infra", "")},
 		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobTimedOut, "cancelled", "")},
-		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(retryWait)}}},
-		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra"}}},
-		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra"}}},
+		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(retryWait), Said: &events.JobLastWords{}}}},
+		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: &events.JobLastWords{}}}},
+		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: &events.JobLastWords{}}}},
 		{name: "by a word that there is not", given: runningJob, when: end("exploded"),
 			err: fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out, infra")},
+	})
+	sum := events.JobLogSum{Bytes: 4, Chunks: 1, SHA256: "aa", Truncated: true}
+	broken := func(j *Job) ([]events.Event, error) {
+		return j.Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{Reported: "infra", Reason: "sandbox_failed\x00", Log: sum}}, noon)
+	}
+	said := &events.JobLastWords{Reason: "sandbox_failed", Log: sum}
+	check(t, []spec[Job]{
+		{name: "what failed", given: runningJob, when: broken, then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(retryWait), Said: said}}},
+		{name: "what failed last", given: once, when: broken, then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: said}}},
 	})
 	list, err := folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", Reason: strings.Repeat("x", 200) + "\x00", Signal: "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E",

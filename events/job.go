@@ -118,15 +118,33 @@ func (JobDeclined) Kind() string { return "job.declined" }
 // JobRequeued says that a job which a runner had waits for another one.
 type JobRequeued struct {
 	jobEvent
-	Epoch     int       `json:"epoch"`  // which is over
-	Reason    string    `json:"reason"` // declined, lease_expired, infra
-	NotBefore time.Time `json:"notBefore"`
-	ExpiresAt time.Time `json:"expiresAt,omitzero"` // the new time of one that was taken; otherwise it stays
+	Epoch     int           `json:"epoch"`  // which is over
+	Reason    string        `json:"reason"` // declined, lease_expired, infra
+	NotBefore time.Time     `json:"notBefore"`
+	ExpiresAt time.Time     `json:"expiresAt,omitzero"` // the new time of one that was taken; otherwise it stays
+	Said      *JobLastWords `json:"said,omitempty"`     // of infra
 }
 
 func (JobRequeued) Kind() string { return "job.requeued" }
 func (e JobRequeued) changes(*Record) []Change {
-	return []Change{{"state", nil, JobQueued}, {"reason", nil, e.Reason}}
+	return []Change{{"state", nil, JobQueued}, {"reason", nil, e.Why()}}
+}
+
+// Why is the word of the runner, or else the reason.
+func (e JobRequeued) Why() string { return e.Said.or(e.Reason) }
+
+// JobLastWords are what a runner says of an attempt that it could not bring to an end.
+type JobLastWords struct {
+	Reason string    `json:"reason,omitempty"` // such as sandbox_failed
+	Log    JobLogSum `json:"log"`
+}
+
+// or returns the reason, or another if nothing was said.
+func (w *JobLastWords) or(reason string) string {
+	if w == nil || w.Reason == "" {
+		return reason
+	}
+	return w.Reason
 }
 
 // JobStarted says that the runner runs it.
@@ -216,12 +234,18 @@ func (JobLeaseExpired) Kind() string { return "job.lease_expired" }
 // JobLost says that no attempt is left.
 type JobLost struct {
 	jobEvent
-	Epoch  int    `json:"epoch"`
-	Reason string `json:"reason"` // lease_expired, infra
+	Epoch  int           `json:"epoch"`
+	Reason string        `json:"reason"`         // lease_expired, infra
+	Said   *JobLastWords `json:"said,omitempty"` // of infra
 }
 
-func (JobLost) Kind() string             { return "job.lost" }
-func (JobLost) changes(*Record) []Change { return []Change{{"state", nil, JobIsLost}} }
+func (JobLost) Kind() string { return "job.lost" }
+func (e JobLost) changes(*Record) []Change {
+	return []Change{{"state", nil, JobIsLost}, {"reason", nil, e.Why()}}
+}
+
+// Why is the word of the runner, or else the reason.
+func (e JobLost) Why() string { return e.Said.or(e.Reason) }
 
 // JobCancelRequested says that a job which a runner has is to end.
 type JobCancelRequested struct {

@@ -85,7 +85,10 @@ type JobAttempt struct {
 	EndedAt    *time.Time `json:"endedAt,omitempty"`
 	Ended      string     `json:"ended,omitempty"` // a final state, declined, lease_expired or infra; empty while it goes on
 	Steps      []JobStep  `json:"steps"`
-	Log        *JobLog    `json:"log,omitempty"` // once it is sealed
+
+	Reason string            `json:"reason,omitempty"` // why it was declined, or not brought to an end
+	Sent   *events.JobLogSum `json:"sent,omitempty"`   // by the word of a runner that did not bring it to an end
+	Log    *JobLog           `json:"log,omitempty"`    // once it is sealed
 }
 
 // A JobStep is how far a step of an attempt came.
@@ -167,10 +170,12 @@ func (j *Job) follow(r events.Record) {
 		j.Attempt--
 		j.Excluded = append(slices.Clone(j.Excluded), e.Runner)
 		j.endAttempt("declined", r.At)
+		j.failed(e.Reason, nil)
 	case events.JobLeaseExpired:
 		j.endAttempt("lease_expired", r.At)
 	case events.JobRequeued:
 		j.endAttempt(e.Reason, r.At)
+		j.failed(e.Why(), e.Said)
 		if !e.ExpiresAt.IsZero() {
 			j.ExpiresAt = e.ExpiresAt
 		}
@@ -216,6 +221,7 @@ func (j *Job) end(r events.Record) {
 		j.over(e.State(), r.At)
 	case events.JobLost:
 		j.over(events.JobIsLost, r.At)
+		j.failed(e.Why(), e.Said)
 	case events.JobExpired:
 		j.over(events.JobIsExpired, r.At)
 	case events.JobLogSealed:

@@ -24,6 +24,20 @@ func (j *Job) lackArtifacts() {
 	j.Outcome = &outcome
 }
 
+// failed says why the last attempt came to no end, once, and what its runner said of its log.
+func (j *Job) failed(why string, said *events.JobLastWords) {
+	if len(j.Attempts) == 0 {
+		return
+	}
+	a := j.current()
+	if a.Reason == "" {
+		a.Reason = why
+	}
+	if said != nil {
+		a.Sent = &said.Log
+	}
+}
+
 func (j *Job) seal(e events.JobLogSealed) {
 	for i := range j.Attempts {
 		if j.Attempts[i].Epoch == e.Epoch {

@@ -92,7 +92,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 		if a.Log != nil {
 			continue
 		}
-		if err := s.seal(ctx, j, a.Epoch); err != nil {
+		if err := s.seal(ctx, j, a); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,8 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 }
 
 // seal says that the log of an epoch is whole, or what it lacks. Nothing is added after that.
-func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
+func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) error {
+	epoch := a.Epoch
 	if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, epoch}); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
 	if err != nil {
 		return err
 	}
-	said, err := s.said(ctx, j, epoch)
+	said, err := s.said(ctx, j, a)
 	if err != nil {
 		return err
 	}
@@ -165,10 +166,13 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogS
 
 const digestPage = 4 << 20 // bytes
 
-// said returns what the runner said of the log of an epoch; nil if it never did.
-func (s *sweep) said(ctx context.Context, j dueJob, epoch int) (*events.JobLogSum, error) {
+// said returns what the runner said of the log of an attempt; nil if it never did.
+func (s *sweep) said(ctx context.Context, j dueJob, a projections.JobAttempt) (*events.JobLogSum, error) {
+	if a.Sent != nil {
+		return a.Sent, nil
+	}
 	rows, _ := s.d.DB.Query(ctx, `
-		select log_sum from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and log_sum is not null`, j.Workspace, j.Job, epoch)
+		select log_sum from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and log_sum is not null`, j.Workspace, j.Job, a.Epoch)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[json.RawMessage])
 	if err != nil {
 		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)

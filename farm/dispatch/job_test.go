@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
+	"svc/projections"
 )
 
 func (j *running) cancel() {
@@ -237,8 +238,12 @@ func TestLogsAreSealed(t *testing.T) {
 		require.NoError(t, rows.Scan(&epoch, &integrity))
 		list = append(list, epoch+" "+integrity)
 	}
-	require.Equal(t, []string{"1 incomplete", "2 mismatch"}, list)
+	require.Equal(t, []string{"1 verified", "2 mismatch"}, list)
 	require.NoError(t, rows.Err())
+	view, _, err := projections.Jobs{DB: j.db}.Get(t.Context(), j.ws, j.job)
+	require.NoError(t, err)
+	require.Equal(t, "infra agent_restarted", view.Attempts[0].Ended+" "+view.Attempts[0].Reason)
+	require.Equal(t, "succeeded ", view.Attempts[1].Ended+" "+view.Attempts[1].Reason)
 }
 
 func TestJobsGoWhereTheyMay(t *testing.T) {

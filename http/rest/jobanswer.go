@@ -90,6 +90,9 @@ func newJob(j projections.Job, waits string, position *int) FarmJob {
 	if o := j.Outcome; o != nil {
 		out.Reason, out.ExitCode, out.Log.Truncated = o.Reason, o.ExitCode, o.LogTruncated
 	}
+	if n := len(j.Attempts); n > 0 && j.State == events.JobIsLost {
+		out.Reason, out.Log.Truncated = j.Attempts[n-1].Reason, isCut(j.Attempts[n-1])
+	}
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Log != nil {
 		sealed := j.Attempts[n-1].Log
 		out.Log.Bytes, out.Log.Complete, out.Log.Integrity = sealed.Bytes, true, sealed.Integrity
@@ -182,6 +185,7 @@ type jobAttempt struct {
 	StartedAt *timestamp `json:"startedAt" nullable:"true"`
 	EndedAt   *timestamp `json:"endedAt" nullable:"true"`
 	Ended     string     `json:"ended" enum:",declined,lease_expired,infra,succeeded,failed,cancelled,timed_out,lost" doc:"How; empty while it goes on."`
+	Reason    string     `json:"reason" doc:"Why it was declined or came to no end, by the word of its runner if it said one." example:"sandbox_failed"`
 	Steps     []jobStep  `json:"steps" nullable:"false"`
 	Log       jobLog     `json:"log"`
 }
@@ -208,13 +212,16 @@ func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail
 func newJobAttempt(a projections.JobAttempt, spec events.JobSpec) jobAttempt {
 	out := jobAttempt{
 		Epoch: a.Epoch, Attempt: a.Attempt, Runner: jobRunner{ID: a.Runner.String(), Name: a.RunnerName}, LeasedAt: at(a.LeasedAt),
-		StartedAt: optional(a.StartedAt), EndedAt: optional(a.EndedAt), Ended: a.Ended, Steps: stepsOf(spec, a.Steps),
+		StartedAt: optional(a.StartedAt), EndedAt: optional(a.EndedAt), Ended: a.Ended, Reason: a.Reason, Steps: stepsOf(spec, a.Steps),
 	}
 	if a.Log != nil {
-		out.Log = jobLog{Bytes: a.Log.Bytes, Complete: true, Integrity: a.Log.Integrity}
+		out.Log = jobLog{Bytes: a.Log.Bytes, Complete: true, Truncated: isCut(a), Integrity: a.Log.Integrity}
 	}
 	return out
 }
+
+// isCut reports whether the runner of an attempt that came to no end says that the log is not whole.
+func isCut(a projections.JobAttempt) bool { return a.Sent != nil && a.Sent.Truncated }
 
 // stepsOf names the steps, also those that were not begun.
 func stepsOf(spec events.JobSpec, list []projections.JobStep) []jobStep {
