@@ -3270,9 +3270,14 @@ type JobAttempt struct {
 	Epoch   int64      `json:"epoch"`
 
 	// LeasedAt Examples: 2026-11-20T23:56:25.123Z
-	LeasedAt time.Time  `json:"leasedAt"`
-	Log      JobLog     `json:"log"`
-	Runner   *JobRunner `json:"runner"`
+	LeasedAt time.Time `json:"leasedAt"`
+	Log      JobLog    `json:"log"`
+
+	// Reason Why it was declined or came to no end, by the word of its runner if it said one.
+	//
+	// Examples: sandbox_failed
+	Reason string     `json:"reason"`
+	Runner *JobRunner `json:"runner"`
 
 	// StartedAt Examples: 2026-11-20T23:56:25.123Z
 	StartedAt *time.Time `json:"startedAt"`
