@@ -168,7 +168,10 @@ func (j *Job) runLimit(now time.Time) time.Time {
 	return now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutExtra)
 }
 
-// Decline gives the job back: by the word of the runner or, with the reason no_answer,
+// NoAnswer is the reason with which a job is given back of which its runner said nothing.
+const NoAnswer = "no_answer"
+
+// Decline gives the job back: by the word of the runner or, with the reason [NoAnswer],
 // because it said none. A job that is being cancelled has ended then.
 func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time) ([]events.Event, error) {
 	switch {

@@ -61,6 +61,8 @@ func (r *Runner) Apply(e events.Event, _ events.ID) {
 		r.draining = false
 	case events.RunnerJobTaken:
 		r.taken = append(slices.Clone(r.taken), e.Job)
+	case events.RunnerJobReturned:
+		r.taken = slices.DeleteFunc(slices.Clone(r.taken), func(job events.ID) bool { return job == e.Job })
 	case events.RunnerSuspended:
 		r.end(events.RunnerIsSuspended)
 	case events.RunnerRevoked:
@@ -140,6 +142,15 @@ func (r *Runner) Take(job events.ID) ([]events.Event, error) {
 		return nil, nil
 	}
 	return one(events.RunnerJobTaken{Runner: r.id, Name: r.name, Job: job, Left: left - 1})
+}
+
+// Return takes back that the runner took a job which it has not begun, in the append that
+// puts the job back into the queue. Nothing follows where that did not count, or the runner is over.
+func (r *Runner) Return(job events.ID) ([]events.Event, error) {
+	if r.over != "" || !slices.Contains(r.taken, job) {
+		return nil, nil
+	}
+	return one(events.RunnerJobReturned{Runner: r.id, Name: r.name, Job: job, Left: r.jobs - len(r.taken) + 1})
 }
 
 // Drain lets the runner take no more jobs; what it has it finishes.

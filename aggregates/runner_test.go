@@ -139,6 +139,8 @@ func TestAnEphemeralRunnerTakesOneJob(t *testing.T) {
 	retire := func(r *Runner) ([]events.Event, error) { return r.Retire() }
 	taken := events.RunnerJobTaken{Runner: builder, Name: "builder-1", Job: job, Left: 0}
 	once := []events.Event{ephemeral(), online}
+	giveBack := func(r *Runner) ([]events.Event, error) { return r.Return(job) }
+	returned := events.RunnerJobReturned{Runner: builder, Name: "builder-1", Job: job, Left: 1}
 	check(t, []spec[Runner]{
 		{name: "the first", given: once, when: take(job), then: []events.Event{taken}},
 		{name: "not another one", given: after(once, taken), when: take(id(61)), err: ErrRunnerSpent},
@@ -146,6 +148,13 @@ func TestAnEphemeralRunnerTakesOneJob(t *testing.T) {
 		{name: "does not retire before", given: once, when: retire},
 		{name: "one for many jobs never does", given: []events.Event{enrolled, online}, when: retire},
 		{name: "and leaves no trace of each", given: []events.Event{enrolled, online}, when: take(job)},
+		{name: "gives it back", given: after(once, taken), when: giveBack, then: []events.Event{returned}},
+		{name: "gives back what it has given back", given: after(once, taken, returned), when: giveBack},
+		{name: "another one then", given: after(once, taken, returned), when: take(id(61)), then: []events.Event{
+			events.RunnerJobTaken{Runner: builder, Name: "builder-1", Job: id(61), Left: 0}}},
+		{name: "does not retire when it gave back", given: after(once, taken, returned), when: retire},
+		{name: "gives nothing back when over", given: after(once, taken, retired), when: giveBack},
+		{name: "gives nothing back that does not count", given: []events.Event{enrolled, online}, when: giveBack},
 		{name: "not while it is drained", given: after(once, drained), when: take(job), err: ErrRunnerDraining},
 	})
 }

@@ -179,11 +179,39 @@ type DeclineJob struct {
 	Reason string
 }
 
-// DeclineJob does nothing once the job was accepted.
+// DeclineJob does nothing once the job was accepted. A runner that takes only so many jobs may
+// take another one instead, but not where it said nothing: then it may have begun.
 func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.Decline(c.Runner, c.Epoch, c.Reason, w.at)
+	return h.carry(ctx, c.Meta, c, func(w *work) error {
+		runner, err := w.boundedRunner(c.Runner) // before the job, as for a lease
+		if err != nil {
+			return err
+		}
+		var declined bool
+		err = w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
+			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.at)
+			declined = len(list) > 0
+			return list, err
+		})
+		if err != nil || runner == nil || !declined || c.Reason == aggregates.NoAnswer {
+			return err
+		}
+		list, err := runner.Return(c.Job)
+		return w.then(c.Runner, list, err)
 	})
+}
+
+// boundedRunner returns a runner that takes only so many jobs, or nil.
+func (w *work) boundedRunner(id events.ID) (*aggregates.Runner, error) {
+	var bounded bool
+	err := look(w, id, func(r *aggregates.Runner) error {
+		_, bounded = r.JobsLeft()
+		return nil
+	})
+	if err != nil || !bounded {
+		return nil, err
+	}
+	return load[aggregates.Runner](w, id)
 }
 
 // ReportJob takes in what a runner says of a job.

@@ -16,6 +16,7 @@ var runners = Noun{
 		of[RunnerDrainRequested](),
 		of[RunnerDrainEnded](),
 		of[RunnerJobTaken](),
+		of[RunnerJobReturned](),
 		of[RunnerCertificateRenewed](),
 		of[RunnerCertificateSuperseded](),
 		of[RunnerCertificateReused](),
@@ -178,4 +179,18 @@ func (RunnerJobTaken) Kind() string              { return "runner.job_taken" }
 func (e RunnerJobTaken) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerJobTaken) changes(*Record) []Change {
 	return []Change{{"jobId", nil, e.Job}, {"jobsLeft", e.Left + 1, e.Left}}
+}
+
+// RunnerJobReturned says that it gave the job back before it began: that one does not count.
+type RunnerJobReturned struct {
+	Runner ID     `json:"runnerId"`
+	Name   string `json:"name"`
+	Job    ID     `json:"jobId"`
+	Left   int    `json:"jobsLeft"`
+}
+
+func (RunnerJobReturned) Kind() string              { return "runner.job_returned" }
+func (e RunnerJobReturned) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
+func (e RunnerJobReturned) changes(*Record) []Change {
+	return []Change{{"jobId", e.Job, nil}, {"jobsLeft", e.Left - 1, e.Left}}
 }

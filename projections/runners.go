@@ -45,7 +45,7 @@ var runners = &fold.Table[events.ID, runnerRow]{
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
 		case events.RunnerEnrolled, events.RunnerOnline, events.RunnerOffline, events.RunnerDrainRequested, events.RunnerDrainEnded,
-			events.RunnerJobTaken, events.RunnerCertificateRenewed, events.RunnerCertificateSuperseded,
+			events.RunnerJobTaken, events.RunnerJobReturned, events.RunnerCertificateRenewed, events.RunnerCertificateSuperseded,
 			events.RunnerSuspended, events.RunnerRevoked, events.RunnerRetired:
 			return []events.ID{r.Stream}
 		}
@@ -60,6 +60,8 @@ var runners = &fold.Table[events.ID, runnerRow]{
 		after.takeEnd(r)
 		switch e := r.Event.(type) {
 		case events.RunnerJobTaken:
+			after.JobsLeft = &e.Left
+		case events.RunnerJobReturned:
 			after.JobsLeft = &e.Left
 		case events.RunnerCertificateRenewed:
 			after.NextSerial, after.NextNotAfter = e.Certificate.Serial, &e.Certificate.NotAfter

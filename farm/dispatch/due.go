@@ -77,7 +77,7 @@ func (s *sweep) doDue(ctx context.Context, now time.Time, j dueJob) error {
 // unanswered gives a job back that its runner has not accepted in time.
 func (s *sweep) unanswered(ctx context.Context, j dueJob) error {
 	_, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
-		Meta: system(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: "no_answer",
+		Meta: system(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
 	})
 	if errors.Is(err, aggregates.ErrJobNotOwner) { // it answered a moment ago, or the job is over
 		return nil

@@ -139,6 +139,35 @@ func TestAnEphemeralRunnerRetires(t *testing.T) {
 	require.Equal(t, 1, len(s.kinds(other)))
 }
 
+// One that was enrolled for a job and cannot take the first that it is given takes another.
+// If it said nothing it may have begun, and takes none.
+func TestAnEphemeralRunnerThatDeclines(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 1)
+	a := dial(t, r, s.ws, runner)
+	a.greet()
+	first := s.submit(r)
+	job, epoch, _ := a.assigned()
+	require.Equal(t, first, job)
+	a.say(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
+	s.until(events.JobQueued, first)
+	r.SweepOnce(t.Context())
+	second := s.submit(r)
+	for job != second { // the first one may come again, after a while
+		a.say(wire.Heartbeat{Free: 1}, events.ID{}, 0, 0)
+		if job, epoch, _ = a.assigned(); job == first {
+			a.say(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
+		}
+	}
+	s.clock.move(21 * time.Second)
+	r.SweepOnce(t.Context())
+	s.until(events.JobQueued, second)
+	r.SweepOnce(t.Context())
+	s.untilRunner(events.RunnerIsRetired, runner)
+}
+
 // Runners are told to come again, and their leases outlast the restart.
 func TestAReplicaThatEndsSaysSo(t *testing.T) {
 	t.Parallel()

@@ -163,7 +163,7 @@ func (s *sweep) offline(ctx context.Context, now time.Time) error {
 }
 
 // retire ends runners that have taken all jobs which they were enrolled for, once nothing
-// of those is awaited.
+// of those is awaited. One that is in the queue again another runner will take.
 func (s *sweep) retire(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
 		_, err := s.d.Commands.RetireRunner(ctx, commands.RetireRunner{Meta: system(r.Workspace), Runner: r.ID})
@@ -173,7 +173,7 @@ func (s *sweep) retire(ctx context.Context, now time.Time) error {
 		where r.jobs_left = 0 and r.state not in ('suspended', 'revoked', 'retired')
 		and not exists (
 			select 1 from jobs j where j.workspace_id = r.workspace_id and j.runner_id = r.runner_id
-			and (j.state in ('leased', 'running', 'cancelling') or j.due_at is not null)) limit $1`, sweepPage)
+			and (j.state in ('leased', 'running', 'cancelling') or j.state <> 'queued' and j.due_at is not null)) limit $1`, sweepPage)
 }
 
 // each does something with all that a query finds. What goes wrong with one does not keep

@@ -1655,6 +1655,7 @@ const (
 	StreamEventEventRunnerDrainEnded             StreamEventEvent = "runner.drain_ended"
 	StreamEventEventRunnerDrainRequested         StreamEventEvent = "runner.drain_requested"
 	StreamEventEventRunnerEnrolled               StreamEventEvent = "runner.enrolled"
+	StreamEventEventRunnerJobReturned            StreamEventEvent = "runner.job_returned"
 	StreamEventEventRunnerJobTaken               StreamEventEvent = "runner.job_taken"
 	StreamEventEventRunnerOffline                StreamEventEvent = "runner.offline"
 	StreamEventEventRunnerOnline                 StreamEventEvent = "runner.online"
@@ -1824,6 +1825,8 @@ func (e StreamEventEvent) Valid() bool {
 		return true
 	case StreamEventEventRunnerEnrolled:
 		return true
+	case StreamEventEventRunnerJobReturned:
+		return true
 	case StreamEventEventRunnerJobTaken:
 		return true
 	case StreamEventEventRunnerOffline:
@@ -1940,6 +1943,7 @@ const (
 	StreamEventDataKindRunnerDrainEnded             StreamEventDataKind = "runner.drain_ended"
 	StreamEventDataKindRunnerDrainRequested         StreamEventDataKind = "runner.drain_requested"
 	StreamEventDataKindRunnerEnrolled               StreamEventDataKind = "runner.enrolled"
+	StreamEventDataKindRunnerJobReturned            StreamEventDataKind = "runner.job_returned"
 	StreamEventDataKindRunnerJobTaken               StreamEventDataKind = "runner.job_taken"
 	StreamEventDataKindRunnerOffline                StreamEventDataKind = "runner.offline"
 	StreamEventDataKindRunnerOnline                 StreamEventDataKind = "runner.online"
@@ -2108,6 +2112,8 @@ func (e StreamEventDataKind) Valid() bool {
 	case StreamEventDataKindRunnerDrainRequested:
 		return true
 	case StreamEventDataKindRunnerEnrolled:
+		return true
+	case StreamEventDataKindRunnerJobReturned:
 		return true
 	case StreamEventDataKindRunnerJobTaken:
 		return true
