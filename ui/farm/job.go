@@ -81,7 +81,7 @@ func cancel(v *page.Visit) (page.Notice, error) {
 const (
 	tail    = 64 << 10 // bytes of a log that are shown at first
 	maxPart = 1 << 20  // bytes of an answer that are read for one part
-	perPart = 2000     // lines of a part
+	perPart = 5000     // lines of a part
 )
 
 // A logPart is some lines of a log, and where it goes on.

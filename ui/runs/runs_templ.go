@@ -214,7 +214,7 @@ func queueButton(v *page.Visit) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if v.May() {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<button type=\"button\" class=\"button primary\" data-open=\"queue\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<button type=\"button\" class=\"button primary\" data-open=\"queue-issue\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1177,7 +1177,7 @@ func queueDialog(v *page.Visit, d data) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Dialog("queue", "Queue an issue").Render(templ.WithChildren(ctx, templ_7745c5c3_Var50), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Dialog("queue-issue", "Queue an issue").Render(templ.WithChildren(ctx, templ_7745c5c3_Var50), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -22,7 +22,7 @@ document.addEventListener("htmx:error", () => toast("The app does not answer. No
 // A select or a switch that was refused, or whose row came anew, shows what holds now.
 document.addEventListener("htmx:after:swap", () => {
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
-  for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off") log.scrollTop = log.scrollHeight;
+  for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off" && !$("[hx-trigger=revealed]", log)) log.scrollTop = log.scrollHeight;
   dress();
 });
 document.addEventListener("scroll", ({ target: at }) => { // whoever scrolls up reads; at the end they follow again

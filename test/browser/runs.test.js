@@ -1,0 +1,183 @@
+// The pages of runs: dashboard, board and list, one run, decisions, insights.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, phone, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+test("the dashboard shows what the service says", async () => {
+  const { page, context, open, complaints } = await visitor(browser, app, "ada");
+  await open("/w/acme/dashboard");
+  const answer = await context.request.get(product.restUrl + "/api/v1/dashboard", { headers: { "X-Svc-Tenant": "acme" } });
+  const said = await answer.json();
+  await page.getByText(said.head.sentence).waitFor();
+  for (const { label, count } of said.runs.byStage) {
+    const row = page.locator(".stages tr", { hasText: label });
+    assert.equal(parseInt(await row.locator("td.num").innerText()), count, label);
+  }
+  assert.equal(await page.locator(".system li").count(), said.system.dependencies.length);
+  assert.equal(await page.locator(".system .removed").count(), 0);
+  assert.match(await page.locator(".recent li").first().innerText(), new RegExp(said.recent[0].issueTitle));
+  assert.deepEqual(complaints, []);
+});
+
+test("the board has a column for each stage, and is a list on a phone", async () => {
+  const ada = await visitor(browser, app, "ada");
+  await ada.open("/w/acme/runs");
+  assert.deepEqual(await ada.page.locator(".stage h2").evaluateAll((list) => list.map((h) => h.firstChild.textContent.trim())),
+    ["Queued", "Analyze", "Plan", "Implementing", "Build farm", "Self-review", "Merge"]);
+  const tops = await ada.page.locator(".stage").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().top));
+  assert.equal(new Set(tops).size, 1, "beside each other");
+  const small = await visitor(browser, app, "ada", { viewport: phone });
+  await small.open("/w/acme/runs");
+  const lefts = await small.page.locator(".stage").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().left));
+  assert.equal(new Set(lefts).size, 1, "below each other");
+});
+
+test("filters are in the address, and keys open a run", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  await page.selectOption("#repo", { label: "acme/web" });
+  await page.waitForURL(/repo=[0-9a-f-]{36}/);
+  await page.waitForFunction(() => [...document.querySelectorAll(".run-foot bdi")].every((b) => b.textContent === "acme/web"));
+  await page.reload();
+  assert.equal(await page.locator("#repo option:checked").innerText(), "acme/web");
+  await page.fill("#find", "no such title");
+  await page.getByText("No run is like that").waitFor();
+  await page.click("text=Show all");
+  await page.locator(".run").first().waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
+  await page.locator(".timeline li").first().waitFor();
+  assert.equal(await page.locator(".timeline li").count(), 7);
+});
+
+test("finished runs are paged", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs?status=finished");
+  const first = await page.locator("#runs li a").first().innerText();
+  await page.click("text=Older");
+  await page.waitForURL(/offset=50/);
+  assert.notEqual(await page.locator("#runs li").first().getAttribute("id"), null);
+  await page.click("text=Newer");
+  await page.waitForFunction((text) => document.querySelector("#runs li a").innerText === text, first);
+});
+
+test("who may not queue, cancel or answer is told why", async () => {
+  const leo = await visitor(browser, app, "leo");
+  await leo.open("/w/acme/runs");
+  assert.ok(await leo.page.getByRole("button", { name: "Queue an issue" }).isDisabled());
+  assert.ok(await leo.page.getByText("Only an Owner or Maintainer can queue an issue.").count());
+  await leo.page.locator(".run a").first().click();
+  await leo.page.getByRole("button", { name: "Cancel run" }).waitFor();
+  assert.ok(await leo.page.getByRole("button", { name: "Cancel run" }).isDisabled());
+  await leo.open("/w/acme/needs");
+  for (const button of await leo.page.locator(".decision-foot button").all()) assert.ok(await button.isDisabled());
+  const reasons = await leo.page.locator(".decision-foot .reason").allInnerTexts();
+  assert.equal(reasons.length, await leo.page.locator(".decision").count());
+  assert.match(reasons.join(" "), /Needs the Owner or Maintainer role|Needs approve-loops/);
+  await leo.page.keyboard.press("a"); // does nothing
+  assert.equal(await leo.page.locator(".decision").count(), reasons.length);
+});
+
+test("one key answers, and the other window sees it", async () => {
+  const ada = await visitor(browser, app, "ada");
+  const mia = await visitor(browser, app, "mia");
+  await ada.open("/w/acme/needs");
+  await mia.open("/w/acme/needs");
+  const before = await ada.page.locator(".decision").count();
+  assert.ok(before >= 3);
+  assert.match(await ada.page.title(), new RegExp(`^\\(${before}\\) Needs You`));
+  assert.equal(await ada.page.locator("#badge b").innerText().then(parseInt), before);
+  await ada.page.keyboard.press("a");
+  await ada.toast("Answered");
+  await ada.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
+  await mia.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1, { timeout: 10000 });
+  await mia.page.waitForFunction((n) => parseInt(document.querySelector("#badge b").innerText) === n, before - 1);
+});
+
+test("an answer that asks for a text asks for it", async () => {
+  const { page, open, toast } = await visitor(browser, app, "ada");
+  await open("/w/acme/needs");
+  const before = await page.locator(".decision").count();
+  const merge = page.locator(".decision", { hasText: "Merge approval" }).first();
+  await merge.getByRole("button", { name: /^Request changes…/ }).click();
+  const dialog = page.locator("dialog[open]");
+  await dialog.getByRole("button", { name: "Request changes" }).click(); // without a text
+  assert.ok(await dialog.isVisible());
+  await dialog.locator("textarea").fill("Keep the old limit. <b>‮bold</b>");
+  await dialog.getByRole("button", { name: "Request changes" }).click();
+  await toast("Answered");
+  await page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
+});
+
+test("an issue is queued, shown as it was written, and its run cancelled", async () => {
+  const { page, open, toast, complaints } = await visitor(browser, app, "ada");
+  const title = "<img src=x onerror=alert(1)> ‮evil‬ " + "wide".repeat(30);
+  await open("/w/acme/runs");
+  await page.click("text=Queue an issue");
+  await page.fill("#queue-title", title);
+  await page.fill("#queue-body", "What it says.");
+  await page.click("dialog[open] >> text=Queue >> nth=-1");
+  await toast("Queued");
+  const card = page.locator(".run", { hasText: "onerror" });
+  await card.waitFor();
+  assert.equal(await page.locator("main img").count(), 0, "it is text");
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page stays in shape");
+  await card.locator("a").first().click();
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("The run is cancelled.").first().waitFor();
+  await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test("insights compare, chart and tell how", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "ada");
+  await open("/w/acme/insights");
+  assert.equal(await page.locator(".kpi").count(), 5);
+  await page.click("text=90d");
+  await page.waitForURL(/range=90d/);
+  await page.click("text=Values as a table");
+  assert.equal(await page.locator("tbody tr").count(), 90);
+  await page.click("text=How it is computed");
+  await page.getByText("Divided by").waitFor();
+  await page.locator(".kpi", { hasText: "Cost per merged PR" }).click();
+  await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Download as CSV")]);
+  assert.equal(file.suggestedFilename(), "insights.csv");
+  assert.deepEqual(complaints, []);
+});
+
+test("without scripts a decision can be answered", async () => {
+  const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/needs");
+  const before = await page.locator(".decision").count();
+  assert.ok(before > 0);
+  await page.locator(".decision form button:not([disabled])").first().click();
+  await page.getByText("Answered").waitFor();
+  assert.equal(await page.locator(".decision").count(), before - 1);
+});
+
+for (const path of ["dashboard", "runs", "runs?view=list", "needs", "insights"]) {
+  test(`${path} passes axe`, () => accessible(browser, app, "ada", "/w/acme/" + path));
+}
+
+test("a run passes axe", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  await accessible(browser, app, "ada", await page.locator(".run a").last().getAttribute("href"));
+});
