@@ -177,6 +177,11 @@ func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok boo
 	return optional[Run](rows, "run "+id.String())
 }
 
+// Events returns up to limit events of a run that follow its event of a version.
+func (v Runs) Events(ctx context.Context, workspace, run events.ID, after, limit int) ([]events.Record, error) {
+	return store.AnyOfStream(ctx, v.DB, workspace, run, after, limit)
+}
+
 // Repo returns a repository that runs of a workspace have worked on. ok is false if
 // there is none.
 func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, ok bool, err error) {
