@@ -4168,6 +4168,38 @@ type RunDetail struct {
 	Timeline   Timeline   `json:"timeline"`
 }
 
+// RunEvent defines model for RunEvent.
+type RunEvent struct {
+	Actor AuditActor `json:"actor"`
+
+	// At Examples: 2026-11-20T23:56:25.123Z
+	At time.Time `json:"at"`
+
+	// Data What is stored, as it is stored.
+	//
+	// Examples: {"attempt":2,"stage":"build_farm"}
+	Data interface{} `json:"data"`
+
+	// Id That of the record in the audit log.
+	Id string `json:"id"`
+
+	// Kind Examples: run.stage_entered
+	Kind string `json:"kind"`
+
+	// Seq The number of the event in the workspace's log.
+	Seq int64 `json:"seq"`
+}
+
+// RunEventsBody defines model for RunEventsBody.
+type RunEventsBody struct {
+	Items []RunEvent `json:"items"`
+
+	// NextCursor Leads to later events, also to those that have not happened yet.
+	//
+	// Examples: 7
+	NextCursor string `json:"nextCursor"`
+}
+
 // RunList defines model for RunList.
 type RunList struct {
 	// Counts Present if it was asked for.
@@ -5419,6 +5451,20 @@ type CancelRunParams struct {
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
+// ListRunEventsParams defines parameters for ListRunEvents.
+type ListRunEventsParams struct {
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor nextCursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Limit How many items the page has at most.
@@ -6132,6 +6178,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, id string, params *CancelRunParams, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRunEvents List what happened to a run
+	//
+	// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there.
+	//
+	// For: any member, or a token with api.read.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
+	ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListServiceAccounts List service accounts
 	//
@@ -7314,6 +7369,25 @@ func (c *Client) CancelRunWithBody(ctx context.Context, id string, params *Cance
 // Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 func (c *Client) CancelRun(ctx context.Context, id string, params *CancelRunParams, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelRunRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRunEvents List what happened to a run
+//
+// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there.
+//
+// For: any member, or a token with api.read.
+//
+// Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
+func (c *Client) ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRunEventsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -11112,6 +11186,105 @@ func NewCancelRunRequestWithBody(server string, id string, params *CancelRunPara
 			}
 
 			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListRunEventsRequest constructs an http.Request for the ListRunEvents method
+func NewListRunEventsRequest(server string, id string, params *ListRunEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
 		}
 
 	}
