@@ -49,10 +49,17 @@ func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	svc := s.start().until(running)
 	d := s.dev()
 	ci := byToken(d.account(t, "ci-bot").Token)
-	requireDashboard(t, ci, d.RestURL, farmFigures{Online: 1, Slots: 2})
+	farm := farmPages{ci: ci, rest: d.RestURL}
+	farm.requireFigures(t, farmFigures{Online: 1, Slots: 2})
 	j := s.submitStubborn(t, ci, d.RestURL)
-	requireDashboard(t, ci, d.RestURL, farmFigures{Online: 1, Slots: 2, Busy: 1})
-	requireLive(t, ci, d.RestURL, j.ID)
+	farm.requireFigures(t, farmFigures{Online: 1, Slots: 2, Busy: 1})
+	farm.submitNowhere(t)
+	farm.requireFigures(t, farmFigures{Online: 1, Slots: 2, Busy: 1, Queued: 1})
+	farm.requireLive(t, j.ID)
+	thaw := freezeRunner(t, svc.pid())
+	farm.requireStalled(t, j.ID)
+	farm.requireFigures(t, farmFigures{Busy: 1, Queued: 1})
+	thaw()
 	began := time.Now()
 	s.stop(svc) // which looks that nothing is left behind
 	require.Less(t, time.Since(began), time.Minute)
@@ -67,38 +74,6 @@ func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
 	there := family(svc.pid())
 	svc.kill()
 	requireGone(t, there, s.data)
-}
-
-// farmFigures are what the dashboard says of the farm.
-type farmFigures struct{ Online, Draining, Slots, Busy, Queued int }
-
-// requireDashboard waits until the dashboard says so, and shows that whoever has it is
-// told that nothing has changed.
-func requireDashboard(t *testing.T, ci caller, rest string, want farmFigures) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		a := ci.must(t, http.StatusOK, "GET", rest+"/api/v1/dashboard", nil)
-		same, err := ci.send("GET", rest+"/api/v1/dashboard", nil, "If-None-Match", a.etag)
-		require.NoError(t, err)
-		return decode[struct{ Farm farmFigures }](t, a).Farm == want && same.status == http.StatusNotModified
-	}, patience, 50*time.Millisecond, "%+v", want)
-}
-
-// requireLive waits until a running job says what it takes, and the list how much it has
-// written.
-func requireLive(t *testing.T, ci caller, rest, id string) {
-	t.Helper()
-	type live struct {
-		ID      string
-		Stalled bool
-		Log     struct{ Bytes int }
-		Usage   *struct{ RSSBytes int }
-	}
-	require.Eventually(t, func() bool {
-		one := decode[live](t, ci.must(t, http.StatusOK, "GET", rest+"/api/v1/farm/jobs/"+id, nil))
-		list := decode[struct{ Items []live }](t, ci.must(t, http.StatusOK, "GET", rest+"/api/v1/farm/jobs?status=active", nil)).Items
-		return one.Usage != nil && one.Usage.RSSBytes > 0 && len(list) == 1 && list[0].ID == id && !list[0].Stalled && list[0].Log.Bytes == len("begun\n")
-	}, patience, 100*time.Millisecond)
 }
 
 // submitStubborn returns when everything that the job starts has begun.
