@@ -19,6 +19,7 @@ import (
 	"svc/events"
 	"svc/events/feed"
 	"svc/events/store"
+	"svc/farm/joblog"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -38,6 +39,7 @@ type process struct {
 	prover   *proof.Prover
 	live     *feed.Feed
 	seen     *sessions.LastSeen
+	logs     *joblog.Logs
 	asks     *pgxpool.Pool // questions
 	keeps    *pgxpool.Pool // the log
 }
@@ -55,6 +57,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
 	p.live = feed.New(w.pool(t, s.url), quiet)
 	p.seen = sessions.NewLastSeen(w.pool(t, s.url), quiet)
+	p.logs = joblog.New(w.pool(t, s.url), quiet)
 	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
 		p.follower.Moved(workspace, head)
 		p.prover.Moved(workspace, head)
@@ -64,7 +67,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	p.log.KeepSnapshots(ring, quiet)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context){p.follower.Run, p.prover.Run, p.live.Run, p.seen.Run} {
+	for _, run := range []func(context.Context){p.follower.Run, p.prover.Run, p.live.Run, p.seen.Run, p.logs.Run} {
 		running.Go(func() { run(ctx) })
 	}
 	t.Cleanup(func() { stop(); running.Wait() })
@@ -178,6 +181,7 @@ func (p *process) ask(t *testing.T) {
 	p.askRuns(t)
 	p.askRunners(t)
 	p.askJobs(t)
+	p.askJobLogs(t)
 	p.askAudit(t)
 	p.askLogs(t)
 	p.askSessions(t)

@@ -141,6 +141,7 @@ func (s *site) fill(t *testing.T) {
 			insert into proof_hashes (workspace_id, index, hash) select $long, n, sha256(n::text::bytea) from generate_series(0, 2 * $records) n`},
 		{"runners", runnerRows},
 		{"jobs", jobRows},
+		{"job_logs", jobLogRows},
 		{"others", `
 			insert into proof_checkpoints (workspace_id, size, note, made_at) select $long, 1024 * n, '', '2026-01-01' from generate_series(1, 1000) n;
 			insert into run_counts (workspace_id, repo_id, active, terminal) values ($acme, $repo, $active, $finished - 1000), ($acme, id('p', 1), 0, 1000);
