@@ -74,16 +74,28 @@ func TestAServiceRunsWithoutItsRunner(t *testing.T) {
 	_, _ = r.stop()
 
 	r = s.start(t).up()
-	written, err := os.ReadFile(filepath.Join(s.data, "runner", "pid"))
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(string(written))
-	require.NoError(t, err)
+	pid := s.runnerPID(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	r.until(`WARN: make run has no runner any more why="svc-runner ended by itself: signal: killed"`)
+	r.until(`WARN: svc-runner ended by itself and is started again why="signal: killed" in="1s"`)
+	require.Eventually(t, func() bool { now := s.runnerPID(t); return now != 0 && now != pid }, time.Minute, 10*time.Millisecond)
+	pid = s.runnerPID(t)
+	require.True(t, alive(pid))
 	require.True(t, alive(r.pids["svc-rest"]))
 	code, _ := r.stop()
 	require.Zero(t, code)
+	require.False(t, alive(pid))
 	s.requireGone(t, r)
+}
+
+// runnerPID returns the process of the runner that was started last.
+func (s *site) runnerPID(t *testing.T) int {
+	written, err := os.ReadFile(filepath.Join(s.data, "runner", "pid"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(string(written))
+	if len(written) > 0 { // it is being written
+		require.NoError(t, err)
+	}
+	return pid
 }
 
 // Whoever enrols another machine finds in dev.json what it takes.

@@ -116,23 +116,19 @@ func (s *stack) runnerCommand(environ []string, args ...string) *exec.Cmd {
 	return s.command("svc-runner", args, append(environ, "SVC_RUNNER_DATA_DIR="+s.folder.file("runner")))
 }
 
-// runRunner starts the runner and returns once the farm sees it.
+// runRunner starts the runner, which is started again when it ends, and returns once the farm sees it.
 func (s *stack) runRunner(ctx context.Context) error {
 	s.say("starting svc-runner")
 	// The code host of the demonstration speaks http.
-	cmd := s.runnerCommand(nil, "run", "-git-protocols=http,https", "-min-disk-mib=512")
-	c, err := launch(cmd, "svc-runner", s.out.named("svc-runner"), func(err error) {
-		if ctx.Err() == nil { // it was revoked, perhaps: the others go on
-			s.log.Warn("make run has no runner any more", "why", err)
-		}
+	k, c, err := s.keep(ctx, "svc-runner", func() *exec.Cmd {
+		return s.runnerCommand(nil, "run", "-git-protocols=http,https", "-min-disk-mib=512")
 	})
 	if err != nil {
 		return err
 	}
 	s.onStop(func() {
 		s.say("stopping svc-runner")
-		c.ask(drainLimit, s.hurry)
-		c.stop(stopLimit, s.hurry)
+		k.stop()
 	})
 	return c.ready(ctx, startLimit, func(ctx context.Context) error {
 		if err := s.askAs(ctx, &s.runner); err != nil {
