@@ -76,7 +76,7 @@ func TestAServiceRunsWithoutItsRunner(t *testing.T) {
 	r = s.start(t).up()
 	pid := s.runnerPID(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	r.until(`WARN: svc-runner ended by itself and is started again why="signal: killed" in="1s"`)
+	r.until(`WARN: the runner ended by itself and is started again why="signal: killed" in="1s"`)
 	require.Eventually(t, func() bool { now := s.runnerPID(t); return now != 0 && now != pid }, time.Minute, 10*time.Millisecond)
 	pid = s.runnerPID(t)
 	require.True(t, alive(pid))

@@ -73,7 +73,7 @@ func (k *keeper) watch(ctx, own context.Context, c *child) {
 			k.s.log.Warn("make run has no runner any more", "why", k.name+" ended by itself: "+why.String())
 			return
 		}
-		k.s.log.Warn(k.name+" ended by itself and is started again", "why", why.String(), "in", pause)
+		k.s.log.Warn("the runner ended by itself and is started again", "why", why.String(), "in", pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -132,7 +132,7 @@ func (o orders) reap() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand},
+	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand}, //nolint:gosec // this program, with what its parent told it
 		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, told.Fd()}})
 	_ = told.Close() // the step has its own
 	if err != nil {
