@@ -105,6 +105,9 @@ func (s *Session) Await(seq int64) {
 	}
 }
 
+// Position returns the number of the newest event that reads have to show, 0 for none.
+func (s *Session) Position() int64 { return s.seq.Load() }
+
 // Do sends a request of the generated client.
 func (s *Session) Do(r *http.Request) (*http.Response, error) {
 	for name, values := range s.header {

@@ -5,37 +5,44 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// A notice outlives the redirect behind a form in a cookie, which the next page takes.
+// A notice outlives the redirect behind a form in a cookie, which the next page takes: the
+// position of what was done, which that page has to show, a dot and the text.
 const (
 	noticeCookie  = "notice"
 	noticeSeconds = 30
 	maxNotice     = 1000 // bytes
 )
 
-func (a *App) leaveNotice(w http.ResponseWriter, n Notice) {
+func (a *App) leaveNotice(w http.ResponseWriter, v *Visit, n Notice) {
 	if n.Text == "" {
 		return
 	}
-	text := url.QueryEscape(n.Text)
+	text := strconv.FormatInt(v.API.Position(), 10) + "." + url.QueryEscape(n.Text)
 	http.SetCookie(w, &http.Cookie{
 		Name: noticeCookie, Value: text[:min(len(text), maxNotice)], Path: "/", MaxAge: noticeSeconds,
 		Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 
-func (a *App) takeNotice(w http.ResponseWriter, r *http.Request) (n Notice) {
-	c, err := r.Cookie(noticeCookie)
+func (a *App) takeNotice(w http.ResponseWriter, v *Visit) (n Notice) {
+	c, err := v.Cookie(noticeCookie)
 	if err != nil {
 		return n
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: noticeCookie, Path: "/", MaxAge: -1, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	n.Text, _ = url.QueryUnescape(c.Value) // one that was cut off says nothing
+	position, text, _ := strings.Cut(c.Value, ".")
+	if seq, err := strconv.ParseInt(position, 10, 64); err == nil {
+		v.API.Await(seq)
+	}
+	n.Text, _ = url.QueryUnescape(text) // one that was cut off says nothing
 	return n
 }
 

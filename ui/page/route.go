@@ -101,7 +101,7 @@ func (a *App) handler(route Route) http.Handler {
 				return
 			}
 		} else {
-			v.notice = a.takeNotice(w, r)
+			v.notice = a.takeNotice(w, v)
 		}
 		shown, err := route.Show(v)
 		if to, ok := errors.AsType[Redirect](err); ok {
@@ -182,7 +182,7 @@ func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	if to == "" {
 		to = v.Action(route.Back)
 	}
-	a.leaveNotice(w, notice)
+	a.leaveNotice(w, v, notice)
 	a.setCookies(w, v)
 	a.redirect(w, v, to)
 	return true

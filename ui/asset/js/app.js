@@ -133,7 +133,8 @@ function follow() {
     if (data.event) {
       since = Date.now();
       seen = Math.max(seen, data.event.seq);
-      for (const noun of [data.event.target, "any"]) body.dispatchEvent(new CustomEvent("live-" + noun, { detail: data.event }));
+      const { kind, target } = data.event; // decision.answered is about a run
+      for (const noun of new Set([target, kind.split(".")[0].replaceAll("_", "-"), "any"])) body.dispatchEvent(new CustomEvent("live-" + noun, { detail: data.event }));
     }
   };
   port.postMessage({ join: { address, seq: Number(seq) } });

@@ -1,0 +1,56 @@
+package insights
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+)
+
+func kpi(unit client.KpiUnit, values ...float64) client.Kpi {
+	k := client.Kpi{Unit: unit, Key: client.CycleTime}
+	for _, value := range values {
+		d := client.DayValue{Date: "2026-11-01"}
+		if value >= 0 {
+			d.Value = &value
+		}
+		k.Series = append(k.Series, d)
+	}
+	return k
+}
+
+func TestTheScaleIsAboveEachValueAndRound(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]float64{0: 4, 1: 4, 5: 6, 11: 20, 93: 100, 101: 200, 100_000: 100_000} {
+		require.InDelta(t, want, highest(kpi(client.Count, value)), 0, value)
+	}
+	require.InDelta(t, 100, highest(kpi(client.Pct, 3)), 0)
+	require.InDelta(t, 80*60_000, highest(kpi(client.DurationMs, 75*60_000)), 0)
+}
+
+// Days of which there is nothing are bridged, and a series without a value is no line.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	line := large.line(kpi(client.Count, 1, -1, 4), current)
+	require.Equal(t, 1, strings.Count(line, "M"))
+	require.Equal(t, 1, strings.Count(line, "L"))
+	require.Empty(t, large.line(kpi(client.Count, -1, -1), current))
+	require.Empty(t, large.area(kpi(client.Count, -1), current))
+	require.NotContains(t, large.area(kpi(client.Count, 2), current), "NaN")
+	require.Len(t, large.ticks(kpi(client.Count, 4)), 5)
+}
+
+func TestAChangeIsTold(t *testing.T) {
+	t.Parallel()
+	now, before := 64.0, 58.0
+	c, ok := changeOf(client.Kpi{Key: client.AutonomousMergeRate, Unit: client.Pct, Value: &now, Prior: &before})
+	require.True(t, ok)
+	require.Equal(t, change{"arrow-up-right", "6 pts", "good"}, c)
+	c, ok = changeOf(client.Kpi{Key: client.CostPerMergedPr, Unit: client.Cents, Value: &now, Prior: &before})
+	require.True(t, ok)
+	require.Equal(t, change{"arrow-up-right", "$0.06", "bad"}, c)
+	_, ok = changeOf(client.Kpi{Value: &now})
+	require.False(t, ok)
+}

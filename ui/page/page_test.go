@@ -1,0 +1,87 @@
+package page
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+)
+
+// What is in a link leads nobody to another site.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"/w/acme/runs?q=a#b": "/w/acme/runs?q=a#b", "/account": "/account",
+		"": "/w", "w": "/w", "//evil.example": "/w", "///evil.example": "/w", "https://evil.example": "/w", "/\\evil.example": "/w",
+		"\\\\evil.example": "/w", "javascript:alert(1)": "/w", "/a\r\nSet-Cookie: a=b": "/w", "/\t/evil.example": "/w",
+		"/api/auth/sign-out": "/w", "/sign-in?to=/sign-in": "/w", "/%": "/w",
+	} {
+		require.Equal(t, want, Local(address), address)
+	}
+}
+
+func TestANoticeIsAHeaderOfASCII(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"Zoë Brandt is now Viewer.", "日本 🎉", "a\nb\"c", "<b>"} {
+		h := http.Header{}
+		Notice{Text: text, Bad: true}.tell(h)
+		for _, r := range h.Get("X-Notice") {
+			require.True(t, r >= ' ' && r < 0x7f, text)
+		}
+		var said struct {
+			Text string
+			Bad  bool
+		}
+		require.NoError(t, json.Unmarshal([]byte(h.Get("X-Notice")), &said))
+		require.Equal(t, text, said.Text)
+		require.True(t, said.Bad)
+	}
+}
+
+func visit(address string) *Visit {
+	r := httptest.NewRequest(http.MethodGet, address, nil)
+	r.SetPathValue("workspace", "acme")
+	return &Visit{Request: r, API: client.NewService("http://127.0.0.1:1").For(r, "acme")}
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	v := visit("/w/acme/runs?repo=1&q=a+b")
+	require.Equal(t, "/w/acme/members/a%2Fb", v.Path("members", "a/b"))
+	require.Equal(t, "/w/acme/members/1/role?repo=1&q=a+b", v.Action("members", "1", "role"))
+	require.Equal(t, "/w/acme/runs?offset=50&q=a+b", v.Here("repo", "", "offset", "50"))
+	require.Equal(t, "/w/acme/runs", v.Here("repo", "", "q", ""))
+}
+
+// A service that does not answer is a page with a request id, which is not blank.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[int]error{
+		http.StatusBadGateway:          &client.Unreachable{Err: http.ErrServerClosed},
+		http.StatusInternalServerError: &client.Refused{Status: 500, Message: "secret"},
+		http.StatusTooManyRequests:     &client.Refused{Status: 429, Message: "Wait."},
+		http.StatusNotFound:            &client.Refused{Status: 404, Code: "tenant_not_found"},
+		http.StatusForbidden:           &client.Refused{Status: 403, Message: "Only an Owner can."},
+	} {
+		status, p := problem(client.As(err), err)
+		require.Equal(t, want, status)
+		require.NotEmpty(t, p.Title)
+		require.NotContains(t, p.Text, "secret")
+	}
+}
+
+func TestThemes(t *testing.T) {
+	t.Parallel()
+	v := visit("/w/acme/runs")
+	require.Empty(t, v.Theme())
+	v.AddCookie(&http.Cookie{Name: themeCookie, Value: `dark"><script>`})
+	require.Empty(t, v.Theme())
+	v.SetTheme("nothing")
+	require.Empty(t, *v.theme)
+	v.SetTheme("dark")
+	require.Equal(t, "dark", *v.theme)
+}
