@@ -93,11 +93,11 @@ func (d replayed) marks() (list []mark) {
 	taken, high := map[spot]bool{}, map[int]int{}
 	for _, m := range d.activity.Marks {
 		place := int(d.at(m.At) * places)
-		if s := (spot{place, m.Kind}); taken[s] || high[place] == marksRows || shapes[m.Kind] == "" {
+		s := spot{place, m.Kind}
+		if taken[s] || high[place] == marksRows || shapes[m.Kind] == "" {
 			continue
-		} else {
-			taken[s] = true
 		}
+		taken[s] = true
 		list = append(list, mark{percent((float64(place) + 0.5) / (places + 1)), marksTop + markHeight*high[place], shapes[m.Kind], "re-mark-" + string(m.Kind)})
 		high[place]++
 	}

@@ -101,7 +101,11 @@ func (s *Session) SignedIn() bool { return strings.Contains(s.header.Get("Cookie
 // Await makes later reads wait, for five seconds at most, until they show the event
 // with that number.
 func (s *Session) Await(seq int64) {
-	for old := s.seq.Load(); seq > old && !s.seq.CompareAndSwap(old, seq); old = s.seq.Load() {
+	for {
+		old := s.seq.Load()
+		if seq <= old || s.seq.CompareAndSwap(old, seq) {
+			return
+		}
 	}
 }
 

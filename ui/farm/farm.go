@@ -142,14 +142,6 @@ func why(reason string) string {
 	return "It is next."
 }
 
-// nouned is a count with its noun.
-func nouned(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return number(n) + " " + many
-}
-
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

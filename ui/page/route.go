@@ -213,7 +213,7 @@ func (a *App) redirect(w http.ResponseWriter, v *Visit, to string) {
 
 func (a *App) setCookies(w http.ResponseWriter, v *Visit) {
 	if v.theme != nil {
-		http.SetCookie(w, &http.Cookie{
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever the app is reached by https
 			Name: themeCookie, Value: *v.theme, Path: "/", MaxAge: themeSeconds, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}
