@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -10,11 +11,21 @@ import (
 )
 
 func showOne(v *page.Visit) (page.Page, error) {
-	d, err := client.Read[client.RunDetail](v.API.GetRun(v.Context(), v.PathValue("id"), nil))
+	var d client.RunDetail
+	var past client.RunEventsBody
+	err := v.Load(func(ctx context.Context) (err error) {
+		d, err = client.Read[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
+		return err
+	}, func(ctx context.Context) (err error) {
+		past, err = client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, v.PathValue("id"), &client.ListRunEventsParams{
+			Limit: client.Optional(int64(maxHistory)),
+		}))
+		return err
+	})
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "#" + number(d.Run.IssueNumber) + " " + d.Run.IssueTitle, Place: "runs", Main: runView(v, d)}, nil
+	return page.Page{Title: "#" + number(d.Run.IssueNumber) + " " + d.Run.IssueTitle, Place: "runs", Main: runView(v, d, past.Items)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
@@ -46,6 +57,9 @@ func lasted(r client.Run, now time.Time) time.Duration {
 // called is what a guardrail is called.
 func called(id string) string {
 	text := strings.ReplaceAll(id, "_", " ")
+	if text == "" {
+		return text
+	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 

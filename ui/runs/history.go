@@ -1,0 +1,127 @@
+package runs
+
+import (
+	"encoding/json"
+	"strings"
+
+	"svc/ui/client"
+)
+
+// A step is something that happened to a run, as a person says it.
+type step struct {
+	icon, text string
+	notes      []string // what somebody or something wrote
+	by         string   // the person; "" for the service itself
+	event      client.RunEvent
+}
+
+const maxHistory = 100 // events; the API has no more on a page
+
+// occurrence has of an event of a run what a person is told.
+type occurrence struct {
+	Stage, Reason, Summary, Branch, Head, Status, Name, Verdict, Action, Note string
+	Attempt, Number                                                           int64
+	Facts, Steps                                                              []string
+	Findings                                                                  json.RawMessage
+	Files                                                                     []json.RawMessage
+}
+
+// history says what happened, the newest first. What only machines care for is left out:
+// the timeline and the resources have it.
+func history(list []client.RunEvent) (out []step) {
+	for i := len(list) - 1; i >= 0; i-- {
+		e := list[i]
+		var o occurrence
+		if data, err := json.Marshal(e.Data); err != nil || json.Unmarshal(data, &o) != nil {
+			o = occurrence{} // of a newer version of the service: its kind is said all the same
+		}
+		s, ok := o.step(e.Kind)
+		if !ok {
+			continue
+		}
+		s.event = e
+		if e.Actor.Type != "system" {
+			s.by = e.Actor.Name
+			if e.Actor.DisplayName != nil && *e.Actor.DisplayName != "" {
+				s.by = *e.Actor.DisplayName
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (o occurrence) step(kind string) (s step, ok bool) {
+	switch kind {
+	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "decision.raised":
+		return step{}, false
+	case "run.queued":
+		return step{icon: "inbox", text: "Queued"}, true
+	case "run.stage_entered":
+		return step{icon: "play", text: stageName(o.Stage) + " began" + again(o.Attempt)}, true
+	case "run.stage_failed":
+		return step{icon: "circle-x", text: stageName(o.Stage) + " failed" + again(o.Attempt), notes: noted(o.Reason)}, true
+	case "run.facts_recorded":
+		return step{icon: "search", text: count(int64(len(o.Facts)), "fact", "facts") + " recorded", notes: o.Facts}, true
+	case "run.plan_recorded":
+		return step{icon: "list-checks", text: "Planned", notes: append(noted(o.Summary), o.Steps...)}, true
+	case "run.branch_created":
+		return step{icon: "git-branch", text: "Branch made", notes: noted(o.Branch)}, true
+	case "run.commits_pushed":
+		return step{icon: "git-commit-horizontal", text: "Pushed " + abbreviated(o.Head) + ", " + count(int64(len(o.Files)), "file", "files")}, true
+	case "run.guardrails_checked":
+		return step{icon: "shield-check", text: "Guardrails checked: " + strings.ReplaceAll(o.Status, "_", " ")}, true
+	case "run.job_requested":
+		return step{icon: "hammer", text: "Job requested", notes: noted(o.Name)}, true
+	case "run.reviewed":
+		return step{icon: "eye", text: "Reviewed: " + strings.ReplaceAll(o.Verdict, "_", " ")}, true
+	case "run.pull_request_opened":
+		return step{icon: "git-pull-request", text: "Opened PR #" + number(o.Number)}, true
+	}
+	return o.end(kind), true
+}
+
+// end is the rest of step: what people decide, and how runs end.
+func (o occurrence) end(kind string) step {
+	switch kind {
+	case "decision.answered":
+		return step{icon: "check", text: "Answered: " + strings.ReplaceAll(o.Action, "_", " "), notes: noted(o.Note)}
+	case "decision.voided":
+		return step{icon: "rotate-ccw", text: "A decision is needed no more", notes: noted(o.Reason)}
+	case "run.merge_approved":
+		return step{icon: "check", text: "Merge of " + abbreviated(o.Head) + " approved"}
+	case "run.merge_approval_voided":
+		return step{icon: "rotate-ccw", text: "Approval no longer holds", notes: noted(o.Reason)}
+	case "run.merged":
+		return step{icon: "git-merge", text: "Merged"}
+	case "run.rejected":
+		return step{icon: "ban", text: "Rejected", notes: noted(o.Reason)}
+	case "run.failed":
+		return step{icon: "circle-x", text: "Failed in " + stageName(o.Stage), notes: noted(o.Reason)}
+	case "run.cancelled":
+		return step{icon: "ban", text: "Cancelled", notes: noted(o.Reason)}
+	}
+	return step{icon: "activity", text: called(strings.NewReplacer(".", ": ").Replace(kind))}
+}
+
+// stageName is what people call a stage: "Build farm" for build_farm.
+func stageName(stage string) string {
+	if stage == "self_review" {
+		return "Self-review"
+	}
+	return called(stage)
+}
+
+func again(attempt int64) string {
+	if attempt > 1 {
+		return ", round " + number(attempt)
+	}
+	return ""
+}
+
+func noted(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}

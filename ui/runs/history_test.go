@@ -1,0 +1,38 @@
+package runs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+)
+
+func TestHistoryIsSaidNewestFirst(t *testing.T) {
+	name := "Mia Torres"
+	person := client.AuditActor{Type: "user", Name: "mia@acme.example", DisplayName: &name}
+	loop := client.AuditActor{Type: "system", Name: "loop"}
+	list := history([]client.RunEvent{
+		{Kind: "run.queued", Actor: person, Data: map[string]any{"issueNumber": 7}},
+		{Kind: "run.stage_entered", Actor: loop, Data: map[string]any{"stage": "build_farm", "attempt": 2}},
+		{Kind: "run.cost_recorded", Actor: loop, Data: map[string]any{"cents": 4}},
+		{Kind: "run.plan_recorded", Actor: loop, Data: map[string]any{"summary": "Escape it.", "steps": []string{"Test", "Change"}}},
+		{Kind: "decision.answered", Actor: person, Data: map[string]any{"action": "request_changes", "note": "<b>Keep it.</b>"}},
+		{Kind: "run.of_tomorrow", Actor: loop, Data: "not an object"},
+	})
+	type said struct {
+		text, by string
+		notes    []string
+	}
+	var got []said
+	for _, s := range list {
+		got = append(got, said{s.text, s.by, s.notes})
+	}
+	require.Equal(t, []said{
+		{"Run: of tomorrow", "", nil},
+		{"Answered: request changes", "Mia Torres", []string{"<b>Keep it.</b>"}},
+		{"Planned", "", []string{"Escape it.", "Test", "Change"}},
+		{"Build farm began, round 2", "", nil},
+		{"Queued", "Mia Torres", nil},
+	}, got)
+}
