@@ -32,5 +32,5 @@ export async function start() {
     await stop();
     throw late;
   }
-  return { dev, ...JSON.parse(readFileSync(dev, "utf8")), stop };
+  return { dev, pid: running.pid, ...JSON.parse(readFileSync(dev, "utf8")), stop };
 }

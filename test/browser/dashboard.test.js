@@ -1,0 +1,76 @@
+// What the dashboard says while a part of the product is down, and what a run has behind it.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { phone, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+/** program returns the process of a program of the product. */
+function program(name) {
+  const list = execFileSync("ps", ["--ppid", String(product.pid), "-o", "pid=,args="], { encoding: "utf8" });
+  const line = list.split("\n").find((l) => l.trim().split(/\s+/)[1]?.endsWith("/" + name));
+  assert.ok(line, name + " runs");
+  return parseInt(line);
+}
+
+test("the system card follows the system by itself", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "leo");
+  await open("/w/acme/dashboard");
+  await page.getByText("All up").waitFor();
+  assert.match(await page.locator(".system footer").innerText(), /Asked every \d+ seconds\s+last /);
+  const engine = program("svc-engine");
+  process.kill(engine, "SIGSTOP");
+  try {
+    await page.getByText("1 of 3 is down").waitFor({ timeout: 60_000 });
+    const row = page.locator(".system li", { hasText: "Engine" });
+    assert.match(await row.innerText(), /Down/);
+    assert.notEqual((await row.locator("small").innerText()).trim(), "", "a message");
+    assert.match(await page.locator(".system li", { hasText: "Database" }).innerText(), /Up/);
+  } finally {
+    process.kill(engine, "SIGCONT");
+  }
+  await page.getByText("All up").waitFor({ timeout: 60_000 });
+  assert.deepEqual(complaints, []);
+});
+
+test("a run tells what happened to it, to every member", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "leo");
+  await open("/w/acme/runs");
+  await page.locator(".stage", { hasText: "Merge" }).locator(".run a").first().click();
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
+  const lines = await page.locator(".happened li").allInnerTexts();
+  assert.match(lines.at(-1), /^Queued by /, "the oldest is the last");
+  assert.ok(lines.some((l) => /^Planned\n/.test(l)), "the plan");
+  assert.ok(lines.some((l) => /facts? recorded\n/.test(l)), "the facts");
+  assert.equal(await page.getByRole("link", { name: "Audit log" }).count(), 0, "none of it for a Viewer");
+  assert.deepEqual(complaints, []);
+});
+
+test("a run fits a phone", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  await open("/w/acme/runs?view=list");
+  await page.locator("#runs li a").first().click();
+  await page.locator(".happened li").first().waitFor();
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+});
+
+test("a run that is none says so", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  for (const id of ["nothing", "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"]) {
+    assert.equal((await open("/w/acme/runs/" + id)).status(), 404);
+    await page.getByText("There is nothing here").waitFor();
+  }
+});
