@@ -64,6 +64,8 @@ var benches = []bench{
 	{"farm_agents", "≤ 1 (of 30 KiB each, p99 of 1 s)", most(1), farmAgents},
 	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", most(1), farmDispatch},
 	{"farm_upload", "≥ 0.8", least(0.8), farmUpload},
+	{"ui_page", "≥ 0.5", least(0.5), uiPage},
+	{"ui_live", "≤ 1 (p99 of 500 ms)", most(1), uiLive},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
 
