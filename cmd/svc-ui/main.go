@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -51,6 +52,10 @@ func logger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(middleware.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
+// collect is by how much the memory in use may grow, in percent, before it is collected:
+// as in svc-rest there is little of it, and each page leaves some.
+const collect = 400
+
 // run serves until ctx is done.
 func run(ctx context.Context, environ []string, out io.Writer) error {
 	cfg, err := config.Parse[ui.Config](environ)
@@ -74,6 +79,9 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer stop()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collect)
+	}
 	app := ui.New(cfg, time.Now, ctx.Done(), log)
 	defer app.Close()
 	handler := middleware.Measured(m.Request, middleware.Traced(log, app.Handler()))

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"svc/http/middleware"
+	"svc/ui/kit"
 )
 
 // css/*.css become app.css, in the order of their names. js/htmx.js is htmx 4.0.1 as it
@@ -48,6 +49,7 @@ func New() *Set {
 		}
 	}
 	s.add("app.css", joined("css")) // the last: it names fonts
+	s.files["icons.svg"] = file{path: kit.SpritePath, media: mediaOf(".svg"), text: kit.Sprite, gzip: compressed(kit.Sprite)}
 	return s
 }
 

@@ -3,7 +3,9 @@
 package kit
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"io/fs"
 	"path"
 	"regexp"
@@ -17,7 +19,11 @@ import (
 //go:embed icons/*.svg
 var iconFiles embed.FS
 
-var icons = readIcons()
+// Sprite is the file of all icons, and the path at which pages expect it: one that
+// changes with what is in it.
+var SpritePath, Sprite = newSprite()
+
+var icons = iconsOf(SpritePath)
 
 var (
 	iconComment = regexp.MustCompile(`(?s)<!--.*?-->\s*`)
@@ -25,21 +31,40 @@ var (
 	iconSpaces  = regexp.MustCompile(`\s*\n\s*`)
 )
 
-// readIcons leaves of the files what every icon does not have.
-func readIcons() map[string]string {
+func iconNames() (names []string) {
 	list, err := fs.Glob(iconFiles, "icons/*.svg")
 	if err != nil {
 		panic(err) // the pattern is fixed
 	}
-	out := map[string]string{}
 	for _, name := range list {
-		text, err := iconFiles.ReadFile(name)
+		names = append(names, strings.TrimSuffix(path.Base(name), ".svg"))
+	}
+	return names
+}
+
+// newSprite leaves of the files what every icon does not have.
+func newSprite() (address string, text []byte) {
+	var out strings.Builder
+	out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg">`)
+	for _, name := range iconNames() {
+		file, err := iconFiles.ReadFile("icons/" + name + ".svg")
 		if err != nil {
 			panic(err) // it is embedded
 		}
-		svg := iconComment.ReplaceAllString(string(text), "")
-		svg = iconHead.ReplaceAllString(svg, `<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">`)
-		out[strings.TrimSuffix(path.Base(name), ".svg")] = iconSpaces.ReplaceAllString(strings.TrimSpace(svg), "")
+		svg := iconComment.ReplaceAllString(string(file), "")
+		svg = iconHead.ReplaceAllString(svg, `<symbol id="`+name+`" viewBox="0 0 24 24">`)
+		svg = strings.Replace(svg, "</svg>", "</symbol>", 1)
+		out.WriteString(iconSpaces.ReplaceAllString(strings.TrimSpace(svg), ""))
+	}
+	out.WriteString("</svg>")
+	sum := sha256.Sum256([]byte(out.String()))
+	return "/assets/icons-" + hex.EncodeToString(sum[:6]) + ".svg", []byte(out.String())
+}
+
+func iconsOf(sprite string) map[string]templ.Component {
+	out := map[string]templ.Component{}
+	for _, name := range iconNames() {
+		out[name] = templ.Raw(`<svg class="icon" aria-hidden="true"><use href="` + sprite + "#" + name + `"></use></svg>`)
 	}
 	return out
 }
@@ -47,9 +72,9 @@ func readIcons() map[string]string {
 // Icon shows one of the files in icons by its name without .svg. It says nothing to
 // those who hear the page: a word stands beside it.
 func Icon(name string) templ.Component {
-	svg, ok := icons[name]
+	icon, ok := icons[name]
 	if !ok {
 		panic("kit: no icon " + name)
 	}
-	return templ.Raw(svg)
+	return icon
 }

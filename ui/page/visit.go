@@ -55,11 +55,15 @@ func (v *Visit) Path(parts ...string) string { return Path(v.Slug(), parts...) }
 
 // Path returns a path in a workspace.
 func Path(workspace string, parts ...string) string {
-	path := "/w/" + url.PathEscape(workspace)
+	var path strings.Builder
+	path.Grow(128)
+	path.WriteString("/w/")
+	path.WriteString(url.PathEscape(workspace))
 	for _, part := range parts {
-		path += "/" + url.PathEscape(part)
+		path.WriteByte('/')
+		path.WriteString(url.PathEscape(part))
 	}
-	return path
+	return path.String()
 }
 
 // Action returns where a form of the page sends what it changes: a path in the workspace
