@@ -77,6 +77,7 @@ test("keys lead everywhere", async () => {
   await page.keyboard.press("?");
   await page.locator("#keys").getByText("Search or jump to").waitFor();
   await page.keyboard.press("Escape");
+  await page.locator("#keys").waitFor({ state: "hidden" });
   await page.keyboard.press("/");
   assert.equal(await page.evaluate(() => document.activeElement.id), "find");
   await page.keyboard.press("Escape");

@@ -143,11 +143,11 @@ follow();
 addEventListener("pagehide", () => port?.postMessage({ leave: true }));
 addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }); // kept by the browser, and old by now
 
-// Keys.
+// Keys. A dialog that has closed may still have the focus.
 let g = 0;
 document.addEventListener("keydown", (e) => {
   if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); $("#palette")?.showModal(); return; }
-  if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog")) return;
+  if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
   const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
   if (place) { g = 0; place.click(); return; }
   const press = `[data-press="${CSS.escape(e.key.toLowerCase())}"]`; // in the row that has the focus, or the first
