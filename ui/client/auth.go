@@ -51,7 +51,11 @@ type OwnInvitation struct {
 
 // OwnInvitations lists the invitations to an address that the person has verified.
 func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
-	return Read[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
+	list, err := Read[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
+	if r := As(err); r != nil && r.Status == http.StatusBadRequest { // so this route says that nobody is signed in
+		r.Status = http.StatusUnauthorized
+	}
+	return list, err
 }
 
 // AnswerInvitation accepts or rejects an invitation.

@@ -152,7 +152,13 @@ const positionHeader = "X-Svc-Min-Position"
 // so that what is read afterwards is at least as new as the number from which the page
 // follows the live updates.
 func (a *App) enter(v *Visit, route Route) (err error) {
-	if route.Open || v.Slug() == "" {
+	if route.Open {
+		return nil
+	}
+	if !v.API.SignedIn() {
+		return &client.Refused{Status: http.StatusUnauthorized}
+	}
+	if v.Slug() == "" {
 		return nil
 	}
 	if seq, err := strconv.ParseInt(v.Header.Get(positionHeader), 10, 64); err == nil {
