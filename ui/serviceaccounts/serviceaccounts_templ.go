@@ -79,7 +79,7 @@ func view(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if v.May() {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<button type=\"button\" class=\"button primary\" data-open=\"new-account\" command=\"show-modal\" commandfor=\"new-account\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<button type=\"button\" class=\"button primary\" command=\"show-modal\" commandfor=\"new-account\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1065,7 +1065,7 @@ func createForm(v *page.Visit, f form) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "<div class=\"buttons\"><button type=\"button\" class=\"button\" data-close command=\"close\" commandfor=\"new-account\">Cancel</button> <button class=\"button primary\">Create</button></div></form>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "<div class=\"buttons\"><button type=\"button\" class=\"button\" command=\"close\" commandfor=\"new-account\">Cancel</button> <button class=\"button primary\">Create</button></div></form>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -1,0 +1,218 @@
+// The audit log, and the workspace as it was.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+/** at opens a path as somebody. */
+async function at(name, path, options) {
+  const who = await visitor(browser, app, name, options);
+  await who.open(path);
+  return who;
+}
+const rows = (page) => page.locator(".event");
+const codes = (page) => page.locator(".did code").allInnerTexts();
+const api = (who, method, path, data) => who.context.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": "acme" } });
+
+test("qualifiers narrow the log, and two values of one mean either", async () => {
+  const { page, complaints } = await at("ada", "/w/acme/audit");
+  assert.equal(await rows(page).count(), 50);
+  await page.keyboard.press("/");
+  await page.keyboard.type("action:member.*");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/q=action%3Amember/);
+  assert.ok((await codes(page)).every((code) => code.startsWith("member.")));
+  await page.locator("#add").fill("action:invitation.sent");
+  await page.keyboard.press("Enter");
+  await page.locator(".chip").nth(1).waitFor();
+  const both = await codes(page);
+  assert.ok(both.some((code) => code.startsWith("member.")) && both.includes("invitation.sent"));
+  assert.ok(both.every((code) => code.startsWith("member.") || code === "invitation.sent"));
+  assert.match(await page.locator(".card-foot").innerText(), new RegExp(`${both.length} of ${both.length} matching events`));
+  await page.getByRole("link", { name: "Without action:member.*" }).click();
+  await page.waitForURL(/q=action%3Ainvitation\.sent$/);
+  assert.deepEqual([...new Set(await codes(page))], ["invitation.sent"]);
+  await page.locator("#add").fill("actor:mia@acme.example");
+  await page.keyboard.press("Enter");
+  await page.getByText("No event is found").waitFor();
+  await page.getByRole("link", { name: "Show everything" }).click();
+  await page.waitForURL(app + "/w/acme/audit");
+  assert.deepEqual(complaints, []);
+});
+
+test("days narrow the log, and no day at all is told", async () => {
+  const { page, open } = await at("ada", "/w/acme/audit");
+  const today = new Date().toISOString().slice(0, 10);
+  await page.locator("summary", { hasText: "All days" }).click();
+  await page.locator("[name=from]").fill(today);
+  await page.locator("[name=to]").fill(today);
+  await page.getByRole("button", { name: "Show these days" }).click();
+  await page.locator(".chip", { hasText: "created: " + today }).waitFor();
+  assert.ok(await rows(page).count() > 0);
+  for (const time of await page.locator(".event time").evaluateAll((list) => list.map((t) => t.dateTime))) assert.ok(time.startsWith(today), time);
+  await open("/w/acme/audit?q=created:yesterday");
+  await page.getByText("created: takes a day or two of them").waitFor();
+});
+
+test("an event opens: what changed, where it came from, and the event as stored", async () => {
+  const ada = await at("ada", "/w/acme/members");
+  const vera = (await (await api(ada, "GET", "/members?q=vera")).json()).items[0];
+  assert.equal((await api(ada, "PATCH", "/members/" + vera.id, { role: "Maintainer" })).status(), 200);
+  const { page, open } = ada;
+  await open("/w/acme/audit?q=action:member.role_changed");
+  const row = rows(page).first();
+  await row.locator("summary").click();
+  await row.locator(".before", { hasText: "Viewer" }).waitFor();
+  await row.locator(".after", { hasText: "Maintainer" }).waitFor();
+  await row.getByText("API", { exact: true }).waitFor();
+  await row.getByText('"kind": "member.role_changed"').waitFor();
+  await row.getByRole("link", { name: /Link to event/ }).click();
+  await page.waitForURL(/\/w\/acme\/audit\/[0-9a-f-]{36}$/);
+  await page.getByRole("heading", { name: "Changed a member’s role" }).waitFor();
+  const stored = JSON.parse(await page.locator(".raw-event pre").innerText());
+  assert.equal(stored.data.to, "Maintainer");
+  assert.equal((await open("/w/acme/audit/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9")).status(), 404);
+});
+
+test("what was refused stands in the log with its code", async () => {
+  const mia = await at("mia", "/w/acme/members");
+  const ada = (await (await api(mia, "GET", "/members?q=ada")).json()).items[0];
+  assert.equal((await api(mia, "PATCH", "/members/" + ada.id, { role: "Viewer" })).status(), 403);
+  await mia.open("/w/acme/audit?q=actor:mia@acme.example");
+  const row = rows(mia.page).filter({ hasText: "member_update_forbidden" });
+  await row.getByText("Refused").waitFor();
+  await row.getByText("Tried to change a member’s role").waitFor();
+  await row.getByText("Mia Torres").waitFor();
+});
+
+test("new events wait in a strip; rows do not move", async () => {
+  const ada = await at("ada", "/w/acme/audit?q=action:invitation.*");
+  const first = await rows(ada.page).first().getAttribute("id"), count = await rows(ada.page).count();
+  for (const name of ["news1", "news2"]) assert.equal((await api(ada, "POST", "/invitations", { email: name + "@example.com" })).status(), 201);
+  const strip = ada.page.getByRole("link", { name: "2 new events" });
+  await strip.waitFor({ timeout: 15000 });
+  assert.deepEqual([await rows(ada.page).first().getAttribute("id"), await rows(ada.page).count()], [first, count]);
+  await strip.click();
+  await rows(ada.page).filter({ hasText: "news2@example.com" }).waitFor();
+});
+
+test("older events come below, each once", async () => {
+  const { page } = await at("ada", "/w/acme/audit");
+  await page.getByRole("link", { name: "Older events" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".event").length === 100);
+  const ids = await rows(page).evaluateAll((list) => list.map((row) => Number(row.id.slice("event-".length))));
+  assert.deepEqual(ids, ids.toSorted((a, b) => b - a));
+  assert.equal(new Set(ids).size, 100);
+});
+
+test("the log is verified, and its checkpoint can be kept", async () => {
+  const { page } = await at("ada", "/w/acme/audit", { permissions: ["clipboard-read", "clipboard-write"] });
+  await page.getByRole("link", { name: "Verify now" }).click();
+  await page.getByText(/Verified up to event [\d,]+/).waitFor();
+  assert.equal(await page.title(), "Audit log · Acme");
+  await page.getByRole("button", { name: "Copy checkpoint" }).click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\S+\/[0-9a-f-]{36}\n\d+\n.+=\n\n— /);
+});
+
+test("an export has what the search finds, or everything", async () => {
+  const { page } = await at("ada", "/w/acme/audit?q=action:member.joined");
+  const take = async (format) => {
+    const menu = page.locator("summary", { hasText: "Export" });
+    if (!await page.locator(".exports").isVisible()) await menu.click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`.exports [value=${format}]`).click()]);
+    return { name: download.suggestedFilename(), lines: readFileSync(await download.path(), "utf8").trimEnd().split(/\r?\n/) };
+  };
+  const found = await rows(page).count();
+  const csv = await take("csv");
+  assert.match(csv.name, /^audit-acme-\d+\.csv$/);
+  assert.equal(csv.lines.length, 1 + found);
+  await page.locator(".exports [name=all]").check();
+  const ndjson = await take("ndjson");
+  assert.equal(JSON.parse(ndjson.lines[0]).seq, 1);
+  assert.ok(ndjson.lines.length > 1000);
+  await page.goto(app + "/w/acme/audit?q=action:audit.exported");
+  assert.equal(await rows(page).count(), 2, "exports are recorded");
+  const { context } = await visitor(browser, app, "ada");
+  const foreign = await context.request.get(app + "/w/acme/audit/export?format=csv", { headers: { "Sec-Fetch-Site": "cross-site" } });
+  assert.equal(foreign.status(), 403);
+});
+
+test("a Maintainer reads, and is told what only Owners do; a Viewer is told why not", async () => {
+  const { page } = await at("mia", "/w/acme/audit");
+  for (const name of ["Replay", "Export", "Verify now"]) assert.ok(await page.getByRole("button", { name, exact: true }).isDisabled(), name);
+  assert.match(await page.locator("main").innerText(), /Only an Owner can verify, replay or export the audit log\./);
+  assert.equal((await page.goto(app + "/w/acme/audit/export?format=csv")).status(), 403);
+  assert.equal((await page.goto(app + "/w/acme/audit/replay")).status(), 403);
+  const leo = await visitor(browser, app, "leo");
+  assert.equal((await leo.open("/w/acme/audit")).status(), 403);
+  await leo.page.getByText("This is not for your role").waitFor();
+  assert.equal(await leo.page.locator("nav >> text=Audit log").count(), 0);
+});
+
+test("replay: steps, the slider, and playing", async () => {
+  const ada = await at("ada", "/w/acme/members");
+  const max = (await (await api(ada, "GET", "/members?q=max")).json()).items[0];
+  for (const role of ["Viewer", "Maintainer", "Viewer"]) assert.equal((await api(ada, "PATCH", "/members/" + max.id, { role })).status(), 200);
+  const { page, open, complaints } = ada;
+  await open("/w/acme/audit/replay");
+  const asOf = page.locator("#replay .banner"), step = page.locator(".re-step");
+  await asOf.getByText(/As of .+ UTC, event ([\d,]+) of \1/).waitFor();
+  await page.getByText("Nothing can be changed here.").waitFor();
+  const changed = page.locator(".re-state tr", { hasText: "Max Weber" });
+  await page.keyboard.press("ArrowLeft");
+  await step.getByText("member.role_changed").waitFor();
+  await changed.locator("ins", { hasText: /Viewer|Maintainer/ }).waitFor();
+  const [now] = await changed.locator("ins").allInnerTexts();
+  await page.getByRole("link", { name: "Previous" }).click();
+  await page.waitForFunction((was) => document.querySelector(".re-state ins")?.innerText !== was, now);
+  await step.locator(".before", { hasText: /role: / }).waitFor();
+
+  await page.locator("#play").click(); // goes on to the newest step, and ends
+  await page.locator("button#play[disabled]").waitFor({ timeout: 20000 });
+  assert.equal((await changed.locator("ins").allInnerTexts())[0], now);
+
+  const slider = page.locator("#slider");
+  const before = await asOf.innerText();
+  await slider.focus();
+  await page.keyboard.press("PageDown");
+  await page.waitForFunction((was) => document.querySelector("#replay .banner").innerText !== was, before);
+  assert.equal(await page.evaluate(() => document.activeElement.id), "slider", "the focus stays");
+  await page.getByLabel("Time, in UTC").fill("2020-01-01T00:00");
+  await page.getByRole("button", { name: "Go" }).click();
+  await asOf.getByText(/event 1 of/).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test("replay works without scripts", async () => {
+  const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/audit/replay?seq=14");
+  await page.locator("#replay .banner").getByText(/event 14 of/).waitFor();
+  await page.getByRole("link", { name: "Next" }).click();
+  await page.locator("#replay .banner").getByText(/event 15 of/).waitFor();
+  await page.getByRole("button", { name: "Show that time" }).click();
+  await page.locator("#replay .banner").getByText(/As of/).waitFor();
+  assert.equal((await page.goto(app + "/w/acme/audit/replay?seq=999999999")).status(), 422);
+});
+
+test("the audit log and replay pass axe", async () => {
+  await accessible(browser, app, "ada", "/w/acme/audit?q=action:member.*", async (page) => {
+    await page.locator("summary.event-row").first().click();
+    await page.locator(".event .raw-event pre").first().waitFor();
+  });
+  await accessible(browser, app, "mia", "/w/acme/audit?q=created:never");
+  await accessible(browser, app, "ada", "/w/acme/audit/replay?seq=14");
+});
