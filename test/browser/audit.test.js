@@ -58,8 +58,8 @@ test("days narrow the log, and no day at all is told", async () => {
   const { page, open } = await at("ada", "/w/acme/audit");
   const today = new Date().toISOString().slice(0, 10);
   await page.locator("summary", { hasText: "All days" }).click();
-  await page.locator("[name=from]").fill(today);
-  await page.locator("[name=to]").fill(today);
+  await page.locator(".days [name=from]").fill(today);
+  await page.locator(".days [name=to]").fill(today);
   await page.getByRole("button", { name: "Show these days" }).click();
   await page.locator(".chip", { hasText: "created: " + today }).waitFor();
   assert.ok(await rows(page).count() > 0);
