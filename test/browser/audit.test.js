@@ -170,20 +170,26 @@ test("replay: steps, the slider, and playing", async () => {
   const { page, open, complaints } = ada;
   await open("/w/acme/audit/replay");
   const asOf = page.locator("#replay .banner"), step = page.locator(".re-step");
-  await asOf.getByText(/As of .+ UTC, event ([\d,]+) of \1/).waitFor();
+  await asOf.getByText(/As of .+ UTC, event [\d,]+ of [\d,]+/).waitFor();
   await page.getByText("Nothing can be changed here.").waitFor();
   const changed = page.locator(".re-state tr", { hasText: "Max Weber" });
+  const [last, middle, first] = (await (await api(ada, "GET", "/audit?action=member.role_changed&limit=3")).json()).items.map((r) => r.seq.toLocaleString("en"));
+  /** shows waits for an event and what it made of Max. */
+  const shows = async (event, role) => {
+    await step.getByText("event " + event).waitFor();
+    await changed.locator("ins", { hasText: role }).waitFor();
+  };
+  await open("/w/acme/audit/replay?seq=" + last.replaceAll(",", ""));
+  await shows(last, "Viewer");
   await page.keyboard.press("ArrowLeft");
-  await step.getByText("member.role_changed").waitFor();
-  await changed.locator("ins", { hasText: /Viewer|Maintainer/ }).waitFor();
-  const [now] = await changed.locator("ins").allInnerTexts();
+  await shows(middle, "Maintainer");
   await page.getByRole("link", { name: "Previous" }).click();
-  await page.waitForFunction((was) => document.querySelector(".re-state ins")?.innerText !== was, now);
-  await step.locator(".before", { hasText: /role: / }).waitFor();
+  await shows(first, "Viewer");
+  await step.locator(".before", { hasText: /role: Maintainer/ }).waitFor();
 
   await page.locator("#play").click(); // goes on to the newest step, and ends
   await page.locator("button#play[disabled]").waitFor({ timeout: 20000 });
-  assert.equal((await changed.locator("ins").allInnerTexts())[0], now);
+  await shows(last, "Viewer");
 
   const slider = page.locator("#slider");
   const before = await asOf.innerText();

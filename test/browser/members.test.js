@@ -1,0 +1,173 @@
+// Members & roles: who is there, who is invited, and what may be changed by whom.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+const path = "/w/acme/members";
+/** at opens the page as somebody. */
+async function at(name, options) {
+  const who = await visitor(browser, app, name, options);
+  await who.open(path);
+  return who;
+}
+const row = (page, text) => page.locator(".person-row[data-row]", { hasText: text });
+const role = (page, name) => page.getByLabel("Role of " + name, { exact: true });
+const loops = (page, name) => page.getByLabel(name + " may approve loops", { exact: true });
+const api = (who, method, to, data) => who.context.request.fetch(product.restUrl + "/api/v1" + to, { method, data, headers: { "X-Svc-Tenant": "acme" } });
+const stored = async (who, name) => (await (await api(who, "GET", "/members?q=" + name)).json()).items[0];
+
+test("a role changes without a save button, and others see it", async () => {
+  const ada = await at("ada"), mia = await at("mia");
+  await role(ada.page, "Vera Novak").selectOption("Maintainer");
+  await ada.toast("Vera Novak is now Maintainer.");
+  assert.equal((await stored(ada, "vera")).role, "Maintainer");
+  await mia.page.waitForFunction(() => [...document.querySelectorAll("select[data-now]")].some((s) => s.ariaLabel === "Role of Vera Novak" && s.value === "Maintainer"));
+  assert.deepEqual([...ada.complaints, ...mia.complaints], []);
+});
+
+test("what takes something away is asked about first", async () => {
+  const { page, toast, context } = await at("ada");
+  await role(page, "Vera Novak").selectOption("Viewer");
+  await page.getByText("Make Vera Novak a Viewer?").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).last().click();
+  assert.equal(await role(page, "Vera Novak").inputValue(), "Maintainer", "it is as before");
+  assert.equal((await stored({ context }, "vera")).role, "Maintainer");
+  await role(page, "Vera Novak").selectOption("Viewer");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("Vera Novak is now Viewer.");
+
+  await loops(page, "Mia Torres").click();
+  await page.getByText("Take approve-loops from Mia Torres?").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).last().click();
+  assert.ok(await loops(page, "Mia Torres").isChecked());
+  await loops(page, "Mia Torres").click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("Mia Torres may no longer approve loops.");
+  assert.equal((await stored({ context }, "mia")).canApproveLoops, false);
+  await loops(page, "Mia Torres").click(); // what gives is not asked about
+  await toast("Mia Torres may approve loops.");
+});
+
+test("the last Owner stays: the row is rolled back, with the reason", async () => {
+  const { page, toast, context } = await at("ada");
+  await role(page, "Ben Okoro").selectOption("Maintainer");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("Ben Okoro is now Maintainer.");
+  await role(page, "Ada Lind").selectOption("Viewer");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("This is the workspace's last owner. Make someone else an owner before changing this role.");
+  await page.waitForFunction(() => document.querySelector('select[aria-label="Role of Ada Lind"]').value === "Owner");
+  assert.equal((await stored({ context }, "ada")).role, "Owner");
+  await page.getByLabel("More about Ada Lind").click();
+  await page.getByRole("button", { name: "Leave the workspace" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("last owner");
+  await row(page, "ada@acme.example").waitFor();
+});
+
+test("a Maintainer changes no Owner and makes none; the controls say so", async () => {
+  const { page } = await at("mia");
+  assert.ok(await role(page, "Ada Lind").isDisabled());
+  assert.ok(await loops(page, "Ada Lind").isDisabled());
+  await row(page, "ada@acme.example").getByText("Only an Owner can change an Owner.").first().waitFor({ state: "attached" });
+  const owner = role(page, "Vera Novak").locator("option[value=Owner]");
+  assert.ok(await owner.isDisabled());
+  assert.match(await page.locator("#people").innerHTML(), /Only an owner can make someone an owner\./);
+  assert.ok(await page.getByLabel("Role of who is invited").locator("option[value=Owner]").isDisabled());
+  assert.ok(!await role(page, "Max Weber").isDisabled());
+});
+
+test("a Viewer reads everything and is told why nothing can be changed", async () => {
+  const { page } = await at("leo");
+  await page.getByText("Only an Owner or Maintainer can invite people or change roles.").waitFor();
+  for (const select of await page.locator("select.role").all()) assert.ok(await select.isDisabled());
+  for (const flip of await page.locator("#people .switch").all()) assert.ok(await flip.isDisabled());
+  assert.equal(await page.locator("#invite-email").count(), 0);
+  assert.equal(await page.getByRole("button", { name: /Resend|Revoke/ }).count(), 0);
+  await row(page, "leo@acme.example").getByText("you", { exact: true }).waitFor();
+  assert.equal(await page.locator(".you").count(), 1);
+});
+
+test("invitations: several at once, dimmed, resent, revoked, expired", async () => {
+  const { page, toast } = await at("ada", { permissions: ["clipboard-read", "clipboard-write"] });
+  const expired = row(page, "piet@acme.example");
+  await expired.getByText("expired", { exact: true }).waitFor();
+  await page.locator("#invite-email").fill("eins@example.com, zwei@example.com");
+  await page.getByRole("button", { name: "Invite" }).click();
+  await toast("2 people are invited.");
+  const one = row(page, "eins@example.com");
+  await one.getByText("pending", { exact: true }).waitFor();
+  await one.getByText(/expires in (1 day|2 days)/).waitFor();
+  const colour = (at) => at.locator(".name").first().evaluate((name) => getComputedStyle(name).color);
+  assert.notEqual(await colour(one), await colour(row(page, "ada@acme.example")), "dimmed");
+  await one.getByRole("button", { name: /Command/ }).click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /accept-invitation.+[0-9a-f-]{36}/s);
+
+  await page.getByRole("button", { name: "Resend the invitation of piet@acme.example" }).click();
+  await toast("The 48 hours of piet@acme.example begin again.");
+  await expired.getByText("pending", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Revoke the invitation of eins@example.com" }).click();
+  await page.getByText("It can no longer be accepted.").waitFor();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("The invitation is withdrawn.");
+  await one.waitFor({ state: "detached" });
+
+  await page.locator("#invite-email").fill("mia@acme.example");
+  await page.getByRole("button", { name: "Invite" }).click();
+  await toast("User is already a member of this organization.");
+});
+
+test("removal is asked about, and ends access at once", async () => {
+  const ada = await at("ada"), max = await visitor(browser, app, "max");
+  await max.open(path);
+  await ada.page.getByLabel("More about Max Weber").click();
+  await ada.page.getByRole("button", { name: "Remove from the workspace" }).click();
+  await ada.page.getByText("Remove Max Weber from Acme?").waitFor();
+  await ada.page.getByRole("button", { name: "Cancel" }).last().click();
+  await row(ada.page, "max@acme.example").waitFor();
+  await ada.page.getByRole("button", { name: "Remove from the workspace" }).click();
+  await ada.page.getByRole("button", { name: "Continue" }).click();
+  await ada.toast("Removed.");
+  await row(ada.page, "max@acme.example").waitFor({ state: "detached" });
+  assert.equal((await max.page.goto(app + path)).status(), 404);
+});
+
+test("everybody as CSV, and what a person did in the audit log", async () => {
+  const { page } = await at("ada");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
+  assert.equal(download.suggestedFilename(), "members-acme.csv");
+  const lines = readFileSync(await download.path(), "utf8").trimEnd().split("\r\n");
+  assert.equal(lines[0], '"name","email","role","canApproveLoops","lastActiveAt","joinedAt"');
+  assert.equal(lines.length - 1, Number(await page.locator("#people .count").first().innerText()));
+  await page.getByLabel("More about Mia Torres").click();
+  await page.getByRole("link", { name: "What they did" }).click();
+  await page.locator(".chip", { hasText: "actor: mia@acme.example" }).waitFor();
+});
+
+test("a role changes without scripts as well", async () => {
+  const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + path);
+  await role(page, "Vera Novak").selectOption("Maintainer");
+  await row(page, "vera@acme.example").getByRole("button", { name: "Change" }).first().click();
+  await page.getByText("Vera Novak is now Maintainer.").waitFor();
+  assert.equal(await role(page, "Vera Novak").inputValue(), "Maintainer");
+});
+
+test("members pass axe", async () => {
+  for (const name of ["ada", "mia", "leo"]) await accessible(browser, app, name, path);
+});
