@@ -237,9 +237,9 @@ func TestVerifyRefuses(t *testing.T) {
 func TestPackRefuses(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	build := Build{"linux", "amd64", self}
+	program := filepath.Join(t.TempDir(), "svc-runner")
+	require.NoError(t, os.WriteFile(program, []byte("a program"), 0o755))
+	build := Build{"linux", "amd64", program}
 	for name, c := range map[string]struct {
 		version string
 		builds  []Build
@@ -248,7 +248,7 @@ func TestPackRefuses(t *testing.T) {
 		"a climbing one":  {"../1.2.3", []Build{build}},
 		"a short one":     {"1.2", []Build{build}},
 		"nothing to pack": {"1.2.3", nil},
-		"no platform":     {"1.2.3", []Build{{"linux", "amd/64", self}}},
+		"no platform":     {"1.2.3", []Build{{"linux", "amd/64", program}}},
 		"one twice":       {"1.2.3", []Build{build, build}},
 		"no program":      {"1.2.3", []Build{{"linux", "amd64", filepath.Join(dir, "none")}}},
 	} {
