@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"testing"
 	"time"
 
@@ -227,26 +226,4 @@ func TestAStateIsNotToldPastWhatCannotBeRead(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.At(t.Context(), l.workspace, 9)
 	require.ErrorIs(t, err, projections.ErrUnreadable)
-}
-
-// A state is in memory as a whole, so there is an end to how large it gets.
-func TestAStateThatIsTooLargeIsRefused(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	workspace := events.NewID(epoch)
-	const most = 100_000
-	_, err := db.Exec(t.Context(), `
-		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select $1::uuid, n, lpad(to_hex(n), 32, '0')::uuid, $1::uuid, n, 'invitation.sent', 1, '2026-11-20T12:00:00Z'::timestamptz,
-			'{"actor":{"type":"user","id":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","name":"ada@acme.example"},"origin":"api"}',
-			format('{"invitationId":"%s","email":"w%s@acme.example","role":"Viewer","expiresAt":"2026-11-22T12:00:00Z"}', lpad(to_hex(n), 32, '0')::uuid, n)::json
-		from generate_series(1, $2::int) n`, workspace, most+1)
-	require.NoError(t, err)
-	h := projections.History{DB: db}
-	state, err := h.At(t.Context(), workspace, most/10)
-	require.NoError(t, err)
-	require.Len(t, state.Invitations(), most/10)
-	_, err = h.At(t.Context(), workspace, most+1)
-	require.ErrorIs(t, err, projections.ErrStateTooLarge)
-	require.Equal(t, http.StatusConflict, projections.ErrStateTooLarge.Kind.Status())
 }

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -263,36 +262,4 @@ func TestASlowReaderIsServed(t *testing.T) {
 	require.Equal(t, 8*exportPage, lines)
 	require.Equal(t, byte('\n'), last)
 	require.Greater(t, time.Since(begin), 2*patience)
-}
-
-// The memory that an export takes does not grow with the log.
-func TestALongExportTakesNoMoreMemory(t *testing.T) {
-	db := pgtest.New(t)
-	peak := func(n int) (bytes uint64) {
-		workspace := fill(t, db, n)
-		e := newExporter(t, most, func(context.Context) *export {
-			x := newExport(db, workspace, "ndjson", int64(n))
-			next, pages := x.next, 0
-			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-				if pages++; pages%10 == 0 {
-					runtime.GC()
-					var m runtime.MemStats
-					runtime.ReadMemStats(&m)
-					bytes = max(bytes, m.HeapAlloc)
-				}
-				return next(ctx, seq)
-			}
-			return x
-		})
-		res, err := e.Client().Get(e.URL)
-		require.NoError(t, err)
-		defer res.Body.Close()
-		text, err := io.Copy(io.Discard, res.Body)
-		require.NoError(t, err)
-		require.Greater(t, text, int64(n)*200)
-		e.over(t)
-		return bytes
-	}
-	few := peak(10 * exportPage)
-	require.Less(t, float64(peak(100_000)), 3*float64(few))
 }
