@@ -24,10 +24,6 @@ UNVETTED := -vet=off
 # are kept busy by two packages more at once than there are of them.
 AT_ONCE := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 || echo "-p $$((n + 2))")
 
-# Compilers and linkers are over before they need the memory that collecting garbage so
-# often saves; the linter is not. Tests start programs without it, as in production.
-test race cover test-scale $(LINT) $(VULN): export GOGC := 400
-
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
