@@ -20,6 +20,7 @@ type agent struct {
 	socket *websocket.Conn
 	got    chan wire.Envelope // closed when the connection is
 	closed *websocket.CloseError
+	given  []wire.Envelope // assignments that came while something else was waited for
 }
 
 func dial(t testing.TB, r *replica, workspace, runner events.ID) *agent {
@@ -65,9 +66,15 @@ func (a *agent) chunk(job events.ID, epoch int, seq, offset int64, text string) 
 	_ = a.socket.WriteMessage(websocket.BinaryMessage, c.AppendTo(nil))
 }
 
-// next returns the next message of a type, and passes over others.
+// next returns the next message of a type, and passes over others, but for assignments:
+// one may come before the acknowledgement of the word that let it.
 func (a *agent) next(kind wire.Type) wire.Envelope {
 	a.t.Helper()
+	if kind == wire.TypeAssign && len(a.given) > 0 {
+		e := a.given[0]
+		a.given = a.given[1:]
+		return e
+	}
 	limit := time.After(patience)
 	for {
 		select {
@@ -77,6 +84,9 @@ func (a *agent) next(kind wire.Type) wire.Envelope {
 			}
 			if e.Type == kind {
 				return e
+			}
+			if e.Type == wire.TypeAssign {
+				a.given = append(a.given, e)
 			}
 		case <-limit:
 			require.FailNow(a.t, "not said", string(kind))
