@@ -71,6 +71,10 @@ test-clients: build node-check ## lint the API's description and run clients mad
 test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
 	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot --test-concurrency=2
 
+.PHONY: pictures
+pictures: build node-check chromium-check ## take the pictures of the README from the running product
+	cd test/browser && npm ci --silent --fetch-retries=5 && node pictures.mjs
+
 .PHONY: bench
 bench: build ## compare speeds with what could be had at least; takes minutes
 	$(GO) run ./test/bench
