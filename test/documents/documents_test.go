@@ -30,8 +30,10 @@ func imports(t *testing.T) map[string][]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
 	list.Dir = root
+	var complaints strings.Builder
+	list.Stderr = &complaints
 	out, err := list.Output()
-	require.NoError(t, err)
+	require.NoError(t, err, complaints.String())
 	found := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)

@@ -19,9 +19,11 @@ import (
 //go:embed icons/*.svg
 var iconFiles embed.FS
 
-// Sprite is the file of all icons, and the path at which pages expect it: one that
-// changes with what is in it.
-var SpritePath, Sprite = newSprite()
+// Sprite is the file of all icons.
+var Sprite = newSprite()
+
+// SpritePath is where pages expect that file: a path that changes with what is in it.
+var SpritePath = spritePath(Sprite)
 
 var icons = iconsOf(SpritePath)
 
@@ -43,7 +45,7 @@ func iconNames() (names []string) {
 }
 
 // newSprite leaves of the files what every icon does not have.
-func newSprite() (address string, text []byte) {
+func newSprite() []byte {
 	var out strings.Builder
 	out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg">`)
 	for _, name := range iconNames() {
@@ -57,8 +59,12 @@ func newSprite() (address string, text []byte) {
 		out.WriteString(iconSpaces.ReplaceAllString(strings.TrimSpace(svg), ""))
 	}
 	out.WriteString("</svg>")
-	sum := sha256.Sum256([]byte(out.String()))
-	return "/assets/icons-" + hex.EncodeToString(sum[:6]) + ".svg", []byte(out.String())
+	return []byte(out.String())
+}
+
+func spritePath(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "/assets/icons-" + hex.EncodeToString(sum[:6]) + ".svg"
 }
 
 func iconsOf(sprite string) map[string]templ.Component {
