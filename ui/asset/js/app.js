@@ -150,8 +150,8 @@ document.addEventListener("keydown", (e) => {
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
   const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
   if (place) { g = 0; place.click(); return; }
-  const press = `[data-press="${CSS.escape(e.key.toLowerCase())}"]`; // in the row that has the focus, or the first
-  const act = document.activeElement.closest("[data-row]")?.querySelector(press) ?? $("main " + press);
+  const press = `[data-press="${CSS.escape(e.key.toLowerCase())}"]`; // of the row that has the focus and no other; without one the first
+  const row = document.activeElement.closest("[data-row]"), act = row ? $(press, row) : $("main " + press);
   switch (e.key) {
     case "g": g = Date.now(); break;
     case "?": $("#keys")?.showModal(); break;
