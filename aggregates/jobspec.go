@@ -32,6 +32,10 @@ const (
 	day = 24 * 60 * 60 // seconds
 )
 
+// MaxSecretBytes is how many bytes the secrets that a job names may have together: as many
+// as its runner can be told at once, whatever is in them.
+const MaxSecretBytes = 512 << 10
+
 // Forms of the texts in a job.
 var (
 	SecretName = input.Form{

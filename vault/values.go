@@ -24,6 +24,17 @@ func (s Secrets) Get(ctx context.Context, name string) (secret []byte, ok bool, 
 	return secret, err == nil, err
 }
 
+// Size returns how many bytes secrets have together, without opening them. One that there is
+// not has none.
+func (s Secrets) Size(ctx context.Context, names []string) (bytes int64, err error) {
+	err = s.DB.QueryRow(ctx, `select coalesce(sum(octet_length(sealed) - $2), 0) from vault_secrets where name = any($1)`,
+		names, startBytes+extraBytes).Scan(&bytes)
+	if err != nil {
+		return 0, fmt.Errorf("size of %d secrets: %w", len(names), err)
+	}
+	return bytes, nil
+}
+
 // Delete forgets a secret. None is no error.
 func (s Secrets) Delete(ctx context.Context, name string) error {
 	if _, err := s.DB.Exec(ctx, `delete from vault_secrets where name = $1`, name); err != nil {

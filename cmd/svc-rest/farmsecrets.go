@@ -25,6 +25,15 @@ func (s farmSecrets) Put(ctx context.Context, workspace, value events.ID, text s
 	return s.vault.Put(ctx, farmSecretName(workspace, value), []byte(text))
 }
 
+// Size returns how many bytes values have together.
+func (s farmSecrets) Size(ctx context.Context, workspace events.ID, values []events.ID) (int64, error) {
+	var names []string
+	for _, value := range values {
+		names = append(names, farmSecretName(workspace, value))
+	}
+	return s.vault.Size(ctx, names)
+}
+
 // Delete forgets a value.
 func (s farmSecrets) Delete(ctx context.Context, workspace, value events.ID) error {
 	return s.vault.Delete(ctx, farmSecretName(workspace, value))

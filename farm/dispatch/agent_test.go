@@ -25,12 +25,20 @@ type agent struct {
 
 func dial(t testing.TB, r *replica, workspace, runner events.ID) *agent {
 	t.Helper()
+	a := dialUnread(t, r, workspace, runner)
+	go a.read()
+	return a
+}
+
+// dialUnread is dial for an agent that reads nothing until it is told to.
+func dialUnread(t testing.TB, r *replica, workspace, runner events.ID) *agent {
+	t.Helper()
 	url := "ws" + strings.TrimPrefix(r.server.URL, "http") + "/" + workspace.String() + "/" + runner.String() + "/builder"
 	socket, answer, err := websocket.DefaultDialer.Dial(url, nil)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
+	socket.SetReadLimit(wire.MaxAssign) // as a runner does
 	a := &agent{t: t, socket: socket, got: make(chan wire.Envelope, 1000)}
-	go a.read()
 	t.Cleanup(func() { _ = socket.Close() })
 	return a
 }

@@ -270,11 +270,8 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 	err = all.Wait()
 	for c, jobs := range got {
 		c.spend(len(jobs))
-		if failed := f.d.deliver(ctx, c, jobs); failed != nil {
-			// The runner comes again and is told then, or has not accepted in time.
-			f.d.warn("tell a runner of its jobs", failed, "runner", c.runner.ID)
-			c.close(closeTryAgain, "try again")
-		}
+		c.given(jobs)
+		f.d.deliver(ctx, c)
 	}
 	return len(got) > 0, err
 }

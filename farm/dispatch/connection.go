@@ -42,6 +42,7 @@ type connection struct {
 	asked, itself bool
 	left          *int // jobs that it may take, nil if any number
 	jobs          map[events.ID]*held
+	untold        []events.ID      // jobs that it was given, and not told of yet
 	seen          time.Time        // its last heartbeat, or hello
 	hello         aggregates.Hello // as it was said
 }
@@ -229,7 +230,7 @@ func (c *connection) free() int {
 	if !c.greeted || c.over || c.draining {
 		return 0
 	}
-	n := c.capacity - c.blocked - len(c.jobs)
+	n := c.capacity - c.blocked - len(c.jobs) - len(c.untold)
 	if c.left != nil {
 		n = min(n, *c.left)
 	}
@@ -287,8 +288,5 @@ func (c *connection) number(job events.ID, epoch int, seq int64) (gap int64) {
 // on with such jobs is cut off: of each that it had a window of messages may be on its way.
 const maxStops = 16 * wire.WindowMessages
 
-// Codes of closes that the protocol did not have to invent.
-const (
-	closeNormal   = websocket.CloseNormalClosure
-	closeTryAgain = websocket.CloseTryAgainLater
-)
+// closeNormal is a code that the protocol did not have to invent.
+const closeNormal = websocket.CloseNormalClosure

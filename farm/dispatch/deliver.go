@@ -41,52 +41,119 @@ type delivery struct {
 	Spec    events.JobSpec
 }
 
-// deliver tells the runner of a connection which jobs it was given.
-func (d *Dispatcher) deliver(ctx context.Context, c *connection, jobs []events.ID) error {
-	if len(jobs) == 0 {
-		return nil
+// deliverPage is how many specifications of jobs are looked up together.
+const deliverPage = 8
+
+// given notes that the runner has jobs that it has to be told of. Until it is they take its places.
+func (c *connection) given(jobs []events.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, job := range jobs {
+		if !slices.Contains(c.untold, job) {
+			c.untold = append(c.untold, job)
+		}
 	}
+}
+
+// waits reports whether there are jobs that the runner has to be told of.
+func (c *connection) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.untold) > 0
+}
+
+// settled notes that there is nothing more to tell the runner of a job.
+func (c *connection) settled(job events.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.untold = slices.DeleteFunc(c.untold, func(id events.ID) bool { return id == job })
+}
+
+// deliver tells the runner of the jobs that it was given, as long as there is room for what
+// it is told: who writes to it asks again when there is. What goes wrong with a job is tried
+// again too, until the time that the runner has to accept it is over.
+func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
+	c.mu.Lock()
+	jobs := slices.Clone(c.untold)
+	c.mu.Unlock()
+	for page := range slices.Chunk(jobs, deliverPage) {
+		list, err := d.deliveries(ctx, c.runner, page)
+		if err != nil {
+			d.warn("tell a runner of its jobs", err, "runner", c.runner.ID)
+			return
+		}
+		for _, id := range page {
+			told := true // of one that somebody else has, or nobody, there is nothing to tell
+			if job, ok := list[id]; ok {
+				if told, err = d.tell(ctx, c, job); err != nil {
+					d.warn("tell a runner of a job", err, "runner", c.runner.ID, "job", id)
+					continue
+				}
+			}
+			if !told {
+				return
+			}
+			c.settled(id)
+		}
+	}
+}
+
+// deliveries looks up jobs that a runner was given and has not accepted.
+func (d *Dispatcher) deliveries(ctx context.Context, r Runner, jobs []events.ID) (map[events.ID]delivery, error) {
 	rows, _ := d.DB.Query(ctx, `
 		select j.job_id, j.epoch, j.attempt, j.state, s.spec from jobs j
 		join job_specs s on s.workspace_id = j.workspace_id and s.job_id = j.job_id
 		where j.workspace_id = $1 and j.job_id = any($2) and j.runner_id = $3 and j.state in ('leased', 'cancelling') and not j.accepted`,
-		c.runner.Workspace, jobs, c.runner.ID)
+		r.Workspace, jobs, r.ID)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[delivery])
 	if err != nil {
-		return fmt.Errorf("look up jobs of runner %s: %w", c.runner.ID, err)
+		return nil, fmt.Errorf("look up jobs of runner %s: %w", r.ID, err)
 	}
+	by := make(map[events.ID]delivery, len(list))
 	for _, job := range list {
-		if job.State == events.JobCancelling { // it need not begin
-			if err := d.decline(ctx, c.runner, job.Job, job.Epoch, "cancelled"); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := d.assign(ctx, c, job); err != nil {
-			return err
-		}
+		by[job.Job] = job
 	}
-	return nil
+	return by, nil
 }
 
-// assign tells the runner of a job. One that names a secret which there is not ends.
-func (d *Dispatcher) assign(ctx context.Context, c *connection, job delivery) error {
+// tell tells the runner of a job, and reports whether there was room for that. One that is
+// being cancelled need not begin, and one that no runner can run ends.
+func (d *Dispatcher) tell(ctx context.Context, c *connection, job delivery) (told bool, err error) {
+	if job.State == events.JobCancelling {
+		return true, d.decline(ctx, c.runner, job.Job, job.Epoch, "cancelled")
+	}
 	var secrets map[string]string
 	if len(job.Spec.Secrets) > 0 {
-		var err error
 		secrets, err = d.Reveal(ctx, c.runner.Workspace, job.Spec.Secrets)
 		if missing, ok := errors.AsType[*MissingSecret](err); ok {
-			return d.giveUp(ctx, c.runner, job, "there is no secret "+missing.Name)
+			return true, d.giveUp(ctx, c.runner, job, "there is no secret "+missing.Name)
 		}
 		if err != nil {
-			return fmt.Errorf("secrets of job %s: %w", job.Job, err)
+			return false, fmt.Errorf("secrets of job %s: %w", job.Job, err)
 		}
 	}
+	frame, err := wire.EncodeFor(d.assignment(job, secrets), d.Now(), job.Job.String(), job.Epoch, 0)
+	switch {
+	case err != nil:
+		return false, err
+	case len(frame) > wire.MaxAssign: // no runner would read it
+		return true, d.giveUp(ctx, c.runner, job, "its secrets are too large together")
+	}
+	return c.assign(job, frame), nil
+}
+
+// assign sends an assignment, and reports whether there was room for it.
+func (c *connection) assign(job delivery, frame []byte) bool {
 	c.mu.Lock()
-	c.jobs[job.Job] = &held{epoch: job.Epoch, next: 1}
+	c.jobs[job.Job] = &held{epoch: job.Epoch, next: 1} // the runner may answer at once
 	c.mu.Unlock()
-	c.send(d.assignment(job, secrets), job.Job, job.Epoch)
-	return nil
+	if c.out.putAssign(frame) {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.jobs, job.Job)
+	return false
 }
 
 // giveUp ends a job that no runner can run.

@@ -151,6 +151,9 @@ func (f *farm) turn(watch *feed.Watch, seq int64, everything bool) (int64, error
 	if err := f.tell(ctx, n); err != nil {
 		return -1, err // everything is looked up the next time
 	}
+	for _, c := range f.of() {
+		f.d.deliver(ctx, c)
+	}
 	return seq, f.claim(ctx)
 }
 

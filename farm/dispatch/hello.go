@@ -66,11 +66,9 @@ func (c *connection) takeHello(e wire.Envelope) error {
 	if err != nil {
 		return err
 	}
+	c.given(again)
 	c.welcome(list, verdicts)
-	if err := c.d.deliver(ctx, c, again); err != nil {
-		return err
-	}
-	c.farm.nudge()
+	c.farm.nudge() // it tells the runner of its jobs
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 const (
 	outFrames = 2048
 	outBytes  = 2 * wire.MaxAssign
+	outPiece  = 64 << 10 // of a message, that a runner has wire.WriteLimit to take
 )
 
 // An outbox is what has to be written to a connection. Whoever puts something in never waits.
@@ -30,9 +32,21 @@ func (o *outbox) put(frame []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.last != nil {
-		return true // nothing follows it
+		return true // nothing follows the close frame
 	}
-	if len(o.frames) >= outFrames || o.bytes+len(frame) > outBytes {
+	return o.add(frame, outBytes)
+}
+
+// putAssign is put for what may be large, and can wait: it leaves room for what cannot.
+func (o *outbox) putAssign(frame []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last != nil || o.add(frame, wire.MaxAssign)
+}
+
+// add adds a frame if there are so many bytes at most then. The caller has the lock.
+func (o *outbox) add(frame []byte, most int) bool {
+	if len(o.frames) >= outFrames || o.bytes+len(frame) > most {
 		return false
 	}
 	o.frames, o.bytes = append(o.frames, frame), o.bytes+len(frame)
@@ -85,15 +99,36 @@ func (c *connection) write() {
 				_ = c.expect(closeWait) // the reader ends then at the latest
 				return
 			}
+			if c.waits() {
+				c.farm.nudge() // there is room again
+			}
 		}
 	}
 }
 
 func (c *connection) writeAll(frames [][]byte, last []byte) bool {
 	for _, f := range frames {
-		if c.socket.SetWriteDeadline(time.Now().Add(wire.WriteLimit)) != nil || c.socket.WriteMessage(websocket.TextMessage, f) != nil {
+		if c.writeFrame(f) != nil {
 			return false
 		}
 	}
 	return last == nil || c.socket.WriteControl(websocket.CloseMessage, last, time.Now().Add(wire.WriteLimit)) == nil
+}
+
+// writeFrame writes a message piece by piece: it is enough that the runner goes on reading,
+// however long a large one takes on a slow line.
+func (c *connection) writeFrame(frame []byte) error {
+	w, err := c.socket.NextWriter(websocket.TextMessage)
+	if err != nil {
+		return err
+	}
+	for piece := range slices.Chunk(frame, outPiece) {
+		if err := c.socket.SetWriteDeadline(time.Now().Add(wire.WriteLimit)); err != nil {
+			return err
+		}
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }

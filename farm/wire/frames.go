@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -30,15 +31,27 @@ func Encode(m Message, at time.Time) ([]byte, error) { return EncodeFor(m, at, "
 
 // EncodeFor returns the text frame of a message about a job. Seq is 0 but for an [Event].
 func EncodeFor(m Message, at time.Time, job string, epoch int, seq int64) ([]byte, error) {
-	body, err := json.Marshal(m)
+	body, err := plainJSON(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
 	}
-	frame, err := json.Marshal(Envelope{Type: m.Type(), At: at.UTC(), Job: job, Epoch: epoch, Seq: seq, Body: body})
+	frame, err := plainJSON(Envelope{Type: m.Type(), At: at.UTC(), Job: job, Epoch: epoch, Seq: seq, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
 	}
 	return frame, nil
+}
+
+// plainJSON encodes <, > and & as they are: no browser reads it, and scripts are full of
+// them, each of which would take six bytes.
+func plainJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
 // Decode reads a text frame. A type that this build does not know is no error: a newer

@@ -42,6 +42,9 @@ func (s *Server) farmSecretRoutes() section {
 type SecretVault interface {
 	Put(ctx context.Context, workspace, value events.ID, text string) error
 	Delete(ctx context.Context, workspace, value events.ID) error
+
+	// Size returns how many bytes values have together.
+	Size(ctx context.Context, workspace events.ID, values []events.ID) (int64, error)
 }
 
 type farmSecret struct {

@@ -50,7 +50,7 @@ type JobSubmission struct {
 	Steps          []jobStepSpec      `json:"steps,omitempty" maxItems:"50" nullable:"false" doc:"Needed to submit. They run one after the other until one fails."`
 	Requires       *jobRequires       `json:"requires,omitempty"`
 	Sandbox        *jobSandbox        `json:"sandbox,omitempty"`
-	Secrets        []string           `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of secrets of the workspace, which the steps get as variables." example:"[\"NPM_TOKEN\"]"`
+	Secrets        []string           `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of secrets of the workspace, which the steps get as variables. Their values may have 512 KiB together." example:"[\"NPM_TOKEN\"]"`
 	Artifacts      []jobArtifactSpec  `json:"artifacts,omitempty" maxItems:"20" nullable:"false"`
 	Priority       events.JobPriority `json:"priority,omitempty" enum:"low,normal,high" doc:"By default normal. A step is worth an hour of waiting."`
 	Timeouts       *jobTimeouts       `json:"timeouts,omitempty"`
@@ -199,7 +199,8 @@ func (s *Server) submitJob(ctx context.Context, in *jobRepo, submit commands.Sub
 	return out, err
 }
 
-// knowSecrets refuses a job that names a secret which the workspace does not have.
+// knowSecrets refuses a job that names a secret which the workspace does not have, or more
+// than a runner can be told.
 func (s *Server) knowSecrets(ctx context.Context, submit commands.SubmitJob) error {
 	if len(submit.Spec.Secrets) == 0 {
 		return nil
@@ -208,12 +209,19 @@ func (s *Server) knowSecrets(ctx context.Context, submit commands.SubmitJob) err
 	if err != nil {
 		return err
 	}
+	var values []events.ID
 	for _, name := range submit.Spec.Secrets {
-		if !slices.ContainsFunc(known, func(k projections.FarmSecret) bool { return k.Name == name }) {
+		at := slices.IndexFunc(known, func(k projections.FarmSecret) bool { return k.Name == name })
+		if at < 0 {
 			return invalid("secrets", "must be names of secrets of the workspace")
 		}
+		values = append(values, known[at].Value)
 	}
-	return nil
+	size, err := s.farm.Vault.Size(ctx, submit.Workspace, values)
+	if err == nil && size > aggregates.MaxSecretBytes {
+		err = invalid("secrets", "must have 512 KiB or less together")
+	}
+	return err
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -101,6 +102,20 @@ func testFarm(t *testing.T, s *site) {
 		other := s.serve(t, database, "SVC_FARM_TRUSTED_PROXIES=10.0.0.0/8")
 		other.ask(t, "nobody", self, "", shown, "X-Forwarded-For: 10.0.0.7").is(t, "401 runner_certificate_required")
 		require.Equal(t, "no_certificate", other.ask(t, "nobody", self, "", shown).at(t, "details.reason"))
+	})
+	t.Run("a job has secrets of 512 KiB together", func(t *testing.T) {
+		var names []string
+		for i := range 17 {
+			name := fmt.Sprintf("LARGE_%d", i)
+			v.ask(t, "mia@acme", "PUT /api/v1/farm/secrets/"+name, `{"value":"`+strings.Repeat("x", 32<<10)+`"}`).is(t, "204")
+			names = append(names, `"`+name+`"`)
+		}
+		job := func(n int) string {
+			return `{"name":"large","steps":[{"run":"true"}],"secrets":[` + strings.Join(names[:n], ",") + `]}`
+		}
+		v.ask(t, "mia@acme", "POST /api/v1/farm/jobs", job(16)).is(t, "201")
+		refused := v.ask(t, "mia@acme", "POST /api/v1/farm/jobs", job(17)).is(t, "422 validation_failed")
+		require.Equal(t, []any{"must have 512 KiB or less together"}, refused.at(t, "details.secrets"))
 	})
 	t.Run("revoked it opens nothing", func(t *testing.T) {
 		other := s.serve(t, database)

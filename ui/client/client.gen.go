@@ -3533,7 +3533,7 @@ type JobRequestBody struct {
 	Retry    *JobRetry    `json:"retry,omitempty"`
 	Sandbox  *JobSandbox  `json:"sandbox,omitempty"`
 
-	// Secrets Names of secrets of the workspace, which the steps get as variables.
+	// Secrets Names of secrets of the workspace, which the steps get as variables. Their values may have 512 KiB together.
 	//
 	// Examples: ["NPM_TOKEN"]
 	Secrets *[]string `json:"secrets,omitempty"`

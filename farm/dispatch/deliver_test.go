@@ -1,0 +1,120 @@
+package dispatch_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+)
+
+// revealing gives each secret of a job a value of so many bytes that take six each in JSON.
+func revealing(bytes int) func(*dispatch.Config) {
+	value := strings.Repeat("\x01", bytes)
+	return func(c *dispatch.Config) {
+		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
+			values := map[string]string{}
+			for _, name := range names {
+				values[name] = value
+			}
+			return values, nil
+		}
+	}
+}
+
+// naming has a job name so many secrets.
+func naming(n int) func(*events.JobSpec) {
+	return func(s *events.JobSpec) {
+		for i := range n {
+			s.Secrets = append(s.Secrets, "SECRET_"+strconv.Itoa(i))
+		}
+	}
+}
+
+// A job of more than a runner can be told ends, and its runner goes on with others.
+func TestAnAssignmentThatIsTooLargeEndsTheJob(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(revealing(32 << 10))
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	large := s.submit(r, naming(50))
+	s.until(events.JobIsCancelled, large)
+	require.Equal(t, "its secrets are too large together", s.cancelReason(large))
+	job := s.submit(r, naming(1))
+	got, _, assign := a.assigned()
+	require.Equal(t, job, got, "by the same connection")
+	require.Len(t, assign.Secrets["SECRET_0"], 32<<10)
+}
+
+func (s *site) cancelReason(job events.ID) (reason string) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), `
+		select data->>'reason' from events where workspace_id = $1 and stream = $2 and kind = 'job.cancelled'`, s.ws, job).Scan(&reason))
+	return reason
+}
+
+// The largest job that may be submitted fits into a frame.
+func TestTheLargestAssignmentFits(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(revealing(aggregates.MaxSecretBytes / 16))
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	const body = 256 << 10 // of a request that submits a job
+	s.submit(r, naming(16), func(s *events.JobSpec) {
+		s.Steps = nil
+		for range 4 {
+			s.Steps = append(s.Steps, events.JobStep{Name: "script", Run: strings.Repeat("<", body/4)})
+		}
+	})
+	_, _, assign := a.assigned()
+	require.Len(t, assign.Secrets, 16)
+	require.Len(t, assign.Steps, 4)
+}
+
+// A runner with many places is told of one job after the other, as fast as it reads.
+func TestAssignmentsWaitForRoom(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var revealed atomic.Int64 // when one was told of the last time
+	r := s.replica(revealing(aggregates.MaxSecretBytes/16), func(c *dispatch.Config) {
+		reveal := c.Reveal
+		c.Reveal = func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
+			revealed.Store(time.Now().UnixMilli())
+			return reveal(ctx, workspace, names)
+		}
+	})
+	const jobs = 16 // 3 MiB each
+	a := dialUnread(t, r, s.ws, s.enrol(r, "builder", jobs, 0))
+	want := map[events.ID]bool{}
+	for range jobs {
+		want[s.submit(r, naming(16))] = true
+	}
+	h := hello
+	h.Capacity = jobs
+	a.say(h, events.ID{}, 0, 0)
+	for job := range want {
+		s.until(events.JobLeasedOut, job)
+	}
+	stands := func() bool { return revealed.Load() > 0 && time.Now().UnixMilli()-revealed.Load() > 500 }
+	require.Eventually(t, stands, patience, 10*time.Millisecond, "all that there is room for is on its way")
+	go a.read()
+	got := map[events.ID]bool{}
+	for range jobs {
+		job, epoch, _ := a.assigned()
+		require.Equal(t, 1, epoch)
+		got[job] = true
+	}
+	require.Equal(t, want, got)
+	a.say(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
+	a.next(wire.TypeHeartbeatAck)
+}
