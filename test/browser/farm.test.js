@@ -48,6 +48,38 @@ test("the runner is there, is drained with a note and resumed", async () => {
   assert.ok(await leo.page.getByRole("button", { name: "Add a runner" }).isDisabled());
 });
 
+test("what is open stays open and usable while the page changes under it", async () => {
+  const ada = await visitor(browser, app, "ada");
+  const mia = await visitor(browser, app, "mia");
+  await ada.open("/w/acme/farm");
+  const row = ada.page.locator(".runner-row", { hasText: "make-run" });
+  /** drain has another person change the row, and waits until it shows that. */
+  const drain = async (note) => {
+    await mia.open("/w/acme/farm");
+    await mia.page.locator(".runner-row summary").click();
+    await mia.page.getByRole("button", { name: "Drain…" }).click();
+    await mia.page.locator("dialog[open] input").fill(note);
+    await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
+    await row.getByText(note).waitFor({ state: "attached" });
+    await mia.page.locator(".runner-row summary").click();
+    await mia.page.getByRole("button", { name: "Take jobs again" }).click();
+    await row.getByText(note).waitFor({ state: "detached" });
+  };
+  await ada.page.getByRole("button", { name: "Add a runner" }).click();
+  await ada.page.fill("#add-name", "builder-7");
+  await drain("under a dialog");
+  assert.ok(await ada.page.locator("#add").isVisible());
+  assert.equal(await ada.page.inputValue("#add-name"), "builder-7");
+  await ada.page.keyboard.press("Escape");
+  await row.locator("summary").click();
+  await drain("under a menu");
+  assert.ok(await row.getByRole("button", { name: "Revoke" }).isVisible());
+  await row.locator("summary").click();
+  await ada.page.keyboard.press("j");
+  await drain("under the focus");
+  assert.match(await ada.page.evaluate(() => document.activeElement.id), /^runner-/);
+});
+
 test("a job is followed as it runs: its log is text, whatever it says", async () => {
   const { page, open, complaints } = await visitor(browser, app, "ada");
   const id = await submit({
