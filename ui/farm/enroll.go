@@ -12,8 +12,7 @@ import (
 // A minted is a command to enrol a machine, which is shown once.
 type minted struct {
 	client.Minted
-	name    string
-	private bool // the gateway's certificate is of a private authority
+	name string
 }
 
 // enroll makes a command. It stays on the answer of the POST: nothing of it is in an
@@ -34,7 +33,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 	if err != nil {
 		return page.Notice{}, err
 	}
-	v.Done = minted{m, v.PostFormValue("name"), v.PostFormValue("private") != ""}
+	v.Done = minted{m, v.PostFormValue("name")}
 	return page.Notice{}, nil
 }
 
@@ -69,5 +68,32 @@ func online(e client.Enrollment) bool {
 }
 
 func over(e client.Enrollment, now time.Time) bool {
-	return e.Status == client.EnrollmentStatusExpired || e.Status == client.EnrollmentStatusWithdrawn || e.Runner == nil && !now.Before(e.ExpiresAt)
+	ended := e.Status == client.EnrollmentStatusExpired || e.Status == client.EnrollmentStatusWithdrawn
+	return ended || e.Runner == nil && !now.Before(e.ExpiresAt)
+}
+
+// showEnrollments shows the commands that were made and that no machine has used yet, to
+// those who may make and withdraw them.
+func showEnrollments(v *page.Visit) (page.Page, error) {
+	params := &client.ListEnrollmentsParams{Limit: client.Optional(int64(100))}
+	list, err := client.Read[client.ListEnrollment](v.API.ListEnrollments(v.Context(), params))
+	var waiting []client.Enrollment
+	for _, e := range list.Items {
+		if e.Status == client.EnrollmentStatusPending && v.Now.Before(e.ExpiresAt) {
+			waiting = append(waiting, e)
+		}
+	}
+	return page.Page{Title: "Enrolments", Place: "farm", Main: enrollmentsView(v, waiting)}, err
+}
+
+func withdraw(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.WithdrawEnrollment(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: "The command works no more."}, err
+}
+
+// needed are what has to be set for machines to be enrolled, with what each is.
+var needed = map[string]string{
+	"SVC_FARM_PUBLIC_URL":         "The public address of the farm’s gateway.",
+	"SVC_FARM_RELEASES_DIR":       "The folder that make release has filled.",
+	"SVC_FARM_CLIENT_CERT_HEADER": "The header in which the gateway forwards certificates.",
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -24,7 +25,8 @@ func Routes() []page.Route {
 		runner("drain", drain), runner("resume", resume), runner("revoke", revokeRunner),
 		{Method: http.MethodPost, Path: farm + "/enroll", Do: enroll, Show: showMinted, Stay: true},
 		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
-		{Method: http.MethodPost, Path: farm + "/enrollments/{id}/withdraw", Do: withdraw, Show: show, Back: "farm"},
+		{Method: http.MethodGet, Path: farm + "/enrollments", Show: showEnrollments},
+		{Method: http.MethodPost, Path: farm + "/enrollments/{id}/withdraw", Do: withdraw, Show: showEnrollments, Back: "farm"},
 		{Method: http.MethodGet, Path: farm + "/jobs", Show: showJobs},
 		{Method: http.MethodGet, Path: job, Show: showJob},
 		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
@@ -66,21 +68,33 @@ func unlessOff(d *data, err error) error {
 	return err
 }
 
-// online counts the runners that are connected.
-func (d data) online() (n int) {
+// count counts the runners that are connected, and those that may come back.
+func (d data) count() (online, offline int64) {
+	gone := int64(0)
 	for _, r := range d.Runners.Items {
-		if r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining {
-			n++
+		switch {
+		case connected(r):
+			online++
+		case ended(r):
+			gone++
 		}
 	}
-	return n
+	return online, d.Runners.Total - online - gone
+}
+
+func connected(r client.Runner) bool {
+	return r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining
+}
+
+// ended reports whether a runner never comes back.
+func ended(r client.Runner) bool {
+	return r.State == client.RunnerStateRevoked || r.State == client.RunnerStateRetired
 }
 
 // shown are the runners that the person wants to see.
 func (d data) shown(v *page.Visit) (list []client.Runner) {
 	for _, r := range d.Runners.Items {
-		on := r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining
-		if v.Query("state") == "" || v.Query("state") == "online" == on {
+		if state := v.Query("state"); state == "" || state == "online" && connected(r) || state == "offline" && !connected(r) && !ended(r) {
 			list = append(list, r)
 		}
 	}
@@ -104,13 +118,16 @@ func revokeRunner(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: r.Name + " is revoked. Its certificate is worth nothing any more."}, err
 }
 
-func withdraw(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.WithdrawEnrollment(v.Context(), v.PathValue("id"), nil))
-	return page.Notice{Text: "The command works no more."}, err
-}
-
-// trouble says what is wrong with a runner that is offline, and how to mend it.
+// trouble says what is wrong with a runner that does not come, and how to mend it; what is
+// "" if nothing is.
 func trouble(r client.Runner) (what, mend string) {
+	switch {
+	case r.State == client.RunnerStateSuspended:
+		return "A certificate that it had replaced was used again: somebody may have copied its key.",
+			"Find out who. Then revoke the runner and enrol the machine again."
+	case r.State != client.RunnerStateOffline || r.OfflineReason == client.RunnerOfflineReasonDrained:
+		return "", ""
+	}
 	switch r.OfflineReason {
 	case client.RunnerOfflineReasonNoCertificate:
 		return "The gateway forwarded no client certificate.",
@@ -118,11 +135,29 @@ func trouble(r client.Runner) (what, mend string) {
 	case client.RunnerOfflineReasonCertificateInvalid:
 		return "The certificate is not one of this workspace’s farm, or is no longer good.",
 			"Enrol the machine again; if its clock is wrong, mend that first. svc-runner doctor says which."
+	case client.RunnerOfflineReasonVersionTooOld:
+		return "Its agent is older than what this service speaks with.",
+			"Install the agent anew on the machine, by the command of Add a runner."
 	case client.RunnerOfflineReasonDisconnected:
 		return "The connection broke off and has not come back.",
 			"See that the machine runs, that it reaches the farm’s address, and that a proxy between allows WebSockets and 120 s of silence."
 	}
 	return "The runner is not connected.", "Run svc-runner doctor on the machine: it tries each step and says which fails."
+}
+
+// waitChange says how the median wait compares with that of the day before; ok is false
+// where there is nothing to compare.
+func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
+	if day.MedianWaitMs == nil || day.PriorMedianWaitMs == nil {
+		return "", "", "", false
+	}
+	switch by := millis(*day.MedianWaitMs - *day.PriorMedianWaitMs).Round(time.Second); {
+	case by > 0:
+		return "arrow-up-right", "bad", kit.Took(by) + " more", true
+	case by < 0:
+		return "arrow-down-right", "good", kit.Took(-by) + " less", true
+	}
+	return "minus", "", "as before", true
 }
 
 // why says why a job waits, in words.

@@ -95,7 +95,12 @@ function took(s) { // as kit.Took
   const [a, b] = s < 60 ? [`${s} s`] : s < 3600 ? [`${Math.floor(s / 60)} min`, s % 60 && `${s % 60} s`] : [`${Math.floor(s / 3600)} h`, Math.floor(s % 3600 / 60) && `${Math.floor(s % 3600 / 60)} min`];
   return b ? `${a} ${b}` : a;
 }
-setInterval(() => { for (const at of $$("[data-since]")) at.textContent = took(Math.max(0, Math.floor((Date.now() - new Date(at.dataset.since)) / 1000))); }, 1000);
+setInterval(() => { // what goes on, and what runs out
+  for (const at of $$("[data-since],[data-until]")) {
+    const { since, until } = at.dataset;
+    at.textContent = took(Math.max(0, Math.floor((since ? Date.now() - new Date(since) : new Date(until) - Date.now()) / 1000)));
+  }
+}, 1000);
 
 // dress shows what only works with scripts, and hides what is for those without.
 function dress() {
