@@ -1,13 +1,11 @@
 package farm
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,13 +19,20 @@ import (
 type jobs struct {
 	List     client.ListFarmJob
 	Finished bool
+	State    string // only jobs of this state; "" is all
+	Part     bool   // below the runners: without filters
 }
 
 func showJobs(v *page.Visit) (page.Page, error) {
-	j := jobs{Finished: v.Query("status") == "finished"}
-	params := &client.ListJobsParams{Status: client.ListJobsParamsStatusActive, Limit: client.Optional(int64(perPage)), Q: client.Optional(v.Query("q"))}
+	j := jobs{Finished: v.Query("status") == "finished", Part: v.Query("in") == "farm"}
+	params := &client.ListJobsParams{
+		Status: client.ListJobsParamsStatusActive, Limit: client.Optional(int64(perPage)), Q: client.Optional(v.Query("q")),
+	}
 	if j.Finished {
 		params.Status = client.ListJobsParamsStatusTerminal
+	}
+	if state := v.Query("state"); slices.Contains(j.states(), state) {
+		j.State, params.State = state, new(client.ListJobsParamsState(state))
 	}
 	if offset, err := strconv.ParseInt(v.Query("offset"), 10, 64); err == nil {
 		params.Offset = client.Optional(max(offset, 0))
@@ -37,12 +42,21 @@ func showJobs(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Jobs", Place: "farm", Main: jobsView(v, j)}, err
 }
 
+// states are those that the jobs of the list can be in.
+func (j jobs) states() []string {
+	if j.Finished {
+		return []string{"succeeded", "failed", "timed_out", "cancelled", "lost", "expired"}
+	}
+	return []string{"queued", "leased", "running", "cancelling"}
+}
+
 // one is what the page of a job shows.
 type one struct {
 	Job       client.JobDetail
 	Artifacts client.ListArtifact
 	Attempt   int64 // whose steps and log are shown
-	Log       logPart
+	LogBytes  int64
+	Log       logPart // its end, which the page asks for by itself
 }
 
 func showJob(v *page.Visit) (page.Page, error) {
@@ -53,20 +67,20 @@ func showJob(v *page.Visit) (page.Page, error) {
 		o.Job, err = client.Read[client.JobDetail](v.API.GetJob(ctx, id, nil))
 		return err
 	}, func(ctx context.Context) (err error) {
-		o.Artifacts, err = client.Read[client.ListArtifact](v.API.ListArtifacts(ctx, id, &client.ListArtifactsParams{Limit: client.Optional(int64(100))}))
+		params := &client.ListArtifactsParams{Limit: client.Optional(int64(100))}
+		o.Artifacts, err = client.Read[client.ListArtifact](v.API.ListArtifacts(ctx, id, params))
 		return err
 	})
 	if err != nil {
 		return page.Page{}, err
 	}
-	o.Attempt = o.Job.Attempt
-	bytes := o.Job.Log.Bytes
+	o.Attempt, o.LogBytes = o.Job.Attempt, o.Job.Log.Bytes
 	for _, a := range o.Job.Attempts {
 		if a.Attempt == asked {
-			o.Attempt, bytes = asked, a.Log.Bytes
+			o.Attempt, o.LogBytes = asked, a.Log.Bytes
 		}
 	}
-	o.Log = logPart{From: max(0, bytes-tail), Attempt: o.Attempt, Live: active(string(o.Job.State)) && o.Attempt == o.Job.Attempt}
+	o.Log = logPart{From: max(0, o.LogBytes-tail), Cut: o.LogBytes > tail, Attempt: o.Attempt}
 	return page.Page{Title: o.Job.Name, Place: "farm", Main: jobView(v, o)}, nil
 }
 
@@ -76,83 +90,6 @@ func cancel(v *page.Visit) (page.Notice, error) {
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}))
 	return page.Notice{Text: "The job is asked to end.", To: v.Path("farm", "jobs", v.PathValue("id"))}, err
-}
-
-const (
-	tail    = 64 << 10 // bytes of a log that are shown at first
-	maxPart = 1 << 20  // bytes of an answer that are read for one part
-	perPart = 5000     // lines of a part
-)
-
-// A logPart is some lines of a log, and where it goes on.
-type logPart struct {
-	Lines   []logLine
-	From    int64 // the byte that the part begins with
-	Next    int64 // the byte that the next one begins with
-	Attempt int64
-	Live    bool // more may come
-}
-
-// A logLine is one line.
-type logLine struct {
-	At      time.Time
-	Offset  int64
-	Text    string
-	Partial bool
-}
-
-// lines shows the lines from a byte on. A part of a log that grows asks for the next
-// part by itself.
-func lines(v *page.Visit) (page.Page, error) {
-	from, _ := strconv.ParseInt(v.Query("from"), 10, 64)
-	attempt, _ := strconv.ParseInt(v.Query("attempt"), 10, 64)
-	part, err := readLog(v, max(from, 0), attempt)
-	return page.Page{Part: linesView(v, part)}, err
-}
-
-func readLog(v *page.Visit, from, attempt int64) (logPart, error) {
-	part := logPart{From: from, Next: from, Attempt: attempt}
-	resp, err := v.API.GetJobLog(v.Context(), v.PathValue("id"), &client.GetJobLogParams{
-		Attempt: client.Optional(attempt), From: client.Optional(from), Format: client.Optional(client.GetJobLogParamsFormat("ndjson")),
-	})
-	if err == nil && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable { // nothing new
-		part.Live = resp.Header.Get("X-Svc-Log-Complete") != "true"
-		return part, resp.Body.Close()
-	}
-	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		err = client.Done(resp, nil)
-	}
-	if err != nil {
-		return part, err
-	}
-	defer resp.Body.Close()
-	part.Live = resp.Header.Get("X-Svc-Log-Complete") != "true"
-	return part, part.read(io.LimitReader(resp.Body, maxPart))
-}
-
-// read takes lines in. The last one of a log that grows is left for the next part if it
-// has not ended.
-func (p *logPart) read(from io.Reader) error {
-	scan := bufio.NewScanner(from)
-	scan.Buffer(nil, maxPart)
-	for len(p.Lines) < perPart && scan.Scan() {
-		var l logLine
-		if json.Unmarshal(scan.Bytes(), &l) != nil {
-			break // what the limit has cut off
-		}
-		if l.Partial && p.Live {
-			break
-		}
-		p.Lines = append(p.Lines, l)
-		p.Next = l.Offset + int64(len(l.Text))
-		if !l.Partial {
-			p.Next++
-		}
-	}
-	if err := scan.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("read a log: %w", err)
-	}
-	return nil
 }
 
 func rawLog(v *page.Visit, w http.ResponseWriter) error {
@@ -244,4 +181,103 @@ func (o one) steps() []client.JobStep {
 		}
 	}
 	return o.Job.Steps
+}
+
+// grace is how long the steps have to end by themselves once they are asked to.
+func (o one) grace() time.Duration {
+	if s := o.Job.Spec.Timeouts.CancelGraceSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return 30 * time.Second
+}
+
+// waits says why the job waits, with what it waits for.
+func (o one) waits() string {
+	spec := o.Job.Spec
+	switch reason := string(*o.Job.WaitingReason); {
+	case reason == "no_matching_runner" && len(o.requires()) > 0:
+		return "No runner that is online has " + strings.Join(o.requires(), ", ") + "."
+	case reason == "concurrency_limit" && spec.Concurrency != nil:
+		return "Others of " + spec.Concurrency.Key + " run already."
+	default:
+		return why(reason)
+	}
+}
+
+// requires are the labels that a runner has to have; sets of which one is enough are
+// joined by "or".
+func (o one) requires() (list []string) {
+	if r := o.Job.Spec.Requires; r.Labels != nil {
+		list = append(list, *r.Labels...)
+	}
+	if either := o.Job.Spec.Requires.AnyOf; either != nil {
+		var sets []string
+		for _, set := range *either {
+			if set != nil {
+				sets = append(sets, strings.Join(*set, " and "))
+			}
+		}
+		if len(sets) > 0 {
+			list = append(list, strings.Join(sets, " or "))
+		}
+	}
+	return list
+}
+
+// sandboxed says in what the steps run, and within which limits.
+func (o one) sandboxed() (kind, limits string) {
+	s := o.Job.Spec.Sandbox
+	kind = "bubblewrap"
+	if s.Kind != nil {
+		kind = string(*s.Kind)
+	}
+	if s.Network != nil && kind != "none" {
+		kind += ", network " + string(*s.Network)
+	}
+	var list []string
+	if s.Cpus != nil {
+		list = append(list, strconv.FormatFloat(*s.Cpus, 'f', -1, 64)+" CPUs")
+	}
+	if s.MemoryMiB != nil {
+		list = append(list, kit.Bytes(*s.MemoryMiB<<20))
+	}
+	if t := o.Job.Spec.Timeouts.RunSeconds; t != nil {
+		list = append(list, kit.Took(time.Duration(*t)*time.Second))
+	}
+	return kind, strings.Join(list, ", ")
+}
+
+// done counts the steps that have ended.
+func (o one) done() (n int64) {
+	for _, s := range o.steps() {
+		if s.FinishedAt != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// awaited are the artifacts of which no file is stored yet, while any may come.
+func (o one) awaited() (list []client.JobArtifactSpec) {
+	if !active(string(o.Job.State)) {
+		return nil
+	}
+	for _, spec := range o.Job.Spec.Artifacts {
+		if !slices.ContainsFunc(o.Artifacts.Items, func(a client.Artifact) bool { return a.Name == spec.Name }) {
+			list = append(list, spec)
+		}
+	}
+	return list
+}
+
+// when says when an artifact is kept.
+func when(spec client.JobArtifactSpec) string {
+	text := "if it succeeds"
+	if spec.When != nil && *spec.When == client.JobArtifactSpecWhenAlways {
+		text = "always"
+	}
+	if spec.Required != nil && *spec.Required {
+		text += ", required"
+	}
+	return text
 }

@@ -1,0 +1,143 @@
+// The page of a job, with the runner that make run starts, and the list of jobs.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+/** submit submits a job with a token and returns its id. */
+async function submit(job) {
+  const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));
+  const answer = await fetch(product.restUrl + "/api/v1/farm/jobs", {
+    method: "POST", body: JSON.stringify(job),
+    headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" },
+  });
+  assert.equal(answer.status, 201);
+  return (await answer.json()).job.id;
+}
+
+test("a job is followed as it runs: its log is text, whatever it says", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "ada");
+  const id = await submit({
+    name: "log <b>bold</b>",
+    steps: [{ name: "Say", run: "printf '\\033[31mred\\033[0m <script>alert(1)</script> \\033]8;;https://evil.example\\alink\\033]8;;\\a\\n'; mkdir out; echo file > out/a.txt; sleep 4; echo the end" }],
+    artifacts: [{ name: "out", paths: ["out/**"] }],
+  });
+  await open("/w/acme/farm/jobs/" + id);
+  const log = page.locator(".lines");
+  await log.getByText("<script>alert(1)</script>").waitFor();
+  assert.equal(await log.locator(".red").innerText(), "red");
+  assert.equal(await log.locator("script").count(), 0);
+  assert.equal(await log.locator("a[href*=evil]").count(), 0);
+  await log.getByText("the end").waitFor({ timeout: 20000 });
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
+  await page.getByText("out/a.txt").first().waitFor({ timeout: 20000 });
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /^Get/ }).click()]);
+  const text = await readFile(await file.path(), "utf8");
+  assert.equal(text, "file\n");
+  assert.deepEqual(complaints, []);
+});
+
+test("a long log is shown from its tail and does not hold the page up", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submit({ name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000" }] });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator(".lines").getByText("line 100000 of many").waitFor();
+  assert.ok(await page.locator(".lines .line-of").count() < 6000);
+  const shown = await page.locator(".lines .line-of").count();
+  const first = await page.locator(".lines .line-of").first().innerText();
+  const before = `line ${Number(first.match(/line (\d+)/)[1]) - 1} of many`;
+  assert.equal(await page.locator(".lines").getByText(before, { exact: true }).count(), 0);
+  await page.click("text=Earlier lines");
+  await page.locator(".lines").getByText(before, { exact: true }).waitFor();
+  const counted = await page.locator(".lines .line-of span:last-child > span").allInnerTexts();
+  assert.ok(counted.length > shown);
+  const numbers = counted.map((text) => Number(text.match(/\d+/)[0]));
+  assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i), "no line is missing or twice");
+  await page.click("text=From the beginning");
+  await page.locator(".lines").getByText("line 1 of many", { exact: true }).waitFor();
+  assert.ok(await page.locator(".lines .line-of").count() < 11000, "the rest comes when it is scrolled to");
+});
+
+test("a job that waits says why, and is cancelled", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submit({ name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.getByText("No runner that is online has gpu=a100.").waitFor();
+  await page.keyboard.press("x");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 20000 });
+});
+
+test("a log of carriage returns and bytes that are no text is followed line by line", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submit({
+    name: "returns", steps: [{ name: "Print", run: "for i in 1 2 3 4; do printf '\\377\\376 step %s\\r\\n' $i; sleep 1; done; printf 'no end'" }],
+  });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator(".lines").getByText("no end").waitFor({ timeout: 30000 });
+  const texts = await page.locator(".lines .line-of > span").allInnerTexts();
+  assert.deepEqual(texts.map((text) => text.replace(/^\W+/, "")), ["step 1", "step 2", "step 3", "step 4", "no end"]);
+});
+
+test("a job that runs has its grace when it is cancelled", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submit({
+    name: "stubborn", steps: [{ name: "Wait", run: "trap '' TERM; echo begun; while :; do sleep 1; done" }],
+    timeouts: { cancelGraceSeconds: 5 }, artifacts: [{ name: "dist", paths: ["dist/**"], when: "always" }],
+  });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator(".lines").getByText("begun").waitFor({ timeout: 30000 });
+  await page.locator("tr", { hasText: "dist/**" }).getByText("awaited").waitFor();
+  const leo = await visitor(browser, app, "leo");
+  await leo.open("/w/acme/farm/jobs/" + id);
+  assert.ok(await leo.page.getByRole("button", { name: "Cancel" }).isDisabled());
+  await leo.page.getByText("Only an Owner or Maintainer can cancel a job.").waitFor({ state: "attached" });
+  await page.keyboard.press("x");
+  await page.getByText("What still runs after 5 s is killed.").waitFor();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("of grace left").waitFor();
+  await leo.page.getByText("of grace left").waitFor();
+  await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 60000 });
+});
+
+test("jobs are found by state and by name", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await submit({ name: "waits for a machine", steps: [{ name: "One", run: "true" }], requires: { labels: ["gpu=a100"] } });
+  await open("/w/acme/farm/jobs");
+  await page.locator("#jobs li", { hasText: "waits for a machine" }).getByText("no_matching_runner").waitFor();
+  await page.selectOption("#state", "running");
+  await page.locator("#jobs li", { hasText: "waits for a machine" }).waitFor({ state: "detached" });
+  assert.match(page.url(), /state=running/);
+  await page.selectOption("#state", "queued");
+  await page.keyboard.press("Escape");
+  await page.fill("#find", "for a mach");
+  await page.waitForURL(/q=for\+a\+mach|q=for%20a%20mach/);
+  assert.equal(await page.locator("#jobs li").count(), 1);
+  await page.fill("#find", "nobody");
+  await page.getByText("No job is like that").waitFor();
+  await open("/w/acme/farm");
+  await page.getByRole("link", { name: "All jobs" }).click();
+  await page.waitForURL(/\/farm\/jobs$/);
+});
+
+test("a job passes axe", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/farm/jobs?status=finished");
+  await accessible(browser, app, "ada", await page.locator("#jobs li a").first().getAttribute("href"));
+});
