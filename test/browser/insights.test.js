@@ -1,0 +1,98 @@
+// The page of insights, with the demonstration's numbers.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+/** asked is what the service answers the page. */
+async function asked(page, query) {
+  const answer = await page.request.get(product.restUrl + "/api/v1/insights" + query, { headers: { "X-Svc-Tenant": "acme", Cookie: await cookie(page) } });
+  assert.equal(answer.status(), 200);
+  return answer.json();
+}
+
+async function cookie(page) {
+  return (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
+}
+
+test("each number says how it has changed, in a word and a sign", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "ada");
+  await open("/w/acme/insights");
+  const { kpis } = await asked(page, "?range=30d");
+  assert.equal(await page.locator(".kpi").count(), kpis.length);
+  for (const [i, kpi] of kpis.entries()) {
+    const tile = page.locator(".kpi").nth(i);
+    if (kpi.value === null || kpi.prior === null) continue;
+    const word = kpi.value === kpi.prior ? "as before" : kpi.value > kpi.prior ? "more than before" : "less than before";
+    assert.match(await tile.locator(".change").textContent(), new RegExp(word), kpi.key);
+    assert.equal(await tile.locator(".change .icon").count(), 1);
+  }
+  assert.deepEqual(complaints, []);
+});
+
+test("windows, numbers and repositories are chosen, and kept in the address", async () => {
+  const { page, open } = await visitor(browser, app, "leo");
+  await open("/w/acme/insights");
+  for (const [range, days] of [["7d", 7], ["90d", 90], ["30d", 30]]) {
+    await page.getByRole("link", { name: range, exact: true }).click();
+    await page.waitForURL(new RegExp("range=" + range));
+    assert.equal(await page.locator(".chart .cross").count(), days);
+  }
+  await page.locator(".kpi", { hasText: "Cost per merged PR" }).click();
+  await page.waitForURL(/chart=cost_per_merged_pr/);
+  await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
+  const all = await page.locator(".kpi").allInnerTexts();
+  await page.selectOption("#repo", { index: 1 });
+  await page.waitForURL(/repo=/);
+  await page.reload();
+  assert.equal(await page.locator("#repo").inputValue(), new URL(page.url()).searchParams.get("repo"));
+  assert.notDeepEqual(await page.locator(".kpi").allInnerTexts(), all);
+});
+
+test("the chart says its values to the pointer, in a table and as CSV", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/insights?chart=human_interventions&range=7d");
+  const { kpis } = await asked(page, "?range=7d");
+  const { series } = kpis.find((kpi) => kpi.key === "human_interventions");
+  assert.match(await page.locator(".chart .cross title").last().textContent(), new RegExp(`: ${series.at(-1).value}, before ${series.at(-1).prior}`));
+  await page.locator(".chart .cross rect").last().hover();
+  assert.equal(await page.locator(".chart .cross").last().locator("line").evaluate((line) => getComputedStyle(line).opacity), "1");
+  assert.equal(await page.locator(".chart path.prior").count(), 1);
+  await page.getByText("Values as a table").click();
+  const rows = await page.locator(".under table tbody tr").evaluateAll((list) => list.map((tr) => [...tr.querySelectorAll("td")].map((td) => td.textContent)));
+  assert.deepEqual(rows, series.map((day) => [String(day.value), String(day.prior)]));
+  await page.getByText("How it is computed").click();
+  await page.getByText(kpis.find((kpi) => kpi.key === "human_interventions").methodology.summary).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
+  const text = (await readFile(await file.path(), "utf8")).trim().split("\n");
+  assert.equal(text.length, 8);
+  const at = text[0].split(",").findIndex((name) => name.startsWith("human_interventions"));
+  assert.deepEqual(text.slice(1).map((line) => line.split(",")[at]), series.map((day) => String(day.value)));
+});
+
+test("what is open stays open when a run changes", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/insights");
+  await page.getByText("Values as a table").click();
+  const answer = page.waitForResponse((r) => r.url().includes("/insights"));
+  await page.evaluate(() => document.body.dispatchEvent(new Event("live-all")));
+  await answer;
+  await page.waitForFunction(() => !document.querySelector(".htmx-request"));
+  assert.ok(await page.locator(".under table").first().isVisible());
+});
+
+test("/w/acme/insights passes axe", () => accessible(browser, app, "ada", "/w/acme/insights?range=7d"));
