@@ -245,7 +245,7 @@ func freeSlot(taken []int, limit int) int {
 // process was faster to give nobody hears.
 func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) {
 	var mu sync.Mutex
-	got := map[*connection][]events.ID{}
+	got := map[events.ID][]events.ID{} // by runner
 	var all errgroup.Group
 	all.SetLimit(claimsAtOnce)
 	for _, m := range list {
@@ -254,7 +254,7 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 			switch refused := fault.As(err); {
 			case err == nil:
 				mu.Lock()
-				got[m.c] = append(got[m.c], m.job)
+				got[m.c.runner.ID] = append(got[m.c.runner.ID], m.job)
 				mu.Unlock()
 				f.d.counts.claimed.Add(1)
 				return nil
@@ -268,10 +268,12 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 		})
 	}
 	err = all.Wait()
-	for c, jobs := range got {
-		c.spend(len(jobs))
-		c.given(jobs)
-		f.d.deliver(ctx, c)
+	for runner, jobs := range got {
+		for _, c := range f.of(runner) { // it may have come anew, and its hello may have been too early to find them
+			c.spend(len(jobs))
+			c.given(jobs)
+			f.d.deliver(ctx, c)
+		}
 	}
 	return len(got) > 0, err
 }

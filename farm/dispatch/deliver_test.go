@@ -55,6 +55,33 @@ func TestAnAssignmentThatIsTooLargeEndsTheJob(t *testing.T) {
 	require.Len(t, assign.Secrets["SECRET_0"], 32<<10)
 }
 
+// A runner that comes anew while it is being given a job is told of it, whatever its hello found.
+func TestAJobThatIsGivenWhileItsRunnerComesAnew(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 0)
+	first := dial(t, r, s.ws, runner)
+	first.greet()
+	hold, err := s.db.Begin(t.Context())
+	require.NoError(t, err)
+	defer hold.Rollback(context.WithoutCancel(t.Context()))
+	_, err = hold.Exec(t.Context(), `lock table job_leases in share mode`) // whoever gives a job out writes there
+	require.NoError(t, err)
+	job := s.submit(r)
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, s.db.QueryRow(t.Context(), `
+			select exists (select from pg_locks where not granted and relation = 'job_leases'::regclass)`).Scan(&waits))
+		return waits
+	}, patience, 2*time.Millisecond)
+	second := dial(t, r, s.ws, runner)
+	second.greet()
+	require.NoError(t, hold.Rollback(t.Context()))
+	got, _, _ := second.assigned()
+	require.Equal(t, job, got)
+}
+
 func (s *site) cancelReason(job events.ID) (reason string) {
 	s.t.Helper()
 	require.NoError(s.t, s.db.QueryRow(s.t.Context(), `

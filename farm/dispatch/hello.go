@@ -153,6 +153,6 @@ func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
 			c.jobs[job.job] = &held{epoch: job.epoch, next: v.acked + 1, cancelled: v.word == wire.CancelJob}
 		}
 	}
+	c.send(w, events.ID{}, 0) // before anybody takes it for greeted
 	c.mu.Unlock()
-	c.send(w, events.ID{}, 0)
 }
