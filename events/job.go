@@ -110,7 +110,7 @@ type JobDeclined struct {
 	jobEvent
 	Epoch  int    `json:"epoch"`
 	Runner ID     `json:"runnerId"`
-	Reason string `json:"reason"` // busy, unsupported, disk_full, draining, no_answer
+	Reason string `json:"reason"` // busy, unsupported, disk_full, draining, no_answer, no_secrets
 }
 
 func (JobDeclined) Kind() string { return "job.declined" }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"svc/events"
 	"svc/farm/dispatch"
@@ -40,7 +41,8 @@ func (s farmSecrets) Delete(ctx context.Context, workspace, value events.ID) err
 }
 
 // Reveal returns the values that secrets of a workspace have. Its error is a
-// [dispatch.MissingSecret] if there is one that has none.
+// [dispatch.MissingSecret] if there is one that has none, and a [dispatch.SpoiltSecret] if one
+// was altered. One under another master key is neither: the key may come back.
 func (s farmSecrets) Reveal(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
 	values, missing, err := s.reveal(ctx, workspace, names)
 	if err == nil && missing != "" { // it may just have been given another value
@@ -67,6 +69,9 @@ func (s farmSecrets) reveal(ctx context.Context, workspace events.ID, names []st
 	values = make(map[string]string, len(names))
 	for _, name := range names {
 		text, ok, err := s.vault.Get(ctx, farmSecretName(workspace, ids[name]))
+		if errors.Is(err, vault.ErrTampered) {
+			err = &dispatch.SpoiltSecret{Name: name, Err: err}
+		}
 		if err != nil || !ok {
 			return nil, name, err
 		}

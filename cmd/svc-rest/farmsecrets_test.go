@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -101,6 +102,27 @@ func TestSecretsOfJobs(t *testing.T) {
 	missing(err, "NPM_TOKEN")
 	_, _, err = acme.commands.RemoveFarmSecret(ctx, commands.RemoveFarmSecret{Meta: acme.by, Name: "NPM_TOKEN"})
 	require.ErrorIs(t, err, aggregates.ErrNoFarmSecret)
+}
+
+// A value that was altered is told apart from one whose key is not there.
+func TestSecretsOfJobsThatDoNotOpen(t *testing.T) {
+	db := pgtest.New(t)
+	acme := newSecretKeeper(t, db, "acme")
+	acme.set(t, "NPM_TOKEN", "a-value-that-nobody-may-see")
+	other, err := vault.NewRing([]config.Secret{"another-key-that-the-database-lacks"})
+	require.NoError(t, err)
+	elsewhere := acme.farmSecrets
+	elsewhere.vault.Ring = other
+	_, err = elsewhere.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
+	require.ErrorIs(t, err, vault.ErrKeyChanged)
+	var spoilt *dispatch.SpoiltSecret
+	require.False(t, errors.As(err, &spoilt))
+	_, err = db.Exec(t.Context(), `update vault_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1)`)
+	require.NoError(t, err)
+	_, err = acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
+	require.ErrorAs(t, err, &spoilt)
+	require.ErrorIs(t, err, vault.ErrTampered)
+	require.Equal(t, "the secret NPM_TOKEN cannot be opened: set it anew", spoilt.Error())
 }
 
 // A value is nowhere but in the vault, sealed, and goes on to open when the master key is rotated.

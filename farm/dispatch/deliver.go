@@ -124,12 +124,8 @@ func (d *Dispatcher) tell(ctx context.Context, c *connection, job delivery) (tol
 	}
 	var secrets map[string]string
 	if len(job.Spec.Secrets) > 0 {
-		secrets, err = d.Reveal(ctx, c.runner.Workspace, job.Spec.Secrets)
-		if missing, ok := errors.AsType[*MissingSecret](err); ok {
-			return true, d.giveUp(ctx, c.runner, job, "there is no secret "+missing.Name)
-		}
-		if err != nil {
-			return false, fmt.Errorf("secrets of job %s: %w", job.Job, err)
+		if secrets, err = d.Reveal(ctx, c.runner.Workspace, job.Spec.Secrets); err != nil {
+			return true, d.withoutSecrets(ctx, c.runner, job, err)
 		}
 	}
 	frame, err := wire.EncodeFor(d.assignment(job, secrets), d.Now(), job.Job.String(), job.Epoch, 0)
@@ -155,6 +151,25 @@ func (c *connection) assign(job delivery, frame []byte) bool {
 	delete(c.jobs, job.Job)
 	return false
 }
+
+// withoutSecrets ends a job that names a secret which no runner can be told. Where it is not
+// the secret's fault the job goes back to the queue, and rests there the longer the more often.
+func (d *Dispatcher) withoutSecrets(ctx context.Context, r Runner, job delivery, why error) error {
+	missing, is := errors.AsType[*MissingSecret](why)
+	if is {
+		return d.giveUp(ctx, r, job, missing.Error())
+	}
+	spoilt, is := errors.AsType[*SpoiltSecret](why)
+	if !is {
+		d.warn("open the secrets of a job", why, "job", job.Job)
+		return d.decline(ctx, r, job.Job, job.Epoch, noSecrets)
+	}
+	d.warn("open the secrets of a job", spoilt.Err, "job", job.Job)
+	return d.giveUp(ctx, r, job, spoilt.Error())
+}
+
+// noSecrets is the reason with which a job is given back whose secrets do not open at present.
+const noSecrets = "no_secrets"
 
 // giveUp ends a job that no runner can run.
 func (d *Dispatcher) giveUp(ctx context.Context, r Runner, job delivery, why string) error {

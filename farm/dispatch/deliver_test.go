@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -80,6 +81,48 @@ func TestAJobThatIsGivenWhileItsRunnerComesAnew(t *testing.T) {
 	require.NoError(t, hold.Rollback(t.Context()))
 	got, _, _ := second.assigned()
 	require.Equal(t, job, got)
+}
+
+// A job whose secrets do not open is the only one that has to do with it.
+func TestSecretsThatDoNotOpen(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var restored atomic.Bool
+	r := s.replica(func(c *dispatch.Config) {
+		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
+			switch {
+			case names[0] == "SPOILT":
+				return nil, &dispatch.SpoiltSecret{Name: names[0], Err: errors.New("not what was sealed")}
+			case !restored.Load():
+				return nil, errors.New("sealed under another key")
+			}
+			return map[string]string{names[0]: "a value"}, nil
+		}
+	})
+	names := func(name string) func(*events.JobSpec) {
+		return func(s *events.JobSpec) { s.Secrets = []string{name} }
+	}
+	runner := s.enrol(r, "builder", 2, 0)
+	a := dial(t, r, s.ws, runner)
+	a.greet()
+	spoilt := s.submit(r, names("SPOILT"))
+	s.until(events.JobIsCancelled, spoilt)
+	require.Equal(t, "the secret SPOILT cannot be opened: set it anew", s.cancelReason(spoilt))
+	waits := s.submit(r, names("LOCKED"))
+	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, patience, 2*time.Millisecond)
+	other := s.submit(r)
+	got, _, _ := a.assigned()
+	require.Equal(t, other, got, "by the same connection")
+
+	s.clock.move(5 * time.Minute)
+	require.Eventually(t, func() bool { return s.state(waits) == events.JobQueued }, patience, 2*time.Millisecond)
+	restored.Store(true)
+	s.clock.move(5 * time.Minute)
+	b := dial(t, r, s.ws, runner)
+	b.greet(wire.Held{Job: other.String(), Epoch: 1})
+	got, _, assign := b.assigned()
+	require.Equal(t, waits, got, "%v", s.kinds(waits))
+	require.Equal(t, map[string]string{"LOCKED": "a value"}, assign.Secrets)
 }
 
 func (s *site) cancelReason(job events.ID) (reason string) {

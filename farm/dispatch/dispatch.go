@@ -35,7 +35,7 @@ type Config struct {
 	Log      *slog.Logger
 
 	// Reveal returns the secrets of a workspace by their names. Its error is [MissingSecret]
-	// if there is none of a name.
+	// if there is none of a name, and [SpoiltSecret] if one will never open again.
 	Reveal func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error)
 
 	// CloneURL returns where a repository is cloned from, by its name; "" if that is not known.
@@ -68,6 +68,17 @@ func (c *Config) fill() {
 type MissingSecret struct{ Name string }
 
 func (e *MissingSecret) Error() string { return "there is no secret " + e.Name }
+
+// A SpoiltSecret is one that a job names and that is not what was sealed. Err tells operators why.
+type SpoiltSecret struct {
+	Name string
+	Err  error
+}
+
+func (e *SpoiltSecret) Error() string {
+	return "the secret " + e.Name + " cannot be opened: set it anew"
+}
+func (e *SpoiltSecret) Unwrap() error { return e.Err }
 
 // A Runner is who has a connection.
 type Runner struct {
