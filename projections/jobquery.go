@@ -144,43 +144,6 @@ func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
 	return n, nil
 }
 
-// A JobQueue is what has to be known of a workspace's queue to find the place of another job.
-type JobQueue struct {
-	Length       int   // jobs that wait
-	LastTurn     int64 // of those with the fair key, 0 if there are none
-	Requirements int   // different ones that jobs ask for, that of the new job among them; counted up to MostRequirements and one
-}
-
-// MostRequirements is how many different requirements the queued jobs of a workspace may
-// have: who looks for a job for a runner looks at each.
-const MostRequirements = 256
-
-// Queue looks at the queue for a job with a fair key and a requirement.
-func (v Jobs) Queue(ctx context.Context, workspace events.ID, fairKey, requirement string) (q JobQueue, err error) {
-	var known bool
-	err = v.DB.QueryRow(ctx, `
-		select coalesce((select queued from job_counts where workspace_id = $1), 0),
-			coalesce((select turn from jobs where workspace_id = $1 and state = 'queued' and fair_key = $2 order by turn desc limit 1), 0),
-			exists (select from jobs where workspace_id = $1 and state = 'queued' and requirement = $3)`,
-		workspace, fairKey, requirement).Scan(&q.Length, &q.LastTurn, &known)
-	if err == nil && !known {
-		// From each requirement to the next one: the index is read as often as there are some.
-		err = v.DB.QueryRow(ctx, `
-			with recursive each (requirement, n) as (
-				(select requirement, 1 from jobs where workspace_id = $1 and state = 'queued' order by requirement limit 1)
-				union all
-				select (select requirement from jobs where workspace_id = $1 and state = 'queued' and requirement > each.requirement
-					order by requirement limit 1), n + 1
-				from each where each.requirement is not null and n <= $2)
-			select count(requirement) from each`, workspace, MostRequirements).Scan(&q.Requirements)
-		q.Requirements++
-	}
-	if err != nil {
-		return q, fmt.Errorf("queue of %s: %w", workspace, err)
-	}
-	return q, nil
-}
-
 // Events returns up to limit events of a job that follow its event of a version.
 func (v Jobs) Events(ctx context.Context, workspace, job events.ID, after, limit int) ([]events.Record, error) {
 	return store.AnyOfStream(ctx, v.DB, workspace, job, after, limit)

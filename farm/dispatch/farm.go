@@ -26,6 +26,7 @@ type farm struct {
 	stop      context.CancelFunc
 	wake      chan struct{} // has a value when a runner has a place
 	messages  *rate.Limiter // of all runners
+	after     string        // what jobs require was looked at up to there, by the farm's goroutine; "" from the beginning
 
 	mu          sync.Mutex
 	connections map[*connection]bool

@@ -246,32 +246,6 @@ func TestLogsAreSealed(t *testing.T) {
 	require.Equal(t, "succeeded ", view.Attempts[1].Ended+" "+view.Attempts[1].Reason)
 }
 
-func TestJobsGoWhereTheyMay(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	r := s.replica()
-	plain, gpu := dial(t, r, s.ws, s.enrol(r, "plain", 10, 0)), dial(t, r, s.ws, s.enrol(r, "gpu", 10, 0, "gpu=a100"))
-	gpu.greet()
-	only := s.submit(r, func(j *events.JobSpec) { j.Requires.Labels = []string{"gpu=h100"} })
-	late := s.submit(r, func(j *events.JobSpec) { j.Requires.AnyOf = [][]string{{"gpu=h100"}, {"gpu=a100"}} })
-	got, _, _ := gpu.assigned()
-	require.Equal(t, late, got)
-	plain.greet()
-	key := func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 1} }
-	first, second := s.submit(r, key), s.submit(r, key)
-	s.until(events.JobLeasedOut, first)
-	third := s.submit(r)
-	s.until(events.JobLeasedOut, third)
-	require.Equal(t, events.JobQueued, s.state(second))
-	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: system(s.ws), Job: first})
-	require.NoError(t, err)
-	for _, a := range []*agent{plain, gpu} {
-		a.say(wire.Decline{Reason: "busy"}, first, 1, 0)
-	}
-	s.until(events.JobLeasedOut, second)
-	require.Equal(t, events.JobQueued, s.state(only))
-}
-
 func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -18,8 +18,6 @@ type Farm struct {
 	On        bool
 	PublicURL string // of the gateway, without a slash at its end; "" if it is not known
 
-	MostQueued int // jobs of a workspace that may wait; 10,000 if 0
-
 	// Ready names what has to be set or filled before a machine can be enrolled: what is,
 	// and what is not.
 	Ready func() (set, missing []string)

@@ -23,11 +23,11 @@ import (
 
 var (
 	errIdempotency = fault.New(fault.Conflict, "idempotency_conflict", "This idempotencyKey belongs to another job.")
-	errQueueFull   = fault.New(fault.RateLimited, "farm_queue_full", "As many jobs wait as may, or jobs of as many different requirements.").
+	errQueueFull   = fault.New(fault.RateLimited, "farm_queue_full", "As many jobs wait as may, or yours ask for too many different things.").
 			After(30 * time.Second)
 )
 
-// mostQueued is how many jobs of a workspace may wait.
+// mostQueued is how many jobs of a workspace may wait, 7,500 of one caller's where there are no others.
 const mostQueued = 10_000
 
 // A jobRequest asks for a job, or for the end of one.
@@ -233,11 +233,16 @@ const (
 // priority, and after those of the same key, each of which takes a while. So whoever
 // submits a thousand jobs at once takes one turn in each such while, as everybody does.
 func (s *Server) turn(ctx context.Context, submit commands.SubmitJob) (int64, error) {
-	q, err := s.views.Jobs.Queue(ctx, submit.Workspace, submit.FairKey, submit.Spec.Required().Key())
+	by := submit.Actor.ID
+	q, err := s.views.Jobs.Queue(ctx, submit.Workspace, by, submit.FairKey, submit.Spec.Required().Key())
+	if err != nil {
+		return 0, err
+	}
+	full, err := s.views.Jobs.Full(ctx, submit.Workspace, by, q.Length, mostQueued)
 	switch {
 	case err != nil:
 		return 0, err
-	case q.Length >= cmp.Or(s.farm.MostQueued, mostQueued):
+	case full:
 		return 0, errQueueFull.With("queued", q.Length)
 	case q.Requirements > projections.MostRequirements:
 		return 0, errQueueFull.With("requirements", projections.MostRequirements)

@@ -29,7 +29,8 @@ func (s *Server) jobRoutes() section {
 				"409 `idempotency_conflict`.\n\nWith `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to " +
 				"end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its " +
 				"runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if " +
-				"10,000 jobs wait, or jobs of 256 different requirements.",
+				"10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, " +
+				"or if they ask for 64 different things.",
 			refuses: []*fault.Fault{
 				aggregates.ErrNoJob, errIdempotency, errQueueFull, fold.ErrNotCaughtUp,
 			},

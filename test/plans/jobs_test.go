@@ -19,7 +19,7 @@ const jobRows = `
 	insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
 		submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
 		accepted, finished_at, run_seconds, expires_at, attempts, artifacts)
-	select w, id('j', n), 'unit tests ' || n, state, '{}', 'set-' || n % 20, '{}', case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
+	select w, id('j', n), 'unit tests ' || n, state, ('{"id":"' || id('u', 7) || '"}')::json, 'set-' || n % 20, '{}', case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
 		'repo/' || n % 10, n, at, at, at, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 200) end, '', '{}',
 		case when n % 100 = 1 then 'deploy' else '' end, 1, case when state = 'running' and n % 100 = 1 then n else 0 end,
 		state <> 'queued', case when state = 'succeeded' then at end, 3600, at + interval '1 day', '[]', '{}'
@@ -42,7 +42,7 @@ func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 	})
 	require.NoError(t, err)
 	submit := commands.SubmitJob{Meta: owner, Job: newID(), Spec: spec, FairKey: "account/1/normal", Turn: func(ctx context.Context) (int64, error) {
-		q, err := v.Queue(ctx, p.acme, "account/1/normal", spec.Required().Key())
+		q, err := v.Queue(ctx, p.acme, p.owner.user, "account/1/normal", spec.Required().Key())
 		return q.LastTurn + 1, err
 	}}
 	ok(h.SubmitJob(ctx, submit))
@@ -73,10 +73,12 @@ func (p *process) askJobs(t *testing.T) {
 	done[projections.FarmSummary](t)(projections.BuildFarm{DB: p.asks}.Get(ctx, p.acme, time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)))
 	counts := done[projections.JobCounts](t)(v.Counts(ctx, p.acme))
 	require.GreaterOrEqual(t, counts.Queued, 5000)
-	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, "repo/7", "set-99"))
+	someone := idOf(t, 'u', 7)
+	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-99"))
 	require.EqualValues(t, 4997, q.LastTurn)
 	require.Equal(t, 21, q.Requirements)
-	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, "repo/7", "set-7")).Requirements, "one that is there is not counted")
+	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements, "one that is there is not counted")
+	require.True(t, done[bool](t)(v.Full(ctx, p.acme, someone, 5000, 6000)))
 	job.Key = "deploy"
 	done[projections.JobWaits](t)(v.Waits(ctx, p.acme, []projections.Job{job}, time.Now()))
 	done[[]events.Record](t)(v.Events(ctx, p.long, idOf(t, 'r', 500), 1, 25))

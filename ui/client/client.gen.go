@@ -5814,7 +5814,7 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 	//
-	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs wait, or jobs of 256 different requirements.
+	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -5827,7 +5827,7 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 	//
-	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs wait, or jobs of 256 different requirements.
+	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -6644,7 +6644,7 @@ func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditor
 //
 // Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 //
-// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs wait, or jobs of 256 different requirements.
+// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //
@@ -6667,7 +6667,7 @@ func (c *Client) SubmitJobWithBody(ctx context.Context, params *SubmitJobParams,
 //
 // Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 //
-// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs wait, or jobs of 256 different requirements.
+// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //

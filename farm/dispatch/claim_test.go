@@ -1,0 +1,61 @@
+package dispatch_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/commands"
+	"svc/events"
+	"svc/farm/wire"
+)
+
+func TestJobsGoWhereTheyMay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	plain, gpu := dial(t, r, s.ws, s.enrol(r, "plain", 10, 0)), dial(t, r, s.ws, s.enrol(r, "gpu", 10, 0, "gpu=a100"))
+	gpu.greet()
+	only := s.submit(r, func(j *events.JobSpec) { j.Requires.Labels = []string{"gpu=h100"} })
+	late := s.submit(r, func(j *events.JobSpec) { j.Requires.AnyOf = [][]string{{"gpu=h100"}, {"gpu=a100"}} })
+	got, _, _ := gpu.assigned()
+	require.Equal(t, late, got)
+	plain.greet()
+	key := func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 1} }
+	first, second := s.submit(r, key), s.submit(r, key)
+	s.until(events.JobLeasedOut, first)
+	third := s.submit(r)
+	s.until(events.JobLeasedOut, third)
+	require.Equal(t, events.JobQueued, s.state(second))
+	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: system(s.ws), Job: first})
+	require.NoError(t, err)
+	for _, a := range []*agent{plain, gpu} {
+		a.say(wire.Decline{Reason: "busy"}, first, 1, 0)
+	}
+	s.until(events.JobLeasedOut, second)
+	require.Equal(t, events.JobQueued, s.state(only))
+}
+
+// A job is found behind those of more requirements than are looked at together.
+func TestAJobBehindManyRequirements(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	_, err := s.db.Exec(t.Context(), `
+		insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_name, priority, fair_key, turn,
+			submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_name, excluded, concurrency_key, concurrency, slot,
+			accepted, run_seconds, expires_at, attempts, artifacts)
+		select $1, gen_random_uuid(), 'x', 'queued', '{}', ' ' || n, '{"labels":["gpu=none"]}', '', 'normal', '', 1, now(), now(), now(), 0, 0, 1, '',
+			'{}', '', 0, 0, false, 60, now(), '[]', '{}' from generate_series(1, 600) n`, s.ws)
+	require.NoError(t, err)
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	for range 3 {
+		job := s.submit(r)
+		got, epoch, _ := a.assigned()
+		require.Equal(t, job, got)
+		a.say(wire.Accept{}, job, epoch, 0)
+		a.say(finished(""), job, epoch, 1)
+		s.until(events.JobSucceeded, job)
+	}
+}

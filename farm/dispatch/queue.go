@@ -1,0 +1,90 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// A requirement is a set of what jobs that wait require.
+type requirement struct {
+	Key      string
+	Required events.JobRequires
+}
+
+// waiting returns a page of what jobs that wait require, each set once, by leaps through the index.
+func (f *farm) waiting(ctx context.Context) ([]requirement, error) {
+	rows, _ := f.d.DB.Query(ctx, `
+		with recursive sets as (
+			(select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > $3
+				order by requirement limit 1)
+			union all
+			select n.requirement, n.required from sets s cross join lateral (
+				select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > s.requirement
+				order by requirement limit 1) n
+		)
+		select requirement, required from sets limit $2`, f.workspace, maxSets, f.after)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[requirement])
+	if err != nil {
+		return nil, fmt.Errorf("what jobs of %s wait for: %w", f.workspace, err)
+	}
+	return list, nil
+}
+
+// A candidate is a job that waits.
+type candidate struct {
+	Job      events.ID
+	Turn     int64
+	Key      string
+	Limit    int
+	Excluded []events.ID
+	QueuedAt time.Time
+}
+
+// slots returns which slots of concurrency keys are taken.
+func (f *farm) slots(ctx context.Context) (map[string][]int, error) {
+	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot from jobs where workspace_id = $1 and slot > 0`, f.workspace)
+	taken := map[string][]int{}
+	var key string
+	var slot int
+	_, err := pgx.ForEachRow(rows, []any{&key, &slot}, func() error { taken[key] = append(taken[key], slot); return nil })
+	if err != nil {
+		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
+	}
+	return taken, nil
+}
+
+// candidateSQL asks each set of requirements, $2, for the jobs whose turn it is, at $3: but
+// for those whose concurrency key, $5 of which $6 slots are taken, is full, and those that
+// all of the runners, $7, declined not long before, $8.
+const candidateSQL = `
+	select c.* from unnest($2::text[]) as k (requirement) cross join lateral (
+		select j.job_id, j.turn, j.concurrency_key, j.concurrency, j.excluded, j.queued_at from jobs j
+		left join unnest($5::text[], $6::int[]) as s (key, taken) on s.key = j.concurrency_key
+		where j.workspace_id = $1 and j.state = 'queued' and j.requirement = k.requirement and j.not_before <= $3
+		and (j.concurrency_key = '' or coalesce(s.taken, 0) < j.concurrency) and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
+		order by j.turn, j.job_id limit $4) c
+	order by c.turn, c.job_id limit $4`
+
+func (f *farm) candidates(ctx context.Context, p *place, keys []string, slots map[string][]int) ([]candidate, error) {
+	var full []string
+	var taken []int
+	for key, list := range slots {
+		full, taken = append(full, key), append(taken, len(list))
+	}
+	runners := []events.ID{}
+	for _, o := range p.runners {
+		runners = append(runners, o.c.runner.ID)
+	}
+	now := f.d.Now()
+	rows, _ := f.d.DB.Query(ctx, candidateSQL, f.workspace, keys, now, claimPage, full, taken, runners, now.Add(-excludedForMs*time.Millisecond))
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
+	if err != nil {
+		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)
+	}
+	return list, nil
+}
