@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,8 @@ func TestJobReports(t *testing.T) {
 		{name: "a step below", given: runningJob, when: reports(1, 2, events.JobStepStarted{Step: -1}), err: wrongStep},
 		{name: "the end of a step", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon}), then: []events.Event{step(3, 0)}},
 		{name: "by a clock that is wrong", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon.AddDate(7000, 0, 0)}), then: []events.Event{step(3, 0)}},
+		{name: "by a code of no system", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "failed", ExitCode: new(math.MaxInt), At: noon}),
+			then: []events.Event{events.JobStepFinished{Epoch: 1, Seq: 3, Outcome: "failed", ExitCode: new(math.MaxInt32), At: noon}}},
 		{name: "the end of a step that did not begin", given: begun, when: reports(1, 3, step(3, 1)), err: fault.Field("step", "must be the step that goes on")},
 		{name: "the end of a step twice", given: append(begun[:5:5], step(3, 0)), when: reports(1, 4, step(4, 0)), err: fault.Field("step", "must be the step that goes on")},
 		{name: "an end of no kind", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "exploded"}),
@@ -172,6 +175,16 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	require.Equal(t, []events.Event{events.JobFinished{
 		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", Reason: strings.Repeat("x", 100), Signal: "tok_svc_[redacted]", StartedAt: noon,
 	}}, list, "what a runner says is bounded")
+	list, err = folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
+		Reported: "failed", ExitCode: new(math.MinInt), CPUMs: math.MaxInt64, MaxRSSBytes: math.MaxInt64, FinishedAt: noon.AddDate(7000, 0, 0),
+		Log: events.JobLogSum{Bytes: math.MaxInt64, Chunks: math.MaxInt64},
+	}}, noon)
+	require.NoError(t, err)
+	const most = 1<<53 - 1
+	require.Equal(t, []events.Event{events.JobFinished{
+		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", ExitCode: new(math.MinInt32), CPUMs: most, MaxRSSBytes: most, FinishedAt: noon,
+		Log: events.JobLogSum{Bytes: most, Chunks: most},
+	}}, list, "and its numbers are")
 }
 
 func TestJobIsTakenFromASilentRunner(t *testing.T) {

@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -27,12 +28,26 @@ var (
 // clockSkew is how far a runner's clock may be off: farther, and ours is taken.
 const clockSkew = 48 * time.Hour
 
-// runnerTime is a time as it is kept that a runner tells.
-func runnerTime(t, now time.Time) time.Time {
+// RunnerTime is a time as it is kept that a runner tells.
+func RunnerTime(t, now time.Time) time.Time {
 	if t.Sub(now).Abs() > clockSkew {
 		t = now
 	}
 	return t.UTC().Truncate(time.Millisecond)
+}
+
+// maxNumber is the most that a number has which is kept: all readers of JSON know it.
+const maxNumber = 1<<53 - 1
+
+// RunnerNumber is a number as it is kept that a runner tells.
+func RunnerNumber(n int64) int64 { return min(max(n, 0), maxNumber) }
+
+// exitCode is an exit code as it is kept that a runner tells, in 32 bits.
+func exitCode(code *int) *int {
+	if code == nil {
+		return nil
+	}
+	return new(min(max(*code, math.MinInt32), math.MaxInt32))
 }
 
 // Report takes in what the runner says. What it has taken in it takes in again as nothing.
@@ -51,10 +66,10 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 		e.Epoch, e.Seq, e.Deadline = r.Epoch, r.Seq, j.runLimit(now)
 		return one(e)
 	case events.JobStepStarted:
-		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, runnerTime(e.At, now)
+		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, RunnerTime(e.At, now)
 		return j.beginStep(e)
 	case events.JobStepFinished:
-		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, runnerTime(e.At, now)
+		e.Epoch, e.Seq, e.At, e.ExitCode = r.Epoch, r.Seq, RunnerTime(e.At, now), exitCode(e.ExitCode)
 		return j.endStep(e)
 	case events.JobFinished:
 		e.Epoch, e.Seq = r.Epoch, r.Seq
@@ -92,12 +107,13 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	}
 	for _, t := range []*time.Time{&e.StartedAt, &e.FinishedAt} {
 		if !t.IsZero() {
-			*t = runnerTime(*t, now)
+			*t = RunnerTime(*t, now)
 		}
 	}
 	for _, n := range []*int64{&e.CPUMs, &e.MaxRSSBytes, &e.Log.Bytes, &e.Log.Chunks} {
-		*n = max(0, *n)
+		*n = RunnerNumber(*n)
 	}
+	e.ExitCode = exitCode(e.ExitCode)
 	if len(j.spec.Artifacts) == 0 {
 		e.Artifacts = 0 // none would be taken: nothing is awaited
 	}

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"bytes"
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -101,6 +102,31 @@ func event(rest string) func(*running) []byte {
 
 func piece(job events.ID, epoch int, seq, offset int64, s string) []byte {
 	return wire.Chunk{Job: [16]byte(job), Epoch: epoch, Seq: seq, Offset: offset, At: time.Now(), Data: []byte(s)}.AppendTo(nil)
+}
+
+// By whatever clock and in whatever numbers a runner speaks, what is kept of it can be told.
+func TestNumbersThatNoMachineHas(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	for i, at := range []time.Time{time.UnixMilli(1<<50 - 1), time.UnixMilli(0), time.Now().Add(time.Hour)} {
+		frame := wire.Chunk{Job: [16]byte(j.job), Epoch: j.epoch, Seq: int64(3 + i), Offset: int64(4 + i), At: at, Data: []byte("x")}.AppendTo(nil)
+		require.NoError(t, j.a.socket.WriteMessage(websocket.BinaryMessage, frame))
+	}
+	j.a.acked(5)
+	chunks, err := j.r.logs.Read(t.Context(), j.ws, j.job, j.epoch, 4, 10)
+	require.NoError(t, err)
+	require.Len(t, chunks, 3)
+	for i, after := range []time.Duration{0, 0, time.Hour} {
+		require.WithinDuration(t, time.Now().Add(after), chunks[i].At, patience)
+	}
+	j.a.say(wire.Heartbeat{
+		Seq: 1, Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}, DiskFree: -1, Memory: math.MaxInt64,
+		Jobs: []wire.Usage{{Job: j.job.String(), CPUMs: math.MaxInt64, RSSBytes: -1}},
+	}, events.ID{}, 0, 0)
+	j.a.next(wire.TypeHeartbeatAck)
+	var said string
+	require.NoError(t, j.db.QueryRow(t.Context(), `select concat_ws(' ', disk_free, memory, usage->0->>'cpuMs', usage->0->>'rssBytes') from runner_presence`).Scan(&said))
+	require.Equal(t, "0 9007199254740991 9007199254740991 0", said)
 }
 
 // What is well formed and not in its place has an answer, and changes nothing.

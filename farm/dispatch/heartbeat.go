@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/farm/wire"
 )
@@ -52,11 +53,14 @@ func (c *connection) takeHeartbeat(e wire.Envelope) error {
 	case len(h.Jobs) > maxUsage || math.IsNaN(h.Load) || math.IsInf(h.Load, 0):
 		return malformed(fmt.Errorf("%w: a heartbeat out of range", wire.ErrFrame))
 	}
-	for _, u := range h.Jobs {
+	for i := range h.Jobs {
+		u := &h.Jobs[i]
 		if _, err := events.ParseID(u.Job); err != nil {
 			return malformed(fmt.Errorf("%w: usage of no job", wire.ErrFrame))
 		}
+		u.CPUMs, u.RSSBytes = aggregates.RunnerNumber(u.CPUMs), aggregates.RunnerNumber(u.RSSBytes)
 	}
+	h.DiskFree, h.Memory = aggregates.RunnerNumber(h.DiskFree), aggregates.RunnerNumber(h.Memory)
 	select {
 	case c.d.hearts.queue <- &beat{c: c, at: c.d.Now(), said: h, list: list}:
 		return nil

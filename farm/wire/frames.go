@@ -64,8 +64,8 @@ func Decode(frame []byte) (Envelope, error) {
 	switch {
 	case e.Type == "":
 		return e, fmt.Errorf("%w: no type", ErrFrame)
-	case e.Epoch < 0 || e.Seq < 0:
-		return e, fmt.Errorf("%w: %s: negative epoch or seq", ErrFrame, e.Type)
+	case e.Epoch < 0 || e.Seq < 0 || e.Seq > MaxNumber:
+		return e, fmt.Errorf("%w: %s: epoch or seq out of range", ErrFrame, e.Type)
 	}
 	return e, nil
 }
@@ -132,8 +132,7 @@ func DecodeChunk(frame []byte) (c Chunk, err error) {
 	}
 	epoch, seq := binary.BigEndian.Uint32(frame[2:]), binary.BigEndian.Uint64(frame[6:])
 	offset, at := binary.BigEndian.Uint64(frame[14:]), binary.BigEndian.Uint64(frame[22:])
-	const most = 1 << 62 // far from where a conversion would turn negative
-	if epoch == 0 || epoch > 1<<30 || seq == 0 || seq > most || offset > most || at > 1<<50 {
+	if epoch == 0 || epoch > 1<<30 || seq == 0 || seq > MaxNumber || offset > MaxNumber || at > MaxNumber {
 		return c, fmt.Errorf("%w: chunk with a number out of range", ErrFrame)
 	}
 	c = Chunk{

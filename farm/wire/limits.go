@@ -7,12 +7,13 @@ const Version = "svc-farm.v1"
 
 // Limits of the protocol.
 const (
-	MaxMessage     = 1 << 20  // bytes of a frame from a runner
-	MaxAssign      = 4 << 20  // bytes of a frame from the service: specifications and secrets are in it
-	MaxChunk       = 64 << 10 // bytes of log in a chunk
-	MaxHeld        = 256      // jobs that a runner may hold
-	MaxLog         = 64 << 20 // bytes of log of an epoch; what comes after is dropped by the runner, with a marker
-	WindowMessages = 256      // of a job that are not acknowledged
+	MaxMessage     = 1 << 20   // bytes of a frame from a runner
+	MaxAssign      = 4 << 20   // bytes of a frame from the service: specifications and secrets are in it
+	MaxChunk       = 64 << 10  // bytes of log in a chunk
+	MaxHeld        = 256       // jobs that a runner may hold
+	MaxLog         = 64 << 20  // bytes of log of an epoch; what comes after is dropped by the runner, with a marker
+	MaxNumber      = 1<<53 - 1 // of a message of a job: all readers of JSON know it
+	WindowMessages = 256       // of a job that are not acknowledged
 	WindowBytes    = 4 << 20
 
 	HelloLimit     = 10 * time.Second // from the upgrade to Hello
