@@ -80,11 +80,11 @@ type tree struct {
 	places []place
 }
 
-// newTree copies what git knows, or would take, to a folder whose name is always
-// the same, so that what was compiled there before need not be compiled again.
+// newTree copies what git knows, or would take, to a folder. Its name begins with
+// an underscore, so that a ./... of another test does not meet half a copy.
 func newTree(t *testing.T) *tree {
 	t.Helper()
-	c := &tree{folder: filepath.Join(top, "bin", "contributing")}
+	c := &tree{folder: filepath.Join(top, "bin", "_contributing")}
 	require.NoError(t, os.RemoveAll(c.folder))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(c.folder)) })
 	names, err := exec.CommandContext(t.Context(), "git", "-C", top, "ls-files", "-z", "-co", "--exclude-standard").Output()
