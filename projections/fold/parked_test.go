@@ -2,8 +2,10 @@ package fold_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,16 +174,26 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 	for _, v := range projections.All() {
 		want := world.Dump(t, w.DB, v.Name())
 		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
-		victim := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+		var killed atomic.Bool // and does not connect again, as a pool would that finds its connections broken
+		victim := world.Connect(t, w.URL, func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["application_name"] = "victim"
+			c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
+				if killed.Load() {
+					return errors.New("the process is gone")
+				}
+				return nil
+			}
+		})
 		folded := 0
 		_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
 			if folded++; folded == 4 {
+				killed.Store(true)
 				_, err := w.DB.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
 				require.NoError(t, err)
 			}
 		})
 		require.Error(t, err)
-		victim.Close()                      // one that was opened since
+		victim.Close()
 		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
 			var there int
 			err := w.DB.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
