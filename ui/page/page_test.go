@@ -2,10 +2,14 @@ package page
 
 import (
 	"encoding/json"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
+	"github.com/a-h/templ"
 	"github.com/stretchr/testify/require"
 
 	"svc/ui/client"
@@ -40,6 +44,35 @@ func TestANoticeIsAHeaderOfASCII(t *testing.T) {
 		require.Equal(t, text, said.Text)
 		require.True(t, said.Bad)
 	}
+}
+
+// Parts of a page that come anew between a form and the page after it leave the notice
+// for that page.
+func TestANoticeWaitsForTheNextPage(t *testing.T) {
+	t.Parallel()
+	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	show := a.handler(Route{Open: true, Show: func(v *Visit) (Page, error) {
+		return Page{Part: templ.Raw(v.notice.Text)}, nil
+	}})
+	ask := func(part bool) *http.Response {
+		r := httptest.NewRequest(http.MethodGet, "/w", nil)
+		r.AddCookie(&http.Cookie{Name: noticeCookie, Value: "7.Done."})
+		if part {
+			r.Header.Set("HX-Request", "true")
+		}
+		w := httptest.NewRecorder()
+		show.ServeHTTP(w, r)
+		return w.Result()
+	}
+	part := ask(true)
+	require.Empty(t, part.Cookies())
+	require.Empty(t, part.Header.Get("X-Notice"))
+	page := ask(false)
+	require.Len(t, page.Cookies(), 1)
+	require.Negative(t, page.Cookies()[0].MaxAge)
+	text, err := io.ReadAll(page.Body)
+	require.NoError(t, err)
+	require.Equal(t, "Done.", string(text))
 }
 
 func visit(address string) *Visit {

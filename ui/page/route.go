@@ -100,7 +100,7 @@ func (a *App) handler(route Route) http.Handler {
 			if done := a.do(w, v, route); done {
 				return
 			}
-		} else {
+		} else if !v.Swapped() { // a part that comes anew before the browser moves on is not the next page
 			v.notice = a.takeNotice(w, v)
 		}
 		shown, err := route.Show(v)
