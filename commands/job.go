@@ -2,7 +2,9 @@ package commands
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"reflect"
 	"time"
 
 	"svc/aggregates"
@@ -107,11 +109,14 @@ func (w *work) job(id events.ID, decide func(*aggregates.Job) ([]events.Event, e
 }
 
 // LeaseJob gives a job to a runner. Slot is a free one of its concurrency key, 0 if it has none.
+// Held says how many jobs with that key runners have, and the least that one of them lets run
+// at once; it is asked while nobody else is given one.
 type LeaseJob struct {
 	Meta
 	Job    events.ID
 	Runner events.ID
 	Slot   int
+	Held   func(ctx context.Context, key string) (held, least int, err error)
 }
 
 // LeaseJob refuses a job that another runner was given, and a runner that takes no jobs:
@@ -124,15 +129,40 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 			return err
 		}
 		return w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
-			if key, limit, ok := j.Concurrency(); ok {
-				if c.Slot < 1 || c.Slot > limit {
-					return nil, fmt.Errorf("lease job %s: slot %d of %d", c.Job, c.Slot, limit)
-				}
-				w.claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)
+			if err := w.takeSlot(c, j); err != nil {
+				return nil, err
 			}
 			return j.Lease(c.Runner, name, c.Slot, w.at)
 		})
 	})
+}
+
+// slots stands for those of a concurrency key.
+type slots struct{}
+
+// takeSlot takes the slot of a job that has a concurrency key. Jobs of one key may have
+// different limits: of those that run at once the strictest counts.
+func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
+	key, limit, ok := j.Concurrency()
+	switch {
+	case !ok || j.State() != events.JobQueued:
+		return nil
+	case c.Slot < 1 || c.Slot > limit:
+		return fmt.Errorf("lease job %s: slot %d of %d", c.Job, c.Slot, limit)
+	}
+	sum := sha256.Sum256([]byte(key))
+	if err := w.serialize(foldKey{w.meta.Workspace, events.ID(sum[:16]), reflect.TypeFor[slots]()}); err != nil {
+		return err
+	}
+	held, least, err := c.Held(w.ctx, key)
+	switch {
+	case err != nil:
+		return fmt.Errorf("lease job %s: %w", c.Job, err)
+	case held > 0 && held >= min(least, limit):
+		return aggregates.ErrJobTaken
+	}
+	w.claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)
+	return nil
 }
 
 // takeRunner looks whether a runner may take a job, notes that it does where that counts,

@@ -12,6 +12,7 @@ import (
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/fault"
+	"svc/projections"
 )
 
 // online is a runner that is connected, and takes so many jobs, any number if that is 0.
@@ -32,7 +33,12 @@ func (m *team) online(t *testing.T, jobs int) events.ID {
 }
 
 func (m *team) lease(r replica, job, runner events.ID, slot int) error {
-	_, err := r.LeaseJob(context.Background(), commands.LeaseJob{Meta: systems(m.id), Job: job, Runner: runner, Slot: slot})
+	_, err := r.LeaseJob(context.Background(), commands.LeaseJob{
+		Meta: systems(m.id), Job: job, Runner: runner, Slot: slot,
+		Held: func(ctx context.Context, key string) (int, int, error) {
+			return projections.Jobs{DB: m.db}.Concurrency(ctx, m.id, key)
+		},
+	})
 	return err
 }
 
@@ -119,6 +125,33 @@ func TestAConcurrencyKeyHasSlots(t *testing.T) {
 		require.NoError(t, m.lease(m.other, next, runner, 1), name)
 		first = next
 	}
+}
+
+// Of jobs that run at once with one key none has more beside it than it lets run, whoever
+// gives them out at the same moment.
+func TestLimitsOfAConcurrencyKeyThatDiffer(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner := m.online(t, 0)
+	limited := func(n int) func(*events.JobSpec) {
+		return func(s *events.JobSpec) { s.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: n} }
+	}
+	strict, lax, lax2 := m.submitted(t, limited(1)), m.submitted(t, limited(3)), m.submitted(t, limited(3))
+	requireOne(t, race(func(i int) error {
+		return m.lease([]replica{m.replica, m.other}[i], []events.ID{strict, lax}[i], runner, i+1)
+	}), aggregates.ErrJobTaken)
+	first, other := strict, lax
+	if m.stateOf(t, lax).Held() {
+		first, other = lax, strict
+		require.NoError(t, m.lease(m.other, lax2, runner, 1), "two of three")
+		require.ErrorIs(t, m.lease(m.replica, strict, runner, 1), aggregates.ErrJobTaken)
+		_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: lax2, Epoch: 1})
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, m.lease(m.replica, other, runner, 2), aggregates.ErrJobTaken)
+	_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: first, Epoch: 1})
+	require.NoError(t, err)
+	require.NoError(t, m.lease(m.other, other, runner, 1))
 }
 
 // What a runner says of a job counts if it has it, in that epoch, and once.

@@ -23,9 +23,12 @@ const (
 // A JobWaits knows the runners that are there, and says why jobs wait.
 type JobWaits struct {
 	runners []waitingRunner
-	taken   map[string]int // slots of concurrency keys
+	taken   map[string]concurrency // of the concurrency keys of the jobs
 	at      time.Time
 }
+
+// A concurrency is how many jobs of a key runners have, and the least that one lets run at once.
+type concurrency struct{ held, least int }
 
 type waitingRunner struct {
 	ID        events.ID
@@ -40,7 +43,7 @@ const runnersConsidered = 2000
 
 // Waits looks at the runners, and at the concurrency keys of those of list that are queued.
 func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now time.Time) (w JobWaits, err error) {
-	w = JobWaits{taken: map[string]int{}, at: now}
+	w = JobWaits{taken: map[string]concurrency{}, at: now}
 	keys, queued := []string{}, false
 	for _, j := range list {
 		queued = queued || j.State == events.JobQueued
@@ -62,12 +65,12 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	})
 	if len(keys) > 0 {
 		b.Queue(`
-			select concurrency_key, count(*) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = any($2) group by concurrency_key`,
+			select concurrency_key, count(*), min(concurrency) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = any($2) group by concurrency_key`,
 			workspace, keys).Query(func(rows pgx.Rows) error {
 			var key string
-			var n int
-			_, err := pgx.ForEachRow(rows, []any{&key, &n}, func() error {
-				w.taken[key] = n
+			var c concurrency
+			_, err := pgx.ForEachRow(rows, []any{&key, &c.held, &c.least}, func() error {
+				w.taken[key] = c
 				return nil
 			})
 			return err
@@ -78,6 +81,9 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	}
 	return w, nil
 }
+
+// full reports whether no job may begin that lets so many run at once.
+func (c concurrency) full(limit int) bool { return c.held > 0 && c.held >= min(c.least, limit) }
 
 // Reason says why a job waits, "" if it does not, or is about to be given to a runner.
 func (w JobWaits) Reason(j Job) string {
@@ -104,7 +110,7 @@ func (w JobWaits) Reason(j Job) string {
 		return WaitsForRunner
 	case !taking:
 		return WaitsForDrained
-	case j.Key != "" && w.taken[j.Key] >= j.Concurrency:
+	case w.taken[j.Key].full(j.Concurrency):
 		return WaitsForConcurrency
 	case !free:
 		return WaitsForSlot

@@ -15,6 +15,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/projections"
 )
 
 const (
@@ -125,11 +126,11 @@ type match struct {
 
 // match finds a runner for each job, as long as there are places: the one that has the
 // least to do, and did not decline it not long before.
-func (p *place) match(list []candidate, slots map[string][]int, now time.Time) (out []match) {
+func (p *place) match(list []candidate, slots map[string]concurrency, now time.Time) (out []match) {
 	for _, job := range list {
 		slot := 0
 		if job.Key != "" {
-			if slot = freeSlot(slots[job.Key], job.Limit); slot == 0 {
+			if slot = slots[job.Key].freeSlot(job.Limit); slot == 0 {
 				continue
 			}
 		}
@@ -139,7 +140,7 @@ func (p *place) match(list []candidate, slots map[string][]int, now time.Time) (
 		}
 		o.free, o.has = o.free-1, o.has+1
 		if slot > 0 {
-			slots[job.Key] = append(slots[job.Key], slot)
+			slots[job.Key] = slots[job.Key].with(slot, job.Limit)
 		}
 		out = append(out, match{job.Job, o.c, slot})
 	}
@@ -160,15 +161,6 @@ func (p *place) runnerFor(job candidate, now time.Time) *offer {
 	return slices.MinFunc(list, func(a, b *offer) int { return cmp.Compare(a.has, b.has) })
 }
 
-func freeSlot(taken []int, limit int) int {
-	for slot := 1; slot <= limit; slot++ {
-		if !slices.Contains(taken, slot) {
-			return slot
-		}
-	}
-	return 0
-}
-
 // lease gives jobs to runners, several at once, and tells the runners. Of a job that another
 // process was faster to give nobody hears.
 func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) {
@@ -178,7 +170,12 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 	all.SetLimit(claimsAtOnce)
 	for _, m := range list {
 		all.Go(func() error {
-			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{Meta: system(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot})
+			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{
+				Meta: system(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot,
+				Held: func(ctx context.Context, key string) (int, int, error) {
+					return projections.Jobs{DB: f.d.DB}.Concurrency(ctx, f.workspace, key)
+				},
+			})
 			switch refused := fault.As(err); {
 			case err == nil:
 				mu.Lock()

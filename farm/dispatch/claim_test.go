@@ -36,6 +36,42 @@ func TestJobsGoWhereTheyMay(t *testing.T) {
 	require.Equal(t, events.JobQueued, s.state(only))
 }
 
+// A job that lets no other of its key run beside it has none, though that one lets two.
+func TestLimitsOfAKeyThatDiffer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 4, 0))
+	limited := func(n int) func(*events.JobSpec) {
+		return func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: n} }
+	}
+	var jobs []events.ID
+	for _, limit := range []int{1, 2, 2, 1} {
+		jobs = append(jobs, s.submit(r, limited(limit)))
+	}
+	wide := hello
+	wide.Capacity = 4
+	a.say(wide, events.ID{}, 0, 0)
+	end := func(job events.ID) {
+		a.say(wire.Accept{}, job, 1, 0)
+		a.say(finished(""), job, 1, 1)
+		s.until(events.JobSucceeded, job)
+	}
+	for _, together := range [][]events.ID{jobs[:1], jobs[1:3], jobs[3:]} {
+		for range together {
+			got, _, _ := a.assigned()
+			require.Contains(t, together, got)
+		}
+		last := s.submit(r) // given out after all that could be before it
+		got, _, _ := a.assigned()
+		require.Equal(t, last, got)
+		end(last)
+		for _, job := range together {
+			end(job)
+		}
+	}
+}
+
 // A job is found behind those of more requirements than are looked at together.
 func TestAJobBehindManyRequirements(t *testing.T) {
 	t.Parallel()

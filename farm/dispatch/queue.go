@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,43 +46,72 @@ type candidate struct {
 	QueuedAt time.Time
 }
 
-// slots returns which slots of concurrency keys are taken.
-func (f *farm) slots(ctx context.Context) (map[string][]int, error) {
-	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot from jobs where workspace_id = $1 and slot > 0`, f.workspace)
-	taken := map[string][]int{}
+// A concurrency is what runners have of a concurrency key: which slots, and the least number of
+// jobs that one of them lets run at once.
+type concurrency struct {
+	taken []int
+	least int
+}
+
+// freeSlot returns a slot for a job that lets so many run at once, 0 if there is none.
+func (c concurrency) freeSlot(limit int) int {
+	if len(c.taken) > 0 && len(c.taken) >= min(c.least, limit) {
+		return 0
+	}
+	for slot := 1; slot <= limit; slot++ {
+		if !slices.Contains(c.taken, slot) {
+			return slot
+		}
+	}
+	return 0
+}
+
+// with is c with another job.
+func (c concurrency) with(slot, limit int) concurrency {
+	if len(c.taken) == 0 {
+		c.least = limit
+	}
+	return concurrency{append(c.taken, slot), min(c.least, limit)}
+}
+
+// slots returns what runners have of concurrency keys.
+func (f *farm) slots(ctx context.Context) (map[string]concurrency, error) {
+	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot, concurrency from jobs where workspace_id = $1 and slot > 0`, f.workspace)
+	held := map[string]concurrency{}
 	var key string
-	var slot int
-	_, err := pgx.ForEachRow(rows, []any{&key, &slot}, func() error { taken[key] = append(taken[key], slot); return nil })
+	var slot, limit int
+	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].with(slot, limit); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
 	}
-	return taken, nil
+	return held, nil
 }
 
 // candidateSQL asks each set of requirements, $2, for the jobs whose turn it is, at $3: but
-// for those whose concurrency key, $5 of which $6 slots are taken, is full, and those that
-// all of the runners, $7, declined not long before, $8.
+// for those whose concurrency key, $5 of which $6 jobs run that let $9 run, is full, and those
+// that all of the runners, $7, declined not long before, $8.
 const candidateSQL = `
 	select c.* from unnest($2::text[]) as k (requirement) cross join lateral (
 		select j.job_id, j.turn, j.concurrency_key, j.concurrency, j.excluded, j.queued_at from jobs j
-		left join unnest($5::text[], $6::int[]) as s (key, taken) on s.key = j.concurrency_key
+		left join unnest($5::text[], $6::int[], $9::int[]) as s (key, taken, least) on s.key = j.concurrency_key
 		where j.workspace_id = $1 and j.state = 'queued' and j.requirement = k.requirement and j.not_before <= $3
-		and (j.concurrency_key = '' or coalesce(s.taken, 0) < j.concurrency) and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
+		and (j.concurrency_key = '' or coalesce(s.taken, 0) < least(j.concurrency, s.least)) and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
 		order by j.turn, j.job_id limit $4) c
 	order by c.turn, c.job_id limit $4`
 
-func (f *farm) candidates(ctx context.Context, p *place, keys []string, slots map[string][]int) ([]candidate, error) {
-	var full []string
-	var taken []int
-	for key, list := range slots {
-		full, taken = append(full, key), append(taken, len(list))
+func (f *farm) candidates(ctx context.Context, p *place, keys []string, slots map[string]concurrency) ([]candidate, error) {
+	var names []string
+	var taken, least []int
+	for key, c := range slots {
+		names, taken, least = append(names, key), append(taken, len(c.taken)), append(least, c.least)
 	}
 	runners := []events.ID{}
 	for _, o := range p.runners {
 		runners = append(runners, o.c.runner.ID)
 	}
 	now := f.d.Now()
-	rows, _ := f.d.DB.Query(ctx, candidateSQL, f.workspace, keys, now, claimPage, full, taken, runners, now.Add(-excludedForMs*time.Millisecond))
+	rows, _ := f.d.DB.Query(ctx, candidateSQL,
+		f.workspace, keys, now, claimPage, names, taken, runners, now.Add(-excludedForMs*time.Millisecond), least)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
 		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)

@@ -47,7 +47,7 @@ type (
 	}
 	jobConcurrency struct {
 		Key   string `json:"key" minLength:"1" maxLength:"200" doc:"Of all jobs with this key only so many run at once." example:"deploy/main"`
-		Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100" doc:"By default 1."`
+		Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100" doc:"By default 1. Where jobs of a key differ, the least of those that run and of the one that would begin counts."`
 	}
 )
 

@@ -9,6 +9,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
+	"svc/projections"
 )
 
 // farm enrols a machine, which brings jobs to each kind of end.
@@ -86,7 +87,12 @@ func (s *shift) submits() error {
 
 func (s *shift) takes() error {
 	s.epoch, s.seq = s.epoch+1, 0
-	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1})
+	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
+		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1,
+		Held: func(ctx context.Context, key string) (int, int, error) {
+			return projections.Jobs{DB: s.DB}.Concurrency(ctx, s.Workspace, key)
+		},
+	})
 	return err
 }
 

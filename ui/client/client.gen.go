@@ -3320,7 +3320,7 @@ type JobConcurrency struct {
 	// Examples: deploy/main
 	Key string `json:"key"`
 
-	// Limit By default 1.
+	// Limit By default 1. Where jobs of a key differ, the least of those that run and of the one that would begin counts.
 	Limit *int64 `json:"limit,omitempty"`
 }
 
