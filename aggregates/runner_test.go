@@ -64,7 +64,7 @@ func TestConnectRunner(t *testing.T) {
 	hello := func(change func(*Hello)) func(*Runner) ([]events.Event, error) {
 		h := Hello{Labels: nil, Capacity: 2, Agent: linux}
 		change(&h)
-		return func(r *Runner) ([]events.Event, error) { return r.Connect(h) }
+		return func(r *Runner) ([]events.Event, error) { return r.Connect(h, false) }
 	}
 	same := func(*Hello) {}
 	with := func(change func(*events.RunnerOnline)) []events.Event {
@@ -72,12 +72,16 @@ func TestConnectRunner(t *testing.T) {
 		change(&e)
 		return []events.Event{e}
 	}
+	quietly := func(r *Runner) ([]events.Event, error) { return r.Connect(Hello{Capacity: 1, Agent: linux}, true) }
 	newer := linux
 	newer.Version = "0.5.0"
 	check(t, []spec[Runner]{
 		{name: "there is no such runner", when: hello(same), err: ErrNoRunner},
 		{name: "for the first time", given: []events.Event{enrolled}, when: hello(same), then: []events.Event{online}},
 		{name: "that it is there is known", given: []events.Event{enrolled, online}, when: hello(same)},
+		{name: "that it has changed is not said", given: []events.Event{enrolled, online}, when: quietly},
+		{name: "that it is there is", given: []events.Event{enrolled, online, wentOffline}, when: quietly,
+			then: with(func(e *events.RunnerOnline) { e.Capacity = 1 })},
 		{name: "again after it was gone", given: []events.Event{enrolled, online, wentOffline}, when: hello(same), then: []events.Event{online}},
 		{name: "with another version", given: []events.Event{enrolled, online}, when: hello(func(h *Hello) { h.Agent = newer }),
 			then: with(func(e *events.RunnerOnline) { e.Agent = newer })},

@@ -27,8 +27,8 @@ type Hello struct {
 }
 
 // Connect says that the runner is there, unless that is known and nothing about it has
-// changed.
-func (r *Runner) Connect(h Hello) ([]events.Event, error) {
+// changed or, if quiet, whatever has.
+func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
@@ -42,7 +42,8 @@ func (r *Runner) Connect(h Hello) ([]events.Event, error) {
 		Runner: r.id, Name: r.name, Agent: h.Agent,
 		Labels: labelsOf(r.minted, h.Labels, h.Agent, r.name), Capacity: min(max(h.Capacity, 1), r.limit),
 	}
-	if r.online && slices.Equal(e.Labels, r.labels) && e.Capacity == r.capacity && sameAgent(e.Agent, r.agent) {
+	same := slices.Equal(e.Labels, r.labels) && e.Capacity == r.capacity && sameAgent(e.Agent, r.agent)
+	if r.online && (quiet || same) {
 		return nil, nil
 	}
 	return one(e)

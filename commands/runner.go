@@ -56,16 +56,20 @@ func (h *Handler) RevokeRunner(ctx context.Context, c RevokeRunner) (Result, err
 	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Revoke(c.Note) })
 }
 
-// ConnectRunner says that a runner's agent is there, and what it says of itself.
+// ConnectRunner says that a runner's agent is there, and what it says of itself. Quiet, of one
+// that is known to be there nothing is said.
 type ConnectRunner struct {
 	Meta
 	Runner events.ID
 	Hello  aggregates.Hello
+	Quiet  bool
 }
 
 // ConnectRunner does nothing where all of that is known.
 func (h *Handler) ConnectRunner(ctx context.Context, c ConnectRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Connect(c.Hello) })
+	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Connect(c.Hello, c.Quiet)
+	})
 }
 
 // DisconnectRunner says that a runner is not heard of any more.

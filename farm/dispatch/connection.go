@@ -45,6 +45,7 @@ type connection struct {
 	untold        []events.ID      // jobs that it was given, and not told of yet
 	seen          time.Time        // its last heartbeat, or hello
 	hello         aggregates.Hello // as it was said
+	late          bool             // not all of that is in the log
 }
 
 // held is a job that the runner of a connection has.

@@ -101,11 +101,12 @@ func system(workspace events.ID) commands.Meta {
 // A Dispatcher has the connections of this process. Its methods may be called concurrently.
 type Dispatcher struct {
 	Config
-	ctx    context.Context // of all that connections do; it ends when the last of them has
-	cancel context.CancelFunc
-	ingest *ingest
-	hearts *hearts
-	counts counts
+	ctx     context.Context // of all that connections do; it ends when the last of them has
+	cancel  context.CancelFunc
+	ingest  *ingest
+	hearts  *hearts
+	counts  counts
+	changes changes
 
 	working  sync.WaitGroup // lanes, heartbeats, farms
 	open     sync.WaitGroup // connections
@@ -131,7 +132,7 @@ var (
 // New returns a dispatcher that works until it is closed.
 func New(c Config) *Dispatcher {
 	c.fill()
-	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, leaving: make(chan struct{})}
+	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, leaving: make(chan struct{}), changes: newChanges(c.Connections)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.ingest, d.hearts = newIngest(d), newHearts(d)
 	return d

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/aggregates"
-	"svc/commands"
 	"svc/events"
 	"svc/farm/wire"
 	"svc/fault"
@@ -39,7 +38,7 @@ func (c *connection) takeHello(e wire.Envelope) error {
 		Labels: h.Labels, Capacity: h.Capacity, Agent: events.Agent{Version: h.Version, OS: h.OS, Arch: h.Arch, Sandboxes: h.Sandboxes},
 	}
 	c.mu.Unlock()
-	_, err = c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: c.runner.meta(), Runner: c.runner.ID, Hello: c.hello})
+	err = c.announce(ctx)
 	switch f := fault.As(err); {
 	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
 		return &violation{code: wire.CloseRevoked, text: "revoked"}

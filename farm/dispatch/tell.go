@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc/commands"
 	"svc/events"
 	"svc/farm/wire"
 )
@@ -29,8 +28,8 @@ func (f *farm) tellRunners(ctx context.Context, list []*connection) error {
 			c.close(wire.CloseRevoked, "revoked")
 		case c.isGreeted():
 			lives := c.learn(r)
-			if r.State == events.RunnerIsOffline && lives { // it was silent for a while, or the clock faster than its hello
-				f.d.warn("say that a runner is there", c.appearAgain(ctx), "runner", c.runner.ID)
+			if lives && (c.isLate() || r.State == events.RunnerIsOffline) { // it was silent for a while, or the clock faster than its hello
+				f.d.warn("say that a runner is there", c.announce(ctx), "runner", c.runner.ID)
 			}
 		}
 	}
@@ -53,13 +52,11 @@ func (c *connection) learn(r runnerRow) (lives bool) {
 	return lives
 }
 
-// appearAgain says that the runner is there, though it was said that it is not.
-func (c *connection) appearAgain(ctx context.Context) error {
+// isLate reports whether something about the runner has changed that the log does not say.
+func (c *connection) isLate() bool {
 	c.mu.Lock()
-	hello := c.hello
-	c.mu.Unlock()
-	_, err := c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: c.runner.meta(), Runner: c.runner.ID, Hello: hello})
-	return err
+	defer c.mu.Unlock()
+	return c.late
 }
 
 // tellCancelled tells runners which of their jobs are to end: of those named, or all.
@@ -118,7 +115,7 @@ func (c *connection) takeGoodbye() error {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, workLimit)
 	defer cancel()
-	if err := c.d.disappear(ctx, c.runner, c.id, events.OfflineDrained); err != nil {
+	if err := c.leave(ctx); err != nil {
 		return err
 	}
 	return &violation{code: closeNormal, text: "goodbye"}
