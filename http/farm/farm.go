@@ -59,13 +59,16 @@ type Config struct {
 // A Server answers machines.
 type Server struct {
 	Config
-	uploads  *quota.Semaphore
-	takeover takeover
-	buffers  sync.Pool // of connections that are written to
+	uploads     *quota.Semaphore
+	takeover    takeover
+	authorities authorities
+	buffers     sync.Pool // of connections that are written to
 }
 
 // New returns a server that is ready to answer.
-func New(c Config) *Server { return &Server{Config: c, uploads: newUploads()} }
+func New(c Config) *Server {
+	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorities()}
+}
 
 // Bounds returns every bound, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore { return []*quota.Semaphore{s.uploads} }

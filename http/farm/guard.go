@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -57,16 +58,8 @@ func (s *Server) Admit(maxBody int64) func(w http.ResponseWriter, r *http.Reques
 		if err := s.readable(r, maxBody); err != nil {
 			return nil, nil, err
 		}
-		runner, err := s.Identify(r)
-		if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-			if limited := s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
-				return nil, nil, limited
-			}
-		}
+		runner, err := s.identify(w, r)
 		if err != nil {
-			return nil, nil, err
-		}
-		if err := s.Limit.Allow(r.Context(), w.Header(), limit.Caller(runner.ID)); err != nil {
 			return nil, nil, err
 		}
 		return context.WithValue(r.Context(), runnerKey{}, runner), func() {}, nil
@@ -84,33 +77,52 @@ func (s *Server) readable(r *http.Request, maxBody int64) error {
 	return nil
 }
 
-// Identify says which runner makes a request. It looks in the database, never in memory:
-// a runner that is revoked is not let in once that is answered.
-func (s *Server) Identify(r *http.Request) (*Runner, error) {
-	shown, err := s.shown(r)
+// identify says which runner makes a request, unless it has to wait. It looks in the database,
+// never in memory: a runner that is revoked is not let in once that is answered. Requests are
+// counted by their runner, and by their address if they cannot show one: before anything is
+// looked up, unless an authority that is remembered has signed the certificate, so that whoever
+// makes certificates up holds up no runner of the same address, which may be a proxy's.
+func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, error) {
+	byAddress := func() error { return s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)) }
+	shown, named, err := s.shown(r)
 	if err != nil {
+		return nil, cmp.Or(byAddress(), err)
+	}
+	signed := s.authorities.signed(shown, named.Workspace, s.Now())
+	if !signed {
+		if err := byAddress(); err != nil {
+			return nil, err
+		}
+	}
+	runner, err := s.runner(r, shown, named, true)
+	switch f := fault.As(err); {
+	case f != nil && f.Kind == fault.Unauthenticated && signed:
+		return nil, cmp.Or(byAddress(), err)
+	case f != nil && f.Kind == fault.Denied:
+		return nil, cmp.Or(s.Limit.Allow(r.Context(), w.Header(), limit.Caller(named.Runner)), err)
+	case err != nil:
 		return nil, err
 	}
-	named, err := certificate.IdentityOf(shown)
-	if err != nil {
-		return nil, s.refused(r, err)
-	}
-	return s.runner(r, shown, named, true)
+	return runner, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(runner.ID))
 }
 
-// shown returns the certificate that the gateway forwards, which nobody has judged.
-func (s *Server) shown(r *http.Request) (*x509.Certificate, error) {
+// shown returns the certificate that the gateway forwards, which nobody has judged, and whom it
+// names.
+func (s *Server) shown(r *http.Request) (shown *x509.Certificate, named certificate.Identity, err error) {
 	if s.Header == "" || !s.believed(r) {
-		return nil, errNoCertificate
+		return nil, named, errNoCertificate
 	}
-	shown, err := certificate.FromHeader(r.Header.Values(s.Header))
-	switch {
-	case errors.Is(err, certificate.ErrMissing):
-		return nil, errNoCertificate
-	case err != nil:
-		return nil, s.refused(r, err)
+	shown, err = certificate.FromHeader(r.Header.Values(s.Header))
+	if errors.Is(err, certificate.ErrMissing) {
+		return nil, named, errNoCertificate
 	}
-	return shown, nil
+	if err == nil {
+		named, err = certificate.IdentityOf(shown)
+	}
+	if err != nil {
+		return nil, named, s.refused(r, err)
+	}
+	return shown, named, nil
 }
 
 // believed reports whether the peer of the connection is a gateway. Whom it forwards for
@@ -147,6 +159,7 @@ func (s *Server) runner(r *http.Request, shown *x509.Certificate, named certific
 	if err := certificate.Verify(shown, authorities, s.Now()); err != nil {
 		return nil, s.refused(r, err)
 	}
+	s.authorities.remember(named.Workspace, authorities)
 	if h.State == nil {
 		return nil, s.refused(r, errors.New("there is no such runner"))
 	}

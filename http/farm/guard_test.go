@@ -13,6 +13,7 @@ import (
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/http/farm"
+	"svc/http/limit"
 	"svc/vault"
 )
 
@@ -88,6 +89,40 @@ func (s *site) authority(t *testing.T, workspace events.ID) *certificate.Authori
 	a, err := certificate.OpenAuthority(text, key)
 	require.NoError(t, err)
 	return a
+}
+
+// Who makes certificates up is counted by address before anything is looked up, and holds up no
+// runner there.
+func TestCertificatesThatAreMadeUpCostNoLookUp(t *testing.T) {
+	perMinute, err := limit.PerMinute(5)
+	require.NoError(t, err)
+	s := newSite(t, func(c *farm.Config) { c.Limit = perMinute })
+	runner, good := s.enrol(t)
+	request, err := certificate.ReadRequest(csr(t, newKey(t)))
+	require.NoError(t, err)
+	key, text, err := certificate.MakeAuthority(s.workspace, epoch)
+	require.NoError(t, err)
+	theirs, err := certificate.OpenAuthority(text, key)
+	require.NoError(t, err)
+	bad, err := theirs.Issue("farm.example", s.workspace, runner, certificate.Next(theirs.ID, request.Hash, epoch), request)
+	require.NoError(t, err)
+
+	s.a.self(t, good).is(t, 200, "")
+	lookups := func() int64 { return s.a.server.Runners.DB.Stat().AcquireCount() }
+	for range 4 { // the good one was not known before either
+		s.a.self(t, bad).is(t, 401, "runner_certificate_required")
+	}
+	before := lookups()
+	require.NotEmpty(t, s.a.self(t, bad).is(t, 429, "rate_limited").header.Get("Retry-After"))
+	require.Equal(t, before, lookups())
+	s.a.self(t, good).is(t, 200, "")
+
+	_, err = s.a.commands.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: s.owner, Runner: runner})
+	require.NoError(t, err)
+	for range 3 {
+		s.a.self(t, good).is(t, 403, "runner_revoked")
+	}
+	s.a.self(t, good).is(t, 429, "rate_limited")
 }
 
 func TestARenewedCertificateTakesThePlaceOfTheOneBefore(t *testing.T) {
