@@ -4,7 +4,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+ifndef TOGETHER
 .NOTPARALLEL: # the targets share the build cache, the cores and the work tree
+endif
 
 GO ?= go
 # For all that compiles, so that it shares the cache: the tests' programs, the linter,
@@ -51,17 +53,20 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
+# The longest wait for leases and restarts; what begins last keeps one processor idle.
+FIRST := ./test/run ./test/api ./farm/... ./cmd/...
+
 .PHONY: test
 test: ## run the tests; they find or install PostgreSQL themselves
-	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) ./...
+	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(FIRST) ./...
 
 # Not where the detector finds nothing: what PostgreSQL does (test/plans), and
 # programs and packages that do one thing after the other, or start processes.
-SEQUENTIAL := /cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/contributing|/test/documents|/test/installer|/test/pgtest|/test/plans
+SEQUENTIAL := /cmd/svc|/cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/contributing|/test/documents|/test/installer|/test/pgtest|/test/plans
 
 .PHONY: race
 race: cc-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
+	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $$($(GO) list $(FIRST) ./... | grep -vE '($(SEQUENTIAL))$$')
 
 .PHONY: test-clients
 test-clients: build node-check ## lint the API's description and run clients made from it
@@ -114,7 +119,9 @@ lint: $(LINT) ## run golangci-lint, the dependency rule among it
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check lint tidy-check generate-check race vuln test-scale test-clients test-browser ## all that a change must pass
+verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## all that a change must pass
+	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients # each keeps one core busy
+	$(MAKE) test-browser
 	@echo 'verify: ok'
 
 .PHONY: clean

@@ -37,15 +37,11 @@ var afterwards = map[string]func(*testing.T, *site){}
 // parts are the parts in which requests meet each other, or what runs behind them.
 var parts = map[string]func(*testing.T, *site){
 	"exports":    testExports,
-	"health":     testHealth,
-	"metrics":    testMetrics,
 	"parallel":   testParallel,
 	"positions":  testPositions,
-	"proof":      testProof,
 	"rate limit": testRateLimit,
 	"replicas":   testReplicas,
 	"revocation": testRevocation,
-	"start-up":   testStartUp,
 	"stop":       testStop,
 	"streams":    testStreams,
 }

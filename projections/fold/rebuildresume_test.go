@@ -1,0 +1,69 @@
+//go:build !race
+
+package fold_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
+)
+
+// What a killed rebuild has folded is not folded again.
+func TestARebuildGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	for range 8 {
+		w.Queued(t, world.NewID())
+	}
+	w.CaughtUp(t)
+	for _, v := range projections.All() {
+		want := world.Dump(t, w.DB, v.Name())
+		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
+		var killed atomic.Bool // and does not connect again, as a pool would that finds its connections broken
+		victim := world.Connect(t, w.URL, func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["application_name"] = "victim"
+			c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
+				if killed.Load() {
+					return errors.New("the process is gone")
+				}
+				return nil
+			}
+		})
+		folded := 0
+		_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
+			if folded++; folded == 4 {
+				killed.Store(true)
+				_, err := w.DB.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
+				require.NoError(t, err)
+			}
+		})
+		require.Error(t, err)
+		victim.Close()
+		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
+			var there int
+			err := w.DB.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
+			return err == nil && there == 0
+		}, world.Limit, time.Millisecond)
+		r, err := fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
+		require.NoError(t, err, v.Name())
+		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // they fit together at one moment of all logs alone
+		require.Equal(t, !keys, r.Resumed > 0, v.Name())
+		require.Positive(t, r.Events, v.Name())
+		require.Equal(t, want, world.Dump(t, w.DB, v.Name()), v.Name())
+		left, err := w.DB.Query(t.Context(), `select view from rebuilds`)
+		require.NoError(t, err)
+		names, err := pgx.CollectRows(left, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Empty(t, names)
+	}
+}
