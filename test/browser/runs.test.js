@@ -105,11 +105,18 @@ test("one key answers, and the other window sees it", async () => {
   assert.ok(before >= 3);
   assert.match(await ada.page.title(), new RegExp(`^\\(${before}\\) Needs You`));
   assert.equal(await ada.page.locator("#badge b").innerText().then(parseInt), before);
-  await ada.page.keyboard.press("a");
+  await ada.page.keyboard.press("a"); // no decision is chosen
+  await ada.page.keyboard.press("j");
+  const asked = [];
+  ada.page.on("request", (request) => { if (request.method() === "POST") asked.push(request.url()); });
+  for (let i = 0; i < 5; i++) await ada.page.keyboard.down("a"); // is held
+  await ada.page.keyboard.up("a");
   await ada.toast("Answered");
   await ada.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
   await mia.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1, { timeout: 10000 });
   await mia.page.waitForFunction((n) => parseInt(document.querySelector("#badge b").innerText) === n, before - 1);
+  assert.equal(asked.length, 1, "a key that is held answers once: " + asked);
+  assert.equal(await ada.page.evaluate(() => document.activeElement.id), await ada.page.locator(".decision").first().getAttribute("id"));
 });
 
 test("an answer that asks for a text asks for it", async () => {

@@ -19,6 +19,17 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
 });
 document.addEventListener("htmx:error", () => toast("The app does not answer. Nothing was changed that was not said to be.", true));
 
+// The row that has the focus leaves it, when it goes, to the one that takes its place.
+let left;
+const chosen = () => document.activeElement.closest("[data-row]");
+document.addEventListener("htmx:before:swap", () => { const row = chosen(); left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) }; });
+document.addEventListener("htmx:after:swap", () => {
+  if (!left || document.activeElement !== body) return;
+  const rows = $$("main [data-row]");
+  focus(rows.find(({ id }) => id === left.id) ?? rows[Math.min(left.at, rows.length - 1)] ?? $("#main"));
+});
+function focus(at) { at.tabIndex = -1; at.focus(); }
+
 // A select or a switch that was refused, or whose row came anew, shows what holds now.
 document.addEventListener("htmx:after:swap", () => {
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
@@ -155,21 +166,21 @@ document.addEventListener("keydown", (e) => {
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
   const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
   if (place) { g = 0; place.click(); return; }
-  const press = `[data-press="${CSS.escape(e.key.toLowerCase())}"]`; // of the row that has the focus and no other; without one the first
-  const row = document.activeElement.closest("[data-row]"), act = row ? $(press, row) : $("main " + press);
+  const row = chosen(); // what is in a row answers to keys only while that has the focus
+  const act = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((at) => [null, row].includes(at.closest("[data-row]")));
   switch (e.key) {
     case "g": g = Date.now(); break;
     case "?": $("#keys")?.showModal(); break;
     case "/": { const field = $("main [type=search]"); if (field) { e.preventDefault(); field.focus(); field.select(); } break; }
     case "j": case "k": move(e.key === "j" ? 1 : -1); break;
     case "Enter": { const link = document.activeElement.matches("[data-row]") && $("a", document.activeElement); if (link) link.click(); break; }
-    default: if (act) { e.preventDefault(); act.click(); }
+    default: if (act) { e.preventDefault(); if (!e.repeat || !act.form) act.click(); }
   }
 });
 function move(by) {
-  const rows = $$("main [data-row]"), at = rows.indexOf(document.activeElement.closest("[data-row]"));
+  const rows = $$("main [data-row]"), at = rows.indexOf(chosen());
   const next = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
-  if (next) { next.tabIndex = -1; next.focus(); next.scrollIntoView({ block: "nearest" }); }
+  if (next) { focus(next); next.scrollIntoView({ block: "nearest" }); }
 }
 
 // The palette filters its list, and is walked through with the arrows.
