@@ -69,7 +69,7 @@ func Open(ctx context.Context, store Store, workspace, job, artifact events.ID) 
 
 // A Reader reads an artifact, chunk after chunk, from any place in it.
 type Reader struct {
-	ctx    context.Context //nolint:containedctx // io.Reader has no room for it
+	ctx    context.Context // io.Reader has no room for it
 	store  Store
 	folder string
 

@@ -64,7 +64,7 @@ func reports(from io.Reader, take func(kind byte, body []byte) error) error {
 	var head [5]byte
 	for {
 		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return nil //nolint:nilerr // the process has ended, of which its status tells
+			return nil // the process has ended, of which its status tells
 		}
 		size := binary.BigEndian.Uint32(head[:])
 		if size > maxReport {
@@ -72,7 +72,7 @@ func reports(from io.Reader, take func(kind byte, body []byte) error) error {
 		}
 		body := make([]byte, size)
 		if _, err := io.ReadFull(in, body); err != nil {
-			return nil //nolint:nilerr // the same
+			return nil // the same
 		}
 		if err := take(head[4], body); err != nil {
 			return err

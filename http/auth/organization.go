@@ -41,7 +41,7 @@ func (s *Server) find(v *visit, w which) (events.ID, error) {
 	case w.OrganizationID != "":
 		id, err := events.ParseID(w.OrganizationID)
 		if err != nil {
-			return events.ID{}, nil //nolint:nilerr // what is no id names nothing
+			return events.ID{}, nil // what is no id names nothing
 		}
 		return id, nil
 	case w.OrganizationSlug != "":

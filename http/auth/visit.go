@@ -112,7 +112,7 @@ func (s *Server) sessionOf(v *visit) (session sessions.Session, ok bool, err err
 	}
 	cookie, err := v.Cookie(s.sessions.CookieName())
 	if err != nil {
-		return session, false, nil //nolint:nilerr // no cookie is no session
+		return session, false, nil // no cookie is no session
 	}
 	session, renewed, ok, err := s.sessions.Find(v.Context(), cookie.Value)
 	if renewed {

@@ -31,7 +31,7 @@ var errNotMultipart = fault.New(fault.UnsupportedMedia, "unsupported_media_type"
 // An uploadBody is the body of an upload as it comes in. It waits for its runner as long as it may,
 // and ends when the runner's rights do, or when ctx ends.
 type uploadBody struct {
-	ctx     context.Context //nolint:containedctx // io.Reader has no room for it
+	ctx     context.Context // io.Reader has no room for it
 	body    io.Reader
 	control *http.ResponseController
 	still   func(context.Context) error
