@@ -16,13 +16,11 @@ function run(command, args, folder = here) {
 
 const { restUrl, dev, stop } = await start();
 try {
-  for (const form of ["json", "yaml"]) {
-    const answer = await fetch(`${restUrl}/api/openapi.${form}`);
-    writeFileSync(`${here}openapi.${form}`, await answer.text());
-    const linted = run("npx", ["redocly", "lint", "openapi." + form]);
-    assert.doesNotMatch(linted, /You have \d+ (warning|error)/);
-    run("npx", ["spectral", "lint", "--fail-severity=hint", "openapi." + form]);
-  }
+  const answer = await fetch(restUrl + "/api/openapi.json"); // test/api sees that .yaml says the same
+  writeFileSync(here + "openapi.json", await answer.text());
+  const linted = run("npx", ["redocly", "lint", "openapi.json"]);
+  assert.doesNotMatch(linted, /You have \d+ (warning|error)/);
+  run("npx", ["spectral", "lint", "--fail-severity=hint", "openapi.json"]);
   run("npx", ["openapi-typescript", "openapi.json", "-o", "schema.d.ts"]);
   run("npx", ["tsc"]);
   run("node", ["build/smoke.js", dev]);
