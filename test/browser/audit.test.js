@@ -126,6 +126,9 @@ test("the log is verified, and its checkpoint can be kept", async () => {
   assert.equal(await page.title(), "Audit log · Acme");
   await page.getByRole("button", { name: "Copy checkpoint" }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\S+\/[0-9a-f-]{36}\n\d+\n.+=\n\n— /);
+  const verified = await page.getByText(/Verified up to event [\d,]+/).innerText();
+  const mia = await at("mia", "/w/acme/audit"); // who may not verify sees what became of it
+  assert.equal(await mia.page.getByText(/Verified up to event [\d,]+/).innerText(), verified);
 });
 
 test("an export has what the search finds, or everything", async () => {

@@ -35,7 +35,7 @@ const perPage = 50
 type data struct {
 	filter filter
 	list   client.AuditAnswerBody
-	report *client.VerifyAnswerBody // nil before it was asked for
+	report *client.VerifyAnswerBody // nil if there was none yet
 	why    string                   // why it could not be verified
 }
 
@@ -48,23 +48,43 @@ func called(a client.AuditActor) string {
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	d, err := load(v, perPage)
+	return shown(v, lastReport)
+}
+
+// shown is the page, with the report that verified asks for.
+func shown(v *page.Visit, verified func(context.Context, *page.Visit, *data) error) (p page.Page, err error) {
+	var d data
+	if d.filter, err = asked(v); err != nil {
+		return p, err
+	}
+	v.API.Await(v.Workspace.Seq) // what comes after it is counted as new
+	err = v.Load(func(ctx context.Context) error {
+		return d.load(ctx, v)
+	}, func(ctx context.Context) error {
+		return verified(ctx, v, &d)
+	})
 	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
 }
 
-// load asks for the records of the address.
-func load(v *page.Visit, limit int64) (d data, err error) {
-	if d.filter, err = asked(v); err != nil {
-		return d, err
-	}
-	v.API.Await(v.Workspace.Seq) // what comes after it is counted as new
+// load asks for the records that the filter leaves.
+func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 	if d.filter.problem != "" {
-		return d, nil
+		return nil
 	}
 	params := d.filter.list()
-	params.Limit, params.Cursor, params.Total = client.Optional(limit), client.Optional(v.Query("cursor")), client.Optional(true)
-	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(v.Context(), params))
-	return d, err
+	params.Limit, params.Cursor, params.Total = client.Optional(int64(perPage)), client.Optional(v.Query("cursor")), client.Optional(true)
+	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
+	return err
+}
+
+// lastReport asks what became of the last verification, by whomever.
+func lastReport(ctx context.Context, v *page.Visit, d *data) error {
+	report, err := client.Read[client.VerifyAnswerBody](v.API.GetLastVerification(ctx, nil))
+	if r := client.As(err); r != nil && r.Code == "audit_not_verified" {
+		return nil
+	}
+	d.report = &report
+	return err
 }
 
 const maxNews = 100 // events that are counted
@@ -135,24 +155,16 @@ func raw(r client.StoredRecord) (string, error) {
 }
 
 // verify has the log held against what was signed for, and shows the page with that.
-func verify(v *page.Visit) (page.Page, error) {
-	var report client.VerifyAnswerBody
-	var refused *client.Refused
-	var d data
-	err := v.Load(func(context.Context) (err error) {
-		d, err = load(v, perPage)
-		return err
-	}, func(ctx context.Context) (err error) {
-		report, err = client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
-		if refused = client.As(err); refused != nil && refused.Status != http.StatusUnauthorized {
-			err = nil
-		}
-		return err
-	})
-	if d.report = &report; refused != nil {
-		d.report, d.why = nil, refused.Message
+func verify(v *page.Visit) (page.Page, error) { return shown(v, newReport) }
+
+func newReport(ctx context.Context, v *page.Visit, d *data) error {
+	report, err := client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
+	if r := client.As(err); r != nil && r.Status != http.StatusUnauthorized {
+		d.why = r.Message
+		return nil
 	}
-	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
+	d.report = &report
+	return err
 }
 
 // signer is who signed a checkpoint: the first line of the note without the workspace.
