@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,22 +50,25 @@ func fairShares(ctx context.Context, s *site) (r result, err error) {
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	var calm, storm []float64
+	var calms, storms []float64
 	for range *rounds {
 		before, err := latency(callers, one.asked())
 		if err != nil {
 			return r, err
 		}
-		end := storming(ctx, server.addr, tokens)
+		end, err := storm(ctx, server.addr, tokens)
+		if err != nil {
+			return r, err
+		}
 		during, err := latency(callers, one.asked())
 		end()
 		if err != nil {
 			return r, fmt.Errorf("while a stranger asks: %w", err)
 		}
-		calm, storm = append(calm, before), append(storm, during)
+		calms, storms = append(calms, before), append(storms, during)
 		r.Ratios = append(r.Ratios, during/before)
 	}
-	r.Note = map[string]any{"calm_ms": median(calm), "storm_ms": median(storm)}
+	r.Note = map[string]any{"calm_ms": median(calms), "storm_ms": median(storms)}
 	return r, ctx.Err()
 }
 
@@ -116,12 +124,34 @@ func manyTokens(ctx context.Context, db *pgxpool.Pool) (list []string, err error
 	return list, fillRuns(ctx, db, w.id, 10_000, 1000)
 }
 
-// storming asks with each token for runs and for live updates, until end is called.
-func storming(ctx context.Context, addr string, tokens []string) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 2 * len(tokens)}}
+// storm starts a process of strangers, and returns what stops it. It comes after all
+// else on this machine: strangers' own processors would be elsewhere.
+func storm(ctx context.Context, addr string, tokens []string) (end func(), err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	process := exec.CommandContext(ctx, "nice", "-n", "19", program, "-storm", addr)
+	process.Stdin = strings.NewReader(strings.Join(tokens, "\n"))
+	process.Stderr = os.Stderr
+	if err := process.Start(); err != nil {
+		return nil, fmt.Errorf("start the strangers: %w", err)
+	}
+	return func() {
+		_ = process.Process.Signal(syscall.SIGTERM)
+		_ = process.Wait()
+	}, nil
+}
+
+// storming asks with each token, a line of in, for runs and for live updates, until it
+// is told to stop.
+func storming(ctx context.Context, addr string, in io.Reader) error {
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 3 * strangers}}
 	var asking sync.WaitGroup
-	for _, token := range tokens {
+	defer asking.Wait()
+	tokens := bufio.NewScanner(in)
+	for tokens.Scan() {
+		token := tokens.Text()
 		for _, path := range []string{"/api/v1/runs?status=active", "/api/v1/runs?status=active", "/api/v1/events/stream"} {
 			asking.Go(func() {
 				for ctx.Err() == nil {
@@ -132,11 +162,7 @@ func storming(ctx context.Context, addr string, tokens []string) (end func()) {
 			})
 		}
 	}
-	return func() {
-		cancel()
-		asking.Wait()
-		client.CloseIdleConnections()
-	}
+	return tokens.Err()
 }
 
 // insist reports whether it was answered.

@@ -70,23 +70,27 @@ var benches = []bench{
 }
 
 var (
-	only   = flag.String("run", "", "a pattern for the names of those to run")
-	rounds = flag.Int("rounds", 5, "how often each is measured")
-	turn   = flag.Duration("turn", 2*time.Second, "how long a turn takes")
-	scale  = flag.Float64("scale", 1, "how large the large logs are to be, such as 0.1 for a quick look")
-	file   = flag.String("json", "bin/bench.json", "where the figures go as JSON")
-	cpu    = flag.String("cpuprofile", "", "where a CPU profile of this program goes")
-	byHand = flag.String("lean", "", "serve the role change that is written by hand at this address, from the database that follows")
-	keep   = flag.String("dir", "", "the folder of the database; made and removed if empty")
+	only     = flag.String("run", "", "a pattern for the names of those to run")
+	rounds   = flag.Int("rounds", 5, "how often each is measured")
+	turn     = flag.Duration("turn", 2*time.Second, "how long a turn takes")
+	scale    = flag.Float64("scale", 1, "how large the large logs are to be, such as 0.1 for a quick look")
+	file     = flag.String("json", "bin/bench.json", "where the figures go as JSON")
+	cpu      = flag.String("cpuprofile", "", "where a CPU profile of this program goes")
+	byHand   = flag.String("lean", "", "serve the role change that is written by hand at this address, from the database that follows")
+	stranger = flag.String("storm", "", "ask this address for all that strangers can get, with the tokens of the standard input")
+	keep     = flag.String("dir", "", "the folder of the database; made and removed if empty")
 )
 
 func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if *byHand != "" {
+	switch {
+	case *byHand != "":
 		err = serveLean(ctx, *byHand, flag.Arg(0))
-	} else {
+	case *stranger != "":
+		err = storming(ctx, *stranger, os.Stdin)
+	default:
 		err = run(ctx)
 	}
 	stop()
