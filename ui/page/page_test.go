@@ -118,3 +118,29 @@ func TestThemes(t *testing.T) {
 	v.SetTheme("dark")
 	require.Equal(t, "dark", *v.theme)
 }
+
+// Who is refused for their role is told which role is needed, and which is theirs.
+func TestRoleRequired(t *testing.T) {
+	t.Parallel()
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/workspace" {
+			_, _ = io.WriteString(w, `{"you": {"role": "member"}}`)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"code": "role_required", "message": "Not allowed.", "details": {"required": ["Owner", "Maintainer"]}}`)
+	}
+	service := httptest.NewServer(http.HandlerFunc(answer))
+	t.Cleanup(service.Close)
+	a := &App{Service: client.NewService(service.URL), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	r := httptest.NewRequest(http.MethodGet, "/w/acme/audit", nil)
+	r.SetPathValue("workspace", "acme")
+	r.AddCookie(&http.Cookie{Name: "better-auth.session_token", Value: "x"})
+	w := httptest.NewRecorder()
+	r.Header.Set("HX-Request", "true")
+	a.handler(Route{Show: func(v *Visit) (Page, error) {
+		return Page{}, client.Done(v.API.ListAudit(v.Context(), nil))
+	}}).ServeHTTP(w, r)
+	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer.")
+}

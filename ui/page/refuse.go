@@ -7,6 +7,7 @@ import (
 
 	"svc/http/middleware"
 	"svc/ui/client"
+	"svc/ui/kit"
 )
 
 // A Problem is a page that could not be shown.
@@ -33,6 +34,9 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	}
 	status, p := problem(r, err)
 	p.Request = middleware.RequestID(v.Context())
+	if role := v.Workspace.You.Role; r != nil && r.Code == "role_required" && role != "" {
+		p.Text += " You are " + kit.An(kit.Role(string(role))) + "."
+	}
 	if status >= http.StatusInternalServerError && !errors.Is(err, context.Canceled) {
 		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
 	}
@@ -74,7 +78,7 @@ func problem(r *client.Refused, err error) (int, Problem) {
 			Title: "You are not in this workspace", Text: "It does not exist, or you have been removed from it. What you did there stays in its audit log.",
 		}
 	case r.Status == http.StatusForbidden:
-		return r.Status, Problem{Title: "This is not for your role", Text: r.Message}
+		return r.Status, Problem{Title: "This is not for your role", Text: Sentence(r)}
 	case r.Status == http.StatusNotFound:
 		return r.Status, Problem{Title: "There is nothing here", Text: r.Message}
 	case r.Status == http.StatusUnprocessableEntity:
