@@ -168,6 +168,27 @@ test("a role changes without scripts as well", async () => {
   assert.equal(await role(page, "Vera Novak").inputValue(), "Maintainer");
 });
 
+test("without scripts what takes something away is asked about as well", async () => {
+  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + path + "?q=vera");
+  await role(page, "Vera Novak").selectOption("Viewer");
+  const change = row(page, "vera@acme.example").getByRole("button", { name: "Change" }).first();
+  await change.click();
+  await page.getByRole("heading", { name: "Make Vera Novak a Viewer?" }).waitFor();
+  await page.getByText("This takes away what a Maintainer can do. It applies at once.").waitFor();
+  assert.equal((await stored({ context }, "vera")).role, "Maintainer");
+  await page.getByRole("link", { name: "Cancel" }).click();
+  assert.equal(await page.evaluate(() => location.search), "?q=vera");
+  await role(page, "Vera Novak").selectOption("Viewer");
+  await change.click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("Vera Novak is now Viewer.").waitFor();
+  assert.equal((await stored({ context }, "vera")).role, "Viewer");
+  await page.goto(app + path);
+  await page.getByRole("button", { name: /^Revoke the invitation of/ }).first().click();
+  await page.getByText("It can no longer be accepted.").waitFor();
+});
+
 test("members pass axe", async () => {
   for (const name of ["ada", "mia", "leo"]) await accessible(browser, app, name, path);
 });

@@ -157,6 +157,19 @@ test("without scripts a token is in the answer of the form, and a reload makes n
   assert.ok(await works(token));
 });
 
+test("without scripts the name is typed as well before an account is revoked", async () => {
+  const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/service-accounts");
+  await page.getByRole("button", { name: "Revoke plain-bot" }).click();
+  await page.getByRole("heading", { name: "Revoke plain-bot?" }).waitFor();
+  await page.getByLabel("Type plain-bot").fill("plain-bo");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("That is not plain-bot.").waitFor();
+  await page.getByLabel("Type plain-bot").fill("plain-bot");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("plain-bot is revoked.").waitFor();
+});
+
 test("service accounts pass axe", async () => {
   await accessible(browser, app, "ada", "/w/acme/service-accounts", (page) => create(page, "axe-bot-" + Math.random().toString(36).replace(/[^a-z]/g, "").slice(0, 9)));
   await accessible(browser, app, "ada", "/w/acme/service-accounts", (page) => page.getByRole("button", { name: "New service account" }).click());

@@ -18,7 +18,7 @@ func Routes() []page.Route {
 		{Method: http.MethodPost, Path: "/account/invitations/{id}/accept", Do: accept, Show: show},
 		{Method: http.MethodPost, Path: "/account/invitations/{id}/reject", Do: reject, Show: show},
 		{Method: http.MethodPost, Path: "/account/sessions/end", Do: end, Show: show},
-		{Method: http.MethodPost, Path: "/account/sessions/end-others", Do: endOthers, Show: show},
+		{Method: http.MethodPost, Path: "/account/sessions/end-others", Do: endOthers, Show: show, Back: home, Ask: askOthers},
 	}
 }
 
@@ -76,6 +76,10 @@ func reject(v *page.Visit) (page.Notice, error) {
 func end(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "That session is over.", To: home}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
 }
+
+var othersQuestion = page.Question{Title: "Sign out everywhere else?", Text: "Other browsers have to sign in again."}
+
+func askOthers(*page.Visit) (page.Question, error) { return othersQuestion, nil }
 
 func endOthers(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "You are signed out everywhere but here.", To: home}, v.API.EndOtherDevices(v.Context())

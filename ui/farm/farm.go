@@ -22,7 +22,8 @@ func Routes() []page.Route {
 	}
 	return []page.Route{
 		{Method: http.MethodGet, Path: farm, Show: show},
-		runner("drain", drain), runner("resume", resume), runner("revoke", revokeRunner),
+		runner("drain", drain), runner("resume", resume),
+		{Method: http.MethodPost, Path: farm + "/runners/{id}/revoke", Do: revokeRunner, Show: show, Back: "farm", Ask: askRevoke},
 		{Method: http.MethodPost, Path: farm + "/enroll", Do: enroll, Show: showMinted, Stay: true},
 		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
 		{Method: http.MethodGet, Path: farm + "/enrollments", Show: showEnrollments},
@@ -32,7 +33,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
 		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
 		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
-		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm"},
+		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm/jobs/{id}", Ask: askCancel},
 	}
 }
 
@@ -116,6 +117,19 @@ func resume(v *page.Visit) (page.Notice, error) {
 func revokeRunner(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
 	return page.Notice{Text: r.Name + " is revoked. Its certificate is worth nothing any more."}, err
+}
+
+func revokeQuestion(r client.Runner) page.Question {
+	return page.Question{
+		Title: "Revoke " + r.Name + "?",
+		Text:  "Its certificate is worth nothing any more; the jobs that it has go to others. To confirm, type " + r.Name + ".",
+		Word:  r.Name,
+	}
+}
+
+func askRevoke(v *page.Visit) (page.Question, error) {
+	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), v.PathValue("id"), nil))
+	return revokeQuestion(r), err
 }
 
 // trouble says what is wrong with a runner that does not come, and how to mend it; what is

@@ -89,7 +89,20 @@ func cancel(v *page.Visit) (page.Notice, error) {
 		Action: client.Optional(client.Cancel), JobId: client.Optional(v.PathValue("id")),
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}))
-	return page.Notice{Text: "The job is asked to end.", To: v.Path("farm", "jobs", v.PathValue("id"))}, err
+	return page.Notice{Text: "The job is asked to end."}, err
+}
+
+func (o one) cancelQuestion() page.Question {
+	return page.Question{
+		Title: "Cancel " + o.Job.Name + "?",
+		Text: "The steps get TERM and may clean up. What still runs after " + kit.Took(o.grace()) +
+			" is killed. Artifacts that are kept always stay.",
+	}
+}
+
+func askCancel(v *page.Visit) (page.Question, error) {
+	job, err := client.Read[client.JobDetail](v.API.GetJob(v.Context(), v.PathValue("id"), nil))
+	return one{Job: job}.cancelQuestion(), err
 }
 
 func rawLog(v *page.Visit, w http.ResponseWriter) error {

@@ -15,18 +15,19 @@ import (
 
 // Routes returns the routes of the page.
 func Routes() []page.Route {
-	post := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route {
-		return page.Route{Method: http.MethodPost, Path: "/w/{workspace}/members/" + path, Do: do, Show: show, Back: "members"}
+	asked := func(path string, do func(*page.Visit) (page.Notice, error), ask func(*page.Visit) (page.Question, error)) page.Route {
+		return page.Route{Method: http.MethodPost, Path: "/w/{workspace}/members/" + path, Do: do, Show: show, Back: "members", Ask: ask}
 	}
+	post := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route { return asked(path, do, nil) }
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/members", Show: show},
 		{Method: http.MethodGet, Path: "/w/{workspace}/members/export.csv", Send: export},
 		post("invite", invite),
-		post("{id}/role", changeRole),
-		post("{id}/approve", changeApproval),
-		post("{id}/remove", remove),
+		asked("{id}/role", changeRole, ofMember(roleQuestion)),
+		asked("{id}/approve", changeApproval, ofMember(approvalQuestion)),
+		asked("{id}/remove", remove, ofMember(removeQuestion)),
 		post("{id}/resend", resend),
-		post("{id}/revoke", revoke),
+		asked("{id}/revoke", revoke, askRevoke),
 	}
 }
 

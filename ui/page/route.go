@@ -33,8 +33,9 @@ type Route struct {
 	Method, Path string
 	Show         func(v *Visit) (Page, error)
 
-	Do   func(v *Visit) (Notice, error) // of a POST; its refusals are shown on the page
-	Back string                         // the path below the workspace to redirect to, such as "members"
+	Do   func(v *Visit) (Notice, error)   // of a POST; its refusals are shown on the page
+	Back string                           // the path below the workspace to redirect to, such as "members"; outside of one all of it
+	Ask  func(v *Visit) (Question, error) // of a POST that takes something away; a zero Question is not asked
 
 	Open bool // nobody has to be signed in
 	Stay bool // what a POST did is shown at once to everybody: the page has what is shown only once
@@ -171,6 +172,9 @@ func (a *App) enter(v *Visit, route Route) (err error) {
 
 // do runs what a POST asks for. done is true if the answer was written.
 func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
+	if a.ask(w, v, route) {
+		return true
+	}
 	notice, err := route.Do(v)
 	if err != nil {
 		r := client.As(err)
@@ -187,7 +191,7 @@ func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	}
 	to := notice.To
 	if to == "" {
-		to = v.Action(route.Back)
+		to = v.back(route)
 	}
 	a.leaveNotice(w, v, notice)
 	a.setCookies(w, v)

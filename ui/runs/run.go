@@ -32,7 +32,18 @@ func cancel(v *page.Visit) (page.Notice, error) {
 	err := client.Done(v.API.CancelRun(v.Context(), v.PathValue("id"), nil, client.CancellationBody{
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}))
-	return page.Notice{Text: "The run is cancelled.", To: v.Path("runs", v.PathValue("id"))}, err
+	return page.Notice{Text: "The run is cancelled."}, err
+}
+
+func cancelQuestion(r client.Run) page.Question {
+	return page.Question{
+		Title: "Cancel the run of #" + number(r.IssueNumber) + "?", Text: "It stops at once and cannot go on. The issue can be queued again.",
+	}
+}
+
+func askCancel(v *page.Visit) (page.Question, error) {
+	d, err := client.Read[client.RunDetail](v.API.GetRun(v.Context(), v.PathValue("id"), nil))
+	return cancelQuestion(d.Run), err
 }
 
 // took is how long a stage has lasted so far.

@@ -19,7 +19,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: "/w/{workspace}/runs", Show: show},
 		{Method: http.MethodPost, Path: "/w/{workspace}/runs", Do: queue, Show: show, Back: "runs"},
 		{Method: http.MethodGet, Path: "/w/{workspace}/runs/{id}", Show: showOne},
-		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/cancel", Do: cancel, Show: showOne, Back: "runs"},
+		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/cancel", Do: cancel, Show: showOne, Back: "runs/{id}", Ask: askCancel},
 	}
 }
 

@@ -21,8 +21,8 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: path, Show: show},
 		{Method: http.MethodPost, Path: path, Do: create, Show: show, Stay: true},
-		{Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, Stay: true},
-		{Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show, Back: "service-accounts"},
+		{Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, Stay: true, Back: "service-accounts", Ask: ask(rotateQuestion)},
+		{Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show, Back: "service-accounts", Ask: ask(revokeQuestion)},
 	}
 }
 
@@ -110,6 +110,35 @@ func rotate(v *page.Visit) (page.Notice, error) {
 func revoke(v *page.Visit) (page.Notice, error) {
 	a, err := client.Read[client.ServiceAccount](v.API.RevokeServiceAccount(v.Context(), v.PathValue("id"), nil))
 	return page.Notice{Text: a.Name + " is revoked. Its token has stopped working."}, err
+}
+
+func rotateQuestion(a client.ServiceAccount) page.Question {
+	return page.Question{
+		Title: "Rotate the token of " + a.Name + "?",
+		Text:  "The old token stops working at once: whatever uses it fails until it has the new one.",
+	}
+}
+
+func revokeQuestion(a client.ServiceAccount) page.Question {
+	return page.Question{
+		Title: "Revoke " + a.Name + "?", Text: "Its token stops working at once, for good. Type " + a.Name + " to go on.", Word: a.Name,
+	}
+}
+
+// ask asks about the account that the path names.
+func ask(question func(client.ServiceAccount) page.Question) func(*page.Visit) (page.Question, error) {
+	return func(v *page.Visit) (page.Question, error) {
+		a, ok, err := page.Find(func(offset int64) ([]client.ServiceAccount, int64, error) {
+			list, err := client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(v.Context(), &client.ListServiceAccountsParams{
+				Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
+			}))
+			return list.Items, list.Total, err
+		}, func(a client.ServiceAccount) bool { return a.Id == v.PathValue("id") })
+		if err != nil || !ok {
+			return page.Question{}, err
+		}
+		return question(a), nil
+	}
 }
 
 // newKey makes what keeps a form that is sent twice, by a reload perhaps, from making two

@@ -1,0 +1,82 @@
+package members
+
+import (
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// rank orders roles by what they may do.
+var rank = map[string]int{"Viewer": 0, "member": 0, "Maintainer": 1, "Owner": 2}
+
+// lesser lists the roles that take something away from a role.
+func lesser(role string) []string {
+	list := []string{}
+	for _, other := range []string{"Viewer", "Maintainer"} {
+		if rank[other] < rank[role] || role == "member" && other == "Viewer" {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+func roleQuestion(_ *page.Visit, m client.Member) page.Question {
+	return page.Question{
+		Title: "Make " + called(m) + " a {}?",
+		Text:  "This takes away what a " + string(m.DisplayRole) + " can do. It applies at once.",
+		Field: "role", Values: lesser(string(m.Role)),
+	}
+}
+
+func approvalQuestion(_ *page.Visit, m client.Member) page.Question {
+	return page.Question{
+		Title: "Take approve-loops from " + called(m) + "?", Text: "They can no longer approve and merge. It applies at once.",
+		Field: "approve", Values: []string{"false"},
+	}
+}
+
+func removeQuestion(v *page.Visit, m client.Member) page.Question {
+	title := "Remove " + called(m) + " from " + v.Workspace.Name + "?"
+	if m.IsYou {
+		title = "Leave " + v.Workspace.Name + "?"
+	}
+	return page.Question{Title: title, Text: "Access ends at once. What they did stays in the audit log."}
+}
+
+func revokeQuestion(i client.Invitation) page.Question {
+	return page.Question{Title: "Revoke the invitation of " + i.Email + "?", Text: "It can no longer be accepted."}
+}
+
+// ofMember asks about the member whom the path names. Of one who is not there nothing is
+// asked: the service refuses.
+func ofMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
+	return func(v *page.Visit) (page.Question, error) {
+		params := &client.ListMembersParams{Limit: client.Optional(int64(perPage))}
+		for {
+			list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))
+			if err != nil {
+				return page.Question{}, err
+			}
+			for _, m := range list.Items {
+				if m.Id == v.PathValue("id") {
+					return question(v, m), nil
+				}
+			}
+			if params.Cursor = list.NextCursor; params.Cursor == nil {
+				return page.Question{}, nil
+			}
+		}
+	}
+}
+
+func askRevoke(v *page.Visit) (page.Question, error) {
+	i, ok, err := page.Find(func(offset int64) ([]client.Invitation, int64, error) {
+		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(v.Context(), &client.ListInvitationsParams{
+			Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
+		}))
+		return list.Items, list.Total, err
+	}, func(i client.Invitation) bool { return i.Id == v.PathValue("id") })
+	if err != nil || !ok {
+		return page.Question{}, err
+	}
+	return revokeQuestion(i), nil
+}
