@@ -122,8 +122,10 @@ test("revoking wants the name typed, and is for good", async () => {
   assert.ok(await go.isDisabled());
   await page.getByLabel("Type revoked-bot").fill("revoked-bo");
   assert.ok(await go.isDisabled());
+  await page.keyboard.press("Enter");
+  assert.ok(await go.isVisible(), "it is asked until the name is right");
   await page.getByLabel("Type revoked-bot").fill("revoked-bot");
-  await go.click();
+  await page.keyboard.press("Enter");
   await toast("revoked-bot is revoked.");
   assert.equal(await works(token), false);
   await row(page, "revoked-bot").getByText("revoked", { exact: true }).waitFor();

@@ -59,7 +59,7 @@ document.addEventListener("htmx:confirm", (e) => {
 function confirmed(title, text, word) {
   const dialog = Object.assign(document.createElement("dialog"), { className: "dialog" });
   dialog.setAttribute("aria-labelledby", "confirm-title");
-  dialog.innerHTML = '<h2 id="confirm-title"></h2><p></p><form method="dialog"><div class="buttons"><button class="button" value="" autofocus>Cancel</button><button class="button danger" value="yes">Continue</button></div></form>';
+  dialog.innerHTML = '<h2 id="confirm-title"></h2><p></p><form method="dialog"><div class="buttons"><button type="button" class="button" data-close autofocus>Cancel</button><button class="button danger" value="yes">Continue</button></div></form>';
   $("h2", dialog).textContent = title;
   $("p", dialog).textContent = text;
   if (word) { // it has to be typed
