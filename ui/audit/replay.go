@@ -61,7 +61,7 @@ func showReplay(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return shown, err
 	}
-	d.rows = compare(d.before, d.after)
+	d.rows = compare(d.before, d.after, d.step.At)
 	shown.Main = replayView(v, d)
 	return shown, nil
 }

@@ -2,8 +2,11 @@ package audit
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 )
 
 // A cell is a field of a row: as it was before the event, and as it is after.
@@ -25,31 +28,31 @@ func (r stateRow) changed() bool { return r.what.changed() || r.may.changed() }
 
 // compare returns the rows of both states, those of the later one first. What is no
 // longer of interest, such as an accepted invitation, is left out unless the event did it.
-func compare(before, after client.WorkspaceState) []stateRow {
-	old, now := rowsOf(before), rowsOf(after)
-	at := map[string]int{}
+func compare(before, after client.WorkspaceState, at time.Time) []stateRow {
+	old, now := rowsOf(before, at), rowsOf(after, at)
+	index := map[string]int{}
 	for i, r := range old {
-		at[r.list+r.id] = i
+		index[r.list+r.id] = i
 	}
 	for i := range now {
 		r := &now[i]
-		if j, ok := at[r.list+r.id]; ok {
+		if j, ok := index[r.list+r.id]; ok {
 			r.what.before, r.may.before = old[j].what.after, old[j].may.after
-			delete(at, r.list+r.id)
+			delete(index, r.list+r.id)
 		}
 	}
 	for i, r := range old {
-		if j, gone := at[r.list+r.id]; gone && i == j {
+		if j, gone := index[r.list+r.id]; gone && i == j {
 			r.what, r.may = cell{before: r.what.after}, cell{before: r.may.after}
 			now = append(now, r)
 		}
 	}
 	return slices.DeleteFunc(now, func(r stateRow) bool {
-		return !r.changed() && (r.list == "invitations" && r.may.after != "pending" || r.list == "accounts" && r.may.after != "active")
+		return !r.changed() && r.list == "invitations" && !isOpen(r.may.after)
 	})
 }
 
-func rowsOf(s client.WorkspaceState) (list []stateRow) {
+func rowsOf(s client.WorkspaceState, at time.Time) (list []stateRow) {
 	for _, m := range s.Members {
 		r := stateRow{list: "members", id: m.Id, name: m.Name, detail: m.Email, face: m.UserId}
 		if r.name == "" {
@@ -65,7 +68,7 @@ func rowsOf(s client.WorkspaceState) (list []stateRow) {
 		list = append(list, r)
 	}
 	for _, i := range s.Invitations {
-		list = append(list, stateRow{list: "invitations", id: i.Id, name: i.Email, what: cell{after: string(i.Role)}, may: cell{after: string(i.Status)}})
+		list = append(list, stateRow{list: "invitations", id: i.Id, name: i.Email, what: cell{after: string(i.Role)}, may: cell{after: stateOf(i, at)}})
 	}
 	for _, a := range s.ServiceAccounts {
 		r := stateRow{list: "accounts", id: a.Id, name: a.Name, detail: "tok_svc_…" + a.TokenTail, may: cell{after: string(a.Status)}}
@@ -80,6 +83,26 @@ func rowsOf(s client.WorkspaceState) (list []stateRow) {
 	return list
 }
 
+const (
+	active  = string(client.StateServiceAccountStatusActive)
+	expired = "expired"
+)
+
+// stateOf is the state of an invitation at a time.
+func stateOf(i client.StateInvitation, at time.Time) string {
+	switch left := i.ExpiresAt.Sub(at); {
+	case i.Status != client.StateInvitationStatusPending:
+		return string(i.Status)
+	case left <= 0:
+		return expired
+	default:
+		return "pending, " + kit.Left(left) + " left"
+	}
+}
+
+// isOpen reports whether an invitation of that state was neither answered nor withdrawn.
+func isOpen(state string) bool { return state == expired || strings.HasPrefix(state, "pending") }
+
 // of returns the rows of one list, at most maxRows.
 func (d replayed) of(list string) (rows []stateRow) {
 	for _, r := range d.rows {
@@ -90,10 +113,12 @@ func (d replayed) of(list string) (rows []stateRow) {
 	return rows
 }
 
-// count returns how many rows of a list there are after the event.
+// count returns how many of a list there are after the event: no one who has left, no
+// answered invitation, no revoked account.
 func (d replayed) count(list string) (n int) {
 	for _, r := range d.rows {
-		if r.list == list && r.may.after != "" && r.may.after != "accepted" && r.may.after != "revoked" && r.may.after != "rejected" {
+		is := r.may.after
+		if r.list == list && (list == "members" && is != "" || list == "invitations" && isOpen(is) || list == "accounts" && is == active) {
 			n++
 		}
 	}

@@ -50,6 +50,14 @@ func Took(d time.Duration) string {
 	return two(d, 24*time.Hour, "d", time.Hour, "h")
 }
 
+// Left says how long something still lasts, in hours from an hour on: "31 h", "42 min".
+func Left(d time.Duration) string {
+	if d >= time.Hour {
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return fmt.Sprintf("%d min", d/time.Minute)
+}
+
 func two(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
 	if rest := d % large / small; rest > 0 {
 		return fmt.Sprintf("%d %s %d %s", d/large, largeName, rest, smallName)
