@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"time"
 
@@ -119,22 +118,4 @@ func sameSite(log *slog.Logger, next http.Handler) http.Handler {
 	protection.AddInsecureBypassPattern("/api/auth/")
 	protection.SetDenyHandler(router.Refuse(log, errCrossOrigin))
 	return protection.Handler(next)
-}
-
-// forward leads sign-in to the REST service as it is.
-func forward(rest *url.URL, log *slog.Logger) http.Handler {
-	return &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(rest)
-			r.Out.Host = r.In.Host // the one that Origin is compared with
-			r.Out.Header.Del("Forwarded")
-			r.Out.Header.Set("X-Forwarded-For", middleware.Address(r.In))
-			r.Out.Header.Set("X-Request-Id", middleware.RequestID(r.In.Context()))
-		},
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			log.ErrorContext(r.Context(), "forward sign-in", "path", r.URL.Path, "err", err)
-			reply.Error(w, r, log, fault.ErrUnavailable)
-		},
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"svc/http/middleware"
 )
@@ -114,6 +115,9 @@ func (s *Session) Position() int64 { return s.seq.Load() }
 
 // Do sends a request of the generated client.
 func (s *Session) Do(r *http.Request) (*http.Response, error) {
+	if strings.ContainsFunc(s.workspace, unicode.IsControl) { // which no header can say, nor any workspace be called
+		return nil, &Refused{Status: http.StatusNotFound, Code: "tenant_not_found", Message: "There is no such workspace."}
+	}
 	for name, values := range s.header {
 		if r.Header.Get(name) == "" {
 			r.Header[name] = values

@@ -75,6 +75,19 @@ func TestANoticeWaitsForTheNextPage(t *testing.T) {
 	require.Equal(t, "Done.", string(text))
 }
 
+// A workspace whose name no header can say is none: nobody is told of a service that does
+// not answer, and no operator is.
+func TestAWorkspaceThatNoHeaderCanSay(t *testing.T) {
+	t.Parallel()
+	for _, slug := range []string{"acme\x00", "acme\r\nX-A: b", "\u0085"} {
+		v := &Visit{Request: httptest.NewRequest(http.MethodGet, "/w/acme", nil)}
+		v.API = client.NewService("http://127.0.0.1:1").For(v.Request, slug)
+		_, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
+		status, _ := problem(client.As(err), err)
+		require.Equal(t, http.StatusNotFound, status, "%q", slug)
+	}
+}
+
 func visit(address string) *Visit {
 	r := httptest.NewRequest(http.MethodGet, address, nil)
 	r.SetPathValue("workspace", "acme")

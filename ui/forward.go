@@ -1,0 +1,46 @@
+package ui
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"svc/fault"
+	"svc/http/middleware"
+	"svc/http/reply"
+)
+
+// forward leads sign-in to the REST service as it is, within the limits that hold there.
+func forward(rest *url.URL, log *slog.Logger) http.Handler {
+	limits := middleware.Limits{}.OrDefault()
+	proxy := httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(rest)
+			r.Out.Host = r.In.Host // the one that Origin is compared with
+			r.Out.Header.Del("Forwarded")
+			r.Out.Header.Set("X-Forwarded-For", middleware.Address(r.In))
+			r.Out.Header.Set("X-Request-Id", middleware.RequestID(r.In.Context()))
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				reply.Error(w, r, log, reply.TooLarge(large.Limit))
+				return
+			}
+			log.ErrorContext(r.Context(), "forward sign-in", "path", r.URL.Path, "err", err)
+			reply.Error(w, r, log, fault.ErrUnavailable)
+		},
+	}
+	return middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		here := proxy
+		here.ModifyResponse = func(res *http.Response) error {
+			for name := range res.Header { // what the service says of its answer holds, and once
+				w.Header().Del(name)
+			}
+			return nil
+		}
+		here.ServeHTTP(w, r)
+	}))
+}
