@@ -109,7 +109,7 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   await expired.getByText("expired", { exact: true }).waitFor();
   await page.locator("#invite-email").fill("eins@example.com, zwei@example.com");
   await page.getByRole("button", { name: "Invite" }).click();
-  await toast("2 people are invited.");
+  await toast("eins@example.com and zwei@example.com are invited.");
   const one = row(page, "eins@example.com");
   await one.getByText("pending", { exact: true }).waitFor();
   await one.getByText(/expires in (1 day|2 days)/).waitFor();
@@ -127,9 +127,13 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   await toast("The invitation is withdrawn.");
   await one.waitFor({ state: "detached" });
 
-  await page.locator("#invite-email").fill("mia@acme.example");
+  await page.locator("#invite-email").fill("drei@example.com, mia@acme.example, bad");
+  await page.getByLabel("Role of who is invited").selectOption("Maintainer");
   await page.getByRole("button", { name: "Invite" }).click();
-  await toast("User is already a member of this organization.");
+  await toast("mia@acme.example: User is already a member of this organization.");
+  await toast(/bad: .+ drei@example.com is invited\./);
+  assert.equal(await page.locator("#invite-email").inputValue(), "mia@acme.example, bad");
+  assert.equal(await page.getByLabel("Role of who is invited").inputValue(), "Maintainer");
 });
 
 test("removal is asked about, and ends access at once", async () => {

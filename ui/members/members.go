@@ -6,8 +6,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 
 	"svc/ui/client"
 	"svc/ui/page"
@@ -57,45 +55,6 @@ func show(v *page.Visit) (page.Page, error) {
 		return err
 	})
 	return page.Page{Title: "Members & roles", Place: "members", Main: view(v, d)}, err
-}
-
-const maxInvited = 20 // addresses in one form
-
-// invite sends an invitation to each address of the field, which may have several. Of
-// those that are refused the first is told; the others are sent.
-func invite(v *page.Visit) (page.Notice, error) {
-	addresses := strings.FieldsFunc(v.PostFormValue("email"), func(r rune) bool { return strings.ContainsRune(" ,;\n\r\t", r) })
-	switch {
-	case len(addresses) == 0:
-		return page.Notice{}, refused("Enter an e-mail address.")
-	case len(addresses) > maxInvited:
-		return page.Notice{}, refused("That are more than " + strconv.Itoa(maxInvited) + " addresses. Send them in parts.")
-	}
-	var first error
-	sent := 0
-	for _, email := range addresses {
-		err := client.Done(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
-			Email: email, Role: client.Optional(client.NewInvitationBodyRole(v.PostFormValue("role"))),
-		}))
-		if r := client.As(err); r != nil && r.Status < http.StatusInternalServerError && r.Status != http.StatusUnauthorized {
-			if first == nil {
-				first = refused(email + ": " + page.Sentence(r))
-			}
-			continue
-		}
-		if err != nil {
-			return page.Notice{}, err
-		}
-		sent++
-	}
-	if first != nil {
-		return page.Notice{}, first
-	}
-	text := addresses[0] + " is invited. No e-mail is sent: tell them."
-	if sent > 1 {
-		text = strconv.Itoa(sent) + " people are invited. No e-mail is sent: tell them."
-	}
-	return page.Notice{Text: text}, nil
 }
 
 func refused(text string) error { return &client.Refused{Status: http.StatusConflict, Message: text} }

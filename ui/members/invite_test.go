@@ -1,0 +1,36 @@
+package members
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// A service that stops half-way takes nothing from what is told of the first half.
+func TestInvitationsThatBreakOff(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(rest.Close)
+	form := url.Values{"email": {"one@acme.example, two@acme.example three@acme.example"}, "role": {"Viewer"}}
+	r := httptest.NewRequest(http.MethodPost, "/w/acme/members/invite", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")}
+	_, err := invite(v)
+	require.ErrorContains(t, err, "The service does not answer: the others are not invited. one@acme.example is invited.")
+	require.Equal(t, unsent{"two@acme.example, three@acme.example", "Viewer"}, unsentOf(v))
+	require.Equal(t, 2, asked)
+}
