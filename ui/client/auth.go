@@ -42,7 +42,7 @@ func (s *Session) Places(ctx context.Context) ([]Place, error) {
 	return Read[[]Place](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
 }
 
-// An OwnInvitation is one that waits for the person.
+// An OwnInvitation is one that waits for the person. Its role is in small letters.
 type OwnInvitation struct {
 	ID, OrganizationName, OrganizationSlug, Role, Status string
 	InviterID                                            string

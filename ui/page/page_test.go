@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -85,6 +86,23 @@ func TestAWorkspaceThatNoHeaderCanSay(t *testing.T) {
 		_, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
 		status, _ := problem(client.As(err), err)
 		require.Equal(t, http.StatusNotFound, status, "%q", slug)
+	}
+}
+
+func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
+	t.Parallel()
+	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	for address, to := range map[string]string{
+		"/w/acme/": "/w/acme", "/w/acme/members/?q=a%2Fb": "/w/acme/members?q=a%2Fb", "/w/a%2Fb//": "/w/a%2Fb", "//evil.example/": "/w", "/\\evil.example/": "/%5Cevil.example",
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		var err error
+		r.URL, err = url.ParseRequestURI(address)
+		require.NoError(t, err)
+		a.NotFound().ServeHTTP(w, r)
+		require.Equal(t, http.StatusPermanentRedirect, w.Code, address)
+		require.Equal(t, to, w.Header().Get("Location"), address)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"svc/http/middleware"
 	"svc/ui/client"
@@ -87,9 +88,15 @@ func problem(r *client.Refused, err error) (int, Problem) {
 	return r.Status, Problem{Title: "This was refused", Text: r.Message}
 }
 
-// NotFound is the page for paths that are none.
+// NotFound is the page for paths that are none. One that ends with a slash leads to the
+// path without.
 func (a *App) NotFound() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if to := *r.URL; r.Method == http.MethodGet && len(to.Path) > 1 && strings.HasSuffix(to.Path, "/") {
+			to.Path, to.RawPath = strings.TrimRight(to.Path, "/"), strings.TrimRight(to.RawPath, "/")
+			http.Redirect(w, r, Local(to.RequestURI()), http.StatusPermanentRedirect)
+			return
+		}
 		v := &Visit{Request: r, API: a.Service.For(r, ""), Now: a.Now()}
 		a.refuse(w, v, &client.Refused{Status: http.StatusNotFound, Message: "The address is none of this app's."})
 	})
