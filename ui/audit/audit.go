@@ -44,6 +44,9 @@ func called(a client.AuditActor) string {
 	if a.DisplayName != nil && *a.DisplayName != "" {
 		return *a.DisplayName
 	}
+	if a.Type == client.AuditActorTypeSystem && machines[a.Name] != "" {
+		return machines[a.Name]
+	}
 	return a.Name
 }
 
