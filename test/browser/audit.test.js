@@ -68,6 +68,28 @@ test("days narrow the log, and no day at all is told", async () => {
   await page.getByText("created: takes a day or two of them").waitFor();
 });
 
+test("actor: finds people by their names", async () => {
+  const { page, open } = await at("ada", "/w/acme/audit");
+  await page.locator("#add").fill('actor:"Mia Torres"');
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\?q=actor%3Amia%40acme\.example$/);
+  await open("/w/acme/audit?q=" + encodeURIComponent("actor:Ada action:member.*"));
+  await page.locator(".chip", { hasText: "ada@acme.example" }).waitFor();
+  await rows(page).filter({ hasText: "Ada Lind" }).first().waitFor();
+  await open("/w/acme/audit?q=actor:Nobody");
+  await page.getByText("No member is called so.").waitFor();
+});
+
+test("what the service refuses to search for is told on the page, which keeps it", async () => {
+  const { page, open } = await at("ada", "/w/acme/audit");
+  for (const wrong of ["x".repeat(3000), "created:0001-01-01..9999-12-31"]) {
+    assert.equal((await open("/w/acme/audit?q=" + wrong)).status(), 200);
+    await page.locator(".banner.bad").waitFor();
+    assert.equal(await page.locator('.search-bar [name="q"]').getAttribute("value"), wrong);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  }
+});
+
 test("an event opens: what changed, where it came from, and the event as stored", async () => {
   const ada = await at("ada", "/w/acme/members");
   const vera = (await (await api(ada, "GET", "/members?q=vera")).json()).items[0];

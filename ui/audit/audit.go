@@ -77,6 +77,10 @@ func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 	params := d.filter.list()
 	params.Limit, params.Cursor, params.Total = client.Optional(int64(perPage)), client.Optional(v.Query("cursor")), client.Optional(true)
 	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
+	if r := client.As(err); r != nil && r.Status == http.StatusUnprocessableEntity {
+		d.filter.problem = page.Sentence(r)
+		return nil
+	}
 	return err
 }
 

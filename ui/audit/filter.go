@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"svc/ui/client"
 	"svc/ui/page"
@@ -15,10 +17,20 @@ import (
 type term struct{ key, value string }
 
 func (t term) String() string {
-	if t.key == "" {
-		return t.value
+	value := t.value
+	if strings.ContainsFunc(value, unicode.IsSpace) {
+		value = `"` + value + `"`
 	}
-	return t.key + ":" + t.value
+	if t.key == "" {
+		return value
+	}
+	return t.key + ":" + value
+}
+
+// isName reports whether the term has a person's name for an actor, where the log has
+// addresses, ids, and names such as service:ci-bot.
+func (t term) isName() bool {
+	return t.key == byActor && !strings.ContainsAny(t.value, "@:") && machines[t.value] == ""
 }
 
 // Qualifiers, in the order in which they are offered.
@@ -41,9 +53,27 @@ type filter struct {
 
 const maxTerms = 20
 
+// words are what spaces separate; between quotes, which are left out, they do not.
+func words(text string) []string {
+	quoted := false
+	list := strings.FieldsFunc(text, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return !quoted && unicode.IsSpace(r)
+	})
+	for i, word := range list {
+		list[i] = strings.ReplaceAll(word, `"`, "")
+	}
+	return list
+}
+
 // parse reads a search such as "actor:ada@acme.example action:member.* created:2026-11-14..2026-11-21 maria".
 func parse(text string) (f filter) {
-	for _, word := range strings.Fields(text) {
+	for _, word := range words(text) {
+		if word == "" {
+			continue
+		}
 		t := term{value: word}
 		if key, value, ok := strings.Cut(word, ":"); ok && value != "" &&
 			slices.Contains([]string{byActor, byAction, byTarget, byCreated}, key) {
@@ -53,9 +83,14 @@ func parse(text string) (f filter) {
 			f.terms = append(f.terms, t)
 		}
 	}
+	f.join()
+	return f
+}
+
+// join makes the filter of the terms.
+func (f *filter) join() {
 	f.actor, f.action, f.target, f.text = f.all(byActor, ","), f.all(byAction, ","), f.all(byTarget, ","), f.all("", " ")
 	f.days(f.all(byCreated, ","))
-	return f
 }
 
 // all joins the values of a qualifier.
@@ -181,8 +216,41 @@ func asked(v *page.Visit) (filter, error) {
 		return f, page.Redirect(search(v, strings.TrimSpace(f.String()+" "+v.Query("add"))))
 	case form.Has("from") || form.Has("to"):
 		return f, page.Redirect(search(v, f.between(v.Query("from"), v.Query("to"))))
+	case slices.ContainsFunc(f.terms, term.isName):
+		return f, addressed(v, f)
 	}
 	return f, nil
+}
+
+const maxCalled = 10 // members of one name: so many actors a search may have
+
+// addressed leads to the search that has the addresses of members where f has names. A
+// name that no member has stays: runners have such names.
+func addressed(v *page.Visit, f filter) error {
+	var list []term
+	for _, t := range f.terms {
+		found := []term{t}
+		if t.isName() {
+			members, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), &client.ListMembersParams{
+				Q: &t.value, Limit: client.Optional(int64(maxCalled)),
+			}))
+			if r := client.As(err); err != nil && (r == nil || r.Status != http.StatusUnprocessableEntity) {
+				return err
+			}
+			if len(members.Items) > 0 {
+				found = nil
+			}
+			for _, m := range members.Items {
+				found = append(found, term{byActor, m.Email})
+			}
+		}
+		list = append(list, found...)
+	}
+	if slices.Equal(list, f.terms) {
+		return nil
+	}
+	f.terms = list
+	return page.Redirect(search(v, f.String()))
 }
 
 // newsQuery is what the count of new events is asked with.

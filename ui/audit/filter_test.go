@@ -28,6 +28,13 @@ func TestParse(t *testing.T) {
 		require.NotEmpty(t, parse(wrong).problem, wrong)
 	}
 	require.Equal(t, "a", parse("a a a").String(), "each once")
+
+	f = parse(`actor:"Ada Lind" "two words" "" actor:service:ci-bot "open end`)
+	require.Equal(t, []term{{byActor, "Ada Lind"}, {"", "two words"}, {byActor, "service:ci-bot"}, {"", "open end"}}, f.terms)
+	require.Equal(t, `actor:"Ada Lind" "two words" actor:service:ci-bot "open end"`, f.String())
+	require.Equal(t, f.terms, parse(f.String()).terms)
+	require.True(t, f.terms[0].isName())
+	require.False(t, f.terms[2].isName())
 }
 
 func TestNumber(t *testing.T) {
