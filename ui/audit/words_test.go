@@ -20,7 +20,7 @@ func TestSentences(t *testing.T) {
 		if !isForm || len(parts) < 2 {
 			continue
 		}
-		kind = parts[0] + "." + parts[1] // of some there are several forms
+		kind = parts[0] + "." + parts[1]                                  // of some there are several forms
 		if strings.HasPrefix(kind, "user.") || kind == "command.denied" { // in no workspace's log, and in it by what was tried
 			continue
 		}
