@@ -193,6 +193,18 @@ test("without scripts what takes something away is asked about as well", async (
   await page.getByText("It can no longer be accepted.").waitFor();
 });
 
+test("a legacy member can be made a true Viewer", async () => {
+  const { page, toast, context } = await at("ada");
+  assert.equal(await role(page, "Leo Brandt").inputValue(), "member");
+  assert.equal(await role(page, "Leo Brandt").locator("option:checked").innerText(), "Viewer (member)");
+  await role(page, "Leo Brandt").selectOption("Viewer");
+  await page.getByText("This takes away what a member can do.").waitFor();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await toast("Leo Brandt is now Viewer.");
+  assert.equal((await stored({ context }, "leo")).role, "Viewer");
+  await role(page, "Leo Brandt").locator("option[value=member]").waitFor({ state: "detached" });
+});
+
 test("members pass axe", async () => {
   for (const name of ["ada", "mia", "leo"]) await accessible(browser, app, name, path);
 });

@@ -22,7 +22,7 @@ func lesser(role string) []string {
 func roleQuestion(_ *page.Visit, m client.Member) page.Question {
 	return page.Question{
 		Title: "Make " + called(m) + " a {}?",
-		Text:  "This takes away what a " + string(m.DisplayRole) + " can do. It applies at once.",
+		Text:  "This takes away what a " + shownRole(m) + " can do. It applies at once.",
 		Field: "role", Values: lesser(string(m.Role)),
 	}
 }
