@@ -77,10 +77,16 @@ test("finished runs are paged", async () => {
 });
 
 test("who may not queue, cancel or answer is told why", async () => {
-  const leo = await visitor(browser, app, "leo");
+  const vera = await visitor(browser, app, "vera"), leo = await visitor(browser, app, "leo"); // Viewer and legacy member
+  await vera.open("/w/acme/runs");
+  assert.ok(await vera.page.getByRole("button", { name: "Queue an issue" }).isDisabled());
+  assert.ok(await vera.page.getByText("Only an Owner or Maintainer can queue an issue.").count());
   await leo.open("/w/acme/runs");
-  assert.ok(await leo.page.getByRole("button", { name: "Queue an issue" }).isDisabled());
-  assert.ok(await leo.page.getByText("Only an Owner or Maintainer can queue an issue.").count());
+  await leo.page.getByRole("button", { name: "Queue an issue" }).click();
+  await leo.page.locator("#queue-repo").selectOption({ index: 1 });
+  await leo.page.locator("#queue-title").fill("A legacy member may queue this");
+  await leo.page.locator("dialog[open] .primary").click();
+  await leo.toast("Queued.");
   await leo.page.locator(".run a").first().click();
   await leo.page.getByRole("button", { name: "Cancel run" }).waitFor();
   assert.ok(await leo.page.getByRole("button", { name: "Cancel run" }).isDisabled());
@@ -90,6 +96,7 @@ test("who may not queue, cancel or answer is told why", async () => {
   for (const one of await merges.all()) {
     for (const button of await one.locator("button").all()) assert.ok(await button.isDisabled());
     assert.match(await one.locator(".reason").innerText(), /Needs the Owner or Maintainer role. You are a Viewer.|Needs approve-loops/);
+    assert.doesNotMatch(await one.locator(".reason").innerText(), /You are a member/);
     await one.focus();
     await leo.page.keyboard.press("a"); // does nothing
   }

@@ -87,10 +87,9 @@ func reason(v *page.Visit, actions []client.InboxAction) string {
 			return ""
 		}
 	}
-	role := string(v.Workspace.You.Role)
 	for _, a := range actions {
 		if a.DisabledReason != nil && *a.DisabledReason == client.RoleRequired {
-			return "Needs the Owner or Maintainer role. You are a " + role + "."
+			return "Needs the Owner or Maintainer role. You are a " + v.RoleName() + "."
 		}
 	}
 	return "Needs approve-loops, which an Owner or Maintainer can give you."
