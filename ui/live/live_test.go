@@ -121,7 +121,7 @@ func TestASilentServiceIsGone(t *testing.T) {
 		began := time.Now()
 		go func() {
 			for range 5 {
-				time.Sleep(silence - time.Second)
+				<-time.After(silence - time.Second)
 				lines <- ": keep-alive"
 			}
 		}()

@@ -94,7 +94,7 @@ func (a *App) NotFound() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if to := *r.URL; r.Method == http.MethodGet && len(to.Path) > 1 && strings.HasSuffix(to.Path, "/") {
 			to.Path, to.RawPath = strings.TrimRight(to.Path, "/"), strings.TrimRight(to.RawPath, "/")
-			http.Redirect(w, r, Local(to.RequestURI()), http.StatusPermanentRedirect)
+			http.Redirect(w, r, Local(to.RequestURI()), http.StatusPermanentRedirect) //nolint:gosec // a path of the app
 			return
 		}
 		v := &Visit{Request: r, API: a.Service.For(r, ""), Now: a.Now()}
