@@ -80,3 +80,6 @@ func unseen(r rune) bool {
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
+
+// Blank reports whether nothing of s is seen.
+func Blank(s string) bool { return fold(scrub(s, ' ')) == "" }

@@ -138,3 +138,13 @@ func TestPicture(t *testing.T) {
 		require.Equal(t, want, input.Picture(address), "%q", address)
 	}
 }
+
+func TestBlank(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", " \t\n", "\u200b\u200b", "\u200d", "\u3164", "\u202e \u2066", "\x00", "\ufeff"} {
+		require.True(t, input.Blank(s), "%q", s)
+	}
+	for _, s := range []string{"a", "\u200ba", "❤️", "مرحبا", "."} {
+		require.False(t, input.Blank(s), "%q", s)
+	}
+}

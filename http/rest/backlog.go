@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 	"svc/projections/fold"
 )
 
@@ -48,7 +48,7 @@ type queuedAnswer struct {
 func (in *newIssue) command(c *caller, _ events.ID) (commands.QueueIssue, error) {
 	queue := commands.QueueIssue{Meta: c.metaOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
 	switch {
-	case in.Body.IssueNumber == 0 && strings.TrimSpace(in.Body.Title) == "":
+	case in.Body.IssueNumber == 0 && input.Blank(in.Body.Title):
 		return queue, invalid("title", "must say what there is to do, or issueNumber name an issue")
 	case in.Body.IssueNumber != 0 && in.Body.Body != "":
 		return queue, invalid("body", "must be left out of an issue that has a number")
