@@ -1,6 +1,9 @@
 package kit
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // An puts the article before a noun.
 func An(noun string) string {
@@ -16,4 +19,14 @@ func Role(role string) string {
 		return "Viewer"
 	}
 	return role
+}
+
+// Title is a title as it is shown, also if nothing of it is seen.
+func Title(title string) string {
+	if strings.ContainsFunc(title, func(r rune) bool {
+		return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+	}) {
+		return title
+	}
+	return "(no title)"
 }

@@ -12,3 +12,13 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, "a Viewer", An(Role("member")))
 	require.Equal(t, "a ", An(""))
 }
+
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	for _, title := range []string{"", " ", "\u200b\u200b\u200b", "\u3164", "\u202e"} {
+		require.Equal(t, "(no title)", Title(title), "%q", title)
+	}
+	for _, title := range []string{"a", "\u200ba", "❤️", "…"} {
+		require.Equal(t, title, Title(title))
+	}
+}

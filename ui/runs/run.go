@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -25,7 +26,7 @@ func showOne(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "#" + number(d.Run.IssueNumber) + " " + d.Run.IssueTitle, Place: "runs", Main: runView(v, d, past.Items)}, nil
+	return page.Page{Title: "#" + number(d.Run.IssueNumber) + " " + kit.Title(d.Run.IssueTitle), Place: "runs", Main: runView(v, d, past.Items)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
