@@ -162,6 +162,31 @@ test("an issue is queued, shown as it was written, and its run cancelled", async
   assert.deepEqual(complaints, []);
 });
 
+test("a title is shown whatever it is made of, and no higher than a few lines", async () => {
+  const { page, open, context, toast } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  await page.click("text=Queue an issue");
+  await page.fill("#queue-title", "\u200b\u200b\u200b");
+  await page.click("dialog[open] >> text=Queue >> nth=-1");
+  await toast("must say what there is to do");
+  const queue = (data) => context.request.post(product.restUrl + "/api/v1/backlog/queue", { data, headers: { "X-Svc-Tenant": "acme" } });
+  const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers: { "X-Svc-Tenant": "acme" } })).json();
+  assert.equal((await queue({ repoId: repos.items[0].id, issueNumber: 909090 })).status(), 201);
+  assert.equal((await queue({ repoId: repos.items[0].id, title: "W".repeat(200) })).status(), 201);
+  await open("/w/acme/runs");
+  await page.locator(".run", { hasText: "#909090" }).getByRole("link", { name: "(no title)" }).waitFor();
+  const box = await page.locator(".run", { hasText: "WWWW" }).boundingBox();
+  assert.ok(box.height < 180, `${box.height} pixels high`);
+});
+
+test("marks and numbers of a card stay on their lines", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  const heights = await page.locator(".flag, .run-foot, .run-head").evaluateAll((list) => list.map((e) => [e.innerText, e.getBoundingClientRect().height]));
+  assert.ok(heights.length > 10);
+  for (const [text, height] of heights) assert.ok(height <= 22, `${text}: ${height}`);
+});
+
 test("insights compare, chart and tell how", async () => {
   const { page, open, complaints } = await visitor(browser, app, "ada");
   await open("/w/acme/insights");
