@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/a-h/templ"
 	"github.com/stretchr/testify/require"
 
+	"svc/http/middleware"
 	"svc/ui/client"
 )
 
@@ -175,3 +177,31 @@ func TestRoleRequired(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.Code)
 	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer.")
 }
+
+// A form that is too large does nothing: it is not one whose fields are empty.
+func TestFormsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler), Assets: assets{}}
+	mux := http.NewServeMux()
+	a.Mount(func(method, path string, limits middleware.Limits, handler http.Handler) {
+		mux.Handle(method+" "+path, middleware.Limited(limits, handler))
+	}, []Route{{Method: http.MethodPost, Path: "/w", Open: true, Back: "/w", Do: func(*Visit) (Notice, error) {
+		t.Error("done")
+		return Notice{}, nil
+	}}})
+	for body, want := range map[string]int{
+		"email=" + strings.Repeat("a", maxForm): http.StatusRequestEntityTooLarge,
+		"email=%zz":                             http.StatusBadRequest,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/w", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		require.Equal(t, want, w.Code)
+		require.Contains(t, w.Body.String(), "Nothing was changed.")
+	}
+}
+
+type assets struct{}
+
+func (assets) URL(name string) string { return "/" + name }

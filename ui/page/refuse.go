@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -86,6 +87,17 @@ func problem(r *client.Refused, err error) (int, Problem) {
 		return r.Status, Problem{Title: "This address is not understood", Text: Sentence(r)}
 	}
 	return r.Status, Problem{Title: "This was refused", Text: r.Message}
+}
+
+// unread is the refusal of a form that could not be read whole.
+func unread(err error) error {
+	if most, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &client.Refused{
+			Status: http.StatusRequestEntityTooLarge, Code: "too_large",
+			Message: fmt.Sprintf("That is more than a form may have: %d KiB. Nothing was changed.", most.Limit>>10),
+		}
+	}
+	return &client.Refused{Status: http.StatusBadRequest, Code: "malformed", Message: "The form did not arrive whole. Nothing was changed."}
 }
 
 // NotFound is the page for paths that are none. One that ends with a slash leads to the

@@ -172,6 +172,10 @@ func (a *App) enter(v *Visit, route Route) (err error) {
 
 // do runs what a POST asks for. done is true if the answer was written.
 func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
+	if err := v.ParseForm(); err != nil {
+		a.refuse(w, v, unread(err))
+		return true
+	}
 	if a.ask(w, v, route) {
 		return true
 	}
