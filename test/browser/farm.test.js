@@ -100,7 +100,19 @@ test("the command to enrol a machine is shown once", async () => {
   assert.ok(token.length > 20);
   assert.ok(!page.url().includes(token));
   await page.getByText("Waiting for the runner to connect…").waitFor();
-  await page.getByText(/works for 1\d min/).waitFor();
+  await page.locator("#minted-title").getByText(/works for 1\d min/).waitFor();
+  assert.equal(new URL(page.url()).pathname, "/w/acme/farm");
+  const mia = await visitor(browser, app, "mia"); // a change of hers asks for the runners anew, and leaves the command
+  await mia.open("/w/acme/farm");
+  await page.locator("#farm").evaluate((part) => { part.dataset.old = "yes"; });
+  await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
+  await mia.page.getByRole("button", { name: "Drain…" }).click();
+  await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
+  await page.locator("#farm:not([data-old])").waitFor({ state: "attached" });
+  await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
+  await mia.page.getByRole("button", { name: "Take jobs again" }).click();
+  await mia.toast("takes jobs again");
+  assert.ok(await page.evaluate(() => document.activeElement.id === "add-body"));
   assert.equal(await page.locator(".command pre:visible").count(), 1);
   assert.doesNotMatch(await page.locator(".command pre:visible").innerText(), /ca\.pem/);
   await page.check("#private");
@@ -108,6 +120,44 @@ test("the command to enrol a machine is shown once", async () => {
   await page.getByRole("button", { name: "Withdraw the command" }).click();
   await page.getByText("The command works no more.").waitFor();
   assert.ok(!(await page.content()).includes(token));
+});
+
+test("a refused enrolment keeps the dialog and what was typed", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/farm");
+  await page.getByRole("button", { name: "Add a runner" }).click();
+  await page.fill("#add-name", "<b>x");
+  await page.fill("#add-labels", "pool=default");
+  await page.getByRole("button", { name: "Make the command" }).click();
+  const dialog = page.locator("dialog#add");
+  await dialog.getByRole("alert").waitFor();
+  assert.ok(await dialog.isVisible());
+  assert.deepEqual([await page.inputValue("#add-name"), await page.inputValue("#add-labels")], ["<b>x", "pool=default"]);
+  await page.fill("#add-name", "builder-5");
+  await page.getByRole("button", { name: "Make the command" }).click();
+  await page.getByRole("button", { name: "Withdraw the command" }).click();
+  await page.getByText("The command works no more.").waitFor();
+});
+
+test("the address of a form leads to its page, and the theme changes in place", async () => {
+  const plain = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await plain.page.goto(app + "/w/acme/farm/enroll");
+  await plain.page.fill("#add-name", "builder-4");
+  await plain.page.getByRole("button", { name: "Make the command" }).click();
+  await plain.page.locator(".command pre").first().waitFor();
+  await plain.page.locator("#theme").click();
+  await plain.page.locator("#add-name").waitFor();
+  for (const [form, of] of [["members/1/role", "members"], ["runs/1/cancel", "runs/1"], ["service-accounts/1/rotate", "service-accounts"], ["farm/runners/1/drain", "farm"]]) {
+    const answer = await plain.context.request.get(app + "/w/acme/" + form + "?q=a", { maxRedirects: 0 });
+    assert.deepEqual([answer.status(), answer.headers().location], [303, `/w/acme/${of}?q=a`]);
+  }
+  const { page, open } = await visitor(browser, app, "ada", { colorScheme: "light" });
+  await open("/w/acme/service-accounts");
+  await page.evaluate(() => { window.same = true; });
+  await page.locator("#theme").click();
+  await page.getByRole("button", { name: /Colours: light/ }).click();
+  await page.locator(':root[data-theme="dark"]').waitFor();
+  assert.ok(await page.evaluate(() => window.same && document.activeElement.id === "theme"));
 });
 
 test("a machine that uses the command is seen, and commands that wait are listed", async () => {

@@ -15,9 +15,9 @@ import (
 func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/account", Show: show},
-		{Method: http.MethodPost, Path: "/account/invitations/{id}/accept", Do: accept, Show: show},
-		{Method: http.MethodPost, Path: "/account/invitations/{id}/reject", Do: reject, Show: show},
-		{Method: http.MethodPost, Path: "/account/sessions/end", Do: end, Show: show},
+		{Method: http.MethodPost, Path: "/account/invitations/{id}/accept", Do: accept, Show: show, Back: home},
+		{Method: http.MethodPost, Path: "/account/invitations/{id}/reject", Do: reject, Show: show, Back: home},
+		{Method: http.MethodPost, Path: "/account/sessions/end", Do: end, Show: show, Back: home},
 		{Method: http.MethodPost, Path: "/account/sessions/end-others", Do: endOthers, Show: show, Back: home, Ask: askOthers},
 	}
 }

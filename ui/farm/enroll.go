@@ -10,30 +10,38 @@ import (
 )
 
 // A minted is a command to enrol a machine, which is shown once.
-type minted struct {
-	client.Minted
-	name string
+type minted struct{ client.Minted }
+
+// An order is what was sent to make a command.
+type order struct {
+	name, labels string
+	ephemeral    bool
+	refused      string // why there is none; "" if nothing was sent yet
 }
 
 // enroll makes a command. It stays on the answer of the POST: nothing of it is in an
 // address, a cookie or the history.
 func enroll(v *page.Visit) (page.Notice, error) {
-	labels := strings.FieldsFunc(v.PostFormValue("labels"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
-	body := client.NewEnrollmentRequestBody{Name: client.Optional(strings.TrimSpace(v.PostFormValue("name")))}
+	sent := order{
+		name: strings.TrimSpace(v.PostFormValue("name")), labels: v.PostFormValue("labels"), ephemeral: v.PostFormValue("ephemeral") != "",
+	}
+	labels := strings.FieldsFunc(sent.labels, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
+	body := client.NewEnrollmentRequestBody{Name: client.Optional(sent.name), Ephemeral: client.Optional(sent.ephemeral)}
 	if len(labels) > 0 {
 		body.Labels = &labels
 	}
-	if v.PostFormValue("ephemeral") != "" {
-		body.Ephemeral = new(true)
-	}
 	m, err := client.Read[client.Minted](v.API.MintEnrollment(v.Context(), nil, body))
-	if r := client.As(err); r != nil && r.Code == "farm_not_ready" {
-		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Code: r.Code, Message: r.Message + " " + missing(r)}
+	if r := client.As(err); r != nil {
+		if r.Code == "farm_not_ready" {
+			r.Status, r.Message = http.StatusConflict, r.Message+" "+missing(r)
+		}
+		sent.refused = page.Sentence(r)
+		v.Done = sent
 	}
 	if err != nil {
 		return page.Notice{}, err
 	}
-	v.Done = minted{m, v.PostFormValue("name")}
+	v.Done = minted{m}
 	return page.Notice{}, nil
 }
 
@@ -47,13 +55,10 @@ func missing(r *client.Refused) string {
 	return "Missing: " + strings.Join(names, ", ") + "."
 }
 
-// showMinted shows the command, or the page with why there is none.
-func showMinted(v *page.Visit) (page.Page, error) {
-	m, ok := v.Done.(minted)
-	if !ok {
-		return show(v)
-	}
-	return page.Page{Title: "Add a runner", Place: "farm", Main: mintedView(v, m)}, nil
+// showAdd shows the command, or what is to be said of the machine first. Out of it htmx
+// takes what the dialog shows.
+func showAdd(v *page.Visit) (page.Page, error) {
+	return page.Page{Title: "Add a runner", Place: "farm", Main: addView(v)}, nil
 }
 
 // awaitRunner is the part of that page that asks itself anew until the runner is there.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,15 +77,26 @@ const (
 // Handle adds a handler of one method and path to what the app serves.
 type Handle func(method, path string, limits middleware.Limits, handler http.Handler)
 
-// Mount adds routes.
+// Mount adds routes. The address of a form, which stays in the browser where its answer is
+// a page, leads to the page that the form is on.
 func (a *App) Mount(handle Handle, list []Route) {
 	for _, route := range list {
+		shown := func(r Route) bool { return r.Method == http.MethodGet && r.Path == route.Path }
+		if route.Method == http.MethodPost && route.Back != "" && !slices.ContainsFunc(list, shown) {
+			handle(http.MethodGet, route.Path, middleware.Limits{Policy: Policy}, leadBack(route))
+		}
 		limits := middleware.Limits{Policy: Policy, Body: maxForm}
 		if route.Send != nil {
 			limits.Time, limits.Stream = maxSending, true
 		}
 		handle(route.Method, route.Path, limits, a.handler(route))
 	}
+}
+
+func leadBack(route Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, (&Visit{Request: r}).back(route), http.StatusSeeOther)
+	})
 }
 
 func (a *App) handler(route Route) http.Handler {

@@ -111,6 +111,9 @@ func (v *Visit) Swapped() bool { return v.Header.Get("HX-Request") == "true" }
 
 // Theme returns "light", "dark" or "" for that of the system.
 func (v *Visit) Theme() string {
+	if v.theme != nil {
+		return *v.theme
+	}
 	c, err := v.Cookie(themeCookie)
 	if err != nil || c.Value != "light" && c.Value != "dark" {
 		return ""
@@ -124,6 +127,11 @@ func (v *Visit) SetTheme(theme string) {
 		theme = ""
 	}
 	v.theme = &theme
+}
+
+// ShowTheme shows the button by which it is chosen.
+func ShowTheme(v *Visit) (Page, error) {
+	return Page{Part: themeForm(v, Local(v.PostFormValue("to")))}, nil
 }
 
 const (

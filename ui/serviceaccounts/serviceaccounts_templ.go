@@ -191,7 +191,7 @@ func token(v *page.Visit, made *client.TokenAnswerBody) templ.Component {
 			templ_7745c5c3_Var6 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"token-once\" role=\"region\" aria-labelledby=\"token-title\" id=\"new-token\"><h3 id=\"token-title\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"token-once\" role=\"region\" aria-labelledby=\"token-title\" id=\"new-token\" data-focus><h3 id=\"token-title\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

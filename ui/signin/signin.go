@@ -18,7 +18,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: "/sign-in/{provider}", Open: true, Show: begin},
 		{Method: http.MethodPost, Path: "/sign-in", Open: true, Do: password, Show: show},
 		{Method: http.MethodPost, Path: "/sign-out", Open: true, Do: signOut},
-		{Method: http.MethodPost, Path: "/theme", Open: true, Do: theme},
+		{Method: http.MethodPost, Path: "/theme", Open: true, Do: theme, Show: page.ShowTheme},
 	}
 }
 
@@ -55,6 +55,9 @@ func signOut(v *page.Visit) (page.Notice, error) {
 
 func theme(v *page.Visit) (page.Notice, error) {
 	v.SetTheme(v.PostFormValue("theme"))
+	if v.Swapped() {
+		return page.Notice{}, nil
+	}
 	return page.Notice{To: page.Local(v.PostFormValue("to"))}, nil
 }
 

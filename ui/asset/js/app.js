@@ -24,6 +24,8 @@ let left;
 const chosen = () => document.activeElement.closest("[data-row]");
 document.addEventListener("htmx:before:swap", () => { const row = chosen(); left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) }; });
 document.addEventListener("htmx:after:swap", () => {
+  const fresh = $("[data-focus]"); // what an answer is about
+  if (fresh) { delete fresh.dataset.focus; return focus(fresh); }
   if (!left || document.activeElement !== body) return;
   const rows = $$("main [data-row]");
   focus(rows.find(({ id }) => id === left.id) ?? rows[Math.min(left.at, rows.length - 1)] ?? $("#main"));
@@ -83,7 +85,7 @@ document.addEventListener("click", async (e) => {
     await navigator.clipboard.writeText(at.dataset.copy);
     toast("Copied.");
   } else if (at.dataset.open) $("#" + at.dataset.open)?.showModal();
-  else if (at.dataset.close !== undefined) at.closest("dialog").close();
+  else if (at.dataset.close !== undefined) { const dialog = at.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
   else if (at.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
   else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) location.href = at.dataset.href;
 });
@@ -115,6 +117,8 @@ setInterval(() => { // what goes on, and what runs out
 
 // dress shows what only works with scripts, and hides what is for those without.
 function dress() {
+  const theme = $(".theme");
+  if (theme) document.documentElement.dataset.theme = theme.dataset.themeNow;
   for (const at of $$("[data-copy][hidden]")) at.hidden = false;
   for (const at of $$("[data-no-script]")) at.hidden = true;
 }
