@@ -148,6 +148,7 @@ test("removal is asked about, and ends access at once", async () => {
   await ada.page.getByRole("button", { name: "Continue" }).click();
   await ada.toast("Removed.");
   await row(ada.page, "max@acme.example").waitFor({ state: "detached" });
+  assert.ok(await ada.page.evaluate(() => document.activeElement.matches("[data-row]")), "the focus is in the list");
   assert.equal((await max.page.goto(app + path)).status(), 404);
 });
 

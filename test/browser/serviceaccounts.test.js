@@ -35,6 +35,7 @@ test("a token is shown once, can be copied, and is nowhere else", async () => {
   await create(page, "release-bot");
   await toast("Service account created.");
   await page.getByText("Copy this token now. It is shown once and nobody can read it back.").waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), "new-token");
   const token = await page.locator("#new-token .token-line code").innerText();
   assert.match(token, /^tok_svc_[0-9A-Za-z]{38}$/);
   await page.locator("#new-token").getByRole("button", { name: "Copy" }).first().click();
@@ -107,6 +108,7 @@ test("rotating ends the old token at once, and asks first", async () => {
   await page.getByRole("button", { name: "Rotate the token of rotated-bot" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await toast("The old token has stopped working.");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "new-token");
   const second = await page.locator("#new-token .token-line code").innerText();
   assert.notEqual(second, first);
   assert.deepEqual([await works(first), await works(second)], [false, true]);
@@ -128,6 +130,7 @@ test("revoking wants the name typed, and is for good", async () => {
   await page.keyboard.press("Enter");
   await toast("revoked-bot is revoked.");
   assert.equal(await works(token), false);
+  await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("revoked-bot"));
   await row(page, "revoked-bot").getByText("revoked", { exact: true }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Rotate the token of revoked-bot" }).count(), 0);
 });
