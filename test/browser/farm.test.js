@@ -55,6 +55,7 @@ test("the runner is there, is drained with a note and resumed", async () => {
   await page.getByRole("button", { name: "Take jobs again" }).click();
   await toast("takes jobs again");
   assert.ok(await leo.page.getByRole("button", { name: "Add a runner" }).isDisabled());
+  assert.ok(await leo.page.getByText("Only an Owner or Maintainer can add a runner.").isVisible());
 });
 
 test("what is open stays open and usable while the page changes under it", async () => {

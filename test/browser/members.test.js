@@ -84,7 +84,7 @@ test("a Maintainer changes no Owner and makes none; the controls say so", async 
   const { page } = await at("mia");
   assert.ok(await role(page, "Ada Lind").isDisabled());
   assert.ok(await loops(page, "Ada Lind").isDisabled());
-  await row(page, "ada@acme.example").getByText("Only an Owner can change an Owner.").first().waitFor({ state: "attached" });
+  await row(page, "ada@acme.example").locator("small", { hasText: "Only an Owner can change an Owner." }).waitFor();
   const owner = role(page, "Vera Novak").locator("option[value=Owner]");
   assert.ok(await owner.isDisabled());
   assert.match(await page.locator("#people").innerHTML(), /Only an owner can make someone an owner\./);

@@ -80,7 +80,7 @@ test("who may not queue, cancel or answer is told why", async () => {
   const vera = await visitor(browser, app, "vera"), leo = await visitor(browser, app, "leo"); // Viewer and legacy member
   await vera.open("/w/acme/runs");
   assert.ok(await vera.page.getByRole("button", { name: "Queue an issue" }).isDisabled());
-  assert.ok(await vera.page.getByText("Only an Owner or Maintainer can queue an issue.").count());
+  assert.ok(await vera.page.getByText("Only an Owner or Maintainer can queue an issue.").isVisible());
   await leo.open("/w/acme/runs");
   await leo.page.getByRole("button", { name: "Queue an issue" }).click();
   await leo.page.locator("#queue-repo").selectOption({ index: 1 });
@@ -90,6 +90,7 @@ test("who may not queue, cancel or answer is told why", async () => {
   await leo.page.locator(".run a").first().click();
   await leo.page.getByRole("button", { name: "Cancel run" }).waitFor();
   assert.ok(await leo.page.getByRole("button", { name: "Cancel run" }).isDisabled());
+  assert.ok(await leo.page.getByText("Only an Owner or Maintainer can cancel a run.").isVisible());
   await leo.open("/w/acme/needs");
   const merges = leo.page.locator(".decision", { hasText: "Merge approval" });
   assert.ok(await merges.count() > 0);
