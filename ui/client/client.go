@@ -118,6 +118,9 @@ func (s *Session) Do(r *http.Request) (*http.Response, error) {
 	if strings.ContainsFunc(s.workspace, unicode.IsControl) { // which no header can say, nor any workspace be called
 		return nil, &Refused{Status: http.StatusNotFound, Code: "tenant_not_found", Message: "There is no such workspace."}
 	}
+	if strings.ContainsFunc(r.Header.Get("Idempotency-Key"), unicode.IsControl) {
+		return nil, &Refused{Status: http.StatusUnprocessableEntity, Code: "validation_failed", Message: "The request is not valid."}
+	}
 	for name, values := range s.header {
 		if r.Header.Get(name) == "" {
 			r.Header[name] = values

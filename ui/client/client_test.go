@@ -1,0 +1,27 @@
+package client
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A workspace and a key that no header can hold are refused, not taken for a service that
+// does not answer.
+func TestWhatNoHeaderHolds(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("asked") }))
+	defer service.Close()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	for _, text := range []string{"acme\x00", "acme\r\nX-A: b", "\x7f"} {
+		session := NewService(service.URL).For(r, text)
+		_, err := session.GetWorkspace(t.Context(), nil)
+		require.Equal(t, "tenant_not_found", As(err).Code, "%q", text)
+
+		session = NewService(service.URL).For(r, "acme")
+		_, err = session.CreateServiceAccount(t.Context(), &CreateServiceAccountParams{IdempotencyKey: &text}, CreateServiceAccountJSONRequestBody{})
+		require.Equal(t, http.StatusUnprocessableEntity, As(err).Status, "%q", text)
+	}
+}
