@@ -2,6 +2,7 @@ package members
 
 import (
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -20,25 +21,33 @@ func lesser(role string) []string {
 }
 
 func roleQuestion(_ *page.Visit, m client.Member) page.Question {
+	who := called(m)
+	if m.IsYou {
+		who = "yourself"
+	}
 	return page.Question{
-		Title: "Make " + called(m) + " a {}?",
-		Text:  "This takes away what a " + shownRole(m) + " can do. It applies at once.",
+		Title: "Make " + who + " a {}?", // lesser roles all begin with a consonant
+		Text:  "This takes away what " + kit.An(shownRole(m)) + " can do. It applies at once.",
 		Field: "role", Values: lesser(string(m.Role)),
 	}
 }
 
 func approvalQuestion(_ *page.Visit, m client.Member) page.Question {
+	who, they := called(m), "They"
+	if m.IsYou {
+		who, they = "yourself", "You"
+	}
 	return page.Question{
-		Title: "Take approve-loops from " + called(m) + "?", Text: "They can no longer approve and merge. It applies at once.",
+		Title: "Take approve-loops from " + who + "?", Text: they + " can no longer approve and merge. It applies at once.",
 		Field: "approve", Values: []string{"false"},
 	}
 }
 
 func removeQuestion(v *page.Visit, m client.Member) page.Question {
-	title := "Remove " + called(m) + " from " + v.Workspace.Name + "?"
 	if m.IsYou {
-		title = "Leave " + v.Workspace.Name + "?"
+		return page.Question{Title: "Leave " + v.Workspace.Name + "?", Text: "Your access ends at once. What you did stays in the audit log."}
 	}
+	title := "Remove " + called(m) + " from " + v.Workspace.Name + "?"
 	return page.Question{Title: title, Text: "Access ends at once. What they did stays in the audit log."}
 }
 
