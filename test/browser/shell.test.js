@@ -94,6 +94,22 @@ test("keys lead everywhere", async () => {
   assert.deepEqual(complaints, []);
 });
 
+test("the sheet of keys has those of the page, and of the person", async () => {
+  const keysOf = async (name, path) => {
+    const { page, open } = await visitor(browser, app, name);
+    await open(path);
+    await page.keyboard.press("?");
+    await page.locator("#keys[open]").waitFor();
+    return page.locator("#keys").innerText();
+  };
+  const leo = await keysOf("leo", "/w/acme/needs");
+  assert.doesNotMatch(leo, /Audit log/);
+  assert.match(leo, /Give the answer of that key/);
+  const ada = await keysOf("ada", "/w/acme/audit/replay");
+  assert.match(ada, /Audit log/);
+  assert.match(ada, /step of a replay/);
+});
+
 test("the theme is the person's choice", async () => {
   const { page, open } = await visitor(browser, app, "ada", { colorScheme: "light" });
   await open("/w/acme/members");
