@@ -60,6 +60,14 @@ test("a session that was ended elsewhere asks for a sign-in, and then goes on", 
   await page.waitForURL(/\/sign-in\?to=%2Fw%2Facme%2Fmembers$/);
 });
 
+test("a session that was ended elsewhere leads back to the page, not to a part of it", async () => {
+  const { page, context, open } = await visitor(browser, app, "mia", { own: true });
+  await open("/w/acme/runs?view=list");
+  await context.request.post(app + "/api/auth/sign-out", { data: {} });
+  await page.locator(".workspace").click(); // its list is asked for by a request of its own
+  await page.waitForURL(/\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
+});
+
 test("a workspace of others is like none", async () => {
   const { page, open } = await visitor(browser, app, "leo");
   for (const slug of ["initech-of-nobody", "ada"]) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -89,7 +90,7 @@ func reason(v *page.Visit, actions []client.InboxAction) string {
 	}
 	for _, a := range actions {
 		if a.DisabledReason != nil && *a.DisabledReason == client.RoleRequired {
-			return "Needs the Owner or Maintainer role. You are a " + v.RoleName() + "."
+			return "Needs the Owner or Maintainer role. You are " + kit.An(kit.Role(string(v.Workspace.You.Role))) + "."
 		}
 	}
 	return "Needs approve-loops, which an Owner or Maintainer can give you."

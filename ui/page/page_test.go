@@ -205,3 +205,27 @@ func TestFormsThatCannotBeRead(t *testing.T) {
 type assets struct{}
 
 func (assets) URL(name string) string { return "/" + name }
+
+// Whoever has to sign in anew comes back to the page, not to a part of it.
+func TestTheWayBackFromSignIn(t *testing.T) {
+	t.Parallel()
+	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range []struct{ method, address, current, want string }{
+		{http.MethodGet, "/w/acme/runs?q=a", "", "/w/acme/runs?q=a"},
+		{http.MethodPost, "/w/acme/members/1/role?q=a", "", "/w/acme/members/1/role?q=a"}, // which leads to members
+		{http.MethodGet, "/w/acme/needs/badge", "http://app.example/w/acme/runs?q=a", "/w/acme/runs?q=a"},
+		{http.MethodPost, "/w/acme/members/1/role", "http://app.example/w/acme/members", "/w/acme/members"},
+		{http.MethodGet, "/w/menu", "\x00", "/w/menu"},
+	} {
+		r := httptest.NewRequest(c.method, c.address, nil)
+		header := "Location"
+		if c.current != "" {
+			r.Header.Set("HX-Request", "true")
+			r.Header.Set("HX-Current-URL", c.current)
+			header = "HX-Redirect"
+		}
+		w := httptest.NewRecorder()
+		a.handler(Route{Method: c.method}).ServeHTTP(w, r)
+		require.Equal(t, SignInPath(c.want), w.Header().Get(header), c.address)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"svc/http/middleware"
@@ -24,14 +25,7 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	a.setCookies(w, v)
 	r := client.As(err)
 	if r != nil && r.Status == http.StatusUnauthorized {
-		to := v.URL.RequestURI()
-		if v.Method != http.MethodGet {
-			to = "/"
-			if v.Slug() != "" {
-				to = v.Path()
-			}
-		}
-		a.redirect(w, v, SignInPath(to))
+		a.redirect(w, v, SignInPath(v.address()))
 		return
 	}
 	status, p := problem(r, err)
@@ -47,6 +41,17 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		return
 	}
 	a.write(w, v, Page{Title: p.Title, Main: problemPage(v, p), Status: status})
+}
+
+// address is that of the page that the browser shows: a part of it and a form have others.
+// That of a form leads to its page.
+func (v *Visit) address() string {
+	if v.Swapped() {
+		if u, err := url.Parse(v.Header.Get("HX-Current-URL")); err == nil && u.Path != "" {
+			return u.RequestURI()
+		}
+	}
+	return v.URL.RequestURI()
 }
 
 // refuseSwap keeps what the page shows. In a workspace that is no longer the person's the

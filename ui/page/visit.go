@@ -40,14 +40,6 @@ func (v *Visit) May() bool {
 // MayQueue reports whether the person may queue issues, as a legacy member may too.
 func (v *Visit) MayQueue() bool { return v.May() || v.Workspace.You.Role == client.YouRoleMember }
 
-// RoleName is what the person's role is called: a legacy member counts as a Viewer.
-func (v *Visit) RoleName() string {
-	if v.Workspace.You.Role == client.YouRoleMember {
-		return string(client.YouRoleViewer)
-	}
-	return string(v.Workspace.You.Role)
-}
-
 // Owner reports whether the person is an Owner.
 func (v *Visit) Owner() bool { return v.Workspace.You.Role == client.YouRoleOwner }
 
