@@ -94,7 +94,7 @@ test("the rule of names is told while typing, and refusals where they arise", as
   await name.fill("no-scopes");
   await page.getByRole("checkbox", { name: "Read what a Viewer can read" }).uncheck();
   await page.getByRole("button", { name: "Create", exact: true }).click();
-  await page.getByRole("alert").getByText(/scopes/).waitFor();
+  await page.getByRole("alert").getByText("What it may do must not be empty.").waitFor();
 });
 
 test("rotating ends the old token at once, and asks first", async () => {

@@ -91,7 +91,7 @@ func problem(r *client.Refused, err error) (int, Problem) {
 	case r.Status == http.StatusUnprocessableEntity:
 		return r.Status, Problem{Title: "This address is not understood", Text: Sentence(r)}
 	}
-	return r.Status, Problem{Title: "This was refused", Text: r.Message}
+	return r.Status, Problem{Title: "This was refused", Text: Sentence(r)}
 }
 
 // unread is the refusal of a form that could not be read whole.

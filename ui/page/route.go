@@ -14,7 +14,6 @@ import (
 
 	"svc/http/middleware"
 	"svc/ui/client"
-	"svc/ui/kit"
 )
 
 // A Page is what is shown.
@@ -213,31 +212,6 @@ func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	a.setCookies(w, v)
 	a.redirect(w, v, to)
 	return true
-}
-
-// Sentence is what a person is told of a refusal: of a form, what is wrong with its
-// first field that is.
-func Sentence(r *client.Refused) string {
-	if r.Code == "role_required" {
-		return needed(r)
-	}
-	if r.Code == "validation_failed" {
-		for name := range r.Details {
-			if text := r.Field(name); text != "" {
-				return name + " " + text + "."
-			}
-		}
-	}
-	return r.Message
-}
-
-// needed names the roles that would not have been refused.
-func needed(r *client.Refused) string {
-	var roles []string
-	if r.Detail("required", &roles); len(roles) == 0 {
-		return r.Message
-	}
-	return "Only " + kit.An(strings.Join(roles, " or ")) + " can do this."
 }
 
 // redirect leads the browser on, whether it or htmx asks. to is an address of the app.
