@@ -251,3 +251,19 @@ func TestSentences(t *testing.T) {
 		require.Equal(t, want, Sentence(r))
 	}
 }
+
+// What passes by itself is not called by the name of something else.
+func TestProblemsThatPass(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]*client.Refused{
+		"Too much at once: Slow down. The next try is worth it in 1 min.": {Status: 429, Message: "Slow down.", RetryAfter: "60"},
+		"The newest changes are not here yet: Not yet.":                   {Status: 503, Code: "not_caught_up", Message: "Not yet."},
+		"The service is busy: Wait. The next try is worth it in 2 s.":     {Status: 503, Code: "busy", Message: "Wait.", RetryAfter: "2"},
+		"A part of the service does not answer: No engine.":               {Status: 503, Code: "engine_unavailable", Message: "No engine."},
+	} {
+		status, p := problem(r, r)
+		require.Equal(t, r.Status, status)
+		require.Equal(t, want, p.Title+": "+p.Text)
+		require.True(t, p.Retry)
+	}
+}

@@ -1,12 +1,15 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"svc/http/middleware"
 	"svc/ui/client"
@@ -78,8 +81,11 @@ func problem(r *client.Refused, err error) (int, Problem) {
 		return http.StatusInternalServerError, Problem{
 			Title: "Something went wrong", Text: "The service could not do this. Operators find the reason by the request id.", Retry: true,
 		}
-	case r.Status == http.StatusTooManyRequests || r.Status == http.StatusServiceUnavailable:
-		return r.Status, Problem{Title: "Too much at once", Text: r.Message, Retry: true}
+	case r.Status == http.StatusTooManyRequests:
+		return r.Status, Problem{Title: "Too much at once", Text: r.Message + wait(r), Retry: true}
+	case r.Status == http.StatusServiceUnavailable:
+		title := cmp.Or(passing[r.Code], "A part of the service does not answer")
+		return r.Status, Problem{Title: title, Text: r.Message + wait(r), Retry: true}
 	case r.Code == "tenant_not_found":
 		return http.StatusNotFound, Problem{
 			Title: "You are not in this workspace", Text: "It does not exist, or you have been removed from it. What you did there stays in its audit log.",
@@ -92,6 +98,23 @@ func problem(r *client.Refused, err error) (int, Problem) {
 		return r.Status, Problem{Title: "This address is not understood", Text: Sentence(r)}
 	}
 	return r.Status, Problem{Title: "This was refused", Text: Sentence(r)}
+}
+
+// passing are the titles of refusals that another try may end.
+var passing = map[string]string{
+	"busy":            "The service is busy",
+	"farm_closing":    "The service is busy",
+	"not_caught_up":   "The newest changes are not here yet",
+	"outcome_unknown": "It is not known whether this was done",
+}
+
+// wait says when another try is worth it, where the service knows.
+func wait(r *client.Refused) string {
+	n, err := strconv.ParseInt(r.RetryAfter, 10, 32)
+	if err != nil || n <= 0 {
+		return ""
+	}
+	return " The next try is worth it in " + kit.Took(time.Duration(n)*time.Second) + "."
 }
 
 // unread is the refusal of a form that could not be read whole.
