@@ -132,7 +132,9 @@ test("an answer that asks for a text asks for it", async () => {
   await open("/w/acme/needs");
   const before = await page.locator(".decision").count();
   const merge = page.locator(".decision", { hasText: "Merge approval" }).first();
-  await merge.getByRole("button", { name: /^Request changes…/ }).click();
+  assert.deepEqual(await merge.locator(".decision-foot button > kbd").allInnerTexts(), ["A", "C", "R"]);
+  await merge.focus();
+  await page.keyboard.press("c");
   const dialog = page.locator("dialog[open]");
   await dialog.getByRole("button", { name: "Request changes" }).click(); // without a text
   assert.ok(await dialog.isVisible());

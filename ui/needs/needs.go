@@ -61,19 +61,12 @@ func label(action string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// keyOf is the key that gives an answer. The first is always A, and an answer that
-// begins with the same letter as one before it has none.
-func keyOf(actions []client.InboxAction, i int) string {
-	if i == 0 {
-		return "a"
-	}
-	key := strings.ToLower(actions[i].Label[:1])
-	for j := range i {
-		if keyOf(actions, j) == key {
-			return ""
-		}
-	}
-	return key
+// keys are those that give answers: of each kind of decision the same for the same. A is
+// the one that lets the run go on.
+var keys = map[client.InboxActionId]string{
+	client.InboxActionIdApproveAndMerge: "a", client.InboxActionIdAllowOnce: "a", client.InboxActionIdConfirm: "a",
+	client.InboxActionIdRequestChanges: "c", client.InboxActionIdCorrect: "c",
+	client.InboxActionIdReject: "r", client.InboxActionIdDeny: "d",
 }
 
 // noted tells whether an answer asks for a text first.

@@ -891,7 +891,7 @@ func answerButton(item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keyOf(item.Actions, i); key != "" && a.Allowed {
+		if key := keys[a.Id]; key != "" && a.Allowed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 79, " data-press=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -933,7 +933,7 @@ func answerButton(item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keyOf(item.Actions, i); key != "" {
+		if key := keys[a.Id]; key != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 84, "<kbd aria-hidden=\"true\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1000,7 +1000,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keyOf(item.Actions, i); key != "" && a.Allowed {
+		if key := keys[a.Id]; key != "" && a.Allowed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, " data-press=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1042,7 +1042,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keyOf(item.Actions, i); key != "" {
+		if key := keys[a.Id]; key != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 94, "<kbd aria-hidden=\"true\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
