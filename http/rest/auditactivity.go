@@ -24,18 +24,20 @@ func (s *Server) activityRoutes() section {
 
 type activityQuery struct {
 	Range string `query:"range" enum:"7d,30d,90d" default:"30d" doc:"So many whole UTC days, ending today."`
+	Seq   int64  `query:"seq" minimum:"1" doc:"Also answer the records of marks nearest to this one, whenever they were." example:"4157"`
 }
 
 type activityAnswer struct{ Body activity }
 
 type activity struct {
-	Window         dates        `json:"window"`
-	Head           int64        `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
-	Events         int64        `json:"events" doc:"Events of these days." example:"311"`
-	Days           []activeDay  `json:"days" nullable:"false" doc:"Each day of the window, in order."`
-	Marks          []activeMark `json:"marks" nullable:"false" doc:"What was done to the workspace, its members, invitations and service accounts, or refused, the newest first, up to 500."`
-	MarksTruncated bool         `json:"marksTruncated" doc:"Whether there were more marks, before those."`
-	FirstSeq       int64        `json:"firstSeq" doc:"The number of the first event of these days; above head if there is none." example:"3872"`
+	Window         dates         `json:"window"`
+	Head           int64         `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
+	Events         int64         `json:"events" doc:"Events of these days." example:"311"`
+	Days           []activeDay   `json:"days" nullable:"false" doc:"Each day of the window, in order."`
+	Marks          []activeMark  `json:"marks" nullable:"false" doc:"What was done to the workspace, its members, invitations and service accounts, or refused, the newest first, up to 500."`
+	MarksTruncated bool          `json:"marksTruncated" doc:"Whether there were more marks, before those."`
+	Around         []AuditRecord `json:"around" nullable:"false" doc:"With seq: the records of the two marks before it and the two after it, the oldest first."`
+	FirstSeq       int64         `json:"firstSeq" doc:"The number of the first event of these days; above head if there is none." example:"3872"`
 }
 
 type activeDay struct {
@@ -70,7 +72,27 @@ func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*acti
 	if err != nil {
 		return nil, err
 	}
-	return &activityAnswer{newActivity(found, page, from)}, nil
+	out := newActivity(found, page, from)
+	if in.Seq > 0 {
+		out.Around, err = s.marksAround(ctx, workspace, in.Seq)
+	}
+	return &activityAnswer{out}, err
+}
+
+// marksAround returns the records of marks nearest to a record.
+func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64) ([]AuditRecord, error) {
+	const each = 2
+	marked := projections.AuditFilter{Action: markNouns}
+	before, err := s.lists.Audit.Page(ctx, projections.AuditQuery{Workspace: workspace, Before: seq, Limit: each, AuditFilter: marked})
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.lists.Audit.Following(ctx, workspace, marked, seq, each)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(before.Records)
+	return s.withFaces(ctx, append(before.Records, after.Records...))
 }
 
 func newActivity(a projections.Activity, page projections.AuditPage, from time.Time) activity {
@@ -79,6 +101,7 @@ func newActivity(a projections.Activity, page projections.AuditPage, from time.T
 		Window: dates{from.Format(time.DateOnly), from.AddDate(0, 0, len(a.UpTo)-1).Format(time.DateOnly)},
 		Head:   a.Head, Events: last - a.Before, FirstSeq: a.Before + 1,
 		Days: make([]activeDay, len(a.UpTo)), Marks: make([]activeMark, 0, len(page.Records)), MarksTruncated: page.Next > 0,
+		Around: []AuditRecord{},
 	}
 	before := a.Before
 	for i, upTo := range a.UpTo {
