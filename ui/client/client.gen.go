@@ -2536,6 +2536,9 @@ type ActiveRuns struct {
 
 // Activity defines model for Activity.
 type Activity struct {
+	// Around With seq: the records of the two marks before it and the two after it, the oldest first.
+	Around []AuditRecord `json:"around"`
+
 	// Days Each day of the window, in order.
 	Days []ActiveDay `json:"days"`
 
@@ -4900,6 +4903,9 @@ type ListAuditParamsActorType string
 type GetAuditActivityParams struct {
 	// Range So many whole UTC days, ending today.
 	Range *GetAuditActivityParamsRange `form:"range,omitempty" json:"range,omitempty"`
+
+	// Seq Also answer the records of marks nearest to this one, whenever they were.
+	Seq *int64 `form:"seq,omitempty" json:"seq,omitempty"`
 
 	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
@@ -7789,6 +7795,18 @@ func NewGetAuditActivityRequest(server string, params *GetAuditActivityParams) (
 		if params.Range != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Seq != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "seq", *params.Seq, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
