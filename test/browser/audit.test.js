@@ -231,6 +231,28 @@ test("replay: steps, the slider, and playing", async () => {
   assert.deepEqual(complaints, []);
 });
 
+test("replay says who did what to whom, and where on the line it is not", async () => {
+  const { page, open, context } = await at("ada", "/w/acme/audit/replay?seq=10", { permissions: ["clipboard-read", "clipboard-write"] });
+  await page.getByText("lies before these days").waitFor();
+  assert.equal(await page.locator(".re-playhead").count(), 0);
+  const { min, value } = await page.locator("#slider").evaluate((s) => ({ min: s.getAttribute("min"), value: s.getAttribute("value") }));
+  assert.ok(Number(value) >= Number(min));
+  const marks = await (await context.request.get(product.restUrl + "/api/v1/audit?limit=3&after=10&action=workspace.*,member.*,invitation.*,service_account.*", { headers: { "X-Svc-Tenant": "acme" } })).json();
+  const numbers = await page.locator(".re-steps .num").allInnerTexts();
+  assert.deepEqual(numbers.slice(-2), marks.items.slice(0, 2).map((r) => String(r.seq)), "the nearest ones, whenever they were");
+  assert.match(await page.locator(".re-steps").innerText(), /Ada Lind invited \S+@acme\.example/);
+  await page.getByRole("button", { name: "Copy link" }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), app + "/w/acme/audit/replay?seq=10");
+  await open("/w/acme/audit/replay?range=90d");
+  assert.equal(await page.locator(".re-playhead").count(), 1);
+  assert.equal(await page.getByText("lies before these days").count(), 0);
+  const [first, last] = await page.locator(".re-line-foot > *").evaluateAll((list) => [list[0], list.at(-1)].map((e) => e.getBoundingClientRect().bottom));
+  assert.ok(Math.abs(first - last) < 8, "one row of controls");
+  await page.locator(".re-state .pill", { hasText: "expired" }).waitFor(); // the invitation of piet
+  await page.locator(".re-state .pill", { hasText: "revoked" }).waitFor(); // old-bot
+  await page.locator(".re-state td", { hasText: /^Viewer member$/ }).waitFor();
+});
+
 test("replay works without scripts", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/audit/replay?seq=14");

@@ -53,6 +53,9 @@ func (d replayed) start() time.Time {
 // end is the end of the last day.
 func (d replayed) end() time.Time { return d.start().AddDate(0, 0, len(d.activity.Days)) }
 
+// isEarlier reports whether the step lies before these days: the line has no place for it.
+func (d replayed) isEarlier() bool { return d.step.At.Before(d.start()) }
+
 // at is where a time is on the line: from 0 to 1.
 func (d replayed) at(t time.Time) float64 {
 	whole := d.end().Sub(d.start())

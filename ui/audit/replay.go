@@ -54,7 +54,7 @@ func showReplay(v *page.Visit) (page.Page, error) {
 		return nil
 	}, func(ctx context.Context) (err error) {
 		d.activity, err = client.Read[client.Activity](v.API.GetAuditActivity(ctx, &client.GetAuditActivityParams{
-			Range: client.Optional(client.GetAuditActivityParamsRange(v.Query("range"))),
+			Range: client.Optional(client.GetAuditActivityParamsRange(v.Query("range"))), Seq: &seq,
 		}))
 		return err
 	})
@@ -115,18 +115,13 @@ func playFrom(v *page.Visit, seq int64, speed int) string {
 }
 
 // next returns the number of the event after this one that steps go to; 0 if there is none.
-// The marks are those of some days: before them steps go to each event.
 func (d replayed) next() int64 {
-	head := d.activity.Head
-	switch {
-	case d.step.Seq >= head:
-		return 0
-	case d.everything || d.step.Seq+1 < d.marked():
+	if d.everything && d.step.Seq < d.activity.Head {
 		return d.step.Seq + 1
 	}
-	for _, m := range slices.Backward(d.activity.Marks) {
-		if m.Seq > d.step.Seq {
-			return m.Seq
+	for _, r := range d.activity.Around {
+		if r.Seq > d.step.Seq && !d.everything {
+			return r.Seq
 		}
 	}
 	return 0
@@ -135,47 +130,37 @@ func (d replayed) next() int64 {
 // previous returns the number of the event before this one that steps go to; 0 if there
 // is none.
 func (d replayed) previous() int64 {
-	if !d.everything {
-		for _, m := range d.activity.Marks {
-			if m.Seq < d.step.Seq {
-				return m.Seq
-			}
+	if d.everything {
+		return d.step.Seq - 1
+	}
+	for _, r := range slices.Backward(d.activity.Around) {
+		if r.Seq < d.step.Seq {
+			return r.Seq
 		}
 	}
-	return d.step.Seq - 1
-}
-
-// marked is the number of the first event from which on there are marks.
-func (d replayed) marked() int64 {
-	if n := len(d.activity.Marks); d.activity.MarksTruncated && n > 0 {
-		return d.activity.Marks[n-1].Seq
-	}
-	return d.activity.FirstSeq
+	return 0
 }
 
 // around are the marks nearest to the step, itself among them, the oldest first.
-func (d replayed) around() (list []client.ActiveMark) {
-	const each = 2
-	this := client.ActiveMark{Seq: d.step.Seq, At: d.step.At, Action: d.step.Action, Kind: kindOf(d.step)}
-	var before, after []client.ActiveMark
-	for _, m := range d.activity.Marks {
-		switch {
-		case m.Seq < d.step.Seq && len(before) < each:
-			before = append(before, m)
-		case m.Seq > d.step.Seq:
-			after = append(after, m)
-		}
-	}
-	slices.Reverse(before)
-	slices.Reverse(after)
-	return slices.Concat(before, []client.ActiveMark{this}, after[:min(each, len(after))])
+func (d replayed) around() []client.AuditRecord {
+	list := slices.Clone(d.activity.Around)
+	this, _ := slices.BinarySearchFunc(list, d.step.Seq, func(r client.AuditRecord, seq int64) int { return cmp.Compare(r.Seq, seq) })
+	return slices.Insert(list, this, d.record())
 }
 
-func kindOf(s client.ReplayStep) client.ActiveMarkKind {
-	if s.Outcome == client.ReplayStepOutcomeDenied {
+// record is the step as the log shows it.
+func (d replayed) record() client.AuditRecord {
+	s := d.step
+	return client.AuditRecord{
+		Seq: s.Seq, At: s.At, Action: s.Action, Outcome: client.AuditRecordOutcome(s.Outcome), Actor: s.Actor, Target: s.Target,
+	}
+}
+
+func kindOf(r client.AuditRecord) client.ActiveMarkKind {
+	if denied(r) {
 		return client.ActiveMarkKindDenied
 	}
-	noun, _, _ := strings.Cut(s.Action, ".")
+	noun, _, _ := strings.Cut(r.Action, ".")
 	return client.ActiveMarkKind(noun)
 }
 

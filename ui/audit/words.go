@@ -116,6 +116,41 @@ func say(action string, denied bool) string {
 	return strings.ToUpper(plain[:min(1, len(plain))]) + plain[min(1, len(plain)):]
 }
 
+// deeds say what an actor did, {} being what it was done to.
+var deeds = map[string]string{
+	"invitation.accepted":              "accepted the invitation",
+	"invitation.rejected":              "rejected the invitation",
+	"invitation.resent":                "invited {} again",
+	"invitation.revoked":               "withdrew the invitation of {}",
+	"invitation.sent":                  "invited {}",
+	"member.approve_loops_set":         "set whether {} may approve loops",
+	"member.joined":                    "joined",
+	"member.left":                      "left",
+	"member.profile_changed":           "took in a new name or picture of {}",
+	"member.removed":                   "removed {}",
+	"member.role_changed":              "changed the role of {}",
+	"service_account.created":          "created {}",
+	"service_account.revoked":          "revoked {}",
+	"service_account.rotated":          "rotated the token of {}",
+	"service_account.stale_token_used": "used a token of {} that is no longer valid",
+	"workspace.created":                "created the workspace",
+	"workspace.renamed":                "renamed the workspace",
+}
+
+// deed says what the actor of a record did, around the name of what it was done to; named
+// is false if the name is not a part of it.
+func deed(r client.AuditRecord) (before, after string, named bool) {
+	text := deeds[r.Action]
+	if denied(r) || text == "" {
+		text = sentence(r)
+		text = strings.ToLower(text[:1]) + text[1:] + ": {}"
+	}
+	if r.Target.Name == "" {
+		return strings.TrimSuffix(strings.ReplaceAll(text, " {}", ""), ":"), "", false
+	}
+	return strings.Cut(text, "{}")
+}
+
 // machines are the parts of the service that act by themselves.
 var machines = map[string]string{"loop": "The run loop", "system": "The service", "farm": "The build farm", "others": "Others"}
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
 )
 
 // What can stand in a workspace's log is said in a sentence.
@@ -31,4 +33,28 @@ func TestSentences(t *testing.T) {
 	require.Equal(t, "Tried to rotate a token", say("service_account.rotated", true))
 	require.Equal(t, "Tried: moon landed", say("moon.landed", true))
 	require.Equal(t, "Moon landed", say("moon.landed", false))
+}
+
+// Steps say who did what to whom.
+func TestDeeds(t *testing.T) {
+	t.Parallel()
+	r := client.AuditRecord{Action: "invitation.revoked"}
+	said := func() string {
+		before, after, named := deed(r)
+		if named {
+			before += r.Target.Name
+		}
+		return before + after
+	}
+	require.Equal(t, "withdrew the invitation of", said())
+	r.Target.Name = "vera@acme.example"
+	require.Equal(t, "withdrew the invitation of vera@acme.example", said())
+	r.Outcome = client.AuditRecordOutcomeDenied
+	require.Equal(t, "tried to withdraw an invitation: vera@acme.example", said())
+	r = client.AuditRecord{Action: "run.merged"}
+	require.Equal(t, "merged a run", said())
+	r.Target.Name = "acme/web#12"
+	require.Equal(t, "merged a run: acme/web#12", said())
+	r.Action = "member.joined"
+	require.Equal(t, "joined", said())
 }

@@ -82,7 +82,7 @@ document.addEventListener("click", async (e) => {
   const at = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href]");
   if (!at) return;
   if (at.dataset.copy !== undefined) {
-    await navigator.clipboard.writeText(at.dataset.copy);
+    await navigator.clipboard.writeText(at.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
     toast("Copied.");
   } else if (at.dataset.open) $("#" + at.dataset.open)?.showModal();
   else if (at.dataset.close !== undefined) { const dialog = at.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
