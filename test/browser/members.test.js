@@ -209,3 +209,41 @@ test("a legacy member can be made a true Viewer", async () => {
 test("members pass axe", async () => {
   for (const name of ["ada", "mia", "leo"]) await accessible(browser, app, name, path);
 });
+
+test("a search is sent to its last letter while answers and changes arrive", async () => {
+  const { page } = await at("ada"), mia = await at("mia");
+  await page.route("**/members?*", async (route) => { // answers arrive while the next letter is typed
+    await new Promise((later) => setTimeout(later, 230));
+    await route.continue();
+  });
+  await page.locator("#find").focus();
+  for (const letter of "vera") {
+    await page.keyboard.type(letter);
+    await new Promise((later) => setTimeout(later, 260));
+  }
+  await role(mia.page, "Vera Novak").selectOption("Maintainer");
+  await page.waitForURL(/members\?q=vera$/);
+  await page.waitForFunction(() => document.querySelectorAll("#people .person-row[data-row]").length === 1);
+  assert.equal(await page.locator("#find").inputValue(), "vera");
+  assert.ok(await page.locator("#find").evaluate((field) => field === document.activeElement && field.selectionStart === 4));
+});
+
+test("a list follows what others do after a change of one's own", async () => {
+  const ada = await at("ada"), mia = await at("mia"), refused = [];
+  ada.page.on("response", (r) => { if (r.status() >= 400) refused.push(r.url()); });
+  for (const [one, other] of [[ada, mia], [mia, ada]]) {
+    const select = role(one.page, "Vera Novak"), now = await select.inputValue() === "Viewer" ? "Maintainer" : "Viewer";
+    await select.selectOption(now);
+    if (now === "Viewer") await one.page.getByRole("button", { name: "Continue" }).click();
+    await other.page.waitForFunction((now) => [...document.querySelectorAll("select")].some((s) => s.ariaLabel === "Role of Vera Novak" && s.value === now), now);
+  }
+  assert.deepEqual(refused, []);
+});
+
+test("a filter that was not answered says what the list shows", async () => {
+  const { page } = await at("ada");
+  await page.route("**/members?*", (route) => route.abort());
+  await page.selectOption("#of-role", "Viewer");
+  await page.locator("#toasts .toast", { hasText: "does not answer" }).waitFor();
+  assert.equal(await page.locator("#of-role").inputValue(), "");
+});

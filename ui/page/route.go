@@ -100,7 +100,7 @@ func leadBack(route Route) http.Handler {
 
 func (a *App) handler(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &Visit{Request: r, API: a.Service.For(r, r.PathValue("workspace")), Now: a.Now()}
+		v := &Visit{Request: r, API: a.Service.For(r, r.PathValue("workspace")), Now: a.Now(), route: route}
 		if err := a.enter(v, route); err != nil {
 			a.refuse(w, v, err)
 			return

@@ -24,6 +24,7 @@ type Visit struct {
 	Now       time.Time
 	Done      any // what Do leaves for Show
 
+	route  Route
 	notice Notice  // what was done or refused just now
 	theme  *string // what the person has chosen just now
 }
@@ -76,6 +77,19 @@ func (v *Visit) Action(parts ...string) string {
 		return v.Path(parts...)
 	}
 	return v.Path(parts...) + "?" + v.URL.RawQuery
+}
+
+// Self returns the path of the page that is shown, without its query: what is said to a
+// page shows that page. An element that asks for it with hx-get and data-here asks for
+// what the address bar says. Its own address stays as it is then whatever is filtered,
+// for htmx takes an element whose hx-get changes for another one, and forgets what was
+// about to be sent from within, such as the last letter of a search.
+func (v *Visit) Self() string {
+	if v.route.Back == "" {
+		return v.URL.EscapedPath()
+	}
+	path, _, _ := strings.Cut(v.back(v.route), "?")
+	return path
 }
 
 // Here returns the address of the page with some values of its query set, in pairs of

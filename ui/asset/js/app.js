@@ -17,7 +17,15 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   toast(text, bad);
   if (!bad) ctx.sourceElement.closest("dialog")?.close();
 });
-document.addEventListener("htmx:error", () => toast("The app does not answer. Nothing was changed that was not said to be.", true));
+document.addEventListener("htmx:error", (e) => {
+  toast("The app does not answer. Nothing was changed that was not said to be.", true);
+  asBefore(e);
+});
+document.addEventListener("htmx:response:error", asBefore);
+function asBefore({ detail: { ctx } }) { // a filter says what the list shows
+  const at = ctx?.sourceElement;
+  if (at?.matches("select:not([data-now])")) at.value = ([...at.options].find((o) => o.defaultSelected) ?? at.options[0]).value;
+}
 
 // The row that has the focus leaves it, when it goes, to the one that takes its place.
 let left;
@@ -127,7 +135,11 @@ dress();
 // Live updates: an event of a noun asks the parts of the page for anew that show it, by
 // hx-trigger="live-member from:body". After a break everything is asked for.
 let port, since = Date.now(), seen = 0;
-document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (seen) ctx.request.headers["X-Svc-Min-Position"] = String(seen); });
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+  if (seen) ctx.request.headers["X-Svc-Min-Position"] = String(seen);
+  if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += location.search;
+  if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name); // addresses are shared
+});
 function refresh() { body.dispatchEvent(new Event("live-all")); }
 function live(state, why) {
   const mark = $("#live");
