@@ -188,6 +188,8 @@ test("marks and numbers of a card stay on their lines", async () => {
   const heights = await page.locator(".flag, .run-foot, .run-head").evaluateAll((list) => list.map((e) => [e.innerText, e.getBoundingClientRect().height]));
   assert.ok(heights.length > 10);
   for (const [text, height] of heights) assert.ok(height <= 22, `${text}: ${height}`);
+  const wide = await page.locator(".run").evaluateAll((list) => list.filter((run) => run.scrollWidth > run.clientWidth).map((run) => run.innerText));
+  assert.deepEqual(wide, [], "nothing stands out of its card");
 });
 
 test("insights compare, chart and tell how", async () => {
