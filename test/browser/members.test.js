@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { accessible, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -204,6 +204,19 @@ test("a legacy member can be made a true Viewer", async () => {
   await toast("Leo Brandt is now Viewer.");
   assert.equal((await stored({ context }, "leo")).role, "Viewer");
   await role(page, "Leo Brandt").locator("option[value=member]").waitFor({ state: "detached" });
+});
+
+test("on a phone a person has two rows, an invitation as well, and no word is broken", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  await open("/w/acme/members");
+  const rows = await page.locator(".person-row:not(.column-heads)").evaluateAll((list) => list.map((row) => ({
+    text: row.innerText, height: row.getBoundingClientRect().height, lines: row.querySelector("small bdi, .name bdi").getClientRects().length,
+  })));
+  assert.ok(rows.length > 6);
+  for (const { text, height, lines } of rows) {
+    assert.ok(height <= 110, `${text}: ${height}`);
+    assert.equal(lines, 1, text);
+  }
 });
 
 test("members pass axe", async () => {
