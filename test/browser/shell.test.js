@@ -1,5 +1,6 @@
 // What all pages share: coming in, going out, keys, themes, the shell.
 import assert from "node:assert/strict";
+import { connect, createServer } from "node:net";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
 import { accessible, visitor } from "./app.js";
@@ -66,6 +67,54 @@ test("a session that was ended elsewhere leads back to the page, not to a part o
   await context.request.post(app + "/api/auth/sign-out", { data: {} });
   await page.locator(".workspace").click(); // its list is asked for by a request of its own
   await page.waitForURL(/\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
+});
+
+/** wire is the app behind a connection that can be cut and mended. */
+async function wire() {
+  const ends = new Set(), { hostname, port } = new URL(app);
+  let up = true;
+  const server = createServer((near) => {
+    if (!up) return near.destroy();
+    const far = connect(port, hostname);
+    for (const [one, other] of [[near, far], [far, near]]) {
+      ends.add(one);
+      one.pipe(other);
+      one.on("error", () => other.destroy()).on("close", () => { ends.delete(one); other.destroy(); });
+    }
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  const cut = () => { up = false; for (const end of ends) end.destroy(); };
+  return { url: `http://127.0.0.1:${server.address().port}`, cut, mend: () => { up = true; }, close: () => { cut(); server.close(); } };
+}
+
+test("a page whose updates break off says since when, and misses nothing", async () => {
+  const cable = await wire();
+  const mia = await visitor(browser, cable.url, "mia"), ada = await visitor(browser, app, "ada");
+  try {
+    await mia.page.clock.install();
+    await mia.open("/w/acme/members");
+    await mia.page.clock.fastForward("02:00:00"); // in which nothing happens
+    cable.cut();
+    await mia.page.clock.runFor(3000);
+    const stale = mia.page.getByText(/Showing data from (just now|\d+ seconds ago), reconnecting/);
+    await mia.page.waitForFunction(() => document.querySelector("#live").dataset.state === "stale");
+    await mia.page.clock.runFor(3000);
+    await stale.waitFor();
+    await mia.page.clock.fastForward("05:00");
+    await mia.page.getByText(/Showing data from 5 minutes ago, reconnecting/).waitFor();
+    await ada.open("/w/acme/members");
+    await ada.page.getByLabel("Role of Max Weber", { exact: true }).selectOption("Maintainer");
+    await ada.toast("Max Weber is now Maintainer.");
+    cable.mend();
+    await mia.page.getByRole("button", { name: "Try now" }).click();
+    await mia.page.locator('#live[data-state="live"]').waitFor();
+    await mia.page.clock.runFor(3000);
+    await mia.page.waitForFunction(() => document.querySelector('select[aria-label="Role of Max Weber"]').value === "Maintainer");
+    assert.ok(await mia.page.locator("#stale").isHidden());
+  } finally {
+    await mia.context.close();
+    cable.close();
+  }
 });
 
 test("a workspace of others is like none", async () => {

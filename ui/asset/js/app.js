@@ -144,13 +144,15 @@ function refresh() { body.dispatchEvent(new Event("live-all")); }
 function live(state, why) {
   const mark = $("#live");
   if (!mark) return;
+  if (mark.dataset.state !== state) since = Date.now();
   mark.dataset.state = state;
   $("[data-live-text]", mark).textContent = { live: "Live", stale: "Reconnecting", over: "Ended" }[state] ?? "Connecting";
   const stale = $("#stale");
-  if (state === "live") { if (!stale.hidden) { stale.hidden = true; refresh(); } since = Date.now(); }
+  if (state === "live") { if (!stale.hidden) { stale.hidden = true; refresh(); } }
   else if (state === "stale") setTimeout(() => {
     if (mark.dataset.state !== "stale") return;
-    $("[data-stale-text]").textContent = `Showing data from ${ago((Date.now() - since) / 1000)}, reconnecting…`;
+    $("time", stale).dateTime = new Date(since).toISOString();
+    tick();
     stale.hidden = false;
   }, 2000);
   else if (state === "over") location.reload(); // the page says why
@@ -163,7 +165,6 @@ function follow() {
     if (data.state) live(data.state, data.why);
     if (data.all) refresh();
     if (data.event) {
-      since = Date.now();
       seen = Math.max(seen, data.event.seq);
       const { kind, target } = data.event; // decision.answered is about a run
       for (const noun of new Set([target, kind.split(".")[0].replaceAll("_", "-"), "any"])) body.dispatchEvent(new CustomEvent("live-" + noun, { detail: data.event }));
