@@ -29,16 +29,16 @@ func followers() (names []string) {
 // catchUpLimit is how long what follows may take to catch up.
 const catchUpLimit = 15 * time.Minute
 
-// caughtUp returns when all that follows the logs is where they end.
+// caughtUp returns when all that follows the logs is where they end. Nothing is ahead of
+// a log, so sums tell: to compare each checkpoint costs more than what is measured.
 func caughtUp(ctx context.Context, db *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, catchUpLimit, errBehind)
 	defer cancel()
 	for {
 		var behind bool
 		err := db.QueryRow(ctx, `
-			select exists (select from logs l cross join unnest($1::text[]) as v (view)
-				left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
-				where l.head > coalesce(c.seq, 0))`, followers()).Scan(&behind)
+			select (select coalesce(sum(head), 0) from logs) * cardinality($1::text[]) >
+				(select coalesce(sum(seq), 0) from checkpoints where view = any($1))`, followers()).Scan(&behind)
 		if err != nil || !behind {
 			return err
 		}
