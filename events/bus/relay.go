@@ -105,7 +105,7 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		records, err := store.AnyAfterEach(ctx, tx, list, limit) // they are passed on as they are stored
+		records, err := store.StoredAfterEach(ctx, tx, list, limit)
 		if err != nil {
 			return err
 		}

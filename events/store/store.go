@@ -138,6 +138,12 @@ func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) (
 	return contiguous(ctx, db, list, ScanAny, all, limit)
 }
 
+// StoredAfterEach is [AnyAfterEach] for who passes events on as they are stored: it decodes
+// none, and has an [events.Unread] in the place of each.
+func StoredAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
+	return contiguous(ctx, db, list, scanStored, all, limit)
+}
+
 // AfterOf is [After] of several logs, as AnyAfterEach is of AnyAfter, for who
 // takes in the events of some kinds alone, or of all kinds that begin with some nouns.
 // Others are not decoded: it has an [events.Unread] in the place of each.
@@ -250,6 +256,13 @@ func (r *Row) Seq() int64 { return r.record.Seq }
 
 // Record decodes the row as [ScanAny] does.
 func (r *Row) Record() events.Record { return r.record.Decoded(r.kind) }
+
+// scanStored is [Scan] without decoding.
+func scanStored(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
+	kind, err := scan(row, &r, more)
+	r.Event = events.Unread{Name: kind}
+	return r, err
+}
 
 // scanSome is [Scan] of a row that may be without its data, for nobody wants it.
 func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
