@@ -93,7 +93,7 @@ func leads() (names []string) {
 
 // updates tells live of what other processes have appended.
 func updates(live *feed.Feed) bus.Consumer {
-	return bus.Consumer{Name: "live", Live: true, Take: func(m *message.Message) error {
+	return bus.Consumer{Name: "live", Live: true, Knows: live.Knows, Take: func(m *message.Message) error {
 		workspace, seq, err := bus.PositionOf(m)
 		if err == nil {
 			live.Moved(workspace, seq)

@@ -75,6 +75,17 @@ func (positions) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
 		p.Topic, int64(len(p.Msgs)), workspaces, seqs), nil
 }
 
+// selectMessages reads messages in their whole form. Should an event be gone from its
+// log its message is empty.
+const selectMessages = `
+	select m.position, coalesce(m.id, e.id::text, ''),
+		coalesce(m.metadata, json_build_object('` + metaWorkspace + `', m.workspace_id::text, '` + metaSeq + `', m.seq::text,
+			'` + metaKind + `', coalesce(e.kind, ''), '` + metaSchema + `', coalesce(e.schema::text, ''), '` + metaStream + `', coalesce(e.stream::text, ''),
+			'` + metaAt + `', coalesce(to_char(e.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ''))),
+		coalesce(m.payload, convert_to(e.data::text, 'UTF8'), '')
+	from bus_messages m
+	left join lateral (select id, kind, schema, stream, at, data from events where workspace_id = m.workspace_id and seq = m.seq offset 0) e on true `
+
 // SelectQuery reads on from where the group is. There is no gap in the
 // positions, so it can say up to where: whatever is planned, as many rows are
 // read as are wanted. With "order by position limit n" alone a plan that is made
@@ -86,14 +97,9 @@ func (table) SelectQuery(p sqlbus.SelectQueryParams) (sqlbus.Query, error) {
 		with at as (%s), behind as (
 			select greatest(tail, (select position from at)) as position from bus_topics where topic = $1
 		)
-		select m.position, coalesce(m.id, e.id::text, ''),
-			coalesce(m.metadata, json_build_object('%s', m.workspace_id::text, '%s', m.seq::text, '%s', coalesce(e.kind, ''), '%s', coalesce(e.schema::text, ''),
-				'%s', coalesce(e.stream::text, ''), '%s', coalesce(to_char(e.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ''))),
-			coalesce(m.payload, convert_to(e.data::text, 'UTF8'), '')
-		from bus_messages m
-		left join lateral (select id, kind, schema, stream, at, data from events where workspace_id = m.workspace_id and seq = m.seq offset 0) e on true
+		`+selectMessages+`
 		where m.topic = $1 and m.position > (select position from behind) and m.position <= (select position from behind) + %d
-		order by m.position`, next.Query, metaWorkspace, metaSeq, metaKind, metaSchema, metaStream, metaAt, batch), next.Args...), err
+		order by m.position`, next.Query, batch), next.Args...), err
 }
 
 func (table) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlbus.Row, err error) {
@@ -116,40 +122,27 @@ func (table) SchemaInitializingQueries(sqlbus.SchemaInitializingQueriesParams) (
 // where they have come to.
 func (table) SubscribeIsolationLevel() sql.IsolationLevel { return sql.LevelReadCommitted }
 
-// A place is how far a subscriber has come: that of its group, a row that keeps
-// the others of the group out for the while, or without a group its own.
-type place struct {
-	group    string
-	position int64 // without a group
-}
+// A place is how far a group has come: a row that keeps the others of the group out
+// for the while.
+type place struct{ group string }
 
-func (a *place) NextOffsetQuery(p sqlbus.NextOffsetQueryParams) (sqlbus.Query, error) {
-	if a.group == "" {
-		return query(`select $2::bigint as position where $1 <> ''`, p.Topic, a.position), nil
-	}
+func (a place) NextOffsetQuery(p sqlbus.NextOffsetQueryParams) (sqlbus.Query, error) {
 	return query(`select position from bus_groups where topic = $1 and name = $2 for update`, p.Topic, a.group), nil
 }
 
-func (a *place) AckMessageQuery(p sqlbus.AckMessageQueryParams) (sqlbus.Query, error) {
-	if a.group == "" {
-		a.position = p.LastRow.Offset
-		return query(`select 1`), nil // something has to be executed
-	}
+func (a place) AckMessageQuery(p sqlbus.AckMessageQueryParams) (sqlbus.Query, error) {
 	return query(`update bus_groups set position = $3 where topic = $1 and name = $2`, p.Topic, a.group, p.LastRow.Offset), nil
 }
 
-func (a *place) BeforeSubscribingQueries(p sqlbus.BeforeSubscribingQueriesParams) ([]sqlbus.Query, error) {
-	if a.group == "" {
-		return nil, nil
-	}
+func (a place) BeforeSubscribingQueries(p sqlbus.BeforeSubscribingQueriesParams) ([]sqlbus.Query, error) {
 	return []sqlbus.Query{query(`insert into bus_groups (topic, name, position) values ($1, $2, 0) on conflict do nothing`, p.Topic, a.group)}, nil
 }
 
-func (*place) ConsumedMessageQuery(sqlbus.ConsumedMessageQueryParams) (sqlbus.Query, error) {
+func (place) ConsumedMessageQuery(sqlbus.ConsumedMessageQueryParams) (sqlbus.Query, error) {
 	return sqlbus.Query{}, nil
 }
 
-func (*place) SchemaInitializingQueries(sqlbus.OffsetsSchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
+func (place) SchemaInitializingQueries(sqlbus.OffsetsSchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
 	return nil, nil
 }
 

@@ -74,8 +74,9 @@ type transport interface {
 	publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error)
 	// subscribe returns the messages of a topic, one at a time. Of those that
 	// name the same group each gets its share, beginning with the oldest message
-	// that is kept. Who names none gets every message, from now on.
-	subscribe(ctx context.Context, topic, group string) (message.Subscriber, error)
+	// that is kept. Who names none gets every message, from now
+	// on; those of events that it knows may be left out.
+	subscribe(ctx context.Context, topic, group string, knows Knows) (message.Subscriber, error)
 	// tidy removes what nobody needs any more.
 	tidy(ctx context.Context) error
 	close() error

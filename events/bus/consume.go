@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
+	"svc/events"
 	"svc/fault"
 )
 
@@ -25,10 +26,15 @@ import (
 // longer than all tries may take. Messages come one after the other, so it hands on
 // what takes long.
 type Consumer struct {
-	Name string
-	Live bool
-	Take func(m *message.Message) error
+	Name  string
+	Live  bool
+	Knows Knows // of one that is live; nil: nothing is known
+	Take  func(m *message.Message) error
 }
+
+// Knows reports whether a live consumer knows of an event, in a workspace's log, without
+// being told: most are this process's own. Its message may then be left out.
+type Knows func(workspace events.ID, seq int64) bool
 
 func (c Consumer) group() string {
 	if c.Live {
@@ -114,7 +120,7 @@ func (b *Bus) consume(ctx context.Context, c Consumer) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	opening, opened := context.WithTimeout(inner, openLimit)
-	subscriber, err := b.subscribe(opening, Topic, c.group())
+	subscriber, err := b.subscribe(opening, Topic, c.group(), c.Knows)
 	opened()
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)

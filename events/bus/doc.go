@@ -17,12 +17,14 @@
 // in svc_events_parked with the reason, and a line in the log says so; while something
 // that the consumer needs is away, nothing is parked and the message comes again until
 // it is back. Consumers of one name share the messages, one at a time and in order on
-// every kind of bus; a live consumer has all of them in every process. A checkpoint
-// moves past the messages that are kept and no others, also where a slow or failing
-// bus has taken only a part of a page; so an event may come twice; a consumer that
-// carries out a command gives the event's id as idempotency key. One process relays,
-// by a lease as for the views; where two believe that it is theirs, the one that finds
-// the other at a workspace's checkpoint leaves that workspace to it.
+// every kind of bus; a live consumer has all of them in every process, but for those
+// of events that it knows (its process appended them, or nobody there watches the log):
+// of these PostgreSQL is asked for the positions alone. A checkpoint moves past the
+// messages that are kept and no others, also where a slow or failing bus has taken only
+// a part of a page; so an event may come twice; a consumer that carries out a command
+// gives the event's id as idempotency key. One process relays, by a lease as for the
+// views; where two believe that it is theirs, the one that finds the other at a
+// workspace's checkpoint leaves that workspace to it.
 //
 // # PostgreSQL
 //

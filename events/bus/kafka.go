@@ -79,7 +79,7 @@ func (b *kafka) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*me
 	return oneByOne(ctx, b.publisher, topic, list)
 }
 
-func (b *kafka) subscribe(_ context.Context, _, group string) (message.Subscriber, error) {
+func (b *kafka) subscribe(_ context.Context, _, group string, _ Knows) (message.Subscriber, error) {
 	c := b.config()
 	c.Consumer.Return.Errors = true
 	if group != "" {

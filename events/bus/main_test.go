@@ -148,7 +148,7 @@ func consume(t *testing.T, b *Bus, c Consumer) (stop func() error) {
 // listen hands on what a subscriber gets, acknowledged.
 func listen(t *testing.T, b *Bus, topic, group string) <-chan *message.Message {
 	t.Helper()
-	s, err := b.subscribe(t.Context(), topic, group)
+	s, err := b.subscribe(t.Context(), topic, group, nil)
 	require.NoError(t, err)
 	messages, err := s.Subscribe(context.WithoutCancel(t.Context()), topic)
 	require.NoError(t, err)

@@ -88,7 +88,7 @@ func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ..
 
 // subscribe has a connection of its own, because a subscriber that is closed
 // closes its connection.
-func (b *jetStream) subscribe(ctx context.Context, topic, group string) (message.Subscriber, error) {
+func (b *jetStream) subscribe(ctx context.Context, topic, group string, _ Knows) (message.Subscriber, error) {
 	conn, err := b.connect()
 	if err != nil {
 		return nil, err

@@ -47,18 +47,22 @@ func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ..
 	return len(list), nil
 }
 
-func (p *postgres) subscribe(ctx context.Context, topic, group string) (message.Subscriber, error) {
-	at := &place{group: group}
-	if group == "" {
-		err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&at.position)
-		if err != nil {
-			return nil, fmt.Errorf("position of topic %s: %w", topic, err)
-		}
+func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Knows) (message.Subscriber, error) {
+	rest := &pauses{log: p.log, topic: topic, group: group}
+	if group != "" {
+		return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(p.db), sqlbus.SubscriberConfig{
+			ConsumerGroup: group, SchemaAdapter: table{}, OffsetsAdapter: place{group}, BackoffManager: rest,
+		}, p.logger)
 	}
-	return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(p.db), sqlbus.SubscriberConfig{
-		ConsumerGroup: group, SchemaAdapter: table{}, OffsetsAdapter: at,
-		BackoffManager: &pauses{log: p.log, topic: topic, group: group},
-	}, p.logger)
+	l := &live{
+		db: p.db, knows: knows, closed: make(chan struct{}),
+		rest: func(none bool, err error) time.Duration { return rest.HandleError(p.logger, none, err) },
+	}
+	err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&l.at)
+	if err != nil {
+		return nil, fmt.Errorf("position of topic %s: %w", topic, err)
+	}
+	return l, nil
 }
 
 func (p *postgres) close() error { return nil } // the pool is its owner's

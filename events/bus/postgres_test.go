@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+
+	"svc/events"
 )
 
 func messages(n int, name string) (list []*message.Message) {
@@ -152,15 +154,22 @@ func TestReadingCostsTheSameHoweverManyMessagesWait(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.db.Exec(t.Context(), `insert into bus_topics values ('svc_events', 50000, 100)`)
 	require.NoError(t, err)
-	for _, at := range []*place{{group: "g"}, {position: 20000}} {
-		q, err := table{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: at})
-		require.NoError(t, err)
+	q, err := table{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: place{"g"}})
+	require.NoError(t, err)
+	for _, q := range []sqlbus.Query{q, query(lookSQL, Topic, 20000, 100), query(handSQL, Topic, positionsFrom(20001, 100))} {
 		plan := strings.Join(rowsOf[string](t, w.db, `explain (analyze, timing off, costs off, summary off) `+q.Query, q.Args...), "\n")
 		for _, rows := range regexp.MustCompile(`actual rows=(\d+)`).FindAllStringSubmatch(plan, -1) {
 			require.LessOrEqual(t, len(rows[1]), len("100"), plan)
 		}
 		require.Regexp(t, `actual rows=100(\.00)? `, plan)
 	}
+}
+
+func positionsFrom(first, n int64) (list []int64) {
+	for i := range n {
+		list = append(list, first+i)
+	}
+	return list
 }
 
 func (w *world) age(t *testing.T, by string, upTo int) {
@@ -234,4 +243,43 @@ func TestAConsumerOutlivesItsConnections(t *testing.T) {
 		cut := rowsOf[bool](t, w.db, `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'consumer' and datname = current_database()`)
 		require.NotEmpty(t, cut)
 	}
+}
+
+// What a live consumer knows it is not told, nor is it when something else comes between.
+func TestALiveConsumerIsNotToldWhatItKnows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, known, other := w.open(t), newID(), newID()
+	knows := func(workspace events.ID, seq int64) bool { return workspace == known && seq <= 3 }
+	got := make(chan string, 100)
+	tries := 0
+	s, err := b.subscribe(t.Context(), Topic, "", knows)
+	require.NoError(t, err)
+	messages, err := s.Subscribe(t.Context(), Topic)
+	require.NoError(t, err)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for m := range messages {
+			if tries++; tries == 1 {
+				m.Nack() // it comes again
+				continue
+			}
+			got <- m.UUID
+			m.Ack()
+		}
+	})
+	w.append(t, known, 3)
+	want := w.append(t, known, 2)
+	for _, workspace := range []events.ID{known, other} {
+		if workspace == other {
+			want = append(want, w.append(t, other, 2)...)
+		}
+		w.relay(t, b, workspace)
+	}
+	for _, id := range want {
+		require.Equal(t, id, within(t, got))
+	}
+	require.NoError(t, s.Close())
+	reading.Wait()
+	require.Empty(t, got)
 }

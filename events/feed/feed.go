@@ -142,6 +142,15 @@ func (f *Feed) Moved(workspace events.ID, head int64) {
 	}
 }
 
+// Knows reports whether f need not be told of an event: it was told, as of all that this
+// process appends, or nobody watches the log.
+func (f *Feed) Knows(workspace events.ID, seq int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tails[workspace]
+	return t == nil || t.head >= seq
+}
+
 // hinted has the head of a log read that is watched, or of all of them if
 // workspace is zero.
 func (f *Feed) hinted(workspace events.ID) {

@@ -146,6 +146,23 @@ func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
 	running.Wait()
 }
 
+// Of what it knows nobody needs to tell it: what it was told, and logs that nobody watches.
+func TestLiveSaysWhatItKnows(t *testing.T) {
+	t.Parallel()
+	w, live := newLive(t)
+	workspace := world.NewID()
+	require.True(t, live.Knows(workspace, 1), "nobody watches it")
+	watch := live.Watch(workspace, nil)
+	require.False(t, live.Knows(workspace, 1))
+	w.Queued(t, workspace)
+	require.True(t, live.Knows(workspace, 1))
+	require.False(t, live.Knows(workspace, 2))
+	live.Moved(workspace, 0)
+	require.False(t, live.Knows(workspace, 2), "a hint does not say how far")
+	watch.Close()
+	require.True(t, live.Knows(workspace, 2))
+}
+
 // Who has fallen behind what is kept in memory reads from the log.
 func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	t.Parallel()

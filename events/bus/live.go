@@ -1,0 +1,161 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+const liveBatch = 1000 // positions that are looked at together
+
+const (
+	lookSQL = `
+		with behind as (select greatest(tail, $2::bigint) as position from bus_topics where topic = $1)
+		select position, workspace_id, seq from bus_messages
+		where topic = $1 and position > (select position from behind) and position <= (select position from behind) + $3
+		order by position`
+	handSQL = `
+		select r.* from unnest((select $2::bigint[])) as k (position)
+		cross join lateral (` + selectMessages + `where m.topic = $1 and m.position = k.position offset 0) r order by position`
+)
+
+// live is a subscriber that is in no group: it has every message from a position on.
+// First it reads where their events are; what is known is not read any further.
+type live struct {
+	db    *pgxpool.Pool
+	at    int64 // the last position that it has passed
+	knows Knows // may be nil
+	rest  func(none bool, err error) time.Duration
+
+	closing sync.Once
+	closed  chan struct{}
+	reading sync.WaitGroup
+}
+
+// Subscribe reads on until ctx ends or the subscriber is closed.
+func (l *live) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	messages := make(chan *message.Message)
+	l.reading.Go(func() {
+		defer close(messages)
+		defer cancel()
+		for ctx.Err() == nil {
+			n, err := l.next(ctx, topic, messages)
+			select {
+			case <-ctx.Done():
+			case <-time.After(l.rest(n == 0, err)):
+			}
+		}
+	})
+	l.reading.Go(func() {
+		select {
+		case <-l.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return messages, nil
+}
+
+// Close ends it, and waits.
+func (l *live) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	l.reading.Wait()
+	return nil
+}
+
+// next hands on the next messages, and returns how many it has passed.
+func (l *live) next(ctx context.Context, topic string, to chan<- *message.Message) (n int, err error) {
+	wanted, end, n, err := l.look(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	if len(wanted) > 0 {
+		if err := l.hand(ctx, topic, wanted, to); err != nil {
+			return 0, err
+		}
+	}
+	l.at = end
+	return n, nil
+}
+
+// look returns the next positions whose messages are wanted, and where the n that it
+// has looked at end.
+func (l *live) look(ctx context.Context, topic string) (wanted []int64, end int64, n int, err error) {
+	rows, _ := l.db.Query(ctx, lookSQL, topic, l.at, liveBatch)
+	var position int64
+	var workspace *events.ID // nil of what is no event
+	var seq *int64
+	end = l.at
+	_, err = pgx.ForEachRow(rows, []any{&position, &workspace, &seq}, func() error {
+		if l.knows == nil || workspace == nil || !l.knows(*workspace, *seq) {
+			wanted = append(wanted, position)
+		}
+		end, n = position, n+1
+		return nil
+	})
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("look for messages: %w", err)
+	}
+	return wanted, end, n, nil
+}
+
+// hand hands messages on, one when the one before was taken in. It passes each that was.
+func (l *live) hand(ctx context.Context, topic string, wanted []int64, to chan<- *message.Message) error {
+	type row struct {
+		position          int64
+		id                string
+		metadata, payload []byte
+	}
+	rows, _ := l.db.Query(ctx, handSQL, topic, wanted)
+	list, err := pgx.CollectRows(rows, func(found pgx.CollectableRow) (r row, err error) {
+		return r, found.Scan(&r.position, &r.id, &r.metadata, &r.payload)
+	})
+	if err != nil {
+		return fmt.Errorf("read messages: %w", err)
+	}
+	for _, r := range list {
+		m := message.NewMessage(r.id, r.payload)
+		if err := json.Unmarshal(r.metadata, &m.Metadata); err != nil {
+			return fmt.Errorf("decode metadata of message %s: %w", r.id, err)
+		}
+		if err := deliver(ctx, m, to); err != nil {
+			return err
+		}
+		l.at = r.position
+	}
+	return nil
+}
+
+// deliver returns when a message was taken in. One that was refused comes again.
+func deliver(ctx context.Context, m *message.Message, to chan<- *message.Message) error {
+	for {
+		within, cancel := context.WithCancel(ctx)
+		m.SetContext(within)
+		select {
+		case to <- m:
+		case <-ctx.Done():
+			cancel()
+			return ctx.Err()
+		}
+		select {
+		case <-m.Acked():
+			cancel()
+			return nil
+		case <-m.Nacked():
+			cancel()
+			m = m.Copy()
+		case <-ctx.Done():
+			cancel()
+			return ctx.Err()
+		}
+	}
+}
