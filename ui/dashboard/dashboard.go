@@ -80,7 +80,7 @@ func called(name string) string {
 	case "gateway":
 		return "Farm gateway"
 	}
-	return strings.ToUpper(name[:1]) + name[1:]
+	return kit.Words(name)
 }
 
 // kinds says how many decisions of each kind wait.

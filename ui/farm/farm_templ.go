@@ -993,7 +993,7 @@ func stateOf(r client.Runner) string {
 	case r.Draining && r.State == client.RunnerStateOnline:
 		return "Draining"
 	}
-	return words(string(r.State))
+	return kit.Words(string(r.State))
 }
 
 func runnerMenu(v *page.Visit, r client.Runner) templ.Component {

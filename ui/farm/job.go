@@ -166,15 +166,6 @@ func tone(state string) kit.Tone {
 	return kit.Plain
 }
 
-// words makes a word for machines one for people.
-func words(state string) string {
-	text := strings.ReplaceAll(state, "_", " ")
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
 // lasted is how long a step or a job has run, or did. ok is false if it has not begun.
 func lasted(from, to *time.Time, now time.Time) (d time.Duration, ok bool) {
 	switch {

@@ -3,6 +3,7 @@ package kit
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // An puts the article before a noun.
@@ -11,6 +12,15 @@ func An(noun string) string {
 		return "an " + noun
 	}
 	return "a " + noun
+}
+
+// Words makes words for people of a word for machines, such as a state.
+func Words(word string) string {
+	first, size := utf8.DecodeRuneInString(word)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + strings.ReplaceAll(word[size:], "_", " ")
 }
 
 // Role is how a role is called: the former one "member" reads Viewer.

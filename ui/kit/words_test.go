@@ -22,3 +22,10 @@ func TestTitle(t *testing.T) {
 		require.Equal(t, title, Title(title))
 	}
 }
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"": "", "timed_out": "Timed out", "é_b": "É b", "\xff": "\uFFFD"} {
+		require.Equal(t, want, Words(word))
+	}
+}

@@ -49,16 +49,7 @@ func answer(v *page.Visit) (page.Notice, error) {
 		ExpectedHead: client.Optional(v.PostFormValue("head")),
 		Note:         client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
 	}))
-	return page.Notice{Text: "Answered: " + label(v.PostFormValue("action")) + "."}, err
-}
-
-// label is what an action is called where the service does not say.
-func label(action string) string {
-	text := strings.ReplaceAll(action, "_", " ")
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	return page.Notice{Text: "Answered: " + kit.Words(v.PostFormValue("action")) + "."}, err
 }
 
 // keys are those that give answers: of each kind of decision the same for the same. A is

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 )
 
 // A step is something that happened to a run, as a person says it.
@@ -101,7 +102,7 @@ func (o occurrence) end(kind string) step {
 	case "run.cancelled":
 		return step{icon: "ban", text: "Cancelled", notes: noted(o.Reason)}
 	}
-	return step{icon: "activity", text: called(strings.NewReplacer(".", ": ").Replace(kind))}
+	return step{icon: "activity", text: kit.Words(strings.NewReplacer(".", ": ").Replace(kind))}
 }
 
 // stageName is what people call a stage: "Build farm" for build_farm.
@@ -109,7 +110,7 @@ func stageName(stage string) string {
 	if stage == "self_review" {
 		return "Self-review"
 	}
-	return called(stage)
+	return kit.Words(stage)
 }
 
 func again(attempt int64) string {

@@ -66,15 +66,6 @@ func lasted(r client.Run, now time.Time) time.Duration {
 	return r.UpdatedAt.Sub(r.CreatedAt)
 }
 
-// called is what a guardrail is called.
-func called(id string) string {
-	text := strings.ReplaceAll(id, "_", " ")
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
 // abbreviated is a commit as people name it.
 func abbreviated(sha string) string { return sha[:min(7, len(sha))] }
 
