@@ -28,6 +28,7 @@ import (
 	"svc/ui/runs"
 	"svc/ui/serviceaccounts"
 	"svc/ui/signin"
+	"svc/ui/styleguide"
 	"svc/ui/workspaces"
 )
 
@@ -46,6 +47,8 @@ type Config struct {
 
 	// Whoever reaches it learns how busy the app is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
+
+	Kit bool `env:"SVC_DEV_KIT" envDefault:"false" doc:"Serve /kit, a page of all colours and components. For development alone."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
@@ -79,6 +82,9 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	handle(http.MethodGet, "/health/live", middleware.Limits{}, http.HandlerFunc(alive))
 	assets.Mount(handle)
 	live.Mount(handle, service, ending, log)
+	if c.Kit {
+		a.Mount(handle, styleguide.Routes(asset.Tokens()))
+	}
 	for _, routes := range [][]page.Route{
 		signin.Routes(),
 		workspaces.Routes(),

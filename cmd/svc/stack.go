@@ -167,6 +167,7 @@ func (s *stack) startUI(ctx context.Context) error {
 	return s.start(ctx, "svc-ui", ready, []string{"SVC_UI_ADDR"},
 		"SVC_METRICS_ADDR=",    // one address cannot be both services'
 		"SVC_TRUSTED_PROXIES=", // browsers connect by themselves
+		"SVC_DEV_KIT=true",
 		"SVC_REST_URL="+s.restURL(),
 		"AUTH_URL="+s.appURL())
 }

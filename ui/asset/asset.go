@@ -130,6 +130,22 @@ func (s *Set) URL(name string) string {
 	return f.path
 }
 
+// Tokens returns the names of the custom properties of the style that are colours, such as
+// --accent, and those that are fonts, such as --type-body, in the order of the file.
+func Tokens() (colours, types []string) {
+	for line := range strings.Lines(string(read("css/10-tokens.css"))) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		switch value = strings.TrimSpace(value); {
+		case !ok || !strings.HasPrefix(name, "--"):
+		case strings.HasPrefix(name, "--type-"):
+			types = append(types, name)
+		case strings.HasPrefix(value, "light-dark(") || strings.HasPrefix(value, "#"):
+			colours = append(colours, name)
+		}
+	}
+	return colours, types
+}
+
 // Size returns the bytes of a file as they are sent to a browser.
 func (s *Set) Size(name string) int {
 	if f := s.files[name]; f.gzip != nil {
