@@ -80,6 +80,10 @@ test-browser: build node-check chromium-check ## drive the web app in Chromium, 
 pictures: build node-check chromium-check ## take the pictures of the README from the running product
 	cd test/browser && npm ci --silent --fetch-retries=5 && node pictures.mjs
 
+.PHONY: lighthouse
+lighthouse: build node-check chromium-check ## hold the pages of the web app against Lighthouse; takes minutes
+	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node run.mjs
+
 .PHONY: bench
 bench: build ## compare speeds with what could be had at least; takes minutes
 	$(GO) run ./test/bench
