@@ -2,12 +2,22 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { afterEach, beforeEach } from "node:test";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export const password = "demonstration";
 export const desktop = { width: 1280, height: 900 };
 export const phone = { width: 390, height: 844 };
+
+// A person may have twelve streams of live updates: what a test has opened ends with it.
+let opened = null; // null between tests
+beforeEach(() => { opened = []; });
+afterEach(async () => {
+  const list = opened;
+  opened = null;
+  await Promise.all(list.map((context) => context.close()));
+});
 
 const sessions = new Map(); // cookies by app and person: sign-ins are limited to ten a minute
 
@@ -19,6 +29,7 @@ const sessions = new Map(); // cookies by app and person: sign-ins are limited t
  */
 export async function visitor(browser, appUrl, name, { own = false, ...options } = {}) {
   const context = await browser.newContext({ viewport: desktop, reducedMotion: "reduce", ...options });
+  opened?.push(context);
   const page = await context.newPage();
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(String(error)));

@@ -161,10 +161,11 @@ test("the sheet of keys has those of the page, and of the person", async () => {
   };
   const leo = await keysOf("leo", "/w/acme/needs");
   assert.doesNotMatch(leo, /Audit log/);
-  assert.match(leo, /Give the answer of that key/);
+  assert.match(leo, /Approve, allow or confirm/);
   const ada = await keysOf("ada", "/w/acme/audit/replay");
   assert.match(ada, /Audit log/);
   assert.match(ada, /step of a replay/);
+  assert.doesNotMatch(ada, /Approve, allow or confirm/);
 });
 
 test("the theme is the person's choice", async () => {
