@@ -53,8 +53,8 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
-# The longest wait for leases and restarts; what begins last keeps one processor idle.
-FIRST := ./test/run ./test/api ./farm/... ./cmd/...
+# It takes longest, and waits for most of it, which is nobody's loss while others work.
+FIRST := ./test/run
 
 .PHONY: test
 test: ## run the tests; they find or install PostgreSQL themselves

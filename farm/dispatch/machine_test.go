@@ -90,12 +90,12 @@ func (m *machine) session() {
 	}
 	m.say(h, claim{}, 0)
 	cut := time.Now().Add(rand.N(m.c.lasts))
-	for time.Now().Before(cut) {
+	for m.c.calm.Load() || time.Now().Before(cut) {
 		if !m.tick(m.in, 10*time.Millisecond) {
 			return
 		}
 	}
-	if rand.IntN(8) == 0 {
+	if rand.IntN(8) == 0 && !m.c.calm.Load() {
 		m.freeze(chaosLease * 3 / 2)
 	}
 }
