@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// notifyLimit is how long systemd may take to take a word, whose queue may be full.
+const notifyLimit = time.Second
+
 // notify tells systemd, where it started the runner and asks to be told.
 func notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
@@ -22,6 +25,7 @@ func notify(state string) {
 		return
 	}
 	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(notifyLimit))
 	_, _ = conn.Write([]byte(state)) // systemd restarts a service of which it hears nothing
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -155,17 +156,49 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.NoDirExists(t, p.data)
 }
 
+// A systemd that takes nothing any more does not keep the runner from going on.
+func TestAFullQueueOfNotificationsKeepsNobody(t *testing.T) {
+	dir := t.TempDir()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	require.NoError(t, err)
+	defer conn.Close()
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "notify"))
+	full := make(chan struct{})
+	go func() {
+		defer close(full)
+		for began := time.Now(); time.Since(began) < notifyLimit; {
+			began = time.Now()
+			notify("WATCHDOG=1")
+		}
+	}()
+	select {
+	case <-full:
+	case <-time.After(patience):
+		require.Fail(t, "it waits for ever")
+	}
+}
+
 // listenNotify is systemd's side: each call returns what it is told next.
 func listenNotify(t *testing.T, dir string) func() string {
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "notify"), 0o777))
 	t.Cleanup(func() { _ = conn.Close() })
+	told := make(chan string, 10_000) // as systemd it takes what it is told, whenever that is looked at
+	go func() {
+		defer close(told)
+		for b := make([]byte, 1000); ; {
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			told <- string(b[:n])
+		}
+	}()
 	return func() string {
-		b := make([]byte, 1000)
-		n, err := conn.Read(b)
-		require.NoError(t, err)
-		return string(b[:n])
+		text, ok := <-told
+		require.True(t, ok)
+		return text
 	}
 }
 
