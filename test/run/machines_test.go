@@ -196,15 +196,21 @@ func (f *farm) freeze(m *machine) {
 	}
 }
 
-// submit asks for a job by a token, at either replica.
+// submit asks for a job by a token, at either replica, again where the service is busy.
 func (f *farm) submit(i int) string {
 	f.t.Helper()
 	script := fmt.Sprintf(`exec 9>%[1]s/%[2]d.lock; flock -n 9 || echo %[2]d >>%[1]s/twice
 		for n in 1 2 3 4 5 6 7 8 9 10; do echo line $n; sleep 0.2; done; head -c 70000 /dev/zero | tr '\0' x >out.txt`, f.scratch, i)
-	a := byToken(f.token).must(f.t, http.StatusCreated, "POST", f.rest[i%len(f.rest)].url()+"/api/v1/farm/jobs", map[string]any{
-		"name": fmt.Sprintf("job %d", i), "sandbox": map[string]string{"kind": "none"}, "retry": map[string]int{"maxAttempts": 10},
+	var a answer
+	body := map[string]any{
+		"name": fmt.Sprintf("job %d", i), "idempotencyKey": fmt.Sprintf("job-%d", i), "sandbox": map[string]string{"kind": "none"}, "retry": map[string]int{"maxAttempts": 10},
 		"steps": []map[string]string{{"name": "write", "run": script}}, "artifacts": []map[string]any{{"name": "out", "paths": []string{"out.txt"}}},
-	})
+	}
+	require.Eventually(f.t, func() (ok bool) {
+		var err error
+		a, err = byToken(f.token).send("POST", f.rest[i%len(f.rest)].url()+"/api/v1/farm/jobs", body)
+		return err == nil && a.status/100 == 2
+	}, patience, 100*time.Millisecond, "job %d", i)
 	return decode[struct{ Job job }](f.t, a).Job.ID
 }
 
