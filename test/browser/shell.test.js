@@ -224,9 +224,9 @@ test("the kit shows every component, and passes axe", async () => {
   const { page, open, complaints } = await visitor(browser, app);
   await open("/kit");
   for (const theme of ["light", "dark"]) {
-    const part = page.locator(".theme." + theme);
+    const part = page.locator(".pane." + theme);
     assert.equal(await part.locator(".banner").count(), 5);
-    assert.notEqual(await part.evaluate((at) => getComputedStyle(at).backgroundColor), await page.locator(`.theme:not(.${theme})`).evaluate((at) => getComputedStyle(at).backgroundColor));
+    assert.notEqual(await part.evaluate((at) => getComputedStyle(at).backgroundColor), await page.locator(`.pane:not(.${theme})`).evaluate((at) => getComputedStyle(at).backgroundColor));
   }
   assert.deepEqual(complaints, []);
   await accessible(browser, app, undefined, "/kit");

@@ -26,7 +26,20 @@ func TestEveryTokenIsShown(t *testing.T) {
 		require.Equal(t, len(themes), strings.Count(text.String(), `"var(`+name+`)"`), name)
 	}
 	for _, name := range types {
-		require.Contains(t, string(style), ".types ."+name[2:]+" { font: var("+name+")", name)
+		require.Contains(t, string(style), "#kit .types ."+name[2:]+" { font: var("+name+")", name)
 		require.Contains(t, text.String(), `class="`+name[2:]+`"`)
+	}
+}
+
+// The style of this page touches no other one: all of it is one sheet.
+func TestTheStyleIsOfThisPageAlone(t *testing.T) {
+	t.Parallel()
+	style, err := os.ReadFile("../asset/css/50-styleguide.css")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(style)) {
+		selector, _, ok := strings.Cut(line, " {")
+		if ok && !strings.HasPrefix(selector, "@layer") {
+			require.True(t, strings.HasPrefix(selector, "  #kit "), selector)
+		}
 	}
 }
