@@ -14,7 +14,6 @@ import (
 
 // forward leads sign-in to the REST service as it is, within the limits that hold there.
 func forward(rest *url.URL, log *slog.Logger) http.Handler {
-	limits := middleware.Limits{}.OrDefault()
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(rest)
@@ -33,7 +32,7 @@ func forward(rest *url.URL, log *slog.Logger) http.Handler {
 			reply.Error(w, r, log, fault.ErrUnavailable)
 		},
 	}
-	return middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return middleware.Limited(middleware.Limits{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		here := proxy
 		here.ModifyResponse = func(res *http.Response) error {
 			for name := range res.Header { // what the service says of its answer holds, and once
