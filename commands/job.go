@@ -109,14 +109,13 @@ func (w *work) job(id events.ID, decide func(*aggregates.Job) ([]events.Event, e
 }
 
 // LeaseJob gives a job to a runner. Slot is a free one of its concurrency key, 0 if it has none.
-// Held says how many jobs with that key runners have, and the least that one of them lets run
-// at once; it is asked while nobody else is given one.
+// Use says what is in use of that key; it is asked while nobody else is given a job with it.
 type LeaseJob struct {
 	Meta
 	Job    events.ID
 	Runner events.ID
 	Slot   int
-	Held   func(ctx context.Context, key string) (held, least int, err error)
+	Use    func(ctx context.Context, workspace events.ID, key string) (events.KeyUse, error)
 }
 
 // LeaseJob refuses a job that another runner was given, and a runner that takes no jobs:
@@ -140,8 +139,7 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 // slots stands for those of a concurrency key.
 type slots struct{}
 
-// takeSlot takes the slot of a job that has a concurrency key. Jobs of one key may have
-// different limits: of those that run at once the strictest counts.
+// takeSlot takes the slot of a job that has a concurrency key.
 func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
@@ -154,11 +152,11 @@ func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 	if err := w.serialize(foldKey{w.meta.Workspace, events.ID(sum[:16]), reflect.TypeFor[slots]()}); err != nil {
 		return err
 	}
-	held, least, err := c.Held(w.ctx, key)
+	use, err := c.Use(w.ctx, w.meta.Workspace, key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease job %s: %w", c.Job, err)
-	case held > 0 && held >= min(least, limit):
+	case use.Full(limit):
 		return aggregates.ErrJobTaken
 	}
 	w.claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)

@@ -34,10 +34,7 @@ func (m *team) online(t *testing.T, jobs int) events.ID {
 
 func (m *team) lease(r replica, job, runner events.ID, slot int) error {
 	_, err := r.LeaseJob(context.Background(), commands.LeaseJob{
-		Meta: systems(m.id), Job: job, Runner: runner, Slot: slot,
-		Held: func(ctx context.Context, key string) (int, int, error) {
-			return projections.Jobs{DB: m.db}.Concurrency(ctx, m.id, key)
-		},
+		Meta: systems(m.id), Job: job, Runner: runner, Slot: slot, Use: projections.Jobs{DB: m.db}.KeyUse,
 	})
 	return err
 }

@@ -154,3 +154,10 @@ type JobConcurrency struct {
 	Key   string `json:"key"`
 	Limit int    `json:"limit"`
 }
+
+// KeyUse is how many jobs with a concurrency key runners have, and the least limit of those.
+type KeyUse struct{ Held, Least int }
+
+// Full reports whether no job may begin that has a limit. Jobs of one key may have different
+// ones: of those that run at once the strictest counts.
+func (u KeyUse) Full(limit int) bool { return u.Held > 0 && u.Held >= min(u.Least, limit) }

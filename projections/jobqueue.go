@@ -65,14 +65,13 @@ func (v Jobs) Full(ctx context.Context, workspace, by events.ID, length, most in
 	return own >= share, nil
 }
 
-// Concurrency returns how many jobs with a concurrency key runners have, and the least that
-// one of them lets run at once.
-func (v Jobs) Concurrency(ctx context.Context, workspace events.ID, key string) (held, least int, err error) {
+// KeyUse returns what is in use of a concurrency key.
+func (v Jobs) KeyUse(ctx context.Context, workspace events.ID, key string) (u events.KeyUse, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select count(*), coalesce(min(concurrency), 0) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = $2`,
-		workspace, key).Scan(&held, &least)
+		workspace, key).Scan(&u.Held, &u.Least)
 	if err != nil {
-		return 0, 0, fmt.Errorf("jobs of %s with a concurrency key: %w", workspace, err)
+		return u, fmt.Errorf("jobs of %s with a concurrency key: %w", workspace, err)
 	}
-	return held, least, nil
+	return u, nil
 }

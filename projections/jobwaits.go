@@ -23,12 +23,9 @@ const (
 // A JobWaits knows the runners that are there, and says why jobs wait.
 type JobWaits struct {
 	runners []waitingRunner
-	taken   map[string]concurrency // of the concurrency keys of the jobs
+	taken   map[string]events.KeyUse // of the concurrency keys of the jobs
 	at      time.Time
 }
-
-// A concurrency is how many jobs of a key runners have, and the least that one lets run at once.
-type concurrency struct{ held, least int }
 
 type waitingRunner struct {
 	ID        events.ID
@@ -43,7 +40,7 @@ const runnersConsidered = 2000
 
 // Waits looks at the runners, and at the concurrency keys of those of list that are queued.
 func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now time.Time) (w JobWaits, err error) {
-	w = JobWaits{taken: map[string]concurrency{}, at: now}
+	w = JobWaits{taken: map[string]events.KeyUse{}, at: now}
 	keys, queued := []string{}, false
 	for _, j := range list {
 		queued = queued || j.State == events.JobQueued
@@ -65,12 +62,13 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	})
 	if len(keys) > 0 {
 		b.Queue(`
-			select concurrency_key, count(*), min(concurrency) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = any($2) group by concurrency_key`,
+			select concurrency_key, count(*), min(concurrency) from jobs
+			where workspace_id = $1 and slot > 0 and concurrency_key = any($2) group by concurrency_key`,
 			workspace, keys).Query(func(rows pgx.Rows) error {
 			var key string
-			var c concurrency
-			_, err := pgx.ForEachRow(rows, []any{&key, &c.held, &c.least}, func() error {
-				w.taken[key] = c
+			var u events.KeyUse
+			_, err := pgx.ForEachRow(rows, []any{&key, &u.Held, &u.Least}, func() error {
+				w.taken[key] = u
 				return nil
 			})
 			return err
@@ -81,9 +79,6 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	}
 	return w, nil
 }
-
-// full reports whether no job may begin that lets so many run at once.
-func (c concurrency) full(limit int) bool { return c.held > 0 && c.held >= min(c.least, limit) }
 
 // Reason says why a job waits, "" if it does not, or is about to be given to a runner.
 func (w JobWaits) Reason(j Job) string {
@@ -110,7 +105,7 @@ func (w JobWaits) Reason(j Job) string {
 		return WaitsForRunner
 	case !taking:
 		return WaitsForDrained
-	case w.taken[j.Key].full(j.Concurrency):
+	case w.taken[j.Key].Full(j.Concurrency):
 		return WaitsForConcurrency
 	case !free:
 		return WaitsForSlot

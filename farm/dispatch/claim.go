@@ -171,10 +171,7 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 	for _, m := range list {
 		all.Go(func() error {
 			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{
-				Meta: system(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot,
-				Held: func(ctx context.Context, key string) (int, int, error) {
-					return projections.Jobs{DB: f.d.DB}.Concurrency(ctx, f.workspace, key)
-				},
+				Meta: system(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot, Use: projections.Jobs{DB: f.d.DB}.KeyUse,
 			})
 			switch refused := fault.As(err); {
 			case err == nil:

@@ -55,7 +55,7 @@ type concurrency struct {
 
 // freeSlot returns a slot for a job that lets so many run at once, 0 if there is none.
 func (c concurrency) freeSlot(limit int) int {
-	if len(c.taken) > 0 && len(c.taken) >= min(c.least, limit) {
+	if (events.KeyUse{Held: len(c.taken), Least: c.least}).Full(limit) {
 		return 0
 	}
 	for slot := 1; slot <= limit; slot++ {
@@ -95,7 +95,8 @@ const candidateSQL = `
 		select j.job_id, j.turn, j.concurrency_key, j.concurrency, j.excluded, j.queued_at from jobs j
 		left join unnest($5::text[], $6::int[], $9::int[]) as s (key, taken, least) on s.key = j.concurrency_key
 		where j.workspace_id = $1 and j.state = 'queued' and j.requirement = k.requirement and j.not_before <= $3
-		and (j.concurrency_key = '' or coalesce(s.taken, 0) < least(j.concurrency, s.least)) and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
+		and (j.concurrency_key = '' or coalesce(s.taken, 0) < least(j.concurrency, s.least))
+		and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
 		order by j.turn, j.job_id limit $4) c
 	order by c.turn, c.job_id limit $4`
 

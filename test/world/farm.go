@@ -88,10 +88,7 @@ func (s *shift) submits() error {
 func (s *shift) takes() error {
 	s.epoch, s.seq = s.epoch+1, 0
 	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
-		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1,
-		Held: func(ctx context.Context, key string) (int, int, error) {
-			return projections.Jobs{DB: s.DB}.Concurrency(ctx, s.Workspace, key)
-		},
+		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1, Use: projections.Jobs{DB: s.DB}.KeyUse,
 	})
 	return err
 }
