@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"svc/input"
 )
 
 // An puts the article before a noun.
@@ -33,10 +35,8 @@ func Role(role string) string {
 
 // Title is a title as it is shown, also if nothing of it is seen.
 func Title(title string) string {
-	if strings.ContainsFunc(title, func(r rune) bool {
-		return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
-	}) {
-		return title
+	if input.Blank(title) {
+		return "(no title)"
 	}
-	return "(no title)"
+	return title
 }
