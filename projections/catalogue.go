@@ -18,7 +18,7 @@ func All() []fold.View {
 	return []fold.View{
 		users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
 		runs, runCounts, decisions, outcomes, audit,
-		authorities, enrollments, runners,
+		authorities, enrollments, enrollmentCounts, runners, runnerCounts,
 		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets,
 		globalKeys, uniqueKeys,
 	}

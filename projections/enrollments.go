@@ -110,7 +110,8 @@ func (v Enrollments) Page(
 	if err != nil {
 		return nil, 0, fmt.Errorf("enrolments of %s: %w", workspace, err)
 	}
-	err = v.DB.QueryRow(ctx, `select count(*) from enrollments where workspace_id = $1`, workspace).Scan(&total)
+	err = v.DB.QueryRow(ctx, `
+		select coalesce((select enrollments from enrollment_counts where workspace_id = $1), 0)`, workspace).Scan(&total)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count enrolments of %s: %w", workspace, err)
 	}

@@ -109,6 +109,16 @@ func (v Jobs) Get(ctx context.Context, workspace, id events.ID) (job Job, ok boo
 	return optional[Job](rows, "job "+id.String())
 }
 
+// Among returns those jobs of a workspace that ids name.
+func (v Jobs) Among(ctx context.Context, workspace events.ID, ids []events.ID) ([]Job, error) {
+	rows, _ := v.DB.Query(ctx, `select `+jobColumns+` from jobs where workspace_id = $1 and job_id = any($2)`, workspace, ids)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
+	if err != nil {
+		return nil, fmt.Errorf("%d jobs of %s: %w", len(ids), workspace, err)
+	}
+	return list, nil
+}
+
 // Spec returns what was asked for by a job of a workspace. ok is false if there is none.
 func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.JobSpec, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select spec from job_specs where workspace_id = $1 and job_id = $2`, workspace, id)

@@ -15,6 +15,7 @@ import (
 const (
 	WaitsForRunner      = "no_matching_runner" // none that is there meets what it requires
 	WaitsForDrained     = "runner_draining"    // those that do take no more jobs
+	WaitsForRest        = "runner_resting"     // those that do have declined what they were given, often
 	WaitsForSlot        = "all_busy"           // those that do have as many jobs as they take, or have just declined this one
 	WaitsForConcurrency = "concurrency_limit"  // as many jobs of its key run as may
 	WaitsForTime        = "not_before"         // it rests after an attempt
@@ -33,6 +34,7 @@ type waitingRunner struct {
 	Exclusive []string
 	Draining  bool
 	Free      bool
+	Resting   bool
 }
 
 // runnersConsidered is how many runners of a workspace a waiting reason is found by.
@@ -54,9 +56,10 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	b := &pgx.Batch{}
 	b.Queue(`
 		select r.runner_id, r.labels, r.exclusive_labels, r.draining, coalesce(r.jobs_left, 1) > 0 and r.capacity > (
-			select count(*) from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling'))
+			select count(*) from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
+			coalesce((select p.rests_until > $3 from runner_presence p where p.workspace_id = $1 and p.runner_id = r.runner_id), false)
 		from runners r where r.workspace_id = $1 and r.state in ('online', 'draining') order by r.runner_id limit $2`,
-		workspace, runnersConsidered).Query(func(rows pgx.Rows) (err error) {
+		workspace, runnersConsidered, now).Query(func(rows pgx.Rows) (err error) {
 		w.runners, err = pgx.CollectRows(rows, pgx.RowToStructByPos[waitingRunner])
 		return err
 	})
@@ -85,7 +88,7 @@ func (w JobWaits) Reason(j Job) string {
 	if j.State != events.JobQueued {
 		return ""
 	}
-	matching, taking, free := false, false, false
+	matching, taking, awake, free := false, false, false, false
 	for _, r := range w.runners {
 		if !j.Required.Met(r.Labels, r.Exclusive) {
 			continue
@@ -95,6 +98,10 @@ func (w JobWaits) Reason(j Job) string {
 			continue
 		}
 		taking = true
+		if r.Resting {
+			continue
+		}
+		awake = true
 		declined := slices.Contains(j.Excluded, r.ID) && w.at.Before(j.QueuedAt.Add(JobExclusion))
 		free = free || r.Free && !declined
 	}
@@ -105,6 +112,8 @@ func (w JobWaits) Reason(j Job) string {
 		return WaitsForRunner
 	case !taking:
 		return WaitsForDrained
+	case !awake:
+		return WaitsForRest
 	case w.taken[j.Key].Full(j.Concurrency):
 		return WaitsForConcurrency
 	case !free:

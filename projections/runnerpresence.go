@@ -28,7 +28,9 @@ type JobUsage struct {
 // said nothing.
 func (v Runners) Presences(ctx context.Context, workspace events.ID, runners []events.ID) (map[events.ID]RunnerPresence, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select runner_id, seen_at, usage from runner_presence where workspace_id = $1 and runner_id = any($2)`, workspace, runners)
+		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
+			select runner_id, seen_at, usage from runner_presence p where p.workspace_id = $1 and p.runner_id = k.runner_id offset 0) p`,
+		workspace, runners)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RunnerPresence])
 	if err != nil {
 		return nil, fmt.Errorf("presence of runners of %s: %w", workspace, err)

@@ -32,6 +32,9 @@ type Runner struct {
 	ChangedAt       time.Time
 	Jobs            []RunnerJob // that it has
 	SeenAt          *time.Time  // its last heartbeat
+	Declined        int         // jobs in a row
+	DeclineReason   string
+	RestsUntil      *time.Time // for that
 }
 
 // A RunnerJob is a job that a runner has.
@@ -48,8 +51,11 @@ const selectRunners = `
 		(select coalesce(json_agg(json_build_object(
 				'id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
 			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
-		(select p.seen_at from runner_presence p where p.workspace_id = $1 and p.runner_id = r.runner_id)
-	from runners r where r.workspace_id = $1 `
+		p.seen_at, coalesce(p.declined, 0), coalesce(p.decline_reason, ''), p.rests_until
+	from runners r left join lateral (
+		select p.seen_at, p.declined, p.decline_reason, p.rests_until from runner_presence p
+		where p.workspace_id = $1 and p.runner_id = r.runner_id offset 0) p on true
+	where r.workspace_id = $1 `
 
 // over are the states of runners that take no job any more.
 const over = `('suspended', 'revoked', 'retired')`
@@ -62,11 +68,26 @@ func (v Runners) Page(ctx context.Context, workspace events.ID, limit, offset in
 	if err != nil {
 		return nil, 0, fmt.Errorf("runners of %s: %w", workspace, err)
 	}
-	err = v.DB.QueryRow(ctx, `select count(*) from runners where workspace_id = $1`, workspace).Scan(&total)
+	err = v.DB.QueryRow(ctx, `
+		select coalesce((select runners from runner_counts where workspace_id = $1), 0)`, workspace).Scan(&total)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count runners of %s: %w", workspace, err)
 	}
 	return list, total, nil
+}
+
+// Called returns up to limit runners with a text in their name, among the first 1,000 in
+// the order of [Runners.Page].
+func (v Runners) Called(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select runner_id, name, state from (
+			select runner_id, name, state from runners where workspace_id = $1 order by state in `+over+`, name, runner_id limit 1000) r
+		where strpos(lower(name), lower($2)) > 0 order by state in `+over+`, name, runner_id limit $3`, workspace, text, limit)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
+	if err != nil {
+		return nil, fmt.Errorf("search runners of %s: %w", workspace, err)
+	}
+	return list, nil
 }
 
 // Get returns one runner of a workspace. ok is false if there is none.

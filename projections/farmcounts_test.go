@@ -1,0 +1,101 @@
+package projections_test
+
+import (
+	"crypto/sha256"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/migrations"
+	"svc/projections"
+	"svc/test/pgtest"
+	"svc/test/world"
+)
+
+var farmCounts = []string{"runner_counts", "enrollment_counts"}
+
+// Machines that a build before had enrolled are counted, and others on top of them.
+func TestMachinesOfABuildBeforeAreCounted(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	require.NoError(t, before(t, "0047").Migrate(t.Context(), conn, io.Discard))
+
+	db := world.Connect(t, url)
+	one, other := world.NewID(), world.NewID()
+	uncounted := slices.DeleteFunc(projections.Inline(), func(v store.View) bool {
+		return slices.Contains(farmCounts, v.(interface{ Name() string }).Name())
+	})
+	log := store.New(db, uncounted, func(events.ID, int64) {})
+	defer log.Close()
+	for range 3 {
+		enrol(t, log, one)
+	}
+	enrol(t, log, other)
+
+	require.NoError(t, migrations.Migrate(t.Context(), conn, io.Discard))
+	db.Reset()
+	counting := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer counting.Close()
+	requireMachines(t, db, one, 3)
+	enrol(t, counting, one)
+	requireMachines(t, db, one, 4)
+	requireMachines(t, db, other, 1)
+	requireMachines(t, db, world.NewID(), 0)
+	for _, workspace := range []events.ID{one, other} {
+		require.Empty(t, world.Compared(t, db, workspace).Differences)
+	}
+	for _, name := range farmCounts {
+		rows := world.Dump(t, db, name)
+		require.Len(t, rows, 2)
+		_, err := db.Exec(t.Context(), `delete from `+name+` where workspace_id = $1`, one)
+		require.NoError(t, err)
+		require.NotEmpty(t, world.Compared(t, db, one).Differences, "it is noticed")
+		world.Rebuild(t, db, world.View(t, name))
+		require.Equal(t, rows, world.Dump(t, db, name), name)
+	}
+}
+
+// enrol has a machine become a runner of a workspace.
+func enrol(t *testing.T, log *store.Store, workspace events.ID) {
+	t.Helper()
+	enrollment, runner := world.NewID(), world.NewID()
+	token := events.Fingerprint(sha256.Sum256([]byte(enrollment.String())))
+	_, err := log.Append(t.Context(), &events.Commit{
+		Workspace: workspace, Envelope: events.Envelope{Actor: world.System}, At: world.Epoch,
+		Claims: []events.Claim{{Key: events.EnrollmentKey(token), Owner: enrollment, Global: true}},
+		Writes: []events.Write{
+			{Stream: enrollment, Events: []events.Event{
+				events.EnrollmentMinted{
+					Enrollment: enrollment, Labels: []string{}, ExclusiveLabels: []string{}, ExpiresAt: world.Epoch.Add(time.Hour), Fingerprint: token,
+				},
+				events.EnrollmentUsed{Enrollment: enrollment, Name: "builder", Runner: runner},
+			}},
+			{Stream: runner, Events: []events.Event{
+				events.RunnerEnrolled{Runner: runner, Name: "builder", Enrollment: enrollment, Labels: []string{}, ExclusiveLabels: []string{}},
+				events.RunnerRevoked{Runner: runner, Name: "builder"}, // and stays in the list
+			}},
+		},
+	})
+	require.NoError(t, err)
+}
+
+// requireMachines requires that the lists say that they have n runners and enrolments.
+func requireMachines(t *testing.T, db *pgxpool.Pool, workspace events.ID, n int) {
+	t.Helper()
+	_, total, err := projections.Runners{DB: db}.Page(t.Context(), workspace, 1, 0)
+	require.NoError(t, err)
+	require.Equal(t, n, total)
+	_, total, err = projections.Enrollments{DB: db}.Page(t.Context(), workspace, world.Epoch, 1, 0)
+	require.NoError(t, err)
+	require.Equal(t, n, total)
+}
