@@ -122,7 +122,8 @@ func TestJobReports(t *testing.T) {
 		{name: "a step below", given: runningJob, when: reports(1, 2, events.JobStepStarted{Step: -1}), err: wrongStep},
 		{name: "the end of a step", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon}), then: []events.Event{step(3, 0)}},
 		{name: "by a clock that is wrong", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon.AddDate(7000, 0, 0)}), then: []events.Event{step(3, 0)}},
-		{name: "by a code of no system", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "failed", ExitCode: new(math.MaxInt), At: noon}),
+		{name: "by a code of no system", given: begun,
+			when: reports(1, 3, events.JobStepFinished{Outcome: "failed", ExitCode: new(math.MaxInt), At: noon}),
 			then: []events.Event{events.JobStepFinished{Epoch: 1, Seq: 3, Outcome: "failed", ExitCode: new(math.MaxInt32), At: noon}}},
 		{name: "the end of a step that did not begin", given: begun, when: reports(1, 3, step(3, 1)), err: fault.Field("step", "must be the step that goes on")},
 		{name: "the end of a step twice", given: append(begun[:5:5], step(3, 0)), when: reports(1, 4, step(4, 0)), err: fault.Field("step", "must be the step that goes on")},
@@ -182,8 +183,8 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	require.NoError(t, err)
 	const most = 1<<53 - 1
 	require.Equal(t, []events.Event{events.JobFinished{
-		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", ExitCode: new(math.MinInt32), CPUMs: most, MaxRSSBytes: most, FinishedAt: noon,
-		Log: events.JobLogSum{Bytes: most, Chunks: most},
+		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", ExitCode: new(math.MinInt32),
+		CPUMs: most, MaxRSSBytes: most, FinishedAt: noon, Log: events.JobLogSum{Bytes: most, Chunks: most},
 	}}, list, "and its numbers are")
 }
 

@@ -15,6 +15,8 @@ var (
 	ErrRunnerOffline  = fault.New(fault.Conflict, "runner_offline", "This runner is not connected.")
 	ErrRunnerSpent    = fault.New(fault.Conflict, "runner_spent", "This runner has taken all the jobs that it was enrolled for.")
 	ErrSerialUnknown  = fault.New(fault.Conflict, "runner_serial_unknown", "This is not a current certificate of the runner.")
+	ErrRenewalEarly   = fault.New(fault.RateLimited, "renewal_too_early",
+		"It is too early for the next certificate. Wait as long as Retry-After says.")
 )
 
 // A Runner is a build machine that takes jobs. The zero Runner is a stream of something

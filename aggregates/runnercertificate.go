@@ -23,9 +23,16 @@ func (r *Runner) applyCertificate(e events.Event) {
 	}
 }
 
+// How soon a runner may have its next certificate. Each is an event, and whoever has a
+// certificate, perhaps a copy, can ask for the next in a loop.
+const (
+	renewShare = 3         // a third of the life of the one that it has must be over
+	renewAgain = time.Hour // after one that it has not used: the answer was lost, and the key with it
+)
+
 // Renew gives the runner another certificate. Asked again for the same key the one that
 // it got counts, if it has not used it: the answer was lost.
-func (r *Runner) Renew(c events.Certificate, shown string) ([]events.Event, error) {
+func (r *Runner) Renew(c events.Certificate, shown string, at time.Time) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
@@ -36,7 +43,23 @@ func (r *Runner) Renew(c events.Certificate, shown string) ([]events.Event, erro
 	case r.next.Serial != "" && r.next.Key == c.Key:
 		return nil, nil
 	}
+	if wait := r.renewableAt(c.Authority).Sub(at); wait > 0 {
+		return nil, ErrRenewalEarly.After(wait)
+	}
 	return one(events.RunnerCertificateRenewed{Runner: r.id, Name: r.name, Certificate: c})
+}
+
+// renewableAt is when the runner may have a certificate of an authority: at once, if the
+// last one is of another.
+func (r *Runner) renewableAt(authority events.ID) time.Time {
+	last := r.Renewed()
+	switch {
+	case last.Authority != authority:
+		return time.Time{}
+	case r.next.Serial != "":
+		return last.NotBefore.Add(renewAgain)
+	}
+	return last.NotBefore.Add(last.NotAfter.Sub(last.NotBefore) / renewShare)
 }
 
 // Renewed returns the certificate that the runner got last.

@@ -2,6 +2,7 @@ package aggregates
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,14 +25,32 @@ func superseded(from, to string) events.Event {
 
 func TestRenewACertificate(t *testing.T) {
 	second, third := certificateNo("b2", 2, 4), certificateNo("c3", 3, 4)
-	renew := func(c events.Certificate, shown string) func(*Runner) ([]events.Event, error) {
-		return func(r *Runner) ([]events.Event, error) { return r.Renew(c, shown) }
+	renewAt := func(c events.Certificate, shown string, at time.Time) func(*Runner) ([]events.Event, error) {
+		return func(r *Runner) ([]events.Event, error) { return r.Renew(c, shown, at) }
 	}
+	renew := func(c events.Certificate, shown string) func(*Runner) ([]events.Event, error) {
+		return renewAt(c, shown, noon.AddDate(0, 0, 5))
+	}
+	aThird := 7 * 24 * time.Hour / 3
+	elsewhere := second
+	elsewhere.Authority = id(54)
 	check(t, []spec[Runner]{
 		{name: "for another key", given: []events.Event{enrolled}, when: renew(second, "a1"), then: []events.Event{renewedTo(second)}},
 		{name: "for the same key again", given: []events.Event{enrolled, renewedTo(second)}, when: renew(certificateNo("d4", 2, 5), "a1")},
 		{name: "for a third key", given: []events.Event{enrolled, renewedTo(second)}, when: renew(third, "a1"), then: []events.Event{renewedTo(third)}},
 		{name: "with one that is not current", given: []events.Event{enrolled, renewedTo(second), superseded("a1", "b2")}, when: renew(third, "a1"), err: ErrSerialUnknown},
+		{name: "early", given: []events.Event{enrolled},
+			when: renewAt(second, "a1", noon.Add(aThird-time.Second)), err: ErrRenewalEarly.After(time.Second)},
+		{name: "after a third of its life", given: []events.Event{enrolled},
+			when: renewAt(second, "a1", noon.Add(aThird)), then: []events.Event{renewedTo(second)}},
+		{name: "early, of another authority", given: []events.Event{enrolled},
+			when: renewAt(elsewhere, "a1", noon), then: []events.Event{renewedTo(elsewhere)}},
+		{name: "for a third key within the hour", given: []events.Event{enrolled, renewedTo(second)},
+			when: renewAt(third, "a1", second.NotBefore.Add(time.Hour-time.Second)), err: ErrRenewalEarly.After(time.Second)},
+		{name: "for the same key within the hour", given: []events.Event{enrolled, renewedTo(second)},
+			when: renewAt(second, "a1", second.NotBefore)},
+		{name: "for a third key, of another authority", given: []events.Event{enrolled, renewedTo(elsewhere)},
+			when: renewAt(third, "a1", second.NotBefore), then: []events.Event{renewedTo(third)}},
 		{name: "of a revoked runner", given: []events.Event{enrolled, ended}, when: renew(second, "a1"), err: ErrRunnerOver},
 		{name: "of no runner", when: renew(second, "a1"), err: ErrNoRunner},
 	})

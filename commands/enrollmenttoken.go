@@ -33,7 +33,7 @@ func (t EnrollmentToken) Tail() string { return string(t[len(t)-tailOfTokens:]) 
 // Reveal returns the token itself: for the one answer that shows it.
 func (t EnrollmentToken) Reveal() string { return string(t) }
 
-const enrollmentTokenShown = "[enrolment token]" //nolint:gosec // it stands for one
+const enrollmentTokenShown = "[enrolment token]"
 
 // Format keeps the token out of whatever is printed.
 func (t EnrollmentToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, enrollmentTokenShown) }

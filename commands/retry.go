@@ -113,7 +113,7 @@ func (w *work) backOff(tries int) {
 		return
 	}
 	pause := min(minBackoff<<min(tries, 10), maxBackoff)
-	wait := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // no secret
+	wait := time.NewTimer(pause/2 + rand.N(pause/2))
 	defer wait.Stop()
 	select {
 	case <-wait.C:

@@ -122,13 +122,13 @@ type RenewCertificate struct {
 }
 
 // RenewCertificate returns the certificate that the runner is to get: that of the last
-// answer, if it asks with the same key again.
+// answer, if it asks with the same key again. It refuses whoever asks too early.
 func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (renewed events.Certificate, err error) {
 	_, err = h.carryRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
 		if err := w.certify(c.Authority); err != nil {
 			return nil, err
 		}
-		list, err := r.Renew(c.Certificate, c.Shown)
+		list, err := r.Renew(c.Certificate, c.Shown, w.at)
 		renewed = r.Renewed()
 		if len(list) > 0 {
 			renewed = c.Certificate

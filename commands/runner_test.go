@@ -104,3 +104,31 @@ func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 	})
 	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
 }
+
+// What a process has to read of a runner does not grow with the years in which it came and went.
+func TestARunnerThatCameAndWentForYears(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner, itself := m.enrolled(t)
+	var list []events.Event
+	for range 2000 {
+		list = append(list, events.RunnerOnline{Runner: runner, Name: "builder", Capacity: 2, Labels: []string{}},
+			events.RunnerOffline{Runner: runner, Name: "builder", Reason: events.OfflineDisconnected})
+	}
+	_, err := m.log.Append(t.Context(), &events.Commit{
+		Workspace: m.id, Envelope: itself.Envelope, At: m.clock.now(), Writes: []events.Write{{Stream: runner, Version: 1, Events: list}},
+	})
+	require.NoError(t, err)
+	read := func() int {
+		h, r := m.begin()
+		for range 2 {
+			_, err := h.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: itself, Runner: runner, Hello: hello})
+			require.NoError(t, err)
+			_, err = h.DisconnectRunner(t.Context(), commands.DisconnectRunner{Meta: itself, Runner: runner, Reason: events.OfflineDrained})
+			require.NoError(t, err)
+		}
+		return r.records
+	}
+	require.Greater(t, read(), 4000)
+	require.Less(t, read(), 500)
+}

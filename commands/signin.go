@@ -108,7 +108,7 @@ const slugTries = 20
 func personalSlug(login string, try int) string {
 	switch base := input.SlugOf(login); {
 	case try > slugTries/2: // a login that many have
-		return base + "-" + strconv.Itoa(10_000+rand.IntN(90_000)) //nolint:gosec // no secret
+		return base + "-" + strconv.Itoa(10_000+rand.IntN(90_000))
 	case try > 0:
 		return base + "-" + strconv.Itoa(try+1)
 	default:

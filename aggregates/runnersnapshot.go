@@ -1,0 +1,53 @@
+package aggregates
+
+import (
+	"encoding/json"
+
+	"svc/events"
+)
+
+// runnerSnapshot is a [Runner] as it is kept: a runner lives for years, and its stream says each
+// time that it comes and goes.
+type runnerSnapshot struct {
+	ID         events.ID            `json:"id"`
+	Name       string               `json:"name"`
+	Labels     []string             `json:"labels"`
+	Minted     []string             `json:"minted"`
+	Exclusive  []string             `json:"exclusive"`
+	Capacity   int                  `json:"capacity"`
+	Limit      int                  `json:"limit"`
+	Jobs       int                  `json:"jobs"`
+	Taken      []events.ID          `json:"taken"`
+	Agent      events.Agent         `json:"agent"`
+	Connected  bool                 `json:"connected"`
+	Online     bool                 `json:"online"`
+	Draining   bool                 `json:"draining"`
+	Over       events.RunnerState   `json:"over"`
+	Current    events.Certificate   `json:"current"`
+	Next       events.Certificate   `json:"next"`
+	Superseded []events.Certificate `json:"superseded"`
+}
+
+// Form is 1.
+func (r *Runner) Form() int { return 1 }
+
+// Snapshot returns the state, which is that of no runner on another's stream.
+func (r *Runner) Snapshot() ([]byte, error) {
+	return json.Marshal(runnerSnapshot{
+		r.id, r.name, r.labels, r.minted, r.exclusive, r.capacity, r.limit, r.jobs, r.taken, r.agent,
+		r.connected, r.online, r.draining, r.over, r.current, r.next, r.superseded,
+	})
+}
+
+// Restore takes in a snapshot.
+func (r *Runner) Restore(snapshot []byte) error {
+	var s runnerSnapshot
+	if err := json.Unmarshal(snapshot, &s); err != nil {
+		return err
+	}
+	*r = Runner{
+		s.ID, s.Name, s.Labels, s.Minted, s.Exclusive, s.Capacity, s.Limit, s.Jobs, s.Taken, s.Agent,
+		s.Connected, s.Online, s.Draining, s.Over, s.Current, s.Next, s.Superseded,
+	}
+	return nil
+}
