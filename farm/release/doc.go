@@ -3,15 +3,16 @@
 // A folder of releases has
 //
 //	latest.json                            the version that new runners install
+//	latest.json.sig                        Ed25519 over "svc-runner latest.json", a newline and its bytes, in base64
 //	release.pub                            the public keys, a line each
 //	<version>/svc-runner_<os>_<arch>.gz    the program
 //	<version>/SHA256SUMS                   as sha256sum writes it in the folder of releases
 //	<version>/SHA256SUMS.sig               Ed25519 over the bytes of SHA256SUMS, in base64
 //
 // The names in SHA256SUMS begin with the version, so that the sums of an old release
-// cannot be passed off as those of a new one. latest.json is not signed: whoever
-// can write it can choose among releases that were, and a runner that updates itself
-// refuses to go down.
+// cannot be passed off as those of a new one. What was signed once stays signed: whoever
+// can write to the folder can put back a whole release, and the latest.json, that were
+// there before. A machine that has a later one refuses that, a new one cannot know.
 package release
 
 import (
@@ -26,10 +27,11 @@ const Version = "0.39.0"
 
 // The names in a folder of releases.
 const (
-	LatestFile    = "latest.json"
-	KeysFile      = "release.pub"
-	SumsFile      = "SHA256SUMS"
-	SignatureFile = "SHA256SUMS.sig"
+	LatestFile          = "latest.json"
+	LatestSignatureFile = "latest.json.sig"
+	KeysFile            = "release.pub"
+	SumsFile            = "SHA256SUMS"
+	SignatureFile       = "SHA256SUMS.sig"
 )
 
 // The most that is read of each.

@@ -2,7 +2,6 @@ package release
 
 import (
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,22 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
-
-// Latest is what latest.json says.
-type Latest struct {
-	Version     string    `json:"version"`
-	MinProtocol string    `json:"minProtocol"` // the oldest that the service must speak, such as svc-farm.v1
-	NotBefore   time.Time `json:"notBefore"`   // runners do not update themselves to it earlier
-}
-
-// MarshalJSON writes the time as the service's other answers have it.
-func (l Latest) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{
-		"version": l.Version, "minProtocol": l.MinProtocol, "notBefore": l.NotBefore.UTC().Format("2006-01-02T15:04:05.000Z"),
-	})
-}
 
 // A Release is one that was verified.
 type Release struct {
@@ -78,7 +62,7 @@ func (f *Folder) Release() (Release, error) {
 		return Release{}, &Fault{"", err}
 	}
 	defer root.Close()
-	latest, err := readLatest(root.FS())
+	text, latest, err := readLatest(root.FS())
 	if err != nil {
 		return Release{}, &Fault{LatestFile, err}
 	}
@@ -86,7 +70,7 @@ func (f *Folder) Release() (Release, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if stamp != f.stamp || stamp == "" {
-		f.release, f.err = verify(root.FS(), latest, f.keys)
+		f.release, f.err = verify(root.FS(), text, f.keys)
 		f.stamp = stamp
 	}
 	return f.release, f.err
@@ -114,25 +98,10 @@ func Ready(dir string, keys []ed25519.PublicKey) error {
 	return err
 }
 
-func readLatest(folder fs.FS) (Latest, error) {
-	text, err := readText(folder, LatestFile)
-	if err != nil {
-		return Latest{}, err
-	}
-	var latest Latest
-	if err := json.Unmarshal(text, &latest); err != nil {
-		return Latest{}, fmt.Errorf("malformed: %w", err)
-	}
-	if !IsVersion(latest.Version) {
-		return Latest{}, errors.New("malformed: its version is none")
-	}
-	return latest, nil
-}
-
-// stampOf changes when a file of a release, latest.json or release.pub does.
+// stampOf changes when a file of a release, latest.json, its signature or release.pub does.
 func stampOf(root *os.Root, version string) string {
 	var b strings.Builder
-	names := []string{LatestFile, KeysFile}
+	names := []string{LatestFile, LatestSignatureFile, KeysFile}
 	entries, err := fs.ReadDir(root.FS(), version)
 	if err != nil {
 		return ""
@@ -151,12 +120,16 @@ func stampOf(root *os.Root, version string) string {
 	return b.String()
 }
 
-func verify(folder fs.FS, latest Latest, keys []ed25519.PublicKey) (Release, error) {
+func verify(folder fs.FS, latestText []byte, keys []ed25519.PublicKey) (Release, error) {
 	if len(keys) == 0 {
 		var err error
 		if keys, err = readKeys(folder); err != nil {
 			return Release{}, &Fault{KeysFile, err}
 		}
+	}
+	latest, err := verifyLatest(folder, latestText, keys)
+	if err != nil {
+		return Release{}, &Fault{LatestSignatureFile, err}
 	}
 	sumsPath, signaturePath := path.Join(latest.Version, SumsFile), path.Join(latest.Version, SignatureFile)
 	text, err := readText(folder, sumsPath)

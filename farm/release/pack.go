@@ -5,8 +5,6 @@ import (
 	"compress/gzip"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +53,7 @@ func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) err
 	if err := addKey(dir, key.Public().(ed25519.PublicKey)); err != nil {
 		return err
 	}
-	return setLatest(dir, latest)
+	return setLatest(dir, latest, key)
 }
 
 func fill(dir, version string, builds []Build, key ed25519.PrivateKey) error {
@@ -79,8 +77,7 @@ func fill(dir, version string, builds []Build, key ed25519.PrivateKey) error {
 	if _, err := parseSums(string(text)); err != nil { // a platform twice
 		return err
 	}
-	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(key, text)) + "\n"
-	return errors.Join(writeFile(filepath.Join(dir, SumsFile), text), writeFile(filepath.Join(dir, SignatureFile), []byte(signature)))
+	return errors.Join(writeFile(filepath.Join(dir, SumsFile), text), writeFile(filepath.Join(dir, SignatureFile), sign(text, key)))
 }
 
 // compress is the same for the same program: no name or time is in it.
@@ -114,17 +111,6 @@ func addKey(dir string, key ed25519.PublicKey) error {
 	}
 	lines := append([]string{line}, strings.Fields(string(text))...)
 	return replaceFile(path, []byte(strings.Join(lines, "\n")+"\n"))
-}
-
-func setLatest(dir string, latest Latest) error {
-	if there, err := readLatest(os.DirFS(dir)); err == nil && Compare(latest.Version, there.Version) < 0 {
-		return nil
-	}
-	text, err := json.MarshalIndent(latest, "", "  ")
-	if err != nil {
-		return err
-	}
-	return replaceFile(filepath.Join(dir, LatestFile), append(text, '\n'))
 }
 
 // replaceFile has readers see the one text or the other.

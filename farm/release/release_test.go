@@ -67,7 +67,7 @@ func TestAPackedReleaseIsReady(t *testing.T) {
 	require.JSONEq(t, `{"version":"1.2.3","minProtocol":"svc-farm.v1","notBefore":"2026-11-22T18:00:00.000Z"}`, string(text))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 3, "no work is left")
+	require.Len(t, entries, 4, "no work is left")
 
 	f, err := os.Open(filepath.Join(dir, "1.2.3", Name("linux", "arm64")))
 	require.NoError(t, err)
@@ -101,6 +101,15 @@ func TestToolsOfOthersVerifyARelease(t *testing.T) {
 		"-sigfile", raw, "-in", filepath.Join(dir, "1.2.3", SumsFile)).CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "Successfully")
+
+	opensslVerifies := exec.CommandContext(t.Context(), "sh", "-c", `
+		openssl base64 -d -A -in latest.json.sig -out "$1"
+		{ echo "svc-runner latest.json"; cat latest.json; } >"$2"
+		openssl pkeyutl -verify -rawin -inkey "$3" -sigfile "$1" -in "$2"`, "sh", raw, filepath.Join(t.TempDir(), "text"), path)
+	opensslVerifies.Dir = dir
+	out, err = opensslVerifies.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "Successfully")
 }
 
 func TestAFolderSaysWhatItLacks(t *testing.T) {
@@ -114,18 +123,23 @@ func TestAFolderSaysWhatItLacks(t *testing.T) {
 		"no latest":           {func(dir string) error { return os.Remove(filepath.Join(dir, LatestFile)) }, LatestFile},
 		"latest is no JSON":   {write(LatestFile, "1.2.3"), LatestFile},
 		"latest climbs":       {write(LatestFile, `{"version":"../1.2.3"}`), LatestFile},
-		"latest is not there": {write(LatestFile, `{"version":"1.2.4"}`), "1.2.4/" + SumsFile},
-		"no keys":             {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
-		"a key in pieces":     {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
-		"an empty key file":   {write(KeysFile, "\n"), KeysFile},
-		"another's key":       {write(KeysFile, FormatKey(publics(newKey(t))[0])), "1.2.3/" + SignatureFile},
-		"no sums":             {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
-		"no signature":        {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) }, "1.2.3/" + SignatureFile},
-		"half a signature":    {write("1.2.3/"+SignatureFile, "AAAA"), "1.2.3/" + SignatureFile},
-		"other sums":          {write("1.2.3/"+SumsFile, strings.Repeat("0", 64)+"  "+amd+"\n"), "1.2.3/" + SignatureFile},
-		"endless sums":        {write("1.2.3/"+SumsFile, strings.Repeat("0", maxText+1)), "1.2.3/" + SumsFile},
-		"no program":          {func(dir string) error { return os.Remove(filepath.Join(dir, amd)) }, amd},
-		"another program":     {write(amd, "other"), amd},
+		"latest is not there": {write(LatestFile, `{"version":"1.2.4"}`), LatestSignatureFile},
+		"latest was changed":  {changed(LatestFile, "2026-11-22", "2026-11-21"), LatestSignatureFile},
+		"latest is unsigned":  {func(dir string) error { return os.Remove(filepath.Join(dir, LatestSignatureFile)) }, LatestSignatureFile},
+		"signed as sums are": {func(dir string) error {
+			return os.Rename(filepath.Join(dir, "1.2.3", SignatureFile), filepath.Join(dir, LatestSignatureFile))
+		}, LatestSignatureFile},
+		"no keys":           {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
+		"a key in pieces":   {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
+		"an empty key file": {write(KeysFile, "\n"), KeysFile},
+		"another's key":     {write(KeysFile, FormatKey(publics(newKey(t))[0])), LatestSignatureFile},
+		"no sums":           {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
+		"no signature":      {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) }, "1.2.3/" + SignatureFile},
+		"half a signature":  {write("1.2.3/"+SignatureFile, "AAAA"), "1.2.3/" + SignatureFile},
+		"other sums":        {write("1.2.3/"+SumsFile, strings.Repeat("0", 64)+"  "+amd+"\n"), "1.2.3/" + SignatureFile},
+		"endless sums":      {write("1.2.3/"+SumsFile, strings.Repeat("0", maxText+1)), "1.2.3/" + SumsFile},
+		"no program":        {func(dir string) error { return os.Remove(filepath.Join(dir, amd)) }, amd},
+		"another program":   {write(amd, "other"), amd},
 		"a link out of it": {func(dir string) error {
 			return os.Rename(filepath.Join(dir, amd), filepath.Join(filepath.Dir(dir), "moved")) // and below: linked
 		}, amd},
@@ -159,6 +173,63 @@ func TestAFolderSaysWhatItLacks(t *testing.T) {
 
 func write(name, text string) func(string) error {
 	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
+}
+
+func changed(name, from, to string) func(string) error {
+	return func(dir string) error {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		return write(name, strings.Replace(string(text), from, to, 1))(dir)
+	}
+}
+
+// Both are signed with the same key.
+func TestASignatureIsOfOneKindOfText(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), newKey(t)
+	pack(t, dir, "1.2.3", key)
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return text
+	}
+	latest, signature := read(LatestFile), read(LatestSignatureFile)
+	l, err := VerifyLatest(latest, signature, publics(newKey(t), key))
+	require.NoError(t, err)
+	require.Equal(t, "1.2.3", l.Version)
+	require.True(t, moment.Equal(l.NotBefore))
+	_, err = VerifyLatest(latest, signature, publics(newKey(t)))
+	require.ErrorIs(t, err, ErrSignature)
+	_, err = VerifyLatest(latest, sign(latest, key), publics(key))
+	require.ErrorIs(t, err, ErrSignature, "as sums are signed")
+	sums := read("1.2.3/" + SumsFile)
+	_, err = Verify(sums, sign(withContext(sums), key), publics(key))
+	require.ErrorIs(t, err, ErrSignature, "as latest.json is signed")
+	_, err = Verify(withContext(latest), signature, publics(key))
+	require.ErrorContains(t, err, "line 1 of the sums is malformed", "what was signed, taken for sums")
+}
+
+// As releases were before latest.json was signed.
+func TestAReleaseThatIsNotSignedInFullSaysSo(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), newKey(t)
+	pack(t, dir, "1.3.0", key)
+	require.NoError(t, os.Remove(filepath.Join(dir, LatestSignatureFile)))
+	require.ErrorContains(t, Ready(dir, nil), "did not sign latest.json made the release; pack it again")
+	require.Equal(t, []string{"SVC_FARM_RELEASES_DIR/latest.json.sig"}, NewFolder(dir, nil).Missing())
+	_, err := VerifyLatestFile(filepath.Join(dir, LatestFile), publics(key))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	// Nobody is held on an old release by a latest.json that anybody may have written.
+	build := Build{"linux", "amd64", filepath.Join(dir, KeysFile)}
+	err = Pack(dir, Latest{Version: "1.2.9"}, []Build{build}, key)
+	require.ErrorContains(t, err, "latest.json names the later release 1.3.0, for which nobody vouches")
+	require.NoError(t, write(LatestSignatureFile, string(sign([]byte("x"), key)))(dir))
+	require.ErrorIs(t, Pack(dir, Latest{Version: "1.2.9"}, []Build{build}, key), ErrSignature)
+	pack(t, dir, "1.3.0", key)
+	require.NoError(t, Ready(dir, nil))
 }
 
 // Sums of an older release, whole and signed, in the folder of a newer one.

@@ -1,22 +1,16 @@
 package release
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
-
-// ErrSignature says that no key of those that were given signed the sums.
-var ErrSignature = errors.New("the signature is by none of the keys")
 
 // Sums is a SHA256SUMS whose signature was verified.
 type Sums struct {
@@ -26,14 +20,8 @@ type Sums struct {
 
 // Verify returns the sums that text has, if one of keys signed it.
 func Verify(text, signature []byte, keys []ed25519.PublicKey) (Sums, error) {
-	sig, err := base64.StdEncoding.Strict().DecodeString(string(bytes.TrimSpace(signature)))
-	if err != nil || len(sig) != ed25519.SignatureSize {
-		return Sums{}, errors.New("the signature is not 64 bytes in base64")
-	}
-	if !slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool {
-		return len(k) == ed25519.PublicKeySize && ed25519.Verify(k, text, sig)
-	}) {
-		return Sums{}, ErrSignature
+	if err := checkSignature(text, signature, keys); err != nil {
+		return Sums{}, err
 	}
 	return parseSums(string(text))
 }

@@ -37,7 +37,7 @@ need() {
 
 # options sets what the arguments say.
 options() {
-	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no
+	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--no-enroll) enroll=no ;;
@@ -77,7 +77,7 @@ value() {
 	--url) farm_url=$2 ;;
 	--server-ca) server_ca=$2 ;;
 	--name) name=$2 ;;
-	--version) version=$2 ;;
+	--version) version=$2 chosen=yes ;;
 	--prefix) prefix=${2%/} ;;
 	--data-dir) data=$2 ;;
 	*) fail "unknown option: $1 (--help lists them)" ;;
@@ -141,6 +141,9 @@ fetch() {
 	# Says the same where there is no OpenSSL, and that the program runs here.
 	"$work/svc-runner" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" ||
 		fail "release $version could not be verified; nothing was installed"
+	# An old release is signed too, and whoever can write to the folder of releases can have it be the latest again.
+	[ -n "$chosen" ] || [ ! -e "$bin" ] || "$bin" verify --keys "$(echo "$keys" | tr ' ' ',')" "$work/$file" ||
+		fail "the svc-runner that is here does not make way for release $version; with --version $version it is installed all the same"
 	say "svc-runner $version for $os/$arch: checksum and signature are right"
 }
 

@@ -45,6 +45,7 @@ func (s Releases) Handler() http.Handler {
 	for path, serve := range map[string]func(*http.Request) (file, error){
 		"/install.sh":              s.installer,
 		"/runner/latest.json":      func(*http.Request) (file, error) { return s.open(release.LatestFile, "application/json") },
+		"/runner/latest.json.sig":  func(*http.Request) (file, error) { return s.open(release.LatestSignatureFile, plainText) },
 		"/runner/release.pub":      func(*http.Request) (file, error) { return s.open(release.KeysFile, plainText) },
 		"/runner/{version}/{name}": s.version,
 	} {

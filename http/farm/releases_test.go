@@ -77,8 +77,9 @@ func TestFilesOfAReleaseAreServed(t *testing.T) {
 	t.Parallel()
 	dir, handler := releases(t)
 	for name, kind := range map[string]string{
-		"latest.json": "application/json", "release.pub": "text/plain; charset=utf-8", "1.2.3/SHA256SUMS": "text/plain; charset=utf-8",
-		"1.2.3/SHA256SUMS.sig": "text/plain; charset=utf-8", "1.2.3/" + release.Name("linux", "arm64"): "application/gzip",
+		"latest.json": "application/json", "latest.json.sig": "text/plain; charset=utf-8", "release.pub": "text/plain; charset=utf-8",
+		"1.2.3/SHA256SUMS": "text/plain; charset=utf-8", "1.2.3/SHA256SUMS.sig": "text/plain; charset=utf-8",
+		"1.2.3/" + release.Name("linux", "arm64"): "application/gzip",
 	} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)

@@ -64,7 +64,10 @@ func runner(command string, args []string) error {
 		if err != nil {
 			return err
 		}
-		_, err = release.VerifyFile(args[len(args)-1], option("version"), keys)
+		sums, err := release.VerifyFile(args[len(args)-1], option("version"), keys)
+		if own := os.Getenv("SVC_TEST_VERSION"); err == nil && option("version") == "" && release.Compare(sums.Version, own) < 0 {
+			err = fmt.Errorf("release %s is older than this program, %s", sums.Version, own)
+		}
 		return err
 	case "enroll":
 		if os.Getenv("SVC_ENROLL_TOKEN") == "tok_enr_refused" {
@@ -93,7 +96,7 @@ func newSite(t *testing.T) *site {
 	var err error
 	_, s.key, err = ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	s.pack(runtime.GOARCH, program(t))
+	s.pack(runtime.GOARCH, program(t, version))
 
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -146,13 +149,13 @@ func (s *site) issue(parent *x509.Certificate, by *ecdsa.PrivateKey, ca bool) (*
 	return made, key
 }
 
-// program makes a small one that becomes this one.
-func program(t *testing.T) string {
+// program makes a small one, of a version, that becomes this one.
+func program(t *testing.T, version string) string {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "svc-runner")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nexec '"+self+"' \"$@\"\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nSVC_TEST_VERSION="+version+" exec '"+self+"' \"$@\"\n"), 0o600))
 	return path
 }
 
