@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"flag"
 	"fmt"
 	"io"
@@ -76,7 +75,10 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	g := gateway.New(cfg.RestURL.URL(), cfg.ClientCertHeader, gateway.Rules(cfg.ArtifactMaxJobBytes), log)
 	defer g.Close()
 	handler := middleware.Measured(m.Request, middleware.Traced(log, g))
-	return serve.Server{Handler: handler, Log: log, StopLimit: uploads}.Run(ctx, tls.NewListener(ln, certificates.TLS()))
+	bounded := gateway.NewListener(ln, certificates.TLS(), cfg.Bounds(), log)
+	defer bounded.Close()
+	m.Connections(func() metrics.ConnectionUsage { return metrics.ConnectionUsage(bounded.Usage()) })
+	return serve.Server{Handler: handler, Log: log, StopLimit: uploads, HTTP2: gateway.HTTP2()}.Run(ctx, bounded)
 }
 
 // uploads have so long to end before the gateway does; runners go on with the rest.

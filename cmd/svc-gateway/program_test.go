@@ -72,30 +72,56 @@ func command(t *testing.T, environ ...string) *exec.Cmd {
 
 var listens = regexp.MustCompile(`msg=listening address=(\S+)`)
 
-func TestServesAndStops(t *testing.T) {
-	t.Parallel()
+// A running is svc-gateway, and what it said so far.
+type running struct {
+	*exec.Cmd
+	address string
+	roots   *x509.CertPool
+	said    *strings.Builder
+	lines   *bufio.Scanner
+}
+
+// serves starts svc-gateway before a service.
+func serves(t *testing.T, environ ...string) *running {
+	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Host)
 	}))
 	t.Cleanup(service.Close)
 	cert, key, roots := files(t)
-	cmd := command(t, "SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_GATEWAY_TLS_CERT="+cert, "SVC_GATEWAY_TLS_KEY="+key, "SVC_GATEWAY_REST_URL="+service.URL)
+	cmd := command(t, append(environ, "SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_GATEWAY_TLS_CERT="+cert, "SVC_GATEWAY_TLS_KEY="+key,
+		"SVC_GATEWAY_REST_URL="+service.URL)...)
 	pipe, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	var said strings.Builder
-	lines := bufio.NewScanner(io.TeeReader(pipe, &said))
-	address := ""
-	for address == "" && lines.Scan() {
-		if found := listens.FindStringSubmatch(lines.Text()); found != nil {
-			address = found[1]
+	t.Cleanup(func() { timer.Stop() })
+	g := &running{Cmd: cmd, roots: roots, said: new(strings.Builder)}
+	g.lines = bufio.NewScanner(io.TeeReader(pipe, g.said))
+	for g.address == "" && g.lines.Scan() {
+		if found := listens.FindStringSubmatch(g.lines.Text()); found != nil {
+			g.address = found[1]
 		}
 	}
-	require.NotEmpty(t, address, said.String())
+	require.NotEmpty(t, g.address, g.said.String())
+	return g
+}
 
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+// ends has it stop, and returns all that it said.
+func (g *running) ends(t *testing.T) string {
+	t.Helper()
+	require.NoError(t, g.Process.Signal(syscall.SIGTERM))
+	for g.lines.Scan() { // to its end
+	}
+	require.NoError(t, g.Wait())
+	return g.said.String()
+}
+
+func TestServesAndStops(t *testing.T) {
+	t.Parallel()
+	g := serves(t)
+	address := g.address
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: g.roots}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: patience}
 	for path, want := range map[string]int{"/install.sh": 200, "/internal/runs": 404, "/health/live": 404} {
@@ -109,13 +135,31 @@ func TestServesAndStops(t *testing.T) {
 			require.Equal(t, address, string(body), "the host that was asked for")
 		}
 	}
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	for lines.Scan() { // to its end
+	said := g.ends(t)
+	require.Contains(t, said, "msg=stopped")
+	require.Contains(t, said, "path=/internal/runs status=404")
+	require.NotContains(t, said, "marker-of-the-key")
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []string{"SVC_GATEWAY_MAX_CONNECTIONS", "SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS"} {
+		g := serves(t, bound+"=1")
+		ask := func() error {
+			conn, err := tls.Dial("tcp", g.address, &tls.Config{RootCAs: g.roots})
+			if err == nil {
+				t.Cleanup(func() { _ = conn.Close() })
+				_, err = io.WriteString(conn, "GET /install.sh HTTP/1.1\r\nHost: h\r\n\r\n")
+			}
+			if err == nil {
+				_, err = io.ReadFull(conn, make([]byte, len("HTTP/1.1 200")))
+			}
+			return err
+		}
+		require.NoError(t, ask())
+		require.Error(t, ask())
+		require.Contains(t, g.ends(t), "connections are refused")
 	}
-	require.NoError(t, cmd.Wait())
-	require.Contains(t, said.String(), "msg=stopped")
-	require.Contains(t, said.String(), "path=/internal/runs status=404")
-	require.NotContains(t, said.String(), "marker-of-the-key")
 }
 
 func TestStartupFailuresNameTheVariable(t *testing.T) {
@@ -135,6 +179,10 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 		{"SVC_GATEWAY_REST_URL=http://127.0.0.1/api", "SVC_GATEWAY_REST_URL is malformed: want a scheme and a host alone"},
 		{"SVC_FARM_CLIENT_CERT_HEADER=Host", "SVC_FARM_CLIENT_CERT_HEADER is malformed"},
 		{"SVC_ARTIFACT_MAX_JOB_BYTES=0", "SVC_ARTIFACT_MAX_JOB_BYTES is malformed"},
+		{"SVC_GATEWAY_MAX_CONNECTIONS=0", "SVC_GATEWAY_MAX_CONNECTIONS is malformed"},
+		{"SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS=many", "SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS is malformed"},
+		{"SVC_GATEWAY_MAX_HANDSHAKES=-1", "SVC_GATEWAY_MAX_HANDSHAKES is malformed"},
+		{"SVC_GATEWAY_HANDSHAKE_TIMEOUT=1ms", "SVC_GATEWAY_HANDSHAKE_TIMEOUT is malformed"},
 		{"SVC_METRICS_ADDR=nowhere", "SVC_METRICS_ADDR is malformed"},
 		{"SVC_LOG_LEVEL=loud", "SVC_LOG_LEVEL is malformed"},
 	} {

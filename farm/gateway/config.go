@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"log/slog"
+	"time"
 
 	"svc/config"
 )
@@ -22,6 +23,12 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 `env:"SVC_ARTIFACT_MAX_JOB_BYTES" envDefault:"268435456" doc:"Bytes of artifacts that a job may have. Must be the same in the REST service."`
 
+	// Behind a balancer that hides addresses all come from one: raise that bound to the first.
+	MaxConnections           int           `env:"SVC_GATEWAY_MAX_CONNECTIONS" envDefault:"20000" doc:"Connections at once; others are closed."`
+	MaxConnectionsPerAddress int           `env:"SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS" envDefault:"2000" doc:"Connections at once from one address; an IPv6 /64 counts as one."`
+	MaxHandshakes            int           `env:"SVC_GATEWAY_MAX_HANDSHAKES" envDefault:"500" doc:"TLS handshakes at once, a quarter of them from one address."`
+	HandshakeTimeout         time.Duration `env:"SVC_GATEWAY_HANDSHAKE_TIMEOUT" envDefault:"10s" doc:"How long a TLS handshake may take."`
+
 	// Whoever reaches it learns how busy the gateway is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
@@ -36,6 +43,21 @@ func (c Config) Check() error {
 		return errors.New("SVC_GATEWAY_REST_URL is malformed: want a scheme and a host alone")
 	case c.ArtifactMaxJobBytes < 1 || c.ArtifactMaxJobBytes > 1<<40:
 		return errors.New("SVC_ARTIFACT_MAX_JOB_BYTES is malformed: want 1 or more, and at most a tebibyte")
+	case c.MaxConnections < 1:
+		return errors.New("SVC_GATEWAY_MAX_CONNECTIONS is malformed: want 1 or more")
+	case c.MaxConnectionsPerAddress < 1:
+		return errors.New("SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS is malformed: want 1 or more")
+	case c.MaxHandshakes < 1:
+		return errors.New("SVC_GATEWAY_MAX_HANDSHAKES is malformed: want 1 or more")
+	case c.HandshakeTimeout < time.Second || c.HandshakeTimeout > time.Minute:
+		return errors.New("SVC_GATEWAY_HANDSHAKE_TIMEOUT is malformed: want 1s to 1m")
 	}
 	return nil
+}
+
+// Bounds are those of the listener.
+func (c Config) Bounds() Bounds {
+	return Bounds{
+		Connections: c.MaxConnections, PerAddress: c.MaxConnectionsPerAddress, Handshakes: c.MaxHandshakes, Handshake: c.HandshakeTimeout,
+	}
 }

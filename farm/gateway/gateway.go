@@ -83,6 +83,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &answer{w, http.NewResponseController(w), rule.Idle, rule.Tunnel}
 	if !ok {
 		out.idle = usual
+		leave(out, r)
 		refuse(out, errNone)
 		return
 	}
@@ -95,10 +96,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) tooLarge(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 { // nobody reads the rest
-		w.Header().Set("Connection", "close")
-	}
+	leave(w, r)
 	refuse(w, errTooLarge)
+}
+
+// leave has the server answer without the body, which nobody reads, and not wait for it for long
+// after that.
+func leave(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftover)) // only a connection that is gone refuses
+	}
 }
 
 type bodyKey struct{}

@@ -47,6 +47,8 @@ type subject struct {
 	roots   *x509.CertPool
 	service *service
 	stop    func() // ends it, and returns when it has ended
+
+	listener *Listener // of ours
 }
 
 // A service stands behind the gateway and says what reached it.
@@ -136,6 +138,12 @@ func start(t *testing.T, rules []Rule) *subject {
 
 func startBefore(t *testing.T, rules []Rule, behind *service) *subject {
 	t.Helper()
+	wide := Bounds{Connections: 1000, PerAddress: 1000, Handshakes: 1000, Handshake: 10 * time.Second}
+	return startWithin(t, rules, behind, wide, slog.DiscardHandler)
+}
+
+func startWithin(t *testing.T, rules []Rule, behind *service, bounds Bounds, says slog.Handler) *subject {
+	t.Helper()
 	s := &subject{service: behind}
 	server := issue(t, leaf{server: true})
 	s.roots = x509.NewCertPool()
@@ -149,11 +157,12 @@ func startBefore(t *testing.T, rules []Rule, behind *service) *subject {
 	require.NoError(t, err)
 	s.address = ln.Addr().String()
 	g := New(s.service.url, header, rules, log)
+	s.listener = NewListener(ln, certificates.TLS(), bounds, slog.New(says))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
 		defer g.Close()
-		done <- serve.Server{Handler: middleware.Traced(log, g), Log: log, StopLimit: time.Second}.Run(ctx, tls.NewListener(ln, certificates.TLS()))
+		done <- serve.Server{Handler: middleware.Traced(log, g), Log: log, StopLimit: time.Second, HTTP2: HTTP2()}.Run(ctx, s.listener)
 	}()
 	s.stop = func() {
 		cancel()

@@ -14,6 +14,7 @@ const job = "/api/v1/farm/jobs/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9/artifacts"
 // What is let through beyond the examples of the rules.
 var through = []string{
 	"HEAD /install.sh", "GET /install.sh?version=1.2.3", "GET /runner/0.39.0/svc-runner_linux_amd64.gz", "HEAD /runner/0.39.0/SHA256SUMS",
+	"GET /runner/latest.json.sig",
 	"POST /api/v1/farm/registrations", "POST /api/v1/farm/registrations/renew", "GET /api/v1/farm/registrations/self",
 	"DELETE /api/v1/farm/registrations", "GET /api/v1/farm/agent?x=1", "POST /api/v1/farm/jobs/0/artifacts",
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -44,6 +45,19 @@ func (c *Certificates) TLS() *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
 	}
 }
+
+// HTTP2 is how much one connection may ask for at once, and when a client that takes no bytes has
+// gone: deadlines of requests do not end what waits for the connection itself.
+func HTTP2() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams: streams, SendPingTimeout: pings, PingTimeout: pings, WriteByteTimeout: pings,
+	}
+}
+
+const (
+	streams = 32
+	pings   = 30 * time.Second
+)
 
 // get goes on with the certificate that was, while the files that are there are none.
 func (c *Certificates) get() *tls.Certificate {

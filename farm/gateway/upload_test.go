@@ -72,6 +72,34 @@ func TestASlowHeaderEnds(t *testing.T) {
 	require.Empty(t, s.service.seen)
 }
 
+// So does whoever sends nothing of the body of a request that is refused: the server would
+// like to read it before it answers.
+func TestABodyThatNobodyReadsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(256<<20))
+	for line, want := range map[string]string{
+		"POST /internal/runs HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx":                 "404",
+		"POST /internal/runs HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx":     "404",
+		"GET /install.sh HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx":                       "413",
+		"POST /api/v1/farm/registrations HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\nx": "413",
+		"CONNECT 127.0.0.1:4000 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx":  "404",
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			conn, err := tls.Dial("tcp", s.address, s.tlsWith(nil))
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+			_, err = io.WriteString(conn, line)
+			require.NoError(t, err)
+			answer, err := io.ReadAll(conn)
+			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the gateway ends it: %s", line)
+			require.Contains(t, string(answer), "HTTP/1.1 "+want, line)
+			require.Empty(t, s.service.seen)
+		})
+	}
+}
+
 func TestOtherPathsTakeSmallBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))

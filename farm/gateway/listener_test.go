@@ -1,0 +1,276 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+)
+
+// connect opens a connection from an address of this machine, and says nothing.
+func (s *subject) connect(t *testing.T, from string) (net.Conn, error) {
+	t.Helper()
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(t.Context(), "tcp", s.address)
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() })
+		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	}
+	return conn, err
+}
+
+func (s *subject) dial(t *testing.T, from string) net.Conn {
+	t.Helper()
+	conn, err := s.connect(t, from)
+	require.NoError(t, err)
+	return conn
+}
+
+// speaks has a connection speak TLS and ask for something, and returns why it could not.
+func (s *subject) speaks(conn net.Conn) error {
+	cfg := s.tlsWith(nil)
+	cfg.ServerName = "127.0.0.1"
+	c := tls.Client(conn, cfg)
+	if _, err := io.WriteString(c, "GET /install.sh HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 200")))
+	return err
+}
+
+// refuses requires that the gateway takes no connection from an address of this machine.
+func (s *subject) refuses(t *testing.T, from string) {
+	t.Helper()
+	conn, err := s.connect(t, from)
+	if err == nil { // it may have gone before it was there
+		err = s.speaks(conn)
+	}
+	requireEnded(t, err)
+}
+
+// requireEnded requires that the gateway ended a connection.
+func requireEnded(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.False(t, errors.Is(err, os.ErrDeadlineExceeded), err)
+}
+
+func (s *subject) requireUsage(t *testing.T, connections, handshakes int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		u := s.listener.Usage()
+		return u.Connections == connections && u.Handshakes == handshakes
+	}, patience, time.Millisecond, "%+v", s.listener.Usage())
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	bounds := Bounds{Connections: 4, PerAddress: 3, Handshakes: 100, Handshake: patience}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
+	var open []net.Conn
+	for range 3 {
+		conn := s.dial(t, "127.0.0.1")
+		require.NoError(t, s.speaks(conn))
+		open = append(open, conn)
+	}
+	s.refuses(t, "127.0.0.1")
+	require.NoError(t, s.speaks(s.dial(t, "127.0.0.2")), "another address")
+	s.refuses(t, "127.0.0.3")
+	require.Equal(t, map[string]int64{"connections": 1, "address": 1, "handshakes": 0}, s.listener.Usage().Refused)
+
+	require.NoError(t, open[0].Close())
+	s.requireUsage(t, 3, 0)
+	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")), "a place was given back")
+}
+
+// A tunnel has a place too, until it ends.
+func TestTunnelsAreBounded(t *testing.T) {
+	t.Parallel()
+	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 100, Handshake: patience}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
+	agent := s.agent(t, nil)
+	echo(t, agent, websocket.TextMessage, "hello")
+	s.refuses(t, "127.0.0.1")
+	echo(t, agent, websocket.TextMessage, "still here")
+	require.NoError(t, agent.Close())
+	s.requireUsage(t, 0, 0)
+	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
+}
+
+// Whoever begins handshakes and does not go on keeps nobody else from theirs.
+func TestHandshakesAreBounded(t *testing.T) {
+	t.Parallel()
+	bounds := Bounds{Connections: 100, PerAddress: 100, Handshakes: 8, Handshake: patience}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
+	silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
+	_, err := silent[1].Write([]byte{22, 3, 1, 2, 0, 1}) // a quarter of a hello
+	require.NoError(t, err)
+	s.refuses(t, "127.0.0.1")
+	require.NoError(t, s.speaks(s.dial(t, "127.0.0.2")))
+	for _, from := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"} {
+		silent = append(silent, s.dial(t, from), s.dial(t, from))
+	}
+	s.requireUsage(t, 9, 8)
+	s.refuses(t, "127.0.0.5")
+	require.Equal(t, map[string]int64{"connections": 0, "address": 0, "handshakes": 2}, s.listener.Usage().Refused)
+	for _, conn := range silent {
+		require.NoError(t, conn.Close())
+	}
+	s.requireUsage(t, 1, 0)
+	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
+	require.EqualValues(t, 8, s.listener.Usage().Failed)
+}
+
+func TestASlowHandshakeEnds(t *testing.T) {
+	t.Parallel()
+	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, Handshake: 50 * time.Millisecond}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
+	conn := s.dial(t, "127.0.0.1")
+	_, err := conn.Read(make([]byte, 1))
+	requireEnded(t, err)
+	s.requireUsage(t, 0, 0)
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	require.Empty(t, s.listener.from, "addresses that have nothing are forgotten")
+}
+
+// An answer in the clear, a scan, and somebody who does not trust us: none of them fills the log.
+func TestTheLogIsNotFilledWithConnections(t *testing.T) {
+	t.Parallel()
+	said := new(lines)
+	bounds := Bounds{Connections: 9, PerAddress: 1, Handshakes: 9, Handshake: patience}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.NewTextHandler(said, nil))
+	for range 20 {
+		conn := s.dial(t, "127.0.0.1")
+		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, conn)
+		require.NoError(t, err)
+		s.requireUsage(t, 0, 0)
+	}
+	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
+	for range 20 {
+		s.refuses(t, "127.0.0.1")
+	}
+	require.EqualValues(t, 20, s.listener.Usage().Failed)
+	require.EqualValues(t, 20, s.listener.Usage().Refused["address"])
+	require.Equal(t, 1, strings.Count(said.String(), "a TLS handshake failed"))
+	require.Equal(t, 1, strings.Count(said.String(), "connections are refused"))
+	require.Contains(t, said.String(), "full=address address=127.0.0.1:")
+}
+
+// lines is a log that a test reads while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A stop waits for no handshake.
+func TestAStopEndsHandshakes(t *testing.T) {
+	t.Parallel()
+	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, Handshake: 10 * patience}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
+	conn := s.dial(t, "127.0.0.1")
+	s.requireUsage(t, 1, 1)
+	s.stop()
+	s.requireUsage(t, 0, 0)
+	_, err := conn.Read(make([]byte, 1))
+	requireEnded(t, err)
+	_, err = s.listener.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// What the system refuses for a moment, such as a file too many, the server asks for again.
+func TestAnErrorOfTheSystemIsHandedOn(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	failing := &failing{Listener: inner, errs: make(chan error, 1)}
+	failing.errs <- os.ErrProcessDone
+	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 1, Handshake: patience}
+	l := NewListener(failing, &tls.Config{}, bounds, slog.New(slog.DiscardHandler))
+	_, err = l.Accept()
+	require.ErrorIs(t, err, os.ErrProcessDone)
+	require.NoError(t, l.Close())
+}
+
+// failing has errors before connections.
+type failing struct {
+	net.Listener
+	errs chan error
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	select {
+	case err := <-f.errs:
+		return nil, err
+	default:
+		return f.Listener.Accept()
+	}
+}
+
+func TestAddressesThatCountAsOne(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:1": "192.0.2.1/32", "[2001:db8:0:1:2:3:4:5]:1": "2001:db8:0:1::/64",
+		"[2001:db8:0:1:ffff::]:2": "2001:db8:0:1::/64", "[fe80::1%eth0]:1": "fe80::/64", "[::1]:1": "::/64",
+	} {
+		require.Equal(t, want, network(text(address)).String(), address)
+	}
+	require.False(t, network(text("@")).IsValid(), "a Unix socket")
+}
+
+type text string
+
+func (text) Network() string  { return "tcp" }
+func (t text) String() string { return string(t) }
+
+// A connection of HTTP/2 is many of HTTP/1.1.
+func TestStreamsOfAConnectionAreBounded(t *testing.T) {
+	t.Parallel()
+	s := start(t, Rules(1))
+	cfg := s.tlsWith(nil)
+	cfg.NextProtos = []string{"h2"}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", s.address)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	frames := http2.NewFramer(conn, conn)
+	require.NoError(t, frames.WriteSettings())
+	for {
+		frame, err := frames.ReadFrame()
+		require.NoError(t, err)
+		if settings, ok := frame.(*http2.SettingsFrame); ok {
+			most, ok := settings.Value(http2.SettingMaxConcurrentStreams)
+			require.True(t, ok)
+			require.EqualValues(t, 32, most)
+			return
+		}
+	}
+}
