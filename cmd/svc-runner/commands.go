@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -275,12 +277,30 @@ func (p program) verify(_ context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("read keys of releases: %w", err)
 	}
-	sums, err := release.VerifyFile(o.args[0], o.version, keys)
+	version, err := signedVersion(o.args[0], o.version, keys)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "%s is of release %s, and signed\n", o.args[0], sums.Version)
+	// What was signed once stays so: whoever can write to the farm's folder of releases can put back an old one.
+	if o.version == "" && release.Compare(version, runner.Version) < 0 {
+		return fmt.Errorf("release %s is signed, but older than this program, %s; with -version=%[1]s it is taken", version, runner.Version)
+	}
+	fmt.Fprintf(p.out, "%s is of release %s, and signed\n", o.args[0], version)
 	return nil
+}
+
+// signedVersion returns the version of a program, or the one that a latest.json names. want
+// is what it must be, "" for any.
+func signedVersion(path, want string, keys []ed25519.PublicKey) (string, error) {
+	if filepath.Base(path) != release.LatestFile {
+		sums, err := release.VerifyFile(path, want, keys)
+		return sums.Version, err
+	}
+	latest, err := release.VerifyLatestFile(path, keys)
+	if err == nil && want != "" && latest.Version != want {
+		err = fmt.Errorf("%s names release %s, not %s", path, latest.Version, want)
+	}
+	return latest.Version, err
 }
 
 func (p program) uninstall(_ context.Context, o options) error {

@@ -13,7 +13,7 @@ Commands:
   doctor       look at all that a runner needs: disk, sandboxes, certificate,
                the way to the farm, the clock
   verify FILE  verify a release that was downloaded, beside its SHA256SUMS and
-               SHA256SUMS.sig
+               SHA256SUMS.sig, or a latest.json, beside its latest.json.sig
   uninstall    remove the runner's folder; a person revokes the runner itself
   version      print the version
 
@@ -47,7 +47,8 @@ status:
 verify:
   -keys=KEY,...        public keys of releases, ed25519:...; those of the
                        enrolment otherwise
-  -version=VERSION     that the release must be of
+  -version=VERSION     that the release must be of; otherwise any that is not
+                       older than this program
 
 Environment:
   SVC_ENROLL_TOKEN     enroll: the token

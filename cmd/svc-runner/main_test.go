@@ -135,7 +135,39 @@ func TestVerify(t *testing.T) {
 	require.Equal(t, 1, status)
 	status, _ = verify("-keys="+release.FormatKey(public), "-version=1.2.4", file)
 	require.Equal(t, 1, status)
-	require.NoError(t, os.WriteFile(file, []byte("another"), 0o600))
-	status, _ = verify("-keys="+release.FormatKey(public), file)
+	latest, ours := filepath.Join(releases, release.LatestFile), "-keys="+release.FormatKey(public)
+	status, text = verify(ours, latest)
+	require.Zero(t, status, text)
+	require.Contains(t, text, "of release 1.2.3")
+	status, _ = verify("-keys="+release.FormatKey(other), latest)
 	require.Equal(t, 1, status)
+	status, text = verify(ours, "-version=1.2.4", latest)
+	require.Equal(t, 1, status)
+	require.Contains(t, text, "names release 1.2.3, not 1.2.4")
+
+	for path, changed := range map[string]string{file: "another", latest: `{"version":"1.2.3"}`} {
+		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
+		status, text = verify(ours, path)
+		require.Equal(t, 1, status, text)
+	}
+}
+
+// Signatures do not age: what is older than the program has to be asked for by its version.
+func TestVerifyDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	public, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "program"), []byte("the agent"), 0o600))
+	releases := filepath.Join(dir, "releases")
+	require.NoError(t, release.Pack(releases, release.Latest{Version: "0.1.0"},
+		[]release.Build{{OS: "linux", Arch: "amd64", Path: filepath.Join(dir, "program")}}, key))
+	for _, name := range []string{"0.1.0/" + release.Name("linux", "amd64"), release.LatestFile} {
+		file := filepath.Join(releases, name)
+		status, _, errors := do(t, "", nil, "verify", "-keys="+release.FormatKey(public), file)
+		require.Equal(t, 1, status)
+		require.Contains(t, errors, "release 0.1.0 is signed, but older than this program, "+runner.Version)
+		status, _, errors = do(t, "", nil, "verify", "-keys="+release.FormatKey(public), "-version=0.1.0", file)
+		require.Zero(t, status, errors)
+	}
 }

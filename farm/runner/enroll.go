@@ -111,7 +111,7 @@ func register(ctx context.Context, l *link, e Enrollment, csr string) (r registr
 		if err = l.ask(ctx, "POST", registrations, in, &r); err == nil || !passing(err) {
 			return r, err
 		}
-		if waitFor(ctx, time.Duration(1+try)*time.Second+rand.N(time.Second)) != nil { //nolint:gosec // spreads, hides nothing
+		if waitFor(ctx, time.Duration(1+try)*time.Second+rand.N(time.Second)) != nil {
 			return r, err
 		}
 	}

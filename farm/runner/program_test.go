@@ -150,7 +150,8 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
-	for notified() != "STOPPING=1" { //nolint:revive // more beats of the watchdog
+	for beat := notified(); beat != "STOPPING=1"; beat = notified() {
+		require.Contains(t, beat, "WATCHDOG=1")
 	}
 	require.Contains(t, p.do(0, nil, "uninstall"), "removed")
 	require.NoDirExists(t, p.data)

@@ -29,7 +29,7 @@ func backoff(failures int) time.Duration {
 	if failures < 6 {
 		limit = min(backoffFirst<<failures, backoffLast)
 	}
-	return rand.N(limit) + 1 //nolint:gosec // spreads, hides nothing
+	return rand.N(limit) + 1
 }
 
 // connectLoop connects until the supervisor ends.
@@ -53,7 +53,7 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 			failures = 0
 		}
 		switch {
-		case errors.Is(err, errLeft), context.Cause(idle) == errStopped: //nolint:errorlint // our own
+		case errors.Is(err, errLeft), errors.Is(context.Cause(idle), errStopped):
 			return nil
 		case ctx.Err() != nil:
 			return nil
@@ -136,7 +136,7 @@ const (
 
 // renewLoop renews the certificate in time.
 func (s *Supervisor) renewLoop(ctx context.Context) {
-	spread := rand.Float64()*2 - 1 //nolint:gosec // spreads, hides nothing
+	spread := rand.Float64()*2 - 1
 	for {
 		s.mu.Lock()
 		id := s.identity

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (s *Supervisor) sayBroken(j *job) {
 // child starts the process of a job and takes in what it says. The error is why it has not
 // said its end.
 func (s *Supervisor) child(j *job, a wire.Assign) error {
-	cmd := exec.Command(s.cfg.Program, ExecCommand) //nolint:noctx // it is told to end through its input
+	cmd := exec.CommandContext(context.Background(), s.cfg.Program, ExecCommand) // it is told to end through its input
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.workDir(j), "LANG=C.UTF-8"}
 	cmd.Dir, cmd.Stderr = "/", os.Stderr
 	cmd.SysProcAttr = withParent()

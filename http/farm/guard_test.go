@@ -156,12 +156,33 @@ func TestARenewedCertificateTakesThePlaceOfTheOneBefore(t *testing.T) {
 func TestACertificateThatWasNeverUsedSuspendsNobody(t *testing.T) {
 	s := newSite(t)
 	_, first := s.enrol(t)
+	s.clock.move(5 * 24 * time.Hour)
 	lost := s.a.renew(t, first, newKey(t)).is(t, 200, "").body.Get("certificate").String()
+	s.clock.move(time.Hour)
 	kept := s.a.renew(t, first, newKey(t)).is(t, 200, "").body.Get("certificate").String()
 	s.b.self(t, lost).is(t, 401, "runner_certificate_required")
 	s.b.self(t, kept).is(t, 200, "")
 	s.b.self(t, lost).is(t, 401, "runner_certificate_required")
 	s.b.self(t, kept).is(t, 200, "")
+}
+
+// Each renewal is an event: whoever has a certificate cannot fill the log with them.
+func TestARunnerRenewsNoOftenerThanItHasTo(t *testing.T) {
+	s := newSite(t)
+	_, first := s.enrol(t)
+	before := len(s.kinds(t, s.workspace))
+	early := s.a.renew(t, first, newKey(t)).is(t, 429, "renewal_too_early")
+	require.Equal(t, "201400", early.header.Get("Retry-After"), "a third of seven days and five minutes, which were over when it was issued")
+	s.clock.move(5 * 24 * time.Hour)
+	s.a.renew(t, first, newKey(t)).is(t, 200, "")
+	for _, at := range []*replica{s.a, s.b, s.a, s.b} {
+		at.renew(t, first, newKey(t)).is(t, 429, "renewal_too_early")
+	}
+	require.Len(t, s.kinds(t, s.workspace), before+1, "one renewal, and no record of refusals")
+	s.clock.move(time.Hour)
+	second := s.b.renew(t, first, newKey(t)).is(t, 200, "").body.Get("certificate").String()
+	s.b.self(t, second).is(t, 200, "")
+	s.a.renew(t, second, newKey(t)).is(t, 429, "renewal_too_early")
 }
 
 func TestARevokedRunnerIsNotLetInAtAnyReplica(t *testing.T) {

@@ -34,7 +34,7 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 				"For: whoever has the token.",
 			Faults:   append(append(common(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
 			Security: []map[string][]string{{}}, // the token is in the body
-			Sent: map[string]any{ //nolint:gosec // no token
+			Sent: map[string]any{
 				"token": "tok_enr_…", "csr": examplePEM("CERTIFICATE REQUEST"), "name": "builder-1", "labels": []string{"disk=ssd"}, "capacity": 2,
 				"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "sandboxes": []string{"none", "bubblewrap"}},
 			},
@@ -44,9 +44,12 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 			Method: "POST", Path: prefix + "/registrations/renew", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
 			ID: "renewRunnerCertificate", Tag: "Build farm", Summary: "Renew a certificate",
 			Text: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until the new one is " +
-				"used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended.\n\n" + forRunners,
-			Faults: append(append([]*fault.Fault{aggregates.ErrSerialUnknown}, certified...), posted...), Security: bySecurity,
-			Sent: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, Answered: exampleRegistration,
+				"used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended. " +
+				"Ask from `renewAfter` on: before a third of its life is over, and within an hour of another renewal that was not used, " +
+				"it is too early, unless it is for the key that was asked with last, or the authority is another by now.\n\n" + forRunners,
+			Faults:   append(append([]*fault.Fault{aggregates.ErrSerialUnknown, aggregates.ErrRenewalEarly}, certified...), posted...),
+			Security: bySecurity,
+			Sent:     map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, Answered: exampleRegistration,
 		}, Handler: openapi.Handle(s.renew)},
 		{Operation: openapi.Operation{
 			Method: "GET", Path: prefix + "/registrations/self", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),

@@ -203,7 +203,8 @@ func (f *farm) submit(i int) string {
 		for n in 1 2 3 4 5 6 7 8 9 10; do echo line $n; sleep 0.2; done; head -c 70000 /dev/zero | tr '\0' x >out.txt`, f.scratch, i)
 	var a answer
 	body := map[string]any{
-		"name": fmt.Sprintf("job %d", i), "idempotencyKey": fmt.Sprintf("job-%d", i), "sandbox": map[string]string{"kind": "none"}, "retry": map[string]int{"maxAttempts": 10},
+		"name": fmt.Sprintf("job %d", i), "idempotencyKey": fmt.Sprintf("job-%d", i),
+		"sandbox": map[string]string{"kind": "none"}, "retry": map[string]int{"maxAttempts": 10},
 		"steps": []map[string]string{{"name": "write", "run": script}}, "artifacts": []map[string]any{{"name": "out", "paths": []string{"out.txt"}}},
 	}
 	require.Eventually(f.t, func() (ok bool) {

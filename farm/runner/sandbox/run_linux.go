@@ -68,7 +68,7 @@ func (j *Job) command(c Command) (cmd *exec.Cmd, told *os.File, shallow int, err
 	if told, err = o.file(); err != nil {
 		return nil, nil, 0, err
 	}
-	cmd = exec.Command(j.Program, InitCommand) //nolint:noctx // it ends by signals, in order
+	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it ends by signals, in order
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = j.Work(), c.Env, attr
 	cmd.ExtraFiles = []*os.File{told} // the first of these is ordersFile
 	return cmd, told, shallow, nil

@@ -116,7 +116,7 @@ func (s *Spool) load(first int64, visit func(Record)) error {
 		if visit != nil {
 			visit(r)
 		}
-		s.places = append(s.places, place{in: g, at: g.size, size: len(r.Data)})
+		s.positions = append(s.positions, position{in: g, at: g.size, size: len(r.Data)})
 		g.size += int64(n)
 		s.next++
 	}

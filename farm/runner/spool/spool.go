@@ -28,8 +28,8 @@ type Record struct {
 	Data []byte
 }
 
-// A place is where a record is. The list of places has one for each unacknowledged record.
-type place struct {
+// A position is where a record is. The list of positions has one for each unacknowledged record.
+type position struct {
 	in   *segment
 	at   int64
 	size int // of the data
@@ -46,12 +46,12 @@ type Spool struct {
 	dir     string
 	segment int64 // length at which a file ends
 
-	mu       sync.Mutex
-	segments []*segment // the last one is written to
-	places   []place    // of the records from next-len(places) on
-	next     int64
-	dirty    bool
-	closed   bool
+	mu        sync.Mutex
+	segments  []*segment // the last one is written to
+	positions []position // of the records from next-len(positions) on
+	next      int64
+	dirty     bool
+	closed    bool
 }
 
 // Create makes the folder dir, which must not exist.
@@ -114,7 +114,7 @@ func (s *Spool) Append(kind byte, data []byte) (int64, error) {
 		_ = to.file.Truncate(to.size) // what of it is there is overwritten by the next, or cut when opened
 		return 0, fmt.Errorf("append to spool: %w", err)
 	}
-	s.places = append(s.places, place{in: to, at: to.size, size: len(data)})
+	s.positions = append(s.positions, position{in: to, at: to.size, size: len(data)})
 	to.size += int64(len(record))
 	s.next++
 	s.dirty = true
@@ -160,7 +160,7 @@ func (s *Spool) Acked() int64 {
 }
 
 // first is the number of the first record that is not acknowledged, or the next one's.
-func (s *Spool) first() int64 { return s.next - int64(len(s.places)) }
+func (s *Spool) first() int64 { return s.next - int64(len(s.positions)) }
 
 // Bytes is the length of all files.
 func (s *Spool) Bytes() (n int64) {
@@ -177,10 +177,10 @@ func (s *Spool) Get(seq int64) (Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := seq - s.first()
-	if s.closed || i < 0 || i >= int64(len(s.places)) {
+	if s.closed || i < 0 || i >= int64(len(s.positions)) {
 		return Record{}, fmt.Errorf("record %d of spool %s: %w", seq, s.dir, ErrGone)
 	}
-	p := s.places[i]
+	p := s.positions[i]
 	b := make([]byte, headSize+p.size)
 	if _, err := p.in.file.ReadAt(b, p.at); err != nil {
 		return Record{}, fmt.Errorf("record %d of spool: %w", seq, err)
@@ -198,7 +198,7 @@ func (s *Spool) Ack(upto int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := upto - s.first() + 1; n > 0 && upto < s.next {
-		s.places = s.places[n:]
+		s.positions = s.positions[n:]
 	}
 	return s.prune()
 }
@@ -224,7 +224,7 @@ func (s *Spool) SkipTo(seq int64) error {
 	if seq < s.next || s.closed {
 		return nil
 	}
-	s.places, s.next = nil, seq+1
+	s.positions, s.next = nil, seq+1
 	if err := s.begin(); err != nil {
 		return err
 	}
