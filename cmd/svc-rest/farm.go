@@ -55,7 +55,10 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 
 // farmOf is what people's routes of the farm work with.
 func farmOf(cfg Config, p parts, machines *farm.Server) rest.Farm {
-	f := rest.Farm{Vault: p.farmSecrets(), On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority, Logs: p.logs}
+	f := rest.Farm{
+		Vault: p.farmSecrets(), On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority,
+		Logs: p.logs, LogDays: cfg.Farm.LogDays,
+	}
 	if !cfg.Farm.PublicURL.IsZero() {
 		f.PublicURL = strings.TrimSuffix(cfg.Farm.PublicURL.Reveal(), "/")
 	}

@@ -27,6 +27,9 @@ type FarmConfig struct {
 
 	TrustedProxies config.CIDRs `env:"SVC_FARM_TRUSTED_PROXIES" doc:"Gateways, as addresses and networks with commas between, from which that header is believed. Unset, from whoever connects."`
 
+	// They are in the database, up to 64 MiB of each attempt.
+	LogDays int `env:"SVC_JOB_LOG_DAYS" envDefault:"90" doc:"Days after its end that the log of a job is kept. 0 keeps logs for ever."`
+
 	// Not in the database, and so a part of the backup of its own.
 	ArtifactStore string `env:"SVC_ARTIFACT_STORE" doc:"Directory for artifacts of jobs, the same for all processes. Unset, none are taken."`
 
@@ -49,6 +52,8 @@ func (f FarmConfig) check() error {
 		return errors.New("SVC_FARM_RELEASE_KEYS is malformed: want keys such as ed25519:gOXG...= with commas between")
 	case f.ArtifactStore != "" && !filepath.IsAbs(f.ArtifactStore):
 		return errors.New("SVC_ARTIFACT_STORE is malformed: want the whole path of a directory")
+	case f.LogDays < 0 || f.LogDays > 36500:
+		return errors.New("SVC_JOB_LOG_DAYS is malformed: want 0, which is for ever, or a number of days up to 36500")
 	case f.ArtifactMaxJobBytes < 1 || f.ArtifactMaxJobBytes > 1<<40:
 		return errors.New("SVC_ARTIFACT_MAX_JOB_BYTES is malformed: want 1 or more, and at most a tebibyte")
 	}

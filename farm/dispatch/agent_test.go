@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func (a *agent) read() {
 	for {
 		_, frame, err := a.socket.ReadMessage()
 		if err != nil {
-			a.closed, _ = err.(*websocket.CloseError) //nolint:errorlint // it is not wrapped
+			a.closed, _ = errors.AsType[*websocket.CloseError](err)
 			return
 		}
 		if e, err := wire.Decode(frame); err == nil {
@@ -73,6 +74,9 @@ func (a *agent) chunk(job events.ID, epoch int, seq, offset int64, text string) 
 	c := wire.Chunk{Job: [16]byte(job), Epoch: epoch, Seq: seq, Offset: offset, At: time.Now(), Data: []byte(text)}
 	_ = a.socket.WriteMessage(websocket.BinaryMessage, c.AppendTo(nil))
 }
+
+// cut ends the connection without a word.
+func (a *agent) cut() { _ = a.socket.Close() }
 
 // next returns the next message of a type, and passes over others, but for assignments:
 // one may come before the acknowledgement of the word that let it.

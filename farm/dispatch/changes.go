@@ -12,10 +12,11 @@ import (
 )
 
 // What a runner may have the log say of it by coming and going: so often at once, and then
-// once in so long. A runner that is broken, or hostile, would fill the log of its workspace.
+// once in so long. A runner that is broken, or hostile, or on a bad line, would fill the log of
+// its workspace. What is gone counts as there for longer then: its last heartbeat tells.
 const (
 	changesAtOnce = 20
-	changesEvery  = time.Minute
+	changesEvery  = 10 * time.Minute
 )
 
 // changes count what the log was told of each runner, in this process.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,35 +27,37 @@ const (
 	excludedForMs = 30_000
 )
 
-// A place is what runners with the same labels offer.
-type place struct {
-	labels, exclusive []string
-	runners           []*offer
+// A group is runners that meet the same requirements of waiting jobs, though each has labels of
+// its own.
+type group struct {
+	keys    []string // of the requirements
+	runners []*offer
 }
 
 // An offer is what one runner can take.
 type offer struct {
-	c    *connection
-	free int
-	has  int
+	c                 *connection
+	labels, exclusive []string
+	free              int
+	has               int
 }
 
-// claim gives jobs that wait to runners that have a place for them, until there are no more
+// claim gives jobs that wait to runners that have a free slot, until there are no more
 // of the one or the other. What jobs require it goes through a page at a time, from where it
 // stopped before: runners that are full with what stands at the beginning come to all of it.
 func (f *farm) claim(ctx context.Context) error {
 	whole, given := f.after == "", false // since the first page
 	for range claimRounds {
-		places := f.places()
-		if len(places) == 0 {
+		offers := f.offers()
+		if len(offers) == 0 {
 			return nil
 		}
 		sets, err := f.waiting(ctx)
 		if err != nil {
 			return err
 		}
-		for _, p := range places {
-			some, err := f.fillPlace(ctx, p, sets)
+		for _, g := range groupsOf(sets, offers) {
+			some, err := f.fill(ctx, g)
 			if err != nil {
 				return err
 			}
@@ -74,47 +77,54 @@ func (f *farm) claim(ctx context.Context) error {
 	return nil
 }
 
-// places returns what the runners offer, those that have the least to do first.
-func (f *farm) places() (list []*place) {
+// offers returns what the runners can take.
+func (f *farm) offers() (list []*offer) {
 	for _, c := range f.of() {
 		c.mu.Lock()
-		free, has := c.free(), len(c.jobs)
-		labels, exclusive := c.labels, c.excluded
+		o := &offer{c, c.labels, c.excluded, c.free(), len(c.jobs)}
 		c.mu.Unlock()
-		if free == 0 {
-			continue
+		if o.free > 0 {
+			list = append(list, o)
 		}
-		i := slices.IndexFunc(list, func(p *place) bool { return slices.Equal(p.labels, labels) && slices.Equal(p.exclusive, exclusive) })
-		if i < 0 {
-			i = len(list)
-			list = append(list, &place{labels: labels, exclusive: exclusive})
-		}
-		list[i].runners = append(list[i].runners, &offer{c, free, has})
 	}
 	return list
 }
 
-// fillPlace gives runners with the same labels the jobs whose turn it is, and reports
-// whether it gave any.
-func (f *farm) fillPlace(ctx context.Context, p *place, sets []requirement) (given bool, err error) {
-	var keys []string
-	for _, s := range sets {
-		if s.Required.Met(p.labels, p.exclusive) {
-			keys = append(keys, s.Key)
+// groupsOf sorts offers by which of the sets of requirements they meet, and leaves out those that
+// meet none.
+func groupsOf(sets []requirement, offers []*offer) (list []*group) {
+	by := map[string]*group{}
+	for _, o := range offers {
+		var keys []string
+		for _, s := range sets {
+			if s.Required.Met(o.labels, o.exclusive) {
+				keys = append(keys, s.Key)
+			}
 		}
+		if len(keys) == 0 {
+			continue
+		}
+		name := strings.Join(keys, "\x00")
+		if by[name] == nil {
+			by[name] = &group{keys: keys}
+			list = append(list, by[name])
+		}
+		by[name].runners = append(by[name].runners, o)
 	}
-	if len(keys) == 0 {
-		return false, nil
-	}
+	return list
+}
+
+// fill gives a group of runners the jobs whose turn it is, and reports whether it gave any.
+func (f *farm) fill(ctx context.Context, g *group) (given bool, err error) {
 	slots, err := f.slots(ctx)
 	if err != nil {
 		return false, err
 	}
-	list, err := f.candidates(ctx, p, keys, slots)
+	list, err := f.candidates(ctx, g, slots)
 	if err != nil {
 		return false, err
 	}
-	return f.lease(ctx, p.match(list, slots, f.d.Now()))
+	return f.lease(ctx, g.match(list, slots, f.d.Now()))
 }
 
 // A match is a job and the runner that is to have it.
@@ -124,9 +134,9 @@ type match struct {
 	slot int
 }
 
-// match finds a runner for each job, as long as there are places: the one that has the
+// match finds a runner for each job, as long as slots are free: the one that has the
 // least to do, and did not decline it not long before.
-func (p *place) match(list []candidate, slots map[string]concurrency, now time.Time) (out []match) {
+func (g *group) match(list []candidate, slots map[string]concurrency, now time.Time) (out []match) {
 	for _, job := range list {
 		slot := 0
 		if job.Key != "" {
@@ -134,7 +144,7 @@ func (p *place) match(list []candidate, slots map[string]concurrency, now time.T
 				continue
 			}
 		}
-		o := p.runnerFor(job, now)
+		o := g.runnerFor(job, now)
 		if o == nil {
 			continue
 		}
@@ -147,9 +157,9 @@ func (p *place) match(list []candidate, slots map[string]concurrency, now time.T
 	return out
 }
 
-func (p *place) runnerFor(job candidate, now time.Time) *offer {
+func (g *group) runnerFor(job candidate, now time.Time) *offer {
 	var list []*offer
-	for _, o := range p.runners {
+	for _, o := range g.runners {
 		refused := slices.Contains(job.Excluded, o.c.runner.ID) && now.Sub(job.QueuedAt) < excludedForMs*time.Millisecond
 		if o.free > 0 && !refused {
 			list = append(list, o)

@@ -1,12 +1,19 @@
 package dispatch_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
 	"svc/events"
+	"svc/farm/dispatch"
 	"svc/farm/wire"
 )
 
@@ -81,8 +88,8 @@ func TestAJobBehindManyRequirements(t *testing.T) {
 		insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_name, priority, fair_key, turn,
 			submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_name, excluded, concurrency_key, concurrency, slot,
 			accepted, run_seconds, expires_at, attempts, artifacts)
-		select $1, gen_random_uuid(), 'x', 'queued', '{}', ' ' || n, '{"labels":["gpu=none"]}', '', 'normal', '', 1, now(), now(), now(), 0, 0, 1, '',
-			'{}', '', 0, 0, false, 60, now(), '[]', '{}' from generate_series(1, 600) n`, s.ws)
+		select $1, gen_random_uuid(), 'x', 'queued', '{}', ' ' || n, '{"labels":["gpu=none"]}', '', 'normal', '', 1,
+			now(), now(), now(), 0, 0, 1, '', '{}', '', 0, 0, false, 60, now(), '[]', '{}' from generate_series(1, 600) n`, s.ws)
 	require.NoError(t, err)
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
@@ -94,4 +101,43 @@ func TestAJobBehindManyRequirements(t *testing.T) {
 		a.say(finished(""), job, epoch, 1)
 		s.until(events.JobSucceeded, job)
 	}
+}
+
+// asked counts the statements that look for what jobs require, and for jobs.
+type asked struct{ sets, jobs atomic.Int64 }
+
+func (a *asked) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.Contains(q.SQL, "with recursive sets"):
+		a.sets.Add(1)
+	case strings.Contains(q.SQL, "as k (requirement)"):
+		a.jobs.Add(1)
+	}
+	return ctx
+}
+
+func (a *asked) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// However many runners are idle, who looks for jobs for them asks once for all that meet the same.
+func TestIdleRunnersAreAskedForTogether(t *testing.T) {
+	t.Parallel()
+	s, count := newSite(t), &asked{}
+	config, err := pgxpool.ParseConfig(s.url)
+	require.NoError(t, err)
+	config.ConnConfig.Tracer = count
+	db, err := pgxpool.NewWithConfig(context.Background(), config)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	r := s.replica(func(c *dispatch.Config) { c.DB = db })
+	for i := range 40 { // each with a label of its own, its name
+		dial(t, r, s.ws, s.enrol(r, fmt.Sprintf("builder-%d", i), 2, 0)).greet()
+	}
+	s.until(events.JobLeasedOut, s.submit(r)) // they are known by then
+	count.sets.Store(0)
+	count.jobs.Store(0)
+	for range 30 {
+		s.until(events.JobLeasedOut, s.submit(r))
+	}
+	require.GreaterOrEqual(t, count.jobs.Load(), int64(5))
+	require.LessOrEqual(t, count.jobs.Load(), count.sets.Load())
 }

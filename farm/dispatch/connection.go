@@ -46,6 +46,7 @@ type connection struct {
 	seen          time.Time        // its last heartbeat, or hello
 	hello         aggregates.Hello // as it was said
 	late          bool             // not all of that is in the log
+	declines      declines
 }
 
 // held is a job that the runner of a connection has.
@@ -54,6 +55,7 @@ type held struct {
 	next      int64 // the number that it says next
 	told      int64 // of which gap it was told
 	cancelled bool  // it was told
+	taken     bool  // the runner accepted it
 }
 
 func newConnection(d *Dispatcher, f *farm, socket *websocket.Conn, r Runner) *connection {
@@ -228,10 +230,13 @@ func (c *connection) send(m wire.Message, job events.ID, epoch int) {
 
 // free is how many more jobs the runner takes. The caller has the lock.
 func (c *connection) free() int {
-	if !c.greeted || c.over || c.draining {
+	if !c.greeted || c.over || c.draining || c.declines.rests(c.d.Now()) {
 		return 0
 	}
 	n := c.capacity - c.blocked - len(c.jobs) - len(c.untold)
+	if c.declines.many() {
+		n = min(n, 1-c.unanswered())
+	}
 	if c.left != nil {
 		n = min(n, *c.left)
 	}

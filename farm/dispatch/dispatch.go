@@ -24,7 +24,7 @@ import (
 const Lease = "farm"
 
 // Config is what a dispatcher works with. What is zero among the numbers at its end has
-// a default.
+// a default, but for LogsKept.
 type Config struct {
 	DB       *pgxpool.Pool
 	Commands *commands.Handler
@@ -43,7 +43,7 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 // of which runners are told
 
-	LogsKept     time.Duration // after they are sealed; 90 days
+	LogsKept     time.Duration // after they are sealed; for ever if 0
 	Connections  int           // of this process; 20,000
 	OfWorkspace  int           // of those; 5,000
 	LeaseTime    time.Duration // wire.LeaseTime
@@ -56,7 +56,6 @@ type Config struct {
 }
 
 func (c *Config) fill() {
-	c.LogsKept = cmp.Or(c.LogsKept, 90*24*time.Hour)
 	c.Connections, c.OfWorkspace = cmp.Or(c.Connections, 20_000), cmp.Or(c.OfWorkspace, 5_000)
 	c.LeaseTime, c.Silent = cmp.Or(c.LeaseTime, wire.LeaseTime), cmp.Or(c.Silent, wire.StalledAfter)
 	c.Look, c.Every = cmp.Or(c.Look, 5*time.Second), cmp.Or(c.Every, time.Second)

@@ -50,7 +50,7 @@ func (s *sweep) due(ctx context.Context, now time.Time) error {
 	}
 }
 
-// waiting are the jobs that went wrong a while ago.
+// waiting are the jobs and runners that have to wait, for they went wrong a while ago.
 func (s *sweep) waiting() []events.ID {
 	list := []events.ID{}
 	for id := range s.later {
@@ -76,12 +76,16 @@ func (s *sweep) doDue(ctx context.Context, now time.Time, j dueJob) error {
 
 // unanswered gives a job back that its runner has not accepted in time.
 func (s *sweep) unanswered(ctx context.Context, j dueJob) error {
-	_, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
+	done, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
 		Meta: system(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
 	})
-	if errors.Is(err, aggregates.ErrJobNotOwner) { // it answered a moment ago, or the job is over
+	switch {
+	case errors.Is(err, aggregates.ErrJobNotOwner): // it answered a moment ago, or the job is over
 		return nil
+	case err != nil || done.Idle:
+		return err
 	}
+	_, _, err = s.d.declined(ctx, j.Workspace, *j.Runner, aggregates.NoAnswer)
 	return err
 }
 
@@ -185,37 +189,4 @@ func (s *sweep) said(ctx context.Context, j dueJob, a projections.JobAttempt) (*
 		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)
 	}
 	return &sum, nil
-}
-
-// retain removes logs that were kept for long enough.
-func (s *sweep) retain(ctx context.Context, now time.Time) error {
-	if now.Sub(s.retained) < retainTime {
-		return nil
-	}
-	s.retained = now
-	for range sweepPage {
-		rows, _ := s.d.DB.Query(ctx, `
-			select workspace_id, job_id, epoch from job_leases where sealed_at < $1 order by sealed_at limit 1`, now.Add(-s.d.LogsKept))
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ref])
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		if err := s.remove(ctx, list[0]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove removes the logs of a job, and then its lease: what is left when that breaks off
-// is found again.
-func (s *sweep) remove(ctx context.Context, r ref) error {
-	if _, err := s.d.DB.Exec(ctx, `delete from job_logs where workspace_id = $1 and job_id = $2`, r.Workspace, r.ID); err != nil {
-		return fmt.Errorf("remove logs of job %s: %w", r.ID, err)
-	}
-	_, err := s.d.DB.Exec(ctx, `delete from job_leases where workspace_id = $1 and job_id = $2 and sealed_at is not null`, r.Workspace, r.ID)
-	if err != nil {
-		return fmt.Errorf("remove lease of job %s: %w", r.ID, err)
-	}
-	return nil
 }

@@ -194,8 +194,13 @@ func (f *farm) lookAround(ctx context.Context) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := f.dropSuperseded(ctx, list); err != nil {
+	if err := f.lookAtPresences(ctx, list); err != nil {
 		return err
+	}
+	for _, c := range list {
+		if err := f.d.missed(ctx, c); err != nil {
+			return err
+		}
 	}
 	if err := f.tellRunners(ctx, list); err != nil {
 		return err
@@ -210,17 +215,30 @@ func idsOf(list []*connection) (ids []events.ID) {
 	return ids
 }
 
-// dropSuperseded closes the connections of runners that have a newer one at another process.
-func (f *farm) dropSuperseded(ctx context.Context, list []*connection) error {
+// lookAtPresences closes the connections of runners that have a newer one at another process, and
+// learns of others that gave jobs back by saying nothing.
+func (f *farm) lookAtPresences(ctx context.Context, list []*connection) error {
 	rows, _ := f.d.DB.Query(ctx, `
-		select runner_id, connection_id from runner_presence where workspace_id = $1 and runner_id = any($2)`, f.workspace, idsOf(list))
-	newest := map[events.ID]events.ID{}
-	var runner, connection events.ID
-	if _, err := pgx.ForEachRow(rows, []any{&runner, &connection}, func() error { newest[runner] = connection; return nil }); err != nil {
+		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
+			select runner_id, connection_id, declined, rests_until from runner_presence p
+			where p.workspace_id = $1 and p.runner_id = k.runner_id offset 0) p`,
+		f.workspace, idsOf(list))
+	type presence struct {
+		runner, connection events.ID
+		declines
+	}
+	by := map[events.ID]presence{}
+	var p presence
+	_, err := pgx.ForEachRow(rows, []any{&p.runner, &p.connection, &p.Count, &p.Until}, func() error { by[p.runner] = p; return nil })
+	if err != nil {
 		return fmt.Errorf("connections of %s: %w", f.workspace, err)
 	}
 	for _, c := range list {
-		if id, ok := newest[c.runner.ID]; ok && id != c.id && c.isGreeted() {
+		switch p, ok := by[c.runner.ID]; {
+		case !ok:
+		case p.connection == c.id:
+			c.note(p.declines)
+		case c.isGreeted():
 			c.close(wire.CloseSuperseded, "superseded")
 		}
 	}

@@ -109,8 +109,8 @@ func TestNumbersThatNoMachineHas(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	for i, at := range []time.Time{time.UnixMilli(1<<50 - 1), time.UnixMilli(0), time.Now().Add(time.Hour)} {
-		frame := wire.Chunk{Job: [16]byte(j.job), Epoch: j.epoch, Seq: int64(3 + i), Offset: int64(4 + i), At: at, Data: []byte("x")}.AppendTo(nil)
-		require.NoError(t, j.a.socket.WriteMessage(websocket.BinaryMessage, frame))
+		chunk := wire.Chunk{Job: [16]byte(j.job), Epoch: j.epoch, Seq: int64(3 + i), Offset: int64(4 + i), At: at, Data: []byte("x")}
+		require.NoError(t, j.a.socket.WriteMessage(websocket.BinaryMessage, chunk.AppendTo(nil)))
 	}
 	j.a.acked(5)
 	chunks, err := j.r.logs.Read(t.Context(), j.ws, j.job, j.epoch, 4, 10)
@@ -125,7 +125,8 @@ func TestNumbersThatNoMachineHas(t *testing.T) {
 	}, events.ID{}, 0, 0)
 	j.a.next(wire.TypeHeartbeatAck)
 	var said string
-	require.NoError(t, j.db.QueryRow(t.Context(), `select concat_ws(' ', disk_free, memory, usage->0->>'cpuMs', usage->0->>'rssBytes') from runner_presence`).Scan(&said))
+	require.NoError(t, j.db.QueryRow(t.Context(), `
+		select concat_ws(' ', disk_free, memory, usage->0->>'cpuMs', usage->0->>'rssBytes') from runner_presence`).Scan(&said))
 	require.Equal(t, "0 9007199254740991 9007199254740991 0", said)
 }
 

@@ -88,15 +88,18 @@ func (c *connection) listed(list []wire.Held) (out []claimed, err error) {
 
 // appear makes this the connection of the runner.
 func (c *connection) appear(ctx context.Context) error {
-	_, err := c.d.DB.Exec(ctx, `
+	rows, _ := c.d.DB.Query(ctx, `
 		insert into runner_presence (workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
 		values ($1, $2, $3, true, $4, $4, 0, 0, 0, 0, '[]')
 		on conflict (workspace_id, runner_id) do update set connection_id = excluded.connection_id, online = true,
-			connected_at = excluded.connected_at, seen_at = excluded.seen_at, usage = excluded.usage`,
+			connected_at = excluded.connected_at, seen_at = excluded.seen_at, usage = excluded.usage
+		returning declined, rests_until`,
 		c.runner.Workspace, c.runner.ID, c.id, c.d.Now())
+	known, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[declines])
 	if err != nil {
 		return fmt.Errorf("presence of runner %s: %w", c.runner.ID, err)
 	}
+	c.note(known)
 	if before := c.farm.greet(c); before != nil {
 		before.close(wire.CloseSuperseded, "superseded")
 	}
@@ -115,8 +118,9 @@ type runnerRow struct {
 }
 
 const selectRunners = `
-	select runner_id, state, draining, labels, exclusive_labels, capacity, jobs_left from runners
-	where workspace_id = $1 and runner_id = any($2)`
+	select r.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
+		select runner_id, state, draining, labels, exclusive_labels, capacity, jobs_left from runners r
+		where r.workspace_id = $1 and r.runner_id = k.runner_id offset 0) r`
 
 // know looks up what the runner may be given.
 func (c *connection) know(ctx context.Context, draining bool) error {
@@ -149,7 +153,7 @@ func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
 		v := verdicts[job]
 		w.Held = append(w.Held, v.said(job))
 		if v.word == wire.Continue || v.word == wire.CancelJob {
-			c.jobs[job.job] = &held{epoch: job.epoch, next: v.acked + 1, cancelled: v.word == wire.CancelJob}
+			c.jobs[job.job] = &held{epoch: job.epoch, next: v.acked + 1, cancelled: v.word == wire.CancelJob, taken: true}
 		}
 	}
 	c.send(w, events.ID{}, 0) // before anybody takes it for greeted

@@ -193,13 +193,18 @@ func (g *ingest) order(ctx context.Context, it *item, l lease) bool {
 	switch {
 	case it.accept:
 		_, err := g.d.Commands.AcceptJob(ctx, commands.AcceptJob{Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch})
-		g.answered(it, err)
+		if g.answered(it, err) {
+			g.d.warn("note what a runner took", c.took(ctx, it.job, it.epoch))
+		}
 		return false
 	case it.decline != "":
-		_, err := g.d.Commands.DeclineJob(ctx, commands.DeclineJob{
+		done, err := g.d.Commands.DeclineJob(ctx, commands.DeclineJob{
 			Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch, Reason: it.decline,
 		})
 		if g.answered(it, err) {
+			if !done.Idle { // before it is given another one
+				g.d.warn("note what a runner declined", c.gaveBack(ctx, it.decline))
+			}
 			c.forget(it.job, it.epoch)
 		}
 		return false

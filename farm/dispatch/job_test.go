@@ -207,11 +207,6 @@ func TestTimesOfAJob(t *testing.T) {
 	require.Equal(t, events.JobTimedOut, j.state(j.job))
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "log_sealed"))
-	j.clock.move(100 * 24 * time.Hour)
-	j.r.SweepOnce(t.Context())
-	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
-	require.NoError(t, err)
-	require.Zero(t, size, "kept for long enough")
 }
 
 // Every attempt has a log of its own, which says how whole it is.
@@ -283,6 +278,43 @@ func TestALogHasALimit(t *testing.T) {
 	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
 	require.NoError(t, err)
 	require.EqualValues(t, wire.MaxLog, size)
+}
+
+// A log goes when it is old, a part at a time from its end, and the lease of its job when nothing
+// of it is left; where logs are kept for ever it stays.
+func TestLogsOfJobsAreKeptForAWhile(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.a.say(finished("one\n"), j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.r.SweepOnce(t.Context())
+	_, err := j.db.Exec(t.Context(), `
+		insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data)
+		select $1, $2, 1, 4 * n, now(), 'two.' from generate_series(1, 1999) n`, j.ws, j.job)
+	require.NoError(t, err)
+	ephemeral := j.replica(func(c *dispatch.Config) { c.LogsKept = 7 * 24 * time.Hour })
+	left := func() (pieces, leases int, end int64) {
+		require.NoError(t, j.db.QueryRow(t.Context(), `
+			select count(*), (select count(*) from job_leases), coalesce(max(from_byte), -1) from job_logs`).Scan(&pieces, &leases, &end))
+		return pieces, leases, end
+	}
+	is := func(r *replica, pieces, leases int, end int64) {
+		t.Helper()
+		r.SweepOnce(t.Context())
+		p, l, e := left()
+		require.Equal(t, []any{pieces, leases, end}, []any{p, l, e})
+	}
+	j.clock.move(7*24*time.Hour - time.Minute)
+	is(ephemeral, 2000, 1, 4*1999)
+	j.clock.move(2 * time.Minute)
+	is(ephemeral, 2000-1024, 1, 4*(2000-1024-1))
+	is(ephemeral, 0, 0, -1)
+
+	j = newRunning(t)
+	j.a.say(finished("one\n"), j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.clock.move(100 * 365 * 24 * time.Hour)
+	is(j.r, 1, 1, 0)
 }
 
 // A runner that comes again is as alive as one that says so.

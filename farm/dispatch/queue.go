@@ -100,19 +100,19 @@ const candidateSQL = `
 		order by j.turn, j.job_id limit $4) c
 	order by c.turn, c.job_id limit $4`
 
-func (f *farm) candidates(ctx context.Context, p *place, keys []string, slots map[string]concurrency) ([]candidate, error) {
+func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concurrency) ([]candidate, error) {
 	var names []string
 	var taken, least []int
 	for key, c := range slots {
 		names, taken, least = append(names, key), append(taken, len(c.taken)), append(least, c.least)
 	}
 	runners := []events.ID{}
-	for _, o := range p.runners {
+	for _, o := range g.runners {
 		runners = append(runners, o.c.runner.ID)
 	}
 	now := f.d.Now()
 	rows, _ := f.d.DB.Query(ctx, candidateSQL,
-		f.workspace, keys, now, claimPage, names, taken, runners, now.Add(-excludedForMs*time.Millisecond), least)
+		f.workspace, g.keys, now, claimPage, names, taken, runners, now.Add(-excludedForMs*time.Millisecond), least)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
 		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)

@@ -18,7 +18,6 @@ const (
 	sweepPage  = 200              // of anything that is done in one look at the clock
 	sweepLimit = time.Minute      // for one look
 	repairTime = 30 * time.Second // between looks for what should not be
-	retainTime = time.Minute      // between removals of old logs
 )
 
 // Run keeps the time of jobs and runners, while this process leads, until ctx ends.
@@ -112,15 +111,17 @@ type ref struct {
 	Epoch         int
 }
 
-// lose takes jobs away from runners whose leases were fenced.
+// lose takes jobs away from runners whose leases were fenced. The log of a job that a runner has
+// is never sealed.
 func (s *sweep) lose(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
 		_, err := s.d.Commands.LoseLease(ctx, commands.LoseLease{Meta: system(r.Workspace), Job: r.ID, Epoch: r.Epoch})
 		return err
 	}, `
-		select j.workspace_id, j.job_id, j.epoch from jobs j
-		join job_leases l on l.workspace_id = j.workspace_id and l.job_id = j.job_id and l.epoch = j.epoch and l.fenced
-		where j.state in ('leased', 'running', 'cancelling') limit $1`, sweepPage)
+		select l.workspace_id, l.job_id, l.epoch from job_leases l cross join lateral (
+			select from jobs j where j.workspace_id = l.workspace_id and j.job_id = l.job_id and j.epoch = l.epoch
+			and j.state in ('leased', 'running', 'cancelling') offset 0) j
+		where l.fenced and l.sealed_at is null limit $1`, sweepPage)
 }
 
 // silent ends jobs that were cancelled and whose runner says nothing any more.
@@ -147,19 +148,29 @@ func (s *sweep) fenceJob(ctx context.Context, r ref) error {
 	return nil
 }
 
-// offline says which runners are not there any more.
+// offline says which runners are not there any more. Of one that comes and goes too often it
+// waits to say so.
 func (s *sweep) offline(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		_, err := s.d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{
+		limit := s.d.changes.limit(r.ID)
+		if limit.TokensAt(now) < 1 {
+			s.later[r.ID] = now.Add(tryLater)
+			return nil
+		}
+		done, err := s.d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{
 			Meta: system(r.Workspace), Runner: r.ID, Reason: events.OfflineDisconnected,
 		})
 		if err != nil && !errors.Is(err, aggregates.ErrNoRunner) {
 			return err
 		}
+		if !done.Idle {
+			limit.AllowN(now, 1)
+		}
 		_, err = s.d.DB.Exec(ctx, `update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and seen_at < $3`,
 			r.Workspace, r.ID, now.Add(-s.d.Silent))
 		return err
-	}, `select workspace_id, runner_id, 0 from runner_presence where online and seen_at < $2 limit $1`, sweepPage, now.Add(-s.d.Silent))
+	}, `select workspace_id, runner_id, 0 from runner_presence where online and seen_at < $2 and not runner_id = any($3) limit $1`,
+		sweepPage, now.Add(-s.d.Silent), s.waiting())
 }
 
 // retire ends runners that have taken all jobs which they were enrolled for, once nothing

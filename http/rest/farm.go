@@ -26,7 +26,8 @@ type Farm struct {
 	// it if there is none.
 	Authority func(ctx context.Context, workspace events.ID) (events.AuthorityCreated, error)
 
-	Logs *joblog.Logs // of jobs
+	Logs    *joblog.Logs // of jobs
+	LogDays int          // that they are kept; 0 is for ever
 
 	// Vault keeps the values of secrets of jobs.
 	Vault SecretVault

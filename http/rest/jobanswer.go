@@ -128,7 +128,8 @@ func textOrNull(s string) ([]byte, error) {
 // Schema lists the reasons.
 func (waitingReason) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{
-		projections.WaitsForRunner, projections.WaitsForSlot, projections.WaitsForDrained, projections.WaitsForConcurrency, projections.WaitsForTime, nil,
+		projections.WaitsForRunner, projections.WaitsForSlot, projections.WaitsForDrained, projections.WaitsForRest,
+		projections.WaitsForConcurrency, projections.WaitsForTime, nil,
 	}}
 }
 

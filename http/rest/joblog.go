@@ -31,8 +31,9 @@ func (s *Server) jobLogRoutes() section {
 			id:     "getJobLog", summary: "Read the log of a job",
 			text: "What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. " +
 				"`from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With " +
-				"`format=ndjson` each line is an object with the time at which it was written.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt},
+				"`format=ndjson` each line is an object with the time at which it was written. A log that was removed for its age is 410 " +
+				"`log_removed`.",
+			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
 			ownSlot: true, answer: describeLog, responses: map[string]*huma.Response{
 				"206": {Description: "The part that was asked for.", Content: plainText()},
 				"416": {Description: "The log has no such part: `range_not_satisfiable`."},
@@ -46,13 +47,16 @@ func (s *Server) jobLogRoutes() section {
 				"the stream. It waits for a job that waits. The id of an event says which attempt and byte comes next: whoever comes again " +
 				"with the `Last-Event-ID` that they have misses nothing. It also ends when the caller's rights change, after an hour, or when " +
 				"the service stops. It counts as one of the 12 streams of a caller: 429 `rate_limited`.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt},
+			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
 			ownSlot: true, answer: describeLogStream,
 		}),
 	}}
 }
 
-var errNoAttempt = fault.New(fault.NotFound, "attempt_not_found", "This job has had no such attempt.")
+var (
+	errNoAttempt  = fault.New(fault.NotFound, "attempt_not_found", "This job has had no such attempt.")
+	errLogRemoved = fault.New(fault.Gone, "log_removed", "This log was removed, for its age.")
+)
 
 type logQuery struct {
 	ID      string `path:"id" maxLength:"64" doc:"The job's id."`
@@ -128,8 +132,23 @@ func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*
 	if a == nil {
 		return &logPart{job: j, complete: j.State.Final()}, nil
 	}
-	size, err := s.farm.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
+	size, err := s.logSize(ctx, j, a)
 	return &logPart{job: j, epoch: a.Epoch, size: size, to: size, complete: a.Log != nil}, err
+}
+
+// logSize returns how many bytes there are of the log of an attempt. What lacks some that were
+// there when it was sealed has been removed, or is being.
+func (s *Server) logSize(ctx context.Context, j projections.Job, a *projections.JobAttempt) (int64, error) {
+	size, err := s.farm.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
+	if err != nil || a.Log == nil || size >= a.Log.Bytes {
+		return size, err
+	}
+	if s.farm.LogDays == 0 { // it was not always for ever
+		return 0, errLogRemoved
+	}
+	removed := errLogRemoved.With("keptDays", s.farm.LogDays)
+	removed.Message = fmt.Sprintf("This log was removed: logs of jobs are kept for %d days.", s.farm.LogDays)
+	return 0, removed
 }
 
 // narrow leaves of a part what a Range asks for. What is no range of bytes, or several, is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/http/openapi"
+	"svc/projections"
 )
 
 type logStreamQuery struct {
@@ -82,7 +84,7 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	if _, err := attemptOf(job, in.Attempt); err != nil {
+	if err := s.mayFollow(ctx, job, in.Attempt, epoch); err != nil {
 		return nil, err
 	}
 	st := &logStream{caller: callerOf(ctx), job: job.ID, attempt: in.Attempt, epoch: epoch, at: from, checked: time.Now()}
@@ -96,6 +98,22 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 			s.log.InfoContext(r.Context(), "log stream broke off", "err", err)
 		}
 	}), nil
+}
+
+// mayFollow refuses to follow an attempt, or the one of an epoch that is not 0, if there was
+// none or its log was removed.
+func (s *Server) mayFollow(ctx context.Context, j projections.Job, attempt, epoch int) error {
+	a, err := attemptOf(j, attempt)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(j.Attempts, func(a projections.JobAttempt) bool { return a.Epoch == epoch }); i >= 0 {
+		a = &j.Attempts[i]
+	}
+	if a != nil {
+		_, err = s.logSize(ctx, j, a)
+	}
+	return err
 }
 
 // followLog runs a stream until the log is whole, the reader goes away or may no longer

@@ -18,6 +18,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/joblog"
+	"svc/fault"
 	"svc/projections"
 	"svc/test/pgtest"
 )
@@ -204,6 +205,40 @@ func TestALogStreamEndsWithTheRights(t *testing.T) {
 	require.Contains(t, text, `event: end`+"\n"+`data: {"attempt":0,"bytes":0,"integrity":"","state":"cancelled"}`, "no runner ever had it")
 	_, err = l.findJob(context.WithValue(t.Context(), callerKey{}, &caller{workspace: events.NewID(epoch)}), l.job.String())
 	require.ErrorIs(t, err, aggregates.ErrNoJob, "of another workspace")
+}
+
+// A log that was removed is not one of which nothing was written, whoever asks how.
+func TestALogThatWasRemoved(t *testing.T) {
+	t.Parallel()
+	l := newLogger(t)
+	l.leased(1, 1)
+	l.writes(1, 0, "one\n")
+	l.writes(1, 4, "two\n")
+	l.happens(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(1, 8))
+	ask := func() (read, follow error) {
+		job, err := l.findJob(context.WithValue(t.Context(), callerKey{}, l.caller), l.job.String())
+		require.NoError(t, err)
+		_, read = l.logPart(t.Context(), job, 0)
+		for _, epoch := range []int{0, 1} {
+			follow = l.mayFollow(t.Context(), job, 0, epoch)
+			require.Equal(t, read, follow)
+		}
+		return read, follow
+	}
+	read, _ := ask()
+	require.NoError(t, read)
+	for _, at := range []int{4, 0} { // the end goes first
+		_, err := l.db.Exec(t.Context(), `delete from job_logs where job_id = $1 and from_byte = $2`, l.job, at)
+		require.NoError(t, err)
+		l.farm.LogDays = 0
+		read, _ = ask()
+		require.ErrorIs(t, read, errLogRemoved)
+		l.farm.LogDays = 30
+		read, _ = ask()
+		require.Equal(t, 410, fault.As(read).Kind.Status())
+		require.Equal(t, "This log was removed: logs of jobs are kept for 30 days.", fault.As(read).Message)
+		require.Equal(t, map[string]any{"keptDays": 30}, fault.As(read).Details)
+	}
 }
 
 func TestWhereALogStreamGoesOn(t *testing.T) {

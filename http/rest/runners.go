@@ -85,6 +85,21 @@ type runner struct {
 	EnrolledAt      timestamp            `json:"enrolledAt"`
 	StateSince      timestamp            `json:"stateSince"`
 	LastHeartbeatAt *timestamp           `json:"lastHeartbeatAt" nullable:"true" doc:"null if it has never connected."`
+	Declines        *runnerDeclines      `json:"declines" doc:"Jobs in a row that it was given and gave back: null if it took the last one."`
+}
+
+type runnerDeclines struct {
+	_          struct{}   `nullable:"true"`
+	Count      int        `json:"count" example:"4"`
+	Reason     string     `json:"reason" enum:"busy,unsupported,disk_full,draining,no_answer,other" doc:"Of the last of them."`
+	RestsUntil *timestamp `json:"restsUntil" nullable:"true" doc:"It is given no job before; null if it gave back few."`
+}
+
+func newDeclines(r projections.Runner) *runnerDeclines {
+	if r.Declined == 0 {
+		return nil
+	}
+	return &runnerDeclines{Count: r.Declined, Reason: r.DeclineReason, RestsUntil: optional(r.RestsUntil)}
 }
 
 type runnerJob struct {
@@ -104,6 +119,7 @@ func newRunner(r projections.Runner) runner {
 		Labels: r.Labels, ExclusiveLabels: r.ExclusiveLabels, Slots: r.Capacity, Busy: len(jobs), JobsLeft: r.JobsLeft, Jobs: jobs,
 		Version: r.Version, OS: r.OS, Arch: r.Arch, Sandboxes: r.Sandboxes,
 		CertifiedUntil: at(r.NotAfter), EnrolledAt: at(r.EnrolledAt), StateSince: at(r.ChangedAt), LastHeartbeatAt: optional(r.SeenAt),
+		Declines: newDeclines(r),
 	}
 }
 

@@ -1,0 +1,134 @@
+package dispatch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+	"svc/projections"
+)
+
+// A runner that takes nothing of what it is given, whether it says so or nothing, is given ever
+// less. Once it takes a job it is given as much as before.
+func TestARunnerThatTakesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers bool
+		each    time.Duration // between two heartbeats
+		most    int           // jobs that are given in an hour
+	}{
+		"it declines": {true, 10 * time.Second, 20}, "it says nothing": {false, 21 * time.Second, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			r := s.replica(func(c *dispatch.Config) { c.Look = 5 * time.Millisecond })
+			runner := s.enrol(r, "builder", 4, 0)
+			a := dial(t, r, s.ws, runner)
+			wide := hello
+			wide.Capacity = 4
+			a.say(wide, events.ID{}, 0, 0)
+			var last events.ID
+			for range 100 {
+				last = s.submit(r, func(j *events.JobSpec) { j.Timeouts.QueueSeconds = 86400 })
+			}
+			given := func() (n int) {
+				require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where kind = 'job.leased'`).Scan(&n))
+				return n
+			}
+			open := func() (n int) {
+				require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from jobs where state = 'leased'`).Scan(&n))
+				return n
+			}
+			for seq := range int64(time.Hour / c.each) {
+				if seq%30 == 29 { // to come anew changes nothing
+					a = dial(t, r, s.ws, runner)
+					a.say(wide, events.ID{}, 0, 0)
+					a.next(wire.TypeWelcome)
+				}
+				s.clock.move(c.each)
+				a.say(wire.Heartbeat{Seq: seq + 1, Free: 4}, events.ID{}, 0, 0)
+				a.declineUntilAcked(c.answers, open)
+				r.SweepOnce(t.Context())
+			}
+			require.Positive(t, given())
+			require.LessOrEqual(t, given(), c.most)
+
+			known, _, err := projections.Runners{DB: s.db}.Get(t.Context(), s.ws, runner)
+			require.NoError(t, err)
+			require.Greater(t, known.Declined, 3)
+			if !c.answers {
+				require.Equal(t, "no_answer", known.DeclineReason)
+			}
+			job, _, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, last)
+			require.NoError(t, err)
+			waits, err := projections.Jobs{DB: s.db}.Waits(t.Context(), s.ws, []projections.Job{job}, known.RestsUntil.Add(-time.Second))
+			require.NoError(t, err)
+			require.Equal(t, projections.WaitsForRest, waits.Reason(job))
+
+			a = dial(t, r, s.ws, runner) // it may have a job that it said nothing of: it is told again
+			a.say(wide, events.ID{}, 0, 0)
+			a.next(wire.TypeWelcome)
+			s.clock.move(11 * time.Minute)
+			first, epoch, _ := a.assigned()
+			a.say(wire.Accept{}, first, epoch, 0)
+			for range 3 {
+				a.assigned()
+			}
+		})
+	}
+}
+
+// A runner that was told of a job and took no notice of it has its place free again.
+func TestAPlaceThatARunnerDoesNotKnowOf(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.Look = 5 * time.Millisecond })
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	first := s.submit(r)
+	a.assigned()
+	s.clock.move(21 * time.Second)
+	r.SweepOnce(t.Context())
+	s.until(events.JobQueued, first)
+	second := s.submit(r)
+	job, _, _ := a.assigned()
+	require.Equal(t, second, job)
+}
+
+// declineUntilAcked answers what the runner is given until its heartbeat is acknowledged and, if
+// it answers at all, there is nothing that it has not answered.
+func (a *agent) declineUntilAcked(answers bool, open func() int) {
+	a.t.Helper()
+	decline := func(e wire.Envelope) {
+		job, err := events.ParseID(e.Job)
+		require.NoError(a.t, err)
+		if answers {
+			a.say(wire.Decline{Reason: "disk_full"}, job, e.Epoch, 0)
+		}
+	}
+	for _, e := range a.given {
+		decline(e)
+	}
+	a.given = nil
+	look, limit := time.NewTicker(2*time.Millisecond), time.After(patience)
+	defer look.Stop()
+	for acked := false; !acked || answers && open() > 0; {
+		select {
+		case e, ok := <-a.got:
+			require.True(a.t, ok, "the connection is closed")
+			switch e.Type {
+			case wire.TypeHeartbeatAck:
+				acked = true
+			case wire.TypeAssign:
+				decline(e)
+			}
+		case <-look.C:
+		case <-limit:
+			require.FailNow(a.t, "no heartbeat is acknowledged, or a job stays")
+		}
+	}
+}
