@@ -38,60 +38,65 @@ func (auditView) After(ctx context.Context, db store.Querier, list []store.Posit
 	return store.AnyAfterEach(ctx, db, list, limit)
 }
 
-// Load reads what of each block that records complete was there before them, then
-// the names of their targets, and writes.
+// Load reads what of the blocks that records complete was there before them, then
+// the names of their targets, and writes: once for each log.
 func (auditView) Load(b *pgx.Batch, table string, records []events.Record) fold.Step {
-	blocks := completed(records)
-	if len(blocks) == 0 {
+	list := completed(records)
+	if len(list) == 0 {
 		return nil
 	}
-	for i := range blocks {
-		blocks[i].queueStart(b)
+	for i := range list {
+		list[i].queueStart(b)
 	}
 	return func(b *pgx.Batch) (fold.Step, error) {
-		names := map[events.ID]targetNames{}
-		for _, block := range blocks {
-			if err := block.whole(); err != nil {
+		names := make([]targetNames, len(list))
+		for i, u := range list {
+			if err := u.whole(); err != nil {
 				return nil, err
 			}
-			if names[block.workspace] == nil {
-				names[block.workspace] = targetNames{}
-			}
-			names[block.workspace].queueRead(b, table, block.workspace, targetsOf(block.records), block.begin)
+			names[i] = targetNames{}
+			names[i].queueRead(b, table, u.workspace, targetsOf(u.records), u.begin)
 		}
 		return func(b *pgx.Batch) (fold.Step, error) {
-			for _, block := range blocks {
-				queueIndex(b, table, indexBlock(block.records, names[block.workspace]))
+			for i, u := range list {
+				s := newSegment()
+				for block := range slices.Chunk(u.records, blockSize) {
+					s.add(indexBlock(block, names[i]))
+				}
+				queueIndex(b, table, s.rows)
 			}
 			return nil, nil
 		}, nil
 	}
 }
 
-// An unindexed is a block that is whole now: the records behind begin.
+// An unindexed is what of a log is blocks that are whole now: the records behind begin.
 type unindexed struct {
 	workspace events.ID
 	begin     int64
 	records   []events.Record
 }
 
-// completed returns the blocks whose last record is among records. The first
-// one of a log may lack those that came before them.
+// completed returns, of each log, the blocks whose last record is among records. The
+// first one may lack those that came before them.
 func completed(records []events.Record) (list []*unindexed) {
 	from := 0
 	for i, r := range records {
 		if i > 0 && records[i-1].Workspace != r.Workspace {
 			from = i
 		}
-		if r.Seq%blockSize == 0 {
-			list = append(list, &unindexed{r.Workspace, r.Seq - blockSize, records[from : i+1]})
-			from = i + 1
+		if r.Seq%blockSize != 0 {
+			continue
 		}
+		if n := len(list); n == 0 || list[n-1].workspace != r.Workspace {
+			list = append(list, &unindexed{workspace: r.Workspace, begin: r.Seq - blockSize})
+		}
+		list[len(list)-1].records = records[from : i+1]
 	}
 	return list
 }
 
-// queueStart queues reading the records of the block that it lacks.
+// queueStart queues reading the records of the first block that it lacks.
 func (u *unindexed) queueStart(b *pgx.Batch) {
 	first := u.records[0].Seq
 	if first == u.begin+1 {
@@ -107,7 +112,7 @@ func (u *unindexed) queueStart(b *pgx.Batch) {
 	})
 }
 
-// whole reports an error if a record of the block is missing.
+// whole reports an error if a record of the blocks is missing.
 func (u *unindexed) whole() error {
 	for i, r := range u.records {
 		if want := u.begin + int64(i) + 1; r.Seq != want {

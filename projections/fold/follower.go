@@ -187,7 +187,9 @@ func carryOut(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also f
 			}
 		}
 	}
-	also(b)
+	if also(b); b.Len() == 0 {
+		return nil
+	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write rows: %w", err)
 	}

@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -52,7 +53,7 @@ func TestThoseWhoWaitForTheSameShareTheQuestions(t *testing.T) {
 		var waiting sync.WaitGroup
 		for i := range 500 {
 			waiting.Go(func() {
-				if err := f.Await(ctx, view, workspace, 1_000_000+int64(i%3)); err != fold.ErrNotCaughtUp { //nolint:errorlint // nothing is around it
+				if err := f.Await(ctx, view, workspace, 1_000_000+int64(i%3)); !errors.Is(err, fold.ErrNotCaughtUp) {
 					t.Error(err)
 				}
 			})

@@ -142,7 +142,9 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 	}
 	return map[string]func(context.Context) error{
 		"people": func(ctx context.Context) error {
-			list, _, _, err := projections.Members{DB: db}.Page(ctx, projections.MemberQuery{Workspace: p.Workspace, Limit: 10})
+			// Players add people who never signed up, whom no list shows: by name they can be all of a page.
+			q := projections.MemberQuery{Workspace: p.Workspace, OrderBy: projections.MemberByJoined, Limit: 10}
+			list, _, _, err := projections.Members{DB: db}.Page(ctx, q)
 			return some(len(list), err)
 		},
 		"invitations": func(ctx context.Context) error {

@@ -43,7 +43,9 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
 			if folded++; folded == 4 {
 				killed.Store(true)
-				_, err := w.DB.Exec(t.Context(), `select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'victim' and datname = current_database()`)
+				_, err := w.DB.Exec(t.Context(), `
+					select pg_terminate_backend(pid, 60000) from pg_stat_activity
+					where application_name = 'victim' and datname = current_database()`)
 				require.NoError(t, err)
 			}
 		})
@@ -51,7 +53,8 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		victim.Close()
 		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
 			var there int
-			err := w.DB.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
+			err := w.DB.QueryRow(t.Context(), `
+				select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
 			return err == nil && there == 0
 		}, world.Limit, time.Millisecond)
 		r, err := fold.Rebuild(t.Context(), w.DB, v, world.Quiet)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"svc/events"
 	"svc/events/follow"
+	"svc/events/store"
 )
 
 const (
@@ -31,13 +33,14 @@ type shared struct {
 	*Follower
 	follow *follow.Follower
 	next   *nextPage // what is read of it while the last one is written
+	known  known
 
 	mu    sync.Mutex
 	apart map[events.ID]follow.Backoff // logs of which each view is followed alone
 }
 
 func newShared(f *Follower) *shared {
-	s := &shared{Follower: f, next: &nextPage{}, apart: map[events.ID]follow.Backoff{}}
+	s := &shared{Follower: f, next: &nextPage{}, known: known{at: map[events.ID]int64{}}, apart: map[events.ID]follow.Backoff{}}
 	s.follow = follow.NewShared(f.db, func() []string { return names(s.led()) }, f.log)
 	return s
 }
@@ -96,7 +99,40 @@ func (s *shared) take(ctx context.Context, workspaces []events.ID) (more []event
 	return p.more, nil
 }
 
+// takePage takes in a page of logs: of those where it knows the checkpoints by claiming
+// them, and else, or if that fails for whatever reason, by holding what there is.
 func (s *shared) takePage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
+	if from := s.known.of(views, workspaces); from != nil {
+		if p, err = s.claimPage(ctx, views, from); err == nil {
+			s.known.learn(p)
+			return p, nil
+		}
+		s.next.wait() // it may need the last connection
+	}
+	s.known.forget(workspaces)
+	if p, err = s.holdPage(ctx, views, workspaces); err == nil {
+		s.known.learn(p)
+	}
+	return p, err
+}
+
+// claimPage takes in a page of logs in which all views are where they are known to be.
+// The events are read before the transaction begins, which claims the checkpoints first
+// of all: what was read is right if those have not moved.
+func (s *shared) claimPage(ctx context.Context, views []View, from []store.Position) (*sharedPage, error) {
+	limited, cancel := context.WithTimeout(ctx, sharedLimit)
+	defer cancel()
+	p := newLevelPage(views, from)
+	if err := p.read(limited, s.db, s.next); err != nil || len(p.records) == 0 {
+		return p, err
+	}
+	if len(p.more) > 0 {
+		s.next = readNext(ctx, s.db, views, p.next())
+	}
+	return p, pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error { return p.claim(limited, tx) })
+}
+
+func (s *shared) holdPage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
 	limited, cancel := context.WithTimeout(ctx, sharedLimit)
 	defer cancel()
 	err = pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error {
@@ -114,6 +150,51 @@ func (s *shared) takePage(ctx context.Context, views []View, workspaces []events
 		return p.takeIn(limited, tx)
 	})
 	return p, err
+}
+
+// knownMost is of how many logs the pass knows where the views are, before it begins
+// anew.
+const knownMost = 100_000
+
+// known is where all views that share the pass were in logs when it left them. It is
+// what saves looking: whoever relies on it has PostgreSQL compare.
+type known struct {
+	views []string
+	at    map[events.ID]int64
+}
+
+// of returns where the views are in logs, nil unless that is known of all.
+func (k *known) of(views []View, workspaces []events.ID) (list []store.Position) {
+	if led := names(views); !slices.Equal(k.views, led) {
+		k.views = led
+		clear(k.at)
+	}
+	for _, workspace := range workspaces {
+		at, ok := k.at[workspace]
+		if !ok {
+			return nil
+		}
+		list = append(list, store.Position{Workspace: workspace, Seq: at})
+	}
+	return list
+}
+
+func (k *known) forget(workspaces []events.ID) {
+	for _, workspace := range workspaces {
+		delete(k.at, workspace)
+	}
+}
+
+// learn notes where a page has left the logs of which it had events for every view.
+func (k *known) learn(p *sharedPage) {
+	if len(k.at) > knownMost {
+		clear(k.at)
+	}
+	for _, end := range p.ends {
+		if len(p.at[end.Workspace]) == len(p.views) {
+			k.at[end.Workspace] = end.Seq
+		}
+	}
 }
 
 // slow reports whether err says that something of the database is in the way of the

@@ -24,6 +24,7 @@ import (
 type passes struct {
 	mu     sync.Mutex
 	shared int
+	claims int // of those that are shared, where nothing was held before
 	alone  map[string]int
 }
 
@@ -32,6 +33,9 @@ func (p *passes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBa
 	defer p.mu.Unlock()
 	for _, q := range b.Batch.QueuedQueries {
 		switch {
+		case strings.Contains(q.SQL, "update checkpoints c set seq = m.seq"):
+			p.shared++
+			p.claims++
 		case !strings.Contains(q.SQL, "for update skip locked"):
 		case len(q.Arguments) == 1:
 			p.shared++
@@ -54,8 +58,15 @@ func (p *passes) since() (shared int, alone map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	shared, alone = p.shared, p.alone
-	p.shared, p.alone = 0, map[string]int{}
+	p.shared, p.claims, p.alone = 0, 0, map[string]int{}
 	return shared, alone
+}
+
+// claimed returns how many of the passes claimed their page.
+func (p *passes) claimed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.claims
 }
 
 // newSharing is a world whose follower is told of appends, and whose passes are counted.
@@ -119,6 +130,55 @@ func TestLevelViewsShareAPass(t *testing.T) {
 	var cents int
 	require.NoError(t, w.DB.QueryRow(t.Context(), `select sum(cost_cents) from runs`).Scan(&cents))
 	require.Equal(t, 4321, cents)
+	world.RequireRebuilt(t, w.DB)
+}
+
+// A pass that knows where the views are does not look first. What it knows may be wrong:
+// others have gone on since, or somebody has set a view back. Then it looks, and nothing
+// is taken in twice or left out.
+func TestAPassThatIsWrongAboutCheckpointsLooks(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	run := w.Queued(t, workspace)
+	var followers []*fold.Follower
+	var counts []*passes
+	for range 2 {
+		p := &passes{alone: map[string]int{}}
+		followers = append(followers, world.Follow(t, world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })))
+		counts = append(counts, p)
+	}
+	taken := 0
+	bill := func(i int) { // the other follower is not told, but looks once a second
+		t.Helper()
+		taken++
+		head := w.Record(t, world.System, workspace, run, events.RunCostRecorded{Cents: 1, Source: "compute"})[0].Seq
+		followers[i].Moved(workspace, head)
+		w.Follower = followers[i]
+		reached(t, w, workspace, head, allFollowed()...)
+	}
+	require.Eventually(t, func() bool { bill(0); bill(0); return counts[0].claimed() > 0 }, world.Limit, time.Millisecond)
+	for i := range 20 {
+		bill(i % 2)
+	}
+	_, err := w.DB.Exec(t.Context(), `with a as (update checkpoints set seq = 0 where view = 'run_counts') delete from run_counts`)
+	require.NoError(t, err)
+	bill(1)
+	_, err = w.DB.Exec(t.Context(), `with a as (delete from checkpoints where view = 'runs') delete from runs`)
+	require.NoError(t, err)
+	bill(0)
+	require.Eventually(t, func() bool {
+		counts[1].since()
+		bill(1)
+		bill(1)
+		return counts[1].claimed() > 0
+	}, world.Limit, time.Millisecond)
+	var cents int
+	require.NoError(t, w.DB.QueryRow(t.Context(), `select sum(cost_cents) from runs`).Scan(&cents))
+	require.Equal(t, taken, cents)
+	for _, l := range lags(t, w.DB, allFollowed()...) {
+		require.Equal(t, fold.Lag{View: l.View, Taken: int64(taken) + 1}, l)
+	}
 	world.RequireRebuilt(t, w.DB)
 }
 

@@ -56,18 +56,33 @@ func newSharedPage(views []View, workspaces []events.ID, held []follow.Checkpoin
 	return p
 }
 
+// newLevelPage begins where all views are.
+func newLevelPage(views []View, from []store.Position) *sharedPage {
+	p := &sharedPage{views: views, limit: max(page/len(from), 1), from: from, at: map[events.ID]map[string]int64{}}
+	for _, f := range from {
+		p.at[f.Workspace] = map[string]int64{}
+		for _, v := range views {
+			p.at[f.Workspace][v.Name()] = f.Seq
+		}
+	}
+	return p
+}
+
 // read reads the page, unless that was done ahead.
-func (p *sharedPage) read(ctx context.Context, tx pgx.Tx, next *nextPage) (err error) {
+func (p *sharedPage) read(ctx context.Context, db interface {
+	store.Querier
+	batcher
+}, next *nextPage) (err error) {
 	if len(p.from) == 0 {
 		return nil
 	}
 	if p.records = next.of(p.views, p.from, p.limit); p.records == nil {
-		if p.records, err = readFor(ctx, tx, p.views, p.from, p.limit); err != nil {
+		if p.records, err = readFor(ctx, db, p.views, p.from, p.limit); err != nil {
 			return fmt.Errorf("read logs: %w", err)
 		}
 	}
 	p.ends, p.more = follow.Ends(p.records), follow.More(p.records, p.limit)
-	return follow.Complete(ctx, tx, p.from, p.ends)
+	return follow.Complete(ctx, db, p.from, p.ends)
 }
 
 // readFor reads on in logs for views. One alone needs not all of the events decoded;
@@ -86,15 +101,38 @@ func (p *sharedPage) next() []store.Position {
 
 // takeIn folds the page into each view, and moves their checkpoints to its end.
 func (p *sharedPage) takeIn(ctx context.Context, tx pgx.Tx) error {
+	b := p.begin()
+	return carryOut(ctx, tx, b, p.load(b), func(b *pgx.Batch) { follow.QueueMoveAll(b, p.moves()) })
+}
+
+// claim is takeIn of a page whose checkpoints are not held: it moves them first.
+func (p *sharedPage) claim(ctx context.Context, tx pgx.Tx) error {
+	var from []store.Position // of the logs that have grown
+	for _, f := range p.from {
+		if slices.ContainsFunc(p.ends, func(end store.Position) bool { return end.Workspace == f.Workspace }) {
+			from = append(from, f)
+		}
+	}
+	b := p.begin()
+	follow.QueueClaim(b, names(p.views), from, p.ends)
+	return carryOut(ctx, tx, b, p.load(b), func(*pgx.Batch) {})
+}
+
+// begin has nobody else's lock keep the page waiting for long.
+func (p *sharedPage) begin() *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, sharedLocks.Milliseconds()))
-	var steps []Step
+	return b
+}
+
+// load queues reading the rows that the page touches.
+func (p *sharedPage) load(b *pgx.Batch) (steps []Step) {
 	for _, v := range p.views {
 		if records := p.of(v.Name()); len(records) > 0 {
 			steps = append(steps, v.Load(b, v.Name(), records))
 		}
 	}
-	return carryOut(ctx, tx, b, steps, func(b *pgx.Batch) { follow.QueueMoveAll(b, p.moves()) })
+	return steps
 }
 
 // of returns the records that a view has not taken in.

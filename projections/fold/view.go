@@ -22,9 +22,11 @@
 //
 // Views that are level, within a page of each other, share a pass: one read of the
 // events, one transaction, one statement for the checkpoints; the next page is read
-// while one is written. A view that is further behind or whose checkpoint is held
-// is followed alone until it is level again, and so is every view of a log in which
-// the pass fails: none holds up the others.
+// while one is written. Where they are the pass knows from the page before: it claims
+// their checkpoints by moving them from there, all or none, and looks and holds what
+// nobody else does only where that fails. A view that is further behind or whose
+// checkpoint is held is followed alone until it is level again, and so is every view
+// of a log in which the pass fails: none holds up the others.
 //
 // An event that a followed view cannot take in, because its bytes are damaged, the
 // fold makes nothing of it or PostgreSQL refuses the row, is found by halving the
