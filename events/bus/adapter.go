@@ -12,8 +12,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
-
-	"svc/events"
 )
 
 const (
@@ -50,41 +48,18 @@ func (table) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
 		p.Topic, int64(len(p.Msgs)), ids, metadata, payloads), nil
 }
 
-// positions is a table for the messages of events that are in the log of the same
-// database: it keeps where they are.
-type positions struct{ table }
-
-// InsertQuery numbers the messages as that of table does.
-func (positions) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
-	workspaces, seqs := make([]events.ID, len(p.Msgs)), make([]int64, len(p.Msgs))
-	for i, m := range p.Msgs {
-		var err error
-		if workspaces[i], seqs[i], err = PositionOf(m); err != nil {
-			return sqlbus.Query{}, err
-		}
-	}
-	return query(`
-		with counted as (
-			insert into bus_topics as t (topic, head, tail) values ($1, $2, 0)
-			on conflict (topic) do update set head = t.head + excluded.head
-			returning head
-		)
-		insert into bus_messages (topic, position, workspace_id, seq)
-		select $1, head - $2 + ord, workspace_id, seq
-		from counted cross join unnest($3::uuid[], $4::bigint[]) with ordinality as m (workspace_id, seq, ord)`,
-		p.Topic, int64(len(p.Msgs)), workspaces, seqs), nil
-}
-
 // selectMessages reads messages in their whole form. Should an event be gone from its
 // log its message is empty.
 const selectMessages = `
 	select m.position, coalesce(m.id, e.id::text, ''),
 		coalesce(m.metadata, json_build_object('` + metaWorkspace + `', m.workspace_id::text, '` + metaSeq + `', m.seq::text,
-			'` + metaKind + `', coalesce(e.kind, ''), '` + metaSchema + `', coalesce(e.schema::text, ''), '` + metaStream + `', coalesce(e.stream::text, ''),
+			'` + metaKind + `', coalesce(e.kind, ''), '` + metaSchema + `', coalesce(e.schema::text, ''),
+			'` + metaStream + `', coalesce(e.stream::text, ''),
 			'` + metaAt + `', coalesce(to_char(e.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ''))),
 		coalesce(m.payload, convert_to(e.data::text, 'UTF8'), '')
 	from bus_messages m
-	left join lateral (select id, kind, schema, stream, at, data from events where workspace_id = m.workspace_id and seq = m.seq offset 0) e on true `
+	left join lateral (
+		select id, kind, schema, stream, at, data from events where workspace_id = m.workspace_id and seq = m.seq offset 0) e on true `
 
 // SelectQuery reads on from where the group is. There is no gap in the
 // positions, so it can say up to where: whatever is planned, as many rows are
@@ -122,27 +97,28 @@ func (table) SchemaInitializingQueries(sqlbus.SchemaInitializingQueriesParams) (
 // where they have come to.
 func (table) SubscribeIsolationLevel() sql.IsolationLevel { return sql.LevelReadCommitted }
 
-// A place is how far a group has come: a row that keeps the others of the group out
-// for the while.
-type place struct{ group string }
+// offsets keep how far a group has come, in a row that keeps the others of the group out
+// meanwhile.
+type offsets struct{ group string }
 
-func (a place) NextOffsetQuery(p sqlbus.NextOffsetQueryParams) (sqlbus.Query, error) {
-	return query(`select position from bus_groups where topic = $1 and name = $2 for update`, p.Topic, a.group), nil
+func (o offsets) NextOffsetQuery(p sqlbus.NextOffsetQueryParams) (sqlbus.Query, error) {
+	return query(`select position from bus_groups where topic = $1 and name = $2 for update`, p.Topic, o.group), nil
 }
 
-func (a place) AckMessageQuery(p sqlbus.AckMessageQueryParams) (sqlbus.Query, error) {
-	return query(`update bus_groups set position = $3 where topic = $1 and name = $2`, p.Topic, a.group, p.LastRow.Offset), nil
+func (o offsets) AckMessageQuery(p sqlbus.AckMessageQueryParams) (sqlbus.Query, error) {
+	return query(`update bus_groups set position = $3 where topic = $1 and name = $2`, p.Topic, o.group, p.LastRow.Offset), nil
 }
 
-func (a place) BeforeSubscribingQueries(p sqlbus.BeforeSubscribingQueriesParams) ([]sqlbus.Query, error) {
-	return []sqlbus.Query{query(`insert into bus_groups (topic, name, position) values ($1, $2, 0) on conflict do nothing`, p.Topic, a.group)}, nil
+func (o offsets) BeforeSubscribingQueries(p sqlbus.BeforeSubscribingQueriesParams) ([]sqlbus.Query, error) {
+	return []sqlbus.Query{query(`
+		insert into bus_groups (topic, name, position) values ($1, $2, 0) on conflict do nothing`, p.Topic, o.group)}, nil
 }
 
-func (place) ConsumedMessageQuery(sqlbus.ConsumedMessageQueryParams) (sqlbus.Query, error) {
+func (offsets) ConsumedMessageQuery(sqlbus.ConsumedMessageQueryParams) (sqlbus.Query, error) {
 	return sqlbus.Query{}, nil
 }
 
-func (place) SchemaInitializingQueries(sqlbus.OffsetsSchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
+func (offsets) SchemaInitializingQueries(sqlbus.OffsetsSchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
 	return nil, nil
 }
 

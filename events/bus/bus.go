@@ -12,6 +12,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/store"
 )
 
 const (
@@ -69,9 +72,16 @@ type Bus struct {
 // A transport is what differs between the kinds of bus.
 type transport interface {
 	// publish hands messages over, in order, and returns when they are kept, or
-	// with an error how many are, of the first ones. tx is that of the checkpoint,
-	// or nil: a transport that can writes in it, and so keeps all or none.
-	publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error)
+	// with an error how many are, of the first ones.
+	publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error)
+	// relay publishes what logs have behind positions, up to limit events of each, for
+	// so long at most. It returns up to where that is kept, which may be a part if there
+	// is an error, and the logs of which there may be more. tx is that of the checkpoints:
+	// a transport that can writes in it, and so keeps all or none.
+	relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
+		ends []store.Position, more []events.ID, err error)
+	// page is how many events are relayed together.
+	page() int
 	// subscribe returns the messages of a topic, one at a time. Of those that
 	// name the same group each gets its share, beginning with the oldest message
 	// that is kept. Who names none gets every message, from now

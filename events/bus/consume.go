@@ -196,7 +196,7 @@ type lot struct{ *Bus }
 func (l lot) Publish(topic string, list ...*message.Message) error {
 	for _, m := range list {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), l.retries.slack)
-		_, err := l.publish(ctx, nil, topic, m.Copy())
+		_, err := l.publish(ctx, topic, m.Copy())
 		cancel()
 		if err != nil {
 			return err

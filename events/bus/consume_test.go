@@ -266,7 +266,7 @@ func (b *Bus) redeliver(ctx context.Context, m *message.Message) error {
 	if n, ok := b.transport.(*jetStream); ok {
 		return n.publishers[Parked].Publish(Topic, m)
 	}
-	_, err := b.publish(ctx, nil, Topic, m)
+	_, err := b.publish(ctx, Topic, m)
 	return err
 }
 

@@ -11,6 +11,9 @@ import (
 	kafkabus "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+	"svc/events/store"
 )
 
 // kafka is the bus on Kafka brokers. A workspace's events share a partition,
@@ -75,9 +78,18 @@ func (b *kafka) config() *sarama.Config {
 	return c
 }
 
-func (b *kafka) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
+func (b *kafka) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
 	return oneByOne(ctx, b.publisher, topic, list)
 }
+
+func (b *kafka) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
+	ends []store.Position, more []events.ID, err error) {
+	return relayEach(ctx, tx, list, limit, most, func(ctx context.Context, messages []*message.Message) (int, error) {
+		return oneByOne(ctx, b.publisher, Topic, messages)
+	})
+}
+
+func (b *kafka) page() int { return page }
 
 func (b *kafka) subscribe(_ context.Context, _, group string, _ Knows) (message.Subscriber, error) {
 	c := b.config()

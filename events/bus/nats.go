@@ -12,6 +12,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
+
+	"svc/events"
+	"svc/events/store"
 )
 
 const (
@@ -82,9 +85,18 @@ func provide(ctx context.Context, conn *nats.Conn) error {
 	return nil
 }
 
-func (b *jetStream) publish(ctx context.Context, _ pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
+func (b *jetStream) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
 	return oneByOne(ctx, b.publishers[topic], topic, list)
 }
+
+func (b *jetStream) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
+	ends []store.Position, more []events.ID, err error) {
+	return relayEach(ctx, tx, list, limit, most, func(ctx context.Context, messages []*message.Message) (int, error) {
+		return oneByOne(ctx, b.publishers[Topic], Topic, messages)
+	})
+}
+
+func (b *jetStream) page() int { return page }
 
 // subscribe has a connection of its own, because a subscriber that is closed
 // closes its connection.

@@ -11,11 +11,17 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/events/follow"
+	"svc/events/store"
 )
 
 const (
-	rests = time.Minute // how long a message stays that every group has passed
-	broom = 10_000      // messages that are removed at once
+	rests     = time.Minute // how long a message stays that every group has passed
+	sweepSize = 10_000      // messages that are removed at once
+
+	positionsPage = 4000 // events whose positions are published together
 )
 
 // postgres is the bus in the database that has the log.
@@ -25,16 +31,8 @@ type postgres struct {
 	logger watermill.LoggerAdapter
 }
 
-// publish writes in the checkpoint's transaction, where there is one: then the
-// messages are there if and only if the checkpoint has moved, and each is an
-// event of the log.
-func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
-	var db sqlbus.ContextExecutor = sqlbus.BeginnerFromPgx(p.db)
-	var schema sqlbus.SchemaAdapter = table{}
-	if tx != nil {
-		db, schema = sqlbus.TxFromPgx(tx), positions{}
-	}
-	publisher, err := sqlbus.NewPublisher(db, sqlbus.PublisherConfig{SchemaAdapter: schema}, p.logger)
+func (p *postgres) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
+	publisher, err := sqlbus.NewPublisher(sqlbus.BeginnerFromPgx(p.db), sqlbus.PublisherConfig{SchemaAdapter: table{}}, p.logger)
 	if err != nil {
 		return 0, err
 	}
@@ -47,11 +45,63 @@ func (p *postgres) publish(ctx context.Context, tx pgx.Tx, topic string, list ..
 	return len(list), nil
 }
 
+// relay writes in the checkpoints' transaction: the messages are there if and only if
+// those have moved. Each is the position of an event of the log, so no event is read.
+func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, _ time.Duration) (
+	ends []store.Position, more []events.ID, err error) {
+	ends, err = store.EndsAfter(ctx, tx, list, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := follow.Complete(ctx, tx, list, ends); err != nil || len(ends) == 0 {
+		return nil, nil, err
+	}
+	from := map[events.ID]int64{}
+	for _, at := range list {
+		from[at.Workspace] = at.Seq
+	}
+	behind := make([]store.Position, len(ends))
+	for i, end := range ends {
+		behind[i] = store.Position{Workspace: end.Workspace, Seq: from[end.Workspace]}
+		if end.Seq-behind[i].Seq == int64(limit) {
+			more = append(more, end.Workspace)
+		}
+	}
+	if err := number(ctx, tx, behind, ends); err != nil {
+		return nil, nil, fmt.Errorf("publish: %w", err)
+	}
+	return ends, more, nil
+}
+
+// number writes the messages of the events behind positions up to others, those of each
+// log in their order. Who has the row of the topic is the only one who numbers.
+func number(ctx context.Context, tx pgx.Tx, behind, ends []store.Position) error {
+	workspaces, from := store.Columns(behind)
+	_, to := store.Columns(ends)
+	before, n := make([]int64, len(ends)), int64(0) // messages of the logs before each
+	for i := range ends {
+		before[i], n = n, n+to[i]-from[i]
+	}
+	_, err := tx.Exec(ctx, `
+		with counted as (
+			insert into bus_topics as t (topic, head, tail) values ($1, $2, 0)
+			on conflict (topic) do update set head = t.head + excluded.head
+			returning head - $2 as before
+		)
+		insert into bus_messages (topic, position, workspace_id, seq)
+		select $1, c.before + s.before + seq - s.behind, workspace_id, seq
+		from counted c cross join unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[]) as s (workspace_id, behind, last, before)
+		cross join lateral generate_series(behind + 1, last) as seq`, Topic, n, workspaces, from, to, before)
+	return err
+}
+
+func (p *postgres) page() int { return positionsPage }
+
 func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Knows) (message.Subscriber, error) {
 	rest := &pauses{log: p.log, topic: topic, group: group}
 	if group != "" {
 		return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(p.db), sqlbus.SubscriberConfig{
-			ConsumerGroup: group, SchemaAdapter: table{}, OffsetsAdapter: place{group}, BackoffManager: rest,
+			ConsumerGroup: group, SchemaAdapter: table{}, OffsetsAdapter: offsets{group}, BackoffManager: rest,
 		}, p.logger)
 	}
 	l := &live{
@@ -94,14 +144,14 @@ func (p *postgres) sweep(ctx context.Context, topic string, passed, unpassed tim
 			), cut as (
 				update bus_topics set tail = (select max(position) from gone) where topic = $1 and exists (select from gone)
 			)
-			select count(*), count(*) filter (where lost) from gone`, topic, passed, unpassed, broom).Scan(&n, &lost)
+			select count(*), count(*) filter (where lost) from gone`, topic, passed, unpassed, sweepSize).Scan(&n, &lost)
 		if err != nil {
 			return fmt.Errorf("tidy topic %s: %w", topic, err)
 		}
 		if lost > 0 {
 			p.log.WarnContext(ctx, "messages were removed that a group has not taken in", "topic", topic, "messages", lost)
 		}
-		if n < broom {
+		if n < sweepSize {
 			return nil
 		}
 	}

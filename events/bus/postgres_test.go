@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 func messages(n int, name string) (list []*message.Message) {
@@ -33,13 +33,15 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 	const writers, each = 16, 40
 	done := make(chan struct{})
 	var writing sync.WaitGroup
-	for i := range writers {
+	for range writers {
 		db := w.connect(t)
-		p := &postgres{db: db, log: w.cfg.Log, logger: quiet(w.cfg.Log)}
 		writing.Go(func() {
 			for n := range each {
 				err := pgx.BeginFunc(context.WithoutCancel(t.Context()), db, func(tx pgx.Tx) error {
-					if _, err := p.publish(context.Background(), tx, Topic, positioned(messages(1+n%5, fmt.Sprintf("w%d/%d", i, n)))...); err != nil {
+					one, other := newID(), newID()
+					behind := []store.Position{{Workspace: one, Seq: 7}, {Workspace: other}}
+					ends := []store.Position{{Workspace: one, Seq: 8}, {Workspace: other, Seq: int64(n % 5)}}
+					if err := number(context.Background(), tx, behind, ends); err != nil {
 						return err
 					}
 					if _, err := tx.Exec(context.Background(), `select pg_sleep(random() * 0.003)`); err != nil {
@@ -102,15 +104,6 @@ func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 	}
 }
 
-// positioned makes messages ones of events that are not there.
-func positioned(list []*message.Message) []*message.Message {
-	for i, m := range list {
-		m.Metadata.Set(metaWorkspace, newID().String())
-		m.Metadata.Set(metaSeq, strconv.Itoa(i+1))
-	}
-	return list
-}
-
 // A message of an event takes the same room, 80 bytes, however large the event is.
 func TestAMessageOfAnEventIsItsPosition(t *testing.T) {
 	t.Parallel()
@@ -154,7 +147,7 @@ func TestReadingCostsTheSameHoweverManyMessagesWait(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.db.Exec(t.Context(), `insert into bus_topics values ('svc_events', 50000, 100)`)
 	require.NoError(t, err)
-	q, err := table{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: place{"g"}})
+	q, err := table{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: offsets{"g"}})
 	require.NoError(t, err)
 	for _, q := range []sqlbus.Query{q, query(lookSQL, Topic, 20000, 100), query(handSQL, Topic, positionsFrom(20001, 100))} {
 		plan := strings.Join(rowsOf[string](t, w.db, `explain (analyze, timing off, costs off, summary off) `+q.Query, q.Args...), "\n")
@@ -211,7 +204,7 @@ func TestParkedMessagesStayForAMonth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.open(t)
-	_, err := b.publish(t.Context(), nil, Parked, messages(3, "p")...)
+	_, err := b.publish(t.Context(), Parked, messages(3, "p")...)
 	require.NoError(t, err)
 	w.age(t, "29 days", 3)
 	w.age(t, "31 days", 1)

@@ -23,7 +23,7 @@ import (
 const View = "bus"
 
 const (
-	page       = 400              // events that are published together
+	page       = 400              // events that are published together, where each is a message
 	sweeping   = time.Minute      // how often the relay tidies
 	patience   = 25 * time.Second // for a page
 	publishing = 10 * time.Second // for a page's messages, and one that is under way; then there is time to commit
@@ -98,41 +98,54 @@ func (r *Relay) tidy(ctx context.Context, b *Bus) {
 func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (more []events.ID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	limit := max(page/len(workspaces), 1)
+	limit := max(b.page()/len(workspaces), 1)
 	var broken error
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
 		list, err := follow.Hold(ctx, tx, View, workspaces)
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		records, err := store.StoredAfterEach(ctx, tx, list, limit)
-		if err != nil {
+		var ends []store.Position
+		ends, more, err = b.relay(ctx, tx, list, limit, r.publishing)
+		if len(ends) == 0 {
 			return err
 		}
-		if err := follow.Complete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
-			return err
-		}
-		publishing, cancel := context.WithTimeout(ctx, r.publishing)
-		defer cancel()
-		n, err := b.publish(publishing, tx, Topic, messagesOf(records)...)
-		switch {
-		case err != nil && n == 0:
-			return fmt.Errorf("publish: %w", err)
-		case err != nil && publishing.Err() == nil: // it is not the time that is up
-			broken = fmt.Errorf("publish: %w", err)
-		}
-		more = follow.More(records[:n], limit)
-		for _, end := range follow.Ends(records[n:]) {
-			more = append(more, end.Workspace)
-		}
+		broken = err
 		move := &pgx.Batch{}
-		follow.QueueMove(move, View, follow.Ends(records[:n]))
+		follow.QueueMove(move, View, ends)
 		return tx.SendBatch(ctx, move).Close()
 	})
 	if err = errors.Join(err, broken); err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	return more, nil
+}
+
+// relayEach reads what logs have next and hands it to publish, for so long at most, as
+// a transport that is elsewhere does.
+func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration,
+	publish func(context.Context, []*message.Message) (int, error)) (ends []store.Position, more []events.ID, err error) {
+	records, err := store.StoredAfterEach(ctx, tx, list, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := follow.Complete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
+		return nil, nil, err
+	}
+	publishing, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	n, err := publish(publishing, messagesOf(records))
+	switch {
+	case err != nil && n > 0 && publishing.Err() != nil: // it is the time that is up
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("publish: %w", err)
+	}
+	more = follow.More(records[:n], limit)
+	for _, end := range follow.Ends(records[n:]) {
+		more = append(more, end.Workspace)
+	}
+	return follow.Ends(records[:n]), more, err
 }
 
 func messagesOf(records []events.Record) []*message.Message {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 func TestTheRelayPublishesALogInItsOrder(t *testing.T) {
@@ -76,14 +77,15 @@ type flaky struct {
 	after func() error
 }
 
-func (f flaky) publish(ctx context.Context, tx pgx.Tx, topic string, list ...*message.Message) (n int, err error) {
-	if n, err = f.transport.publish(ctx, tx, topic, list...); err != nil {
-		return n, err
+func (f flaky) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
+	ends []store.Position, more []events.ID, err error) {
+	if ends, more, err = f.transport.relay(ctx, tx, list, limit, most); err != nil {
+		return ends, more, err
 	}
 	if err := f.after(); err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	return n, nil
+	return ends, more, nil
 }
 
 // A relay that dies after it has published and before its checkpoint moves

@@ -2,10 +2,12 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc/events"
 	"svc/events/store"
@@ -99,6 +101,30 @@ func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
 		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspaces, names, seqs)
 }
 
+// QueueClaim queues holding the checkpoints of several names and moving them, in one
+// go, for who knows where all of them are in each log. It fails with [ErrMoved] if one
+// is not there, and nothing is to be done for any. Unlike [HoldAll] it waits for others
+// that hold one: set a limit for that.
+func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
+	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
+	b.Queue(`set local synchronous_commit = off`)
+	workspaces, were := store.Columns(from)
+	_, ends := store.Columns(to)
+	b.Queue(`
+		update checkpoints c set seq = m.seq
+		from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::bigint[])) as m (workspace_id, was, seq)
+		where c.workspace_id = m.workspace_id and c.seq = m.was and c.view in ('`+strings.Join(names, `', '`)+`')`, workspaces, were, ends,
+	).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() != int64(len(from)*len(names)) {
+			return ErrMoved
+		}
+		return nil
+	})
+}
+
+// ErrMoved says that a checkpoint is not where it was taken to be.
+var ErrMoved = errors.New("a checkpoint has been moved by somebody else")
+
 // QueueMove queues moving checkpoints that are held. It is no update, for which
 // the rows of all logs might be read.
 func QueueMove(b *pgx.Batch, name string, list []store.Position) {
@@ -134,9 +160,14 @@ func More(records []events.Record, limit int) (list []events.ID) {
 	return list
 }
 
+// A Batcher is a pool or a transaction.
+type Batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
 // Complete reports an error if a log of which nothing was read, for it is in list
 // and not in ends, is said to go on: then its next event is missing.
-func Complete(ctx context.Context, tx pgx.Tx, list, ends []store.Position) error {
+func Complete(ctx context.Context, db Batcher, list, ends []store.Position) error {
 	read := map[events.ID]bool{}
 	for _, p := range ends {
 		read[p.Workspace] = true
@@ -162,7 +193,7 @@ func Complete(ctx context.Context, tx pgx.Tx, list, ends []store.Position) error
 	if b.Len() == 0 {
 		return nil
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+	if err := db.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("look for missing events: %w", err)
 	}
 	return missing

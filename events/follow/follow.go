@@ -5,12 +5,14 @@
 // and where two processes are at the same log, the row lets one of them be.
 //
 // Up to 128 logs share a transaction, so that a thousand logs that grow a little
-// cost about as much as one that grows a lot. A follower that is busy rests between
-// rounds, which leaves the database to those who append. It is woken by whoever
-// appends; a hint may be lost, for each second it looks at all logs.
+// cost about as much as one that grows a lot; of logs that are far behind fewer do.
+// A follower that is busy rests between rounds, which leaves the database to those
+// who append. It is woken by whoever appends; a hint may be lost, for each second it
+// looks at all logs.
 package follow
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -25,6 +27,7 @@ import (
 
 const (
 	batchSize  = 128                    // logs that are followed in one transaction
+	batchWork  = 1000                   // events that a batch takes in together, where it is known how far logs are behind
 	gather     = 10 * time.Millisecond  // between the beginnings of two rounds, in which more logs grow
 	share      = 4                      // of the time, one part in so many is for rounds: those who append come first
 	maxPause   = 250 * time.Millisecond // between the end of one and the next
@@ -143,7 +146,7 @@ func (f *Follower) Finish(ctx context.Context, take Take) {
 		f.log.WarnContext(ctx, "ends without knowing what is left", "err", err)
 		return
 	}
-	for some := range slices.Chunk(list, batchSize) {
+	for _, some := range batches(list) {
 		f.follow(ctx, some, take)
 	}
 }
@@ -165,17 +168,46 @@ func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
 		f.mu.Unlock()
 		return
 	}
+	work := make([]behind, len(list))
+	for i, workspace := range list {
+		work[i].Workspace = workspace
+	}
 	if !f.told && (everywhere || slices.Contains(list, events.ID{})) {
 		var err error
-		if list, err = f.behind(ctx); err != nil {
+		if work, err = f.behind(ctx); err != nil {
 			f.complain(ctx, "finding logs that have grown", err)
 			return
 		}
 	}
-	list = slices.DeleteFunc(list, f.rests)
-	for some := range slices.Chunk(list, batchSize) {
+	work = slices.DeleteFunc(work, func(b behind) bool { return f.rests(b.Workspace) })
+	for _, some := range batches(work) {
 		f.follow(ctx, some, take)
 	}
+}
+
+// A behind is a log that has grown by so many events, 0 if that is not known.
+type behind struct {
+	Workspace events.ID
+	Events    int64
+}
+
+// batches divides logs into those that share transactions. Of some that are far behind
+// fewer do: they share a page, and where each has but a few events of it there is much
+// that is done again for the next page. Logs wait for none that is farther behind.
+func batches(list []behind) (all [][]events.ID) {
+	slices.SortStableFunc(list, func(a, b behind) int { return cmp.Compare(a.Events, b.Events) })
+	for len(list) > 0 {
+		n := 1
+		for n < min(len(list), batchSize) && int64(n+1)*list[n].Events <= batchWork {
+			n++
+		}
+		some := make([]events.ID, n)
+		for i := range some {
+			some[i] = list[i].Workspace
+		}
+		all, list = append(all, some), list[len(some):]
+	}
+	return all
 }
 
 // follow takes in what there is of some logs. If something is wrong with one of
@@ -214,26 +246,26 @@ func (f *Follower) moved() (list []events.ID) {
 }
 
 // behind finds the logs that have grown.
-func (f *Follower) behind(ctx context.Context) ([]events.ID, error) {
+func (f *Follower) behind(ctx context.Context) ([]behind, error) {
 	names := f.names()
 	if len(names) != 1 {
 		return f.anyBehind(ctx, names)
 	}
 	rows, _ := f.db.Query(ctx, `
-		select l.workspace_id from logs l
+		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
 		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
 		where l.head > coalesce(c.seq, 0)`, names[0])
-	return pgx.CollectRows(rows, pgx.RowTo[events.ID])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[behind])
 }
 
 // anyBehind finds the logs that have grown beyond the checkpoint of any of names.
-func (f *Follower) anyBehind(ctx context.Context, names []string) ([]events.ID, error) {
+func (f *Follower) anyBehind(ctx context.Context, names []string) ([]behind, error) {
 	rows, _ := f.db.Query(ctx, `
-		select l.workspace_id from logs l
+		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
 		left join (select workspace_id, min(seq) as seq, count(*) as n from checkpoints where view = any($1) group by 1) c
 			on c.workspace_id = l.workspace_id and c.n = $2
 		where l.head > coalesce(c.seq, 0)`, names, len(names))
-	return pgx.CollectRows(rows, pgx.RowTo[events.ID])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[behind])
 }
 
 func (f *Follower) rests(workspace events.ID) bool {

@@ -3,6 +3,7 @@ package follow
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,40 @@ func testOneThatIsFollowedAgain(t *testing.T) {
 	require.Zero(t, f.Stuck())
 	require.False(t, f.rests(list[1]))
 	require.ElementsMatch(t, list[1:], f.moved(), "they are tried again at once")
+}
+
+// Logs that share a page have as many events of it as they are behind, as far as that
+// is known.
+func TestLogsThatAreFarBehindShareAPageWithFewer(t *testing.T) {
+	for _, test := range []struct {
+		behind []int64
+		want   []int
+	}{
+		{behind: make([]int64, 300), want: []int{128, 128, 44}},
+		{behind: []int64{5000, 1000, 999, 500, 500, 100}, want: []int{2, 1, 1, 1, 1}},
+		{behind: append([]int64{3, 400}, slices.Repeat([]int64{100}, 20)...), want: []int{10, 10, 2}},
+		{behind: slices.Repeat([]int64{1}, 129), want: []int{128, 1}},
+	} {
+		var list []behind
+		for _, n := range test.behind {
+			list = append(list, behind{events.NewID(time.Now()), n})
+		}
+		of := map[events.ID]int64{}
+		for _, b := range list {
+			of[b.Workspace] = b.Events
+		}
+		var sizes []int
+		var order []int64
+		for _, some := range batches(list) {
+			sizes = append(sizes, len(some))
+			for _, workspace := range some {
+				order = append(order, of[workspace])
+			}
+		}
+		require.Equal(t, test.want, sizes, test.behind)
+		slices.Sort(test.behind)
+		require.Equal(t, test.behind, order, "those that are least behind come first")
+	}
 }
 
 func TestARestGrowsToALimit(t *testing.T) {

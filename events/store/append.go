@@ -52,11 +52,11 @@ const (
 	select workspace_id, head, last_at, (select count(*) from stored)`
 )
 
-// standSQL counts the streams that do not end where a commit has read them to.
+// staleReadsSQL counts the streams to which somebody has written since a commit read them.
 // It runs after appendSQL, under the head rows that one holds, so that nobody
 // else can write to them until the commit. It, too, divides by zero if that
 // follows, $4, and there is such a stream.
-const standSQL = `
+const staleReadsSQL = `
 	select count(*), 1 / (not $4 or count(*) = 0)::int from unnest($1::uuid[], $2::uuid[], $3::int[]) as s (workspace_id, stream, version)
 	where version > 0 and not exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version) offset 0)
@@ -101,7 +101,7 @@ type transaction struct {
 	follows  map[*events.Write]bool     // the events before it are stored already
 	atOnce   bool                       // one round trip does
 	inserted int                        // events that went in
-	moved    int                        // streams that were read and stand elsewhere
+	moved    int                        // streams that somebody has written to since they were read
 	taken    *events.Taken              // a key that somebody else holds
 	repeated int                        // commands that had been carried out
 	limit    time.Duration              // of all that the server does before the commit
@@ -215,7 +215,7 @@ func (t *transaction) asks() bool {
 func (t *transaction) queue(b *pgx.Batch) {
 	t.queueAppend(b)
 	rest := &pgx.Batch{}
-	t.queueStand(rest)
+	t.queueStaleReads(rest)
 	t.queueKeys(rest)
 	t.queueCommands(rest)
 	rest.QueuedQueries = append(rest.QueuedQueries, t.reads.QueuedQueries...)
@@ -263,20 +263,20 @@ func (t *transaction) queueAppend(b *pgx.Batch) {
 	b.Queue(sql, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
 		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, rows.macs,
 	).Query(func(found pgx.Rows) error {
-		stand := make(map[events.ID]events.Record, len(heads.workspaces))
+		ends := make(map[events.ID]events.Record, len(heads.workspaces))
 		_, err := pgx.ForEachRow(found, into, func() error {
-			stand[workspace] = events.Record{Seq: head, At: at.UTC()}
+			ends[workspace] = events.Record{Seq: head, At: at.UTC()}
 			return nil
 		})
 		for i := range t.records {
-			r, head := &t.records[i], stand[t.records[i].Workspace]
+			r, head := &t.records[i], ends[t.records[i].Workspace]
 			r.Seq, r.At = head.Seq-rows.after[i], head.At
 		}
 		return err
 	})
 }
 
-func (t *transaction) queueStand(b *pgx.Batch) {
+func (t *transaction) queueStaleReads(b *pgx.Batch) {
 	var workspaces, streams []events.ID
 	var versions []int
 	for _, p := range t.batch {
@@ -285,7 +285,7 @@ func (t *transaction) queueStand(b *pgx.Batch) {
 		}
 	}
 	if len(streams) > 0 {
-		b.Queue(standSQL, workspaces, streams, versions, t.atOnce).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved, nil) })
+		b.Queue(staleReadsSQL, workspaces, streams, versions, t.atOnce).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved, nil) })
 	}
 }
 

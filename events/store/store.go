@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +113,18 @@ func AnyOfStream(ctx context.Context, db Querier, workspace, stream events.ID, v
 	return list, nil
 }
 
+// AnyOfStreamBefore is [AnyOfStream] the other way: up to limit records that precede
+// version, the newest first.
+func AnyOfStreamBefore(ctx context.Context, db Querier, workspace, stream events.ID, version, limit int) ([]events.Record, error) {
+	list, err := query(ctx, db, ScanAny, `
+		select `+EventColumns+` from events
+		where workspace_id = $1 and stream = $2 and version < $3 order by version desc limit $4`, workspace, stream, version, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s before %d: %w", stream, version, err)
+	}
+	return list, nil
+}
+
 // A Position is a place in a log: behind the event of that number.
 type Position struct {
 	Workspace events.ID
@@ -142,6 +155,35 @@ func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) (
 // none, and has an [events.Unread] in the place of each.
 func StoredAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
 	return contiguous(ctx, db, list, scanStored, all, limit)
+}
+
+// EndsAfter returns where what [StoredAfterEach] reads ends, without reading it: logs
+// of which there is nothing are left out.
+func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (ends []Position, err error) {
+	workspaces, seqs := Columns(list)
+	rows, _ := db.Query(ctx, `
+		select log, last, last - behind = n from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind) cross join lateral (
+			select count(*) as n, max(seq) as last from (
+				select seq from events where workspace_id = log and seq > behind order by seq limit $3) e) e
+		where n > 0`, workspaces, seqs, limit)
+	var end Position
+	var whole bool
+	var broken []events.ID
+	_, err = pgx.ForEachRow(rows, []any{&end.Workspace, &end.Seq, &whole}, func() error {
+		if ends = append(ends, end); !whole {
+			broken = append(broken, end.Workspace)
+		}
+		return nil
+	})
+	for _, p := range list {
+		if err == nil && slices.Contains(broken, p.Workspace) {
+			_, err = StoredAfterEach(ctx, db, []Position{p}, limit) // says which is missing
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read where logs end: %w", err)
+	}
+	return ends, nil
 }
 
 // AfterOf is [After] of several logs, as AnyAfterEach is of AnyAfter, for who
