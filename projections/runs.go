@@ -182,6 +182,12 @@ func (v Runs) Events(ctx context.Context, workspace, run events.ID, after, limit
 	return store.AnyOfStream(ctx, v.DB, workspace, run, after, limit)
 }
 
+// EventsBefore returns up to limit events of a run that precede its event of a version,
+// the newest first.
+func (v Runs) EventsBefore(ctx context.Context, workspace, run events.ID, before, limit int) ([]events.Record, error) {
+	return store.AnyOfStreamBefore(ctx, v.DB, workspace, run, before, limit)
+}
+
 // Repo returns a repository that runs of a workspace have worked on. ok is false if
 // there is none.
 func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, ok bool, err error) {

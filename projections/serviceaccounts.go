@@ -174,6 +174,26 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 	return list, total, nil
 }
 
+// A Named is something that has been found by its name.
+type Named struct {
+	ID          events.ID
+	Name, State string
+}
+
+// Called returns up to limit service accounts with a text in their name, the active ones
+// by name and then the revoked ones, among the newest 1,000 of the workspace.
+func (v ServiceAccounts) Called(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select account_id, name, status from (
+			select account_id, name, status from service_accounts where workspace_id = $1 order by account_id desc limit 1000) a
+		where strpos(name, lower($2)) > 0 order by status, name, account_id limit $3`, workspace, text, limit)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
+	if err != nil {
+		return nil, fmt.Errorf("search service accounts of %s: %w", workspace, err)
+	}
+	return list, nil
+}
+
 // Issuer returns the person who issued the current token of a service account, as
 // the log says: who created the account or rotated the token last. It is the zero
 // ID if that was no person.

@@ -97,6 +97,13 @@ type evidence struct {
 	Jobs       []job                     `json:"jobs" nullable:"false"`
 }
 
+type job struct {
+	ID        string `json:"id" format:"uuid"`
+	Name      string `json:"name" example:"build and test"`
+	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled"`
+	ComputeMS int64  `json:"computeMs"`
+}
+
 type inboxAction struct {
 	ID             string `json:"id" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny"`
 	Label          string `json:"label" example:"Approve and merge"`
@@ -176,9 +183,12 @@ func newInboxItem(w projections.Waiting, c *caller) inboxItem {
 		},
 		Evidence: evidence{
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,
-			Guardrails: r.Guardrails.Status, Findings: []events.GuardrailFinding{}, CostCents: r.Resources.CostCents, Jobs: r.Resources.Jobs,
+			Guardrails: r.Guardrails.Status, Findings: []events.GuardrailFinding{}, CostCents: r.Resources.CostCents, Jobs: []job{},
 		},
 		Actions: []inboxAction{}, // none of a kind that a newer build asks
+	}
+	for _, j := range r.Resources.Jobs {
+		item.Evidence.Jobs = append(item.Evidence.Jobs, job{j.ID, j.Name, j.Status, j.ComputeMS})
 	}
 	for _, c := range r.Guardrails.Checks {
 		item.Evidence.Findings = append(item.Evidence.Findings, c.Findings...)

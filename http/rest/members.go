@@ -25,6 +25,14 @@ func (s *Server) memberRoutes() section {
 				"is; `offset` to the first 1,000.",
 			answered: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
 		}),
+		query(s.getMember, route{
+			method: "GET", path: "/members/{id}", guard: people,
+			id: "getMember", summary: "Get a member",
+			text: "One member. One of another workspace, or who is a member no longer, is answered like one that does not exist: 404 " +
+				"`member_not_found`.",
+			refuses:  []*fault.Fault{aggregates.ErrNoMember},
+			answered: show(exampleZoe),
+		}),
 		command((*memberChange).command, s.updateMember, route{
 			method: "PATCH", path: "/members/{id}", guard: mayDo(events.ManageMembers),
 			id: "updateMember", summary: "Change a member",
@@ -148,15 +156,32 @@ func (s *Server) updateMember(ctx context.Context, _ *memberChange, change comma
 	if err != nil {
 		return nil, err
 	}
-	c := callerOf(ctx)
-	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: change.Member}, s.views.Members.ByIDs)
-	switch {
-	case err != nil:
+	m, err := s.member(ctx, change.Member) // who may have been removed meanwhile
+	if err != nil {
 		return nil, err
-	case !ok: // removed meanwhile
+	}
+	return &memberAnswer{Position{done.Position}, m}, nil
+}
+
+func (s *Server) getMember(ctx context.Context, in *MemberPath) (*struct{ Body member }, error) {
+	id, err := events.ParseID(in.ID)
+	if err != nil {
 		return nil, aggregates.ErrNoMember
 	}
-	return &memberAnswer{Position{done.Position}, newMember(m, c.person.user)}, nil
+	m, err := s.member(ctx, id)
+	return &struct{ Body member }{m}, err
+}
+
+func (s *Server) member(ctx context.Context, id events.ID) (member, error) {
+	c := callerOf(ctx)
+	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: id}, s.views.Members.ByIDs)
+	switch {
+	case err != nil:
+		return member{}, err
+	case !ok:
+		return member{}, aggregates.ErrNoMember
+	}
+	return newMember(m, c.person.user), nil
 }
 
 type removeAnswer struct{ Position }

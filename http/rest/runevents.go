@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strconv"
 
 	"svc/aggregates"
@@ -17,7 +18,8 @@ func (s *Server) runEventRoutes() section {
 			id: "listRunEvents", summary: "List what happened to a run",
 			text: "The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), " +
 				"the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that " +
-				"have not happened yet: it is always there.",
+				"have not happened yet: it is always there. With `order=desc` the newest come first, `nextCursor` leads to older ones and is " +
+				"absent on the last page. A cursor is good for the order of its answer alone.",
 			refuses:  []*fault.Fault{aggregates.ErrNoRun},
 			answered: exampleRunEvents(),
 		}),
@@ -27,8 +29,31 @@ func (s *Server) runEventRoutes() section {
 type runEventsQuery struct {
 	ID     string `path:"id" maxLength:"64" doc:"The run's id."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
-	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before."`
+	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before, of the same order."`
+	Order  string `query:"order" enum:"asc,desc" default:"asc" doc:"asc: the oldest first. desc: the newest first."`
 }
+
+// version returns the version from which a page goes on, itself not in it. Cursors to older
+// events are negative, so that those of one order are none of the other.
+func (q *runEventsQuery) version() (version int, err error) {
+	descending := q.Order == "desc"
+	if q.Cursor == "" {
+		if descending {
+			version = math.MaxInt32
+		}
+		return version, nil
+	}
+	version, err = strconv.Atoi(q.Cursor)
+	if descending {
+		version = -version
+	}
+	if err != nil || version < 0 || version > maxVersion || descending && version < 2 {
+		return 0, invalid("cursor", "must be the nextCursor of an answer of this order")
+	}
+	return version, nil
+}
+
+const maxVersion = 1 << 30 // in a cursor
 
 // A RunEvent is something that happened to a run, as it is stored.
 type RunEvent struct {
@@ -42,7 +67,7 @@ type RunEvent struct {
 
 type runEventsBody struct {
 	Items      []RunEvent `json:"items" nullable:"false"`
-	NextCursor string     `json:"nextCursor" doc:"Leads to later events, also to those that have not happened yet." example:"7"`
+	NextCursor string     `json:"nextCursor,omitempty" doc:"Leads to later events, also to those that have not happened yet; with order=desc to older ones, and absent if there are none." example:"7"`
 }
 
 type runEventsAnswer struct{ Body runEventsBody }
@@ -52,13 +77,15 @@ func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEve
 	if err != nil {
 		return nil, aggregates.ErrNoRun
 	}
-	after := 0
-	if in.Cursor != "" {
-		if after, err = strconv.Atoi(in.Cursor); err != nil || after < 0 || after > 1<<30 {
-			return nil, invalid("cursor", "must be the nextCursor of an answer")
-		}
+	from, err := in.version()
+	if err != nil {
+		return nil, err
 	}
 	workspace := callerOf(ctx).workspace
+	read, body := s.lists.Runs.Events, newRunEvents
+	if in.Order == "desc" {
+		read, body = s.lists.Runs.EventsBefore, newRunEventsBefore
+	}
 	_, ok, err := s.lists.Runs.Get(ctx, workspace, id)
 	switch {
 	case err != nil:
@@ -66,11 +93,11 @@ func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEve
 	case !ok:
 		return nil, aggregates.ErrNoRun
 	}
-	list, err := s.lists.Runs.Events(ctx, workspace, id, after, in.Limit)
+	list, err := read(ctx, workspace, id, from, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	out := &runEventsAnswer{newRunEvents(list, after)}
+	out := &runEventsAnswer{body(list, from)}
 	people, err := s.people(ctx, list)
 	if err != nil {
 		return nil, err
@@ -82,16 +109,32 @@ func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEve
 	return out, nil
 }
 
+// newRunEvents shows events that follow a version, the oldest first.
 func newRunEvents(list []events.Record, after int) runEventsBody {
-	out := runEventsBody{Items: []RunEvent{}}
-	for _, r := range list {
-		out.Items = append(out.Items, RunEvent{
+	if len(list) > 0 {
+		after = list[len(list)-1].Version
+	}
+	return runEventsBody{shownRunEvents(list), strconv.Itoa(after)}
+}
+
+// newRunEventsBefore shows events that precede a version, the newest first. The first of a
+// run is of version 1.
+func newRunEventsBefore(list []events.Record, _ int) runEventsBody {
+	out := runEventsBody{Items: shownRunEvents(list)}
+	if len(list) > 0 && list[len(list)-1].Version > 1 {
+		out.NextCursor = strconv.Itoa(-list[len(list)-1].Version)
+	}
+	return out
+}
+
+func shownRunEvents(list []events.Record) []RunEvent {
+	out := make([]RunEvent, len(list))
+	for i, r := range list {
+		out[i] = RunEvent{
 			ID: r.ID.String(), Seq: r.Seq, At: at(r.At), Kind: r.Event.Kind(),
 			Actor: auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name}, Data: json.RawMessage(r.Data),
-		})
-		after = r.Version
+		}
 	}
-	out.NextCursor = strconv.Itoa(after)
 	return out
 }
 

@@ -33,7 +33,7 @@ func (s *Server) runRoutes() section {
 			text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one " +
 				"that does not exist: 404 `run_not_found`.",
 			refuses:  []*fault.Fault{aggregates.ErrNoRun},
-			answered: newRunDetail(exampleRun()),
+			answered: exampleRunDetail(),
 		}),
 		command((*cancellation).command, s.cancelRun, route{
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
@@ -191,16 +191,9 @@ type changes struct {
 }
 
 type resources struct {
-	CostCents int64 `json:"costCents"`
-	ComputeMS int64 `json:"computeMs"`
-	Jobs      []job `json:"jobs" nullable:"false"`
-}
-
-type job struct {
-	ID        string `json:"id" format:"uuid"`
-	Name      string `json:"name" example:"build and test"`
-	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled"`
-	ComputeMS int64  `json:"computeMs"`
+	CostCents int64    `json:"costCents"`
+	ComputeMS int64    `json:"computeMs"`
+	Jobs      []runJob `json:"jobs" nullable:"false" doc:"In the order in which the run asked for them. Of the last hundred it is said what the build farm has of them."`
 }
 
 type guardrails struct {
@@ -234,7 +227,7 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	}
 	out := newRunDetail(found)
 	out.Run = runAt(s.now())(found)
-	return &runAnswer{out}, nil
+	return &runAnswer{out}, s.atFarm(ctx, found.Workspace, out.Resources.Jobs)
 }
 
 func newRunDetail(r projections.Run) runDetail {
@@ -243,7 +236,7 @@ func newRunDetail(r projections.Run) runDetail {
 		Run: newRun(r), Head: branchHead{d.Branch, d.Head},
 		Timeline:   timeline{Stages: []stage{}},
 		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
-		Resources:  resources{CostCents: r.CostCents, Jobs: []job{}},
+		Resources:  resources{CostCents: r.CostCents, Jobs: []runJob{}},
 		Guardrails: guardrails{Status: d.Guardrails, Checks: []check{}},
 	}
 	for i, st := range d.Stages {
@@ -258,7 +251,7 @@ func newRunDetail(r projections.Run) runDetail {
 	}
 	for _, j := range d.Jobs {
 		out.Resources.ComputeMS += j.ComputeMS
-		out.Resources.Jobs = append(out.Resources.Jobs, job{j.ID.String(), j.Name, j.Status, j.ComputeMS})
+		out.Resources.Jobs = append(out.Resources.Jobs, runJob{ID: j.ID.String(), Name: j.Name, Status: j.Status, ComputeMS: j.ComputeMS})
 	}
 	for _, c := range d.Checks {
 		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, append([]events.GuardrailFinding{}, c.Findings...)})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -77,7 +78,7 @@ func (v *service) requireCut(t *testing.T, text string) {
 	for {
 		select {
 		case err := <-ended:
-			if n, ok := err.(net.Error); ok && n.Timeout() { //nolint:errorlint // the connection's own
+			if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
 				require.Fail(t, "the service still listens")
 			}
 			return

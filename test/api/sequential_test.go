@@ -40,6 +40,7 @@ var sequential = map[string]func(*testing.T, *site){
 	"order":         testOrder,
 	"parameters":    testParameters,
 	"proof":         testProof,
+	"search":        testSearch,
 	"start-up":      testStartUp,
 	"strangers":     testStrangers,
 }

@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"svc/events"
+	"svc/projections"
+)
+
+func (s *Server) searchRoutes() section {
+	return section{tag: "Search", about: "What has a name, wherever it is.", routes: []route{
+		query(s.search, route{
+			method: "GET", path: "/search", guard: people, views: []string{"runs"},
+			id: "search", summary: "Search the workspace",
+			text: "What is called so, at most `limit` of each kind: members as `GET /members` finds them, runs as `GET /runs` does, those that " +
+				"still move first and before them those whose issue has the number, `#7` as well as `7`; service accounts and runners with it " +
+				"in their name, among the newest 1,000 accounts and the first 1,000 runners. Whoever may not see service accounts gets none.",
+			answered: searchFound{
+				Members: []member{newMember(exampleZoe, exampleAda.ID)}, Runs: []run{newRun(exampleRun())},
+				ServiceAccounts: []foundAccount{{exampleAccount.ID.String(), exampleAccount.Name, exampleAccount.Status}},
+				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},
+			},
+		}),
+	}}
+}
+
+type searchQuery struct {
+	Q     string `query:"q" required:"true" minLength:"1" maxLength:"200" doc:"What is looked for." example:"zoe"`
+	Limit int    `query:"limit" minimum:"1" maximum:"20" default:"5" doc:"How many of each kind the answer has at most."`
+}
+
+type searchAnswer struct{ Body searchFound }
+
+type searchFound struct {
+	Members         []member       `json:"members" nullable:"false"`
+	Runs            []run          `json:"runs" nullable:"false"`
+	ServiceAccounts []foundAccount `json:"serviceAccounts" nullable:"false"`
+	Runners         []foundRunner  `json:"runners" nullable:"false"`
+}
+
+type foundAccount struct {
+	ID     string `json:"id" format:"uuid"`
+	Name   string `json:"name" example:"ci-bot"`
+	Status string `json:"status" enum:"active,revoked"`
+}
+
+type foundRunner struct {
+	ID    string             `json:"id" format:"uuid"`
+	Name  string             `json:"name" example:"builder-1"`
+	State events.RunnerState `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
+}
+
+func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, error) {
+	c, q, found := callerOf(ctx), strings.TrimSpace(in.Q), searchFound{
+		Members: []member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{},
+	}
+	if q == "" {
+		return &searchAnswer{found}, nil
+	}
+	people, _, _, err := s.views.Members.Page(ctx, projections.MemberQuery{Workspace: c.workspace, Q: q, Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range people {
+		found.Members = append(found.Members, newMember(m, c.person.user))
+	}
+	if found.Runs, err = s.searchRuns(ctx, c.workspace, strings.TrimPrefix(q, "#"), in.Limit); err != nil {
+		return nil, err
+	}
+	if c.may(mayDo(events.ManageServiceAccounts)) == nil {
+		accounts, err := s.views.ServiceAccounts.Called(ctx, c.workspace, q, in.Limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range accounts {
+			found.ServiceAccounts = append(found.ServiceAccounts, foundAccount{a.ID.String(), a.Name, a.State})
+		}
+	}
+	if s.farm.On {
+		runners, err := s.views.Runners.Called(ctx, c.workspace, q, in.Limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range runners {
+			found.Runners = append(found.Runners, foundRunner{r.ID.String(), r.Name, events.RunnerState(r.State)})
+		}
+	}
+	return &searchAnswer{found}, nil
+}
+
+// ranked is how many runs of either status are put in order: enough for an issue's number
+// to come before titles that have its digits.
+const ranked = 100
+
+func (s *Server) searchRuns(ctx context.Context, workspace events.ID, q string, limit int) ([]run, error) {
+	list := []run{}
+	if q == "" {
+		return list, nil
+	}
+	show := runAt(s.now())
+	for _, active := range []bool{true, false} {
+		found, _, err := s.lists.Runs.Page(ctx, projections.RunQuery{Workspace: workspace, Active: active, Q: q, Limit: ranked})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			list = append(list, show(r))
+		}
+	}
+	first := func(r run) int {
+		if strconv.Itoa(r.IssueNumber) == q {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b run) int { return cmp.Compare(first(a), first(b)) })
+	return list[:min(len(list), limit)], nil
+}
