@@ -17,7 +17,7 @@ func (r *refusal) Error() string { return r.code + ": " + r.description }
 
 const (
 	authorizeManual = "https://docs.github.com/apps/managing-oauth-apps/troubleshooting-authorization-request-errors/#"
-	tokenManual     = "https://docs.github.com/apps/managing-oauth-apps/troubleshooting-oauth-app-access-token-request-errors/#" //nolint:gosec // no credential
+	tokenManual     = "https://docs.github.com/apps/managing-oauth-apps/troubleshooting-oauth-app-access-token-request-errors/#"
 )
 
 // What is wrong with a request to authorise. The browser brings it back to

@@ -86,7 +86,7 @@ func (s *seed) accounts(p place) error {
 		name   string
 		scopes []events.Scope
 	}{
-		{"ci-bot", []events.Scope{events.ReadAPI, events.SubmitJobs}},
+		{builder, []events.Scope{events.ReadAPI, events.SubmitJobs}},
 		{"reader", []events.Scope{events.ReadAPI}},
 		{"farmer", []events.Scope{events.SubmitJobs}},
 		{retired, []events.Scope{events.ReadAPI}},
@@ -96,7 +96,10 @@ func (s *seed) accounts(p place) error {
 		if _, err := s.commands.CreateServiceAccount(s.ctx, account); err != nil {
 			return fmt.Errorf("create service account %s: %w", a.name, err)
 		}
-		if a.name == retired {
+		switch a.name {
+		case builder:
+			s.builder = account.Account
+		case retired:
 			s.retired = account.Account
 			continue
 		}
@@ -106,8 +109,10 @@ func (s *seed) accounts(p place) error {
 	return nil
 }
 
-// retired is the service account that has been revoked.
-const retired = "old-bot"
+const (
+	builder = "ci-bot"  // the service account that has been used
+	retired = "old-bot" // the one that has been revoked
+)
 
 // retire revokes it. It is the last command: the demonstration is complete.
 func (s *seed) retire(p place) error {

@@ -58,9 +58,10 @@ func (s *seed) finished(p place, n int) error {
 	return nil
 }
 
-// moving tells runs that have not ended, at least one in every stage.
+// moving tells runs that have not ended, at least one in every stage, in the last quarter
+// of an hour: for a while none of them is stuck.
 func (s *seed) moving(p place) error {
-	s.later(3 * time.Hour)
+	s.at, s.pace = s.now.Add(-15*time.Minute), time.Second
 	for _, tell := range []func(*life) *life{
 		func(l *life) *life { return l.toReview(false).approvable() },
 		func(l *life) *life { return l.toReview(true).approvable() },
@@ -79,7 +80,7 @@ func (s *seed) moving(p place) error {
 		if l.err != nil {
 			return l.err
 		}
-		s.later(20 * time.Minute)
+		s.later(10 * s.pace)
 	}
 	return nil
 }
@@ -93,12 +94,12 @@ func (s *seed) queue(p place) *life {
 	return l
 }
 
-// loop reports facts after some minutes have gone by.
+// loop reports facts after some time has gone by, a few minutes at the pace of one.
 func (l *life) loop(facts ...events.Event) *life {
 	if l.err != nil {
 		return l
 	}
-	l.s.later(time.Duration(1+l.s.random.IntN(6)) * time.Minute)
+	l.s.later(time.Duration(1+l.s.random.IntN(6)) * l.s.pace)
 	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Meta: l.place.bySystem("loop"), Run: l.run, Facts: facts})
 	if err != nil {
 		l.err = fmt.Errorf("run of issue %d, %s: %w", l.s.issue, facts[0].Kind(), err)
@@ -173,7 +174,7 @@ func (l *life) answer(action, note string) *life {
 	if l.err != nil {
 		return l
 	}
-	l.s.later(time.Duration(2+l.s.random.IntN(40)) * time.Minute)
+	l.s.later(time.Duration(2+l.s.random.IntN(40)) * l.s.pace)
 	_, l.err = l.s.commands.AnswerDecision(l.s.ctx, commands.AnswerDecision{
 		Meta: l.place.by(l.place.owner), Run: l.run,
 		Answer: aggregates.Answer{Decision: l.asked, Action: action, Note: note, ExpectedHead: l.head},

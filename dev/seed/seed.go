@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -40,9 +41,10 @@ func Development(ctx context.Context, url, file string, now time.Time) error {
 	defer log.Close()
 
 	s := &seed{
-		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now,
-		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)), //nolint:gosec // a demonstration is to be the same each time
+		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now, pace: time.Minute,
+		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)),
 	}
+	s.seen = sessions.NewLastSeen(db, slog.Default())
 	s.commands = commands.New(log, func() time.Time { return s.at })
 	state, err := s.state()
 	switch {
@@ -60,16 +62,19 @@ func Development(ctx context.Context, url, file string, now time.Time) error {
 }
 
 // A seed is the making of a demonstration. at is the time at which what it
-// does next will have happened.
+// does next will have happened, pace how long a minute of a loop takes.
 type seed struct {
 	ctx       context.Context
 	db        *pgxpool.Pool
 	commands  *commands.Handler
 	passwords sessions.Passwords
+	seen      *sessions.LastSeen
 	random    *rand.Rand
 	at, now   time.Time
+	pace      time.Duration
 	issue     int       // the number of the newest issue
-	retired   events.ID // the service account that is revoked at the end
+	builder   events.ID // the service account that has been used
+	retired   events.ID // the one that is revoked at the end
 	demo      Demo
 }
 
@@ -130,6 +135,7 @@ func (s *seed) make() error {
 	if err := s.retire(acme); err != nil {
 		return err
 	}
+	s.lastSeen(acme, team)
 	return s.views()
 }
 
@@ -142,6 +148,19 @@ func (s *seed) views() error {
 		}
 	}
 	return nil
+}
+
+// lastSeen says when people and the accounts' tokens were last here; Leo never was.
+func (s *seed) lastSeen(p place, team cast) {
+	for who, ago := range map[string]time.Duration{
+		"ada": 2 * time.Minute, "ben": 3 * time.Hour, "mia": 26 * time.Hour, "max": 9 * 24 * time.Hour, "vera": 40 * 24 * time.Hour,
+	} {
+		s.seen.Member(p.id, team[who].user, s.now.Add(-ago))
+	}
+	s.seen.ServiceAccount(p.id, s.builder, s.now.Add(-12*time.Minute))
+	written, cancel := context.WithCancel(s.ctx)
+	cancel()
+	s.seen.Run(written) // until nothing waits
 }
 
 // id makes the id of something that comes to be now.
