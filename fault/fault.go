@@ -21,6 +21,7 @@ const (
 	Unauthenticated              // say who you are
 	Denied                       // ask someone who may
 	NotFound                     // look elsewhere
+	Gone                         // nothing: it was here, and will not be again
 	MethodNotAllowed             // use another method
 	Conflict                     // read again, then retry
 	TooLarge                     // send less
@@ -43,6 +44,7 @@ var kinds = map[Kind]struct {
 	Unauthenticated:  {http.StatusUnauthorized, slog.LevelDebug},
 	Denied:           {http.StatusForbidden, slog.LevelDebug},
 	NotFound:         {http.StatusNotFound, slog.LevelDebug},
+	Gone:             {http.StatusGone, slog.LevelDebug},
 	MethodNotAllowed: {http.StatusMethodNotAllowed, slog.LevelDebug},
 	Conflict:         {http.StatusConflict, slog.LevelDebug},
 	TooLarge:         {http.StatusRequestEntityTooLarge, slog.LevelDebug},

@@ -52,6 +52,7 @@ func TestEveryKindHasAStatus(t *testing.T) {
 		fault.Unauthenticated:  401,
 		fault.Denied:           403,
 		fault.NotFound:         404,
+		fault.Gone:             410,
 		fault.MethodNotAllowed: 405,
 		fault.Conflict:         409,
 		fault.TooLarge:         413,

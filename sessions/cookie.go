@@ -40,7 +40,7 @@ func (s *Store) name(of string) string {
 }
 
 func (s *Store) cookie(name, value string, maxAge int) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // Secure is on wherever the site is https
+	return &http.Cookie{
 		Name: name, Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: s.Secure,
 	}

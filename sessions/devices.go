@@ -19,8 +19,8 @@ func (s *Store) SetActive(ctx context.Context, session Session, workspace *event
 	return nil
 }
 
-// Of returns sessions of a person that have not ended, the newest first.
-func (s *Store) Of(ctx context.Context, user events.ID, limit int) ([]Session, error) {
+// ForUser returns sessions of a person that have not ended, the newest first.
+func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Session, error) {
 	rows, _ := s.DB.Query(ctx, selectSession+`where s.user_id = $1 and s.expires_at > $2 order by s.created_at desc, s.session_id desc limit $3`,
 		user, s.Now(), limit)
 	list, err := pgx.CollectRows(rows, scan)

@@ -37,7 +37,7 @@ func (s *signedIn) active(t *testing.T, session Session) *events.ID {
 
 func (s *signedIn) of(t *testing.T, user events.ID) (ids []events.ID) {
 	t.Helper()
-	list, err := s.Of(testContext(t), user, 10)
+	list, err := s.ForUser(testContext(t), user, 10)
 	require.NoError(t, err)
 	for _, session := range list {
 		ids = append(ids, session.ID)
@@ -70,7 +70,7 @@ func TestOfListsTheNewestFirst(t *testing.T) {
 	require.Equal(t, []events.ID{theirs.ID}, s.of(t, theirs.User))
 	require.Empty(t, s.of(t, events.NewID(noon)))
 
-	list, err := s.Of(testContext(t), s.user, 10)
+	list, err := s.ForUser(testContext(t), s.user, 10)
 	require.NoError(t, err)
 	require.Equal(t, [2]string{"192.0.2.8", "Chrome"}, [2]string{list[0].IP, list[0].UserAgent})
 	require.Equal(t, "zoe@acme.example", list[0].Email)
@@ -91,7 +91,7 @@ func TestAPersonHasSoManySessions(t *testing.T) {
 	s.at = noon.Add(time.Hour)
 	newest := s.another(t, "Chrome")
 	s.requireNone(t, s.cookie)
-	list, err := s.Of(testContext(t), s.user, 1000)
+	list, err := s.ForUser(testContext(t), s.user, 1000)
 	require.NoError(t, err)
 	require.Len(t, list, sessionsMost)
 	require.Equal(t, [2]events.ID{newest.ID, last.ID}, [2]events.ID{list[0].ID, list[1].ID})

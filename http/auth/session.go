@@ -204,7 +204,7 @@ func (s *Server) end(v *visit, ids ...events.ID) error {
 
 // endThose ends those of the person's sessions that are meant.
 func (s *Server) endThose(v *visit, meant func(id events.ID) bool) (any, error) {
-	found, err := s.sessions.Of(v.Context(), v.session.User, math.MaxInt32)
+	found, err := s.sessions.ForUser(v.Context(), v.session.User, math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (s *Server) getSession(v *visit) (any, error) {
 		if _, err := v.Cookie(s.sessions.CookieName()); err == nil && v.Header.Get("Authorization") == "" { // or it was not looked at
 			s.takeCookies(v)
 		}
-		return nil, nil //nolint:nilnil // null is the answer
+		return nil, nil // null is the answer
 	}
 	return map[string]any{"session": newSession(session), "user": newUser(session)}, nil
 }
@@ -242,7 +242,7 @@ func (s *Server) listSessions(v *visit) (any, error) {
 	if s.now().Sub(v.session.CreatedAt) >= fresh {
 		return nil, errNotFresh
 	}
-	found, err := s.sessions.Of(v.Context(), v.session.User, maxSessions)
+	found, err := s.sessions.ForUser(v.Context(), v.session.User, maxSessions)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 }
 
 func (s *Server) stateCookie(value string, age int) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // Secure is on wherever the site is https
+	return &http.Cookie{
 		Name: s.stateCookieName(), Value: value, Path: "/", MaxAge: age,
 		HttpOnly: true, Secure: s.sessions.Secure, SameSite: http.SameSiteLaxMode,
 	}

@@ -131,7 +131,7 @@ func (s *Server) renewCookie(v *visit, session sessions.Session) {
 // setCookie hands the browser its session. remember says that it outlives the
 // browser.
 func (s *Server) setCookie(v *visit, session sessions.Session, remember bool) {
-	cookie := s.sessions.Cookie(session) //nolint:gosec // Secure is on wherever the site is https
+	cookie := s.sessions.Cookie(session)
 	if !remember {
 		cookie.MaxAge = 0
 		http.SetCookie(v.w, s.sessions.ForgetCookie())

@@ -54,8 +54,8 @@ func PerMinute(n int) (*Limit, error) {
 	return &Limit{limiter: limiter}, nil
 }
 
-// Allow counts a request of caller, tells the caller by headers where they
-// stand, and returns [ErrLimited] if they have to wait.
+// Allow counts a request of caller, tells the caller by headers what is
+// left, and returns [ErrLimited] if they have to wait.
 func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) error {
 	if l == nil {
 		return nil

@@ -5,6 +5,7 @@ package middleware
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -42,7 +43,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 		answer := &recorder{ResponseWriter: w}
 		defer func() {
 			v := recover()
-			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a value that was panicked with
+			if err, _ := v.(error); v != nil && !errors.Is(err, http.ErrAbortHandler) {
 				log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if answer.status == 0 {
 					reply.JSON(answer, http.StatusInternalServerError, reply.BodyOf(fault.ErrInternal))

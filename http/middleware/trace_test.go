@@ -164,7 +164,7 @@ func TestPanicAfterTheAnswerBeganBreaksItOff(t *testing.T) {
 			require.Equal(t, "half", string(body))
 			server.Close() // what is still logged is logged now
 			require.EqualValues(t, 200, log.Line(t, "request")["status"])
-			if value != http.ErrAbortHandler { //nolint:errorlint // a value that was panicked with
+			if err, _ := value.(error); !errors.Is(err, http.ErrAbortHandler) {
 				require.Equal(t, "the reason", log.Line(t, "panic")["panic"])
 			} else {
 				require.Empty(t, log.Lines(t, "panic"), "that is no failure")

@@ -53,7 +53,8 @@ func inherit(variable string, n uintptr) (net.Listener, error) {
 type Server struct {
 	Handler   http.Handler
 	Log       *slog.Logger
-	StopLimit time.Duration // for requests in flight when the server stops; 10 s if 0
+	StopLimit time.Duration     // for requests in flight when the server stops; 10 s if 0
+	HTTP2     *http.HTTP2Config // where the listener speaks TLS; nil for the defaults of net/http
 }
 
 // Run says that it is listening, serves ln until ctx is done and then stops:
@@ -65,6 +66,7 @@ func (s Server) Run(ctx context.Context, ln net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		HTTP2:             s.HTTP2,
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is for the handler to answer, as is all else
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
