@@ -26,6 +26,7 @@ import (
 	"svc/ui/needs"
 	"svc/ui/page"
 	"svc/ui/runs"
+	"svc/ui/search"
 	"svc/ui/serviceaccounts"
 	"svc/ui/signin"
 	"svc/ui/styleguide"
@@ -97,6 +98,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		audit.Routes(),
 		insights.Routes(),
 		farm.Routes(),
+		search.Routes(),
 	} {
 		a.Mount(handle, routes)
 	}

@@ -13,8 +13,8 @@ import (
 	"svc/http/serve"
 )
 
-// A place is an address and the variable that sets it.
-type place struct {
+// A listenAddr is an address to listen on and the variable that sets it.
+type listenAddr struct {
 	variable string
 	addr     *config.Addr
 }
@@ -24,11 +24,11 @@ type place struct {
 // other program comes between.
 type sockets map[string]*os.File
 
-// claim opens a socket at each place, and returns an error that names the
+// claim opens a socket at each address, and returns an error that names the
 // first one in use. A port 0 becomes a port that is free.
-func claim(ctx context.Context, places ...place) (sockets, error) {
+func claim(ctx context.Context, addrs ...listenAddr) (sockets, error) {
 	s := sockets{}
-	for _, p := range places {
+	for _, p := range addrs {
 		if err := s.open(ctx, p); err != nil {
 			s.close()
 			return nil, err
@@ -37,7 +37,7 @@ func claim(ctx context.Context, places ...place) (sockets, error) {
 	return s, nil
 }
 
-func (s sockets) open(ctx context.Context, p place) error {
+func (s sockets) open(ctx context.Context, p listenAddr) error {
 	ln, err := serve.Listen(ctx, p.variable, *p.addr)
 	if err != nil {
 		return err

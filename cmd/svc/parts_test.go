@@ -183,18 +183,18 @@ func TestWriteReplacesWholeFiles(t *testing.T) {
 
 func TestClaim(t *testing.T) {
 	a, b := config.Addr("127.0.0.1:0"), config.Addr("127.0.0.1:0")
-	s, err := claim(t.Context(), place{"T_A", &a}, place{"T_B", &b})
+	s, err := claim(t.Context(), listenAddr{"T_A", &a}, listenAddr{"T_B", &b})
 	require.NoError(t, err)
 	require.NotEqual(t, a, b)
 	require.NotContains(t, []config.Addr{a, b}, config.Addr("127.0.0.1:0"))
 
-	_, err = claim(t.Context(), place{"T_C", &a})
+	_, err = claim(t.Context(), listenAddr{"T_C", &a})
 	require.EqualError(t, err, "T_C: the address "+string(a)+" is in use by another program", "it is held")
 	s.close("T_A")
-	_, err = claim(t.Context(), place{"T_A", &a}, place{"T_B", &b})
+	_, err = claim(t.Context(), listenAddr{"T_A", &a}, listenAddr{"T_B", &b})
 	require.EqualError(t, err, "T_B: the address "+string(b)+" is in use by another program")
 	s.close()
-	s, err = claim(t.Context(), place{"T_A", &a}, place{"T_B", &b})
+	s, err = claim(t.Context(), listenAddr{"T_A", &a}, listenAddr{"T_B", &b})
 	require.NoError(t, err, "all given back")
 	s.close()
 }

@@ -67,9 +67,9 @@ func (s *stack) up(ctx context.Context) (err error) {
 	if s.secrets, err = s.folder.secrets(); err != nil {
 		return err
 	}
-	s.sockets, err = claim(ctx, place{"SVC_ENGINE_ADDR", &s.EngineAddr}, place{"SVC_REST_ADDR", &s.RestAddr},
-		place{"SVC_UI_ADDR", &s.UIAddr}, place{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, place{"SVC_METRICS_ADDR", &s.MetricsAddr},
-		place{"SVC_GATEWAY_ADDR", &s.GatewayAddr})
+	s.sockets, err = claim(ctx, listenAddr{"SVC_ENGINE_ADDR", &s.EngineAddr}, listenAddr{"SVC_REST_ADDR", &s.RestAddr},
+		listenAddr{"SVC_UI_ADDR", &s.UIAddr}, listenAddr{"SVC_CODEHOST_ADDR", &s.CodeHostAddr}, listenAddr{"SVC_METRICS_ADDR", &s.MetricsAddr},
+		listenAddr{"SVC_GATEWAY_ADDR", &s.GatewayAddr})
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (s *stack) start(ctx context.Context, name string, ready func(context.Conte
 
 // command gives a program svc's environment and environ.
 func (s *stack) command(name string, args, environ []string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.programs, name), args...) //nolint:noctx // its end is asked for politely, and in order
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.programs, name), args...) // it is asked to end, in order
 	cmd.Env = append(os.Environ(), environ...)
 	return cmd
 }

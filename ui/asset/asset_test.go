@@ -3,6 +3,7 @@ package asset
 import (
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,4 +49,19 @@ func TestStyleNamesOwnFiles(t *testing.T) {
 	require.NotContains(t, text, "asset(")
 	require.NotContains(t, text, "//")
 	require.Equal(t, 2, strings.Count(text, "url(/assets/inter-"))
+}
+
+// A class that two pages give a form has both of them on each: all of it is one sheet.
+func TestPagesShareNoClass(t *testing.T) {
+	t.Parallel()
+	formed, by := regexp.MustCompile(`(?m)^  \.([a-z-]+) \{`), map[string]string{}
+	for _, name := range glob("css/50-*.css") {
+		for _, found := range formed.FindAllStringSubmatch(string(read(name)), -1) {
+			if by[found[1]] == "" {
+				by[found[1]] = name
+			}
+			require.Equal(t, by[found[1]], name, ".%s is also of %s", found[1], by[found[1]])
+		}
+	}
+	require.NotEmpty(t, by)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -133,7 +134,7 @@ func event(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Event " + number(r.Seq), Place: "audit", Main: eventPage(v, record(r), text)}, nil
+	return page.Page{Title: "Event " + kit.Number(r.Seq), Place: "audit", Main: eventPage(v, record(r), text)}, nil
 }
 
 // record is a stored record without the event.
@@ -183,24 +184,15 @@ func signer(r *client.VerifyAnswerBody) string {
 
 // found says how many records the filter leaves, on all pages.
 func found(d data) string {
-	shown := number(int64(len(d.list.Items)))
+	shown := kit.Number(int64(len(d.list.Items)))
 	switch total := d.list.Total; {
 	case total == nil:
 		return shown + " events, newest first"
 	case !total.Exact:
-		return shown + " of at least " + number(total.Count) + " matching events, newest first"
+		return shown + " of at least " + kit.Number(total.Count) + " matching events, newest first"
 	case len(d.filter.terms) == 0:
-		return shown + " of " + number(total.Count) + " events, newest first"
+		return shown + " of " + kit.Number(total.Count) + " events, newest first"
 	default:
-		return shown + " of " + number(total.Count) + " matching events, newest first"
+		return shown + " of " + kit.Number(total.Count) + " matching events, newest first"
 	}
-}
-
-// number writes a number with a comma after each three digits.
-func number(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -36,9 +36,3 @@ func TestParse(t *testing.T) {
 	require.True(t, f.terms[0].isName())
 	require.False(t, f.terms[2].isName())
 }
-
-func TestNumber(t *testing.T) {
-	for n, text := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		require.Equal(t, text, number(n))
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 )
 
 // A bar is a day on the line of time. Places are in percent of its width.
@@ -81,7 +82,7 @@ func (d replayed) bars() (list []bar) {
 		begin := d.start().AddDate(0, 0, i)
 		list = append(list, bar{
 			percent((float64(i) + 0.14) / n), percent(0.72 / n), strconv.Itoa(barBottom - height), strconv.Itoa(height),
-			!begin.After(d.step.At), fmt.Sprintf("%s: %s events", begin.Format("2 Jan"), number(day.Events)),
+			!begin.After(d.step.At), fmt.Sprintf("%s: %s events", begin.Format("2 Jan"), kit.Number(day.Events)),
 		})
 	}
 	return list

@@ -68,7 +68,9 @@ func rowsOf(s client.WorkspaceState, at time.Time) (list []stateRow) {
 		list = append(list, r)
 	}
 	for _, i := range s.Invitations {
-		list = append(list, stateRow{list: "invitations", id: i.Id, name: i.Email, what: cell{after: string(i.Role)}, may: cell{after: stateOf(i, at)}})
+		list = append(list, stateRow{
+			list: "invitations", id: i.Id, name: i.Email, what: cell{after: string(i.Role)}, may: cell{after: stateOf(i, at)},
+		})
 	}
 	for _, a := range s.ServiceAccounts {
 		r := stateRow{list: "accounts", id: a.Id, name: a.Name, detail: "tok_svc_…" + a.TokenTail, may: cell{after: string(a.Status)}}

@@ -343,6 +343,7 @@ const (
 	FarmJobWaitingReasonNoMatchingRunner FarmJobWaitingReason = "no_matching_runner"
 	FarmJobWaitingReasonNotBefore        FarmJobWaitingReason = "not_before"
 	FarmJobWaitingReasonRunnerDraining   FarmJobWaitingReason = "runner_draining"
+	FarmJobWaitingReasonRunnerResting    FarmJobWaitingReason = "runner_resting"
 )
 
 // Valid indicates whether the value is a known member of the FarmJobWaitingReason enum.
@@ -359,6 +360,59 @@ func (e FarmJobWaitingReason) Valid() bool {
 	case FarmJobWaitingReasonNotBefore:
 		return true
 	case FarmJobWaitingReasonRunnerDraining:
+		return true
+	case FarmJobWaitingReasonRunnerResting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FoundAccountStatus.
+const (
+	FoundAccountStatusActive  FoundAccountStatus = "active"
+	FoundAccountStatusRevoked FoundAccountStatus = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the FoundAccountStatus enum.
+func (e FoundAccountStatus) Valid() bool {
+	switch e {
+	case FoundAccountStatusActive:
+		return true
+	case FoundAccountStatusRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FoundRunnerState.
+const (
+	FoundRunnerStateDraining  FoundRunnerState = "draining"
+	FoundRunnerStateEnrolled  FoundRunnerState = "enrolled"
+	FoundRunnerStateOffline   FoundRunnerState = "offline"
+	FoundRunnerStateOnline    FoundRunnerState = "online"
+	FoundRunnerStateRetired   FoundRunnerState = "retired"
+	FoundRunnerStateRevoked   FoundRunnerState = "revoked"
+	FoundRunnerStateSuspended FoundRunnerState = "suspended"
+)
+
+// Valid indicates whether the value is a known member of the FoundRunnerState enum.
+func (e FoundRunnerState) Valid() bool {
+	switch e {
+	case FoundRunnerStateDraining:
+		return true
+	case FoundRunnerStateEnrolled:
+		return true
+	case FoundRunnerStateOffline:
+		return true
+	case FoundRunnerStateOnline:
+		return true
+	case FoundRunnerStateRetired:
+		return true
+	case FoundRunnerStateRevoked:
+		return true
+	case FoundRunnerStateSuspended:
 		return true
 	default:
 		return false
@@ -581,6 +635,48 @@ func (e JobArtifactsState) Valid() bool {
 	}
 }
 
+// Defines values for JobAtFarmState.
+const (
+	JobAtFarmStateCancelled  JobAtFarmState = "cancelled"
+	JobAtFarmStateCancelling JobAtFarmState = "cancelling"
+	JobAtFarmStateExpired    JobAtFarmState = "expired"
+	JobAtFarmStateFailed     JobAtFarmState = "failed"
+	JobAtFarmStateLeased     JobAtFarmState = "leased"
+	JobAtFarmStateLost       JobAtFarmState = "lost"
+	JobAtFarmStateQueued     JobAtFarmState = "queued"
+	JobAtFarmStateRunning    JobAtFarmState = "running"
+	JobAtFarmStateSucceeded  JobAtFarmState = "succeeded"
+	JobAtFarmStateTimedOut   JobAtFarmState = "timed_out"
+)
+
+// Valid indicates whether the value is a known member of the JobAtFarmState enum.
+func (e JobAtFarmState) Valid() bool {
+	switch e {
+	case JobAtFarmStateCancelled:
+		return true
+	case JobAtFarmStateCancelling:
+		return true
+	case JobAtFarmStateExpired:
+		return true
+	case JobAtFarmStateFailed:
+		return true
+	case JobAtFarmStateLeased:
+		return true
+	case JobAtFarmStateLost:
+		return true
+	case JobAtFarmStateQueued:
+		return true
+	case JobAtFarmStateRunning:
+		return true
+	case JobAtFarmStateSucceeded:
+		return true
+	case JobAtFarmStateTimedOut:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for JobAttemptEnded.
 const (
 	JobAttemptEndedCancelled    JobAttemptEnded = "cancelled"
@@ -724,6 +820,7 @@ const (
 	JobDetailWaitingReasonNoMatchingRunner JobDetailWaitingReason = "no_matching_runner"
 	JobDetailWaitingReasonNotBefore        JobDetailWaitingReason = "not_before"
 	JobDetailWaitingReasonRunnerDraining   JobDetailWaitingReason = "runner_draining"
+	JobDetailWaitingReasonRunnerResting    JobDetailWaitingReason = "runner_resting"
 )
 
 // Valid indicates whether the value is a known member of the JobDetailWaitingReason enum.
@@ -740,6 +837,8 @@ func (e JobDetailWaitingReason) Valid() bool {
 	case JobDetailWaitingReasonNotBefore:
 		return true
 	case JobDetailWaitingReasonRunnerDraining:
+		return true
+	case JobDetailWaitingReasonRunnerResting:
 		return true
 	default:
 		return false
@@ -1292,6 +1391,30 @@ func (e RunWaitsFor) Valid() bool {
 	}
 }
 
+// Defines values for RunJobStatus.
+const (
+	RunJobStatusCancelled RunJobStatus = "cancelled"
+	RunJobStatusFailed    RunJobStatus = "failed"
+	RunJobStatusRequested RunJobStatus = "requested"
+	RunJobStatusSucceeded RunJobStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the RunJobStatus enum.
+func (e RunJobStatus) Valid() bool {
+	switch e {
+	case RunJobStatusCancelled:
+		return true
+	case RunJobStatusFailed:
+		return true
+	case RunJobStatusRequested:
+		return true
+	case RunJobStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunnerOfflineReason.
 const (
 	RunnerOfflineReasonCertificateInvalid RunnerOfflineReason = "certificate_invalid"
@@ -1349,6 +1472,36 @@ func (e RunnerState) Valid() bool {
 	case RunnerStateRevoked:
 		return true
 	case RunnerStateSuspended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerDeclinesReason.
+const (
+	RunnerDeclinesReasonBusy        RunnerDeclinesReason = "busy"
+	RunnerDeclinesReasonDiskFull    RunnerDeclinesReason = "disk_full"
+	RunnerDeclinesReasonDraining    RunnerDeclinesReason = "draining"
+	RunnerDeclinesReasonNoAnswer    RunnerDeclinesReason = "no_answer"
+	RunnerDeclinesReasonOther       RunnerDeclinesReason = "other"
+	RunnerDeclinesReasonUnsupported RunnerDeclinesReason = "unsupported"
+)
+
+// Valid indicates whether the value is a known member of the RunnerDeclinesReason enum.
+func (e RunnerDeclinesReason) Valid() bool {
+	switch e {
+	case RunnerDeclinesReasonBusy:
+		return true
+	case RunnerDeclinesReasonDiskFull:
+		return true
+	case RunnerDeclinesReasonDraining:
+		return true
+	case RunnerDeclinesReasonNoAnswer:
+		return true
+	case RunnerDeclinesReasonOther:
+		return true
+	case RunnerDeclinesReasonUnsupported:
 		return true
 	default:
 		return false
@@ -2498,6 +2651,24 @@ func (e ListRunsParamsStatus) Valid() bool {
 	}
 }
 
+// Defines values for ListRunEventsParamsOrder.
+const (
+	Asc  ListRunEventsParamsOrder = "asc"
+	Desc ListRunEventsParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListRunEventsParamsOrder enum.
+func (e ListRunEventsParamsOrder) Valid() bool {
+	switch e {
+	case Asc:
+		return true
+	case Desc:
+		return true
+	default:
+		return false
+	}
+}
+
 // ActiveDay defines model for ActiveDay.
 type ActiveDay struct {
 	// Date Examples: 2026-11-21
@@ -3095,6 +3266,30 @@ type FormerKey struct {
 	VerifierKey string `json:"verifierKey"`
 }
 
+// FoundAccount defines model for FoundAccount.
+type FoundAccount struct {
+	Id string `json:"id"`
+
+	// Name Examples: ci-bot
+	Name   string             `json:"name"`
+	Status FoundAccountStatus `json:"status"`
+}
+
+// FoundAccountStatus defines model for FoundAccount.Status.
+type FoundAccountStatus string
+
+// FoundRunner defines model for FoundRunner.
+type FoundRunner struct {
+	Id string `json:"id"`
+
+	// Name Examples: builder-1
+	Name  string           `json:"name"`
+	State FoundRunnerState `json:"state"`
+}
+
+// FoundRunnerState defines model for FoundRunner.State.
+type FoundRunnerState string
+
 // GuardrailFinding defines model for GuardrailFinding.
 type GuardrailFinding struct {
 	Path string `json:"path"`
@@ -3265,6 +3460,27 @@ type JobArtifacts struct {
 
 // JobArtifactsState Abandoned an hour after the end of the job. One that had succeeded fails when required artifacts are not among those that are complete or abandoned.
 type JobArtifactsState string
+
+// JobAtFarm defines model for JobAtFarm.
+type JobAtFarm struct {
+	Attempt int64 `json:"attempt"`
+
+	// FinishedAt Examples: 2026-11-20T23:56:25.123Z
+	FinishedAt *time.Time `json:"finishedAt"`
+
+	// LogBytes Of the last attempt, so far.
+	LogBytes int64 `json:"logBytes"`
+
+	// Runner That has it, or had it last: null while none had.
+	Runner *JobRunner `json:"runner"`
+
+	// StartedAt Examples: 2026-11-20T23:56:25.123Z
+	StartedAt *time.Time     `json:"startedAt"`
+	State     JobAtFarmState `json:"state"`
+}
+
+// JobAtFarmState defines model for JobAtFarm.State.
+type JobAtFarmState string
 
 // JobAttempt defines model for JobAttempt.
 type JobAttempt struct {
@@ -4098,7 +4314,9 @@ type RepoRuns struct {
 type Resources struct {
 	ComputeMs int64 `json:"computeMs"`
 	CostCents int64 `json:"costCents"`
-	Jobs      []Job `json:"jobs"`
+
+	// Jobs In the order in which the run asked for them. Of the last hundred it is said what the build farm has of them.
+	Jobs []RunJob `json:"jobs"`
 }
 
 // Run defines model for Run.
@@ -4197,11 +4415,29 @@ type RunEvent struct {
 type RunEventsBody struct {
 	Items []RunEvent `json:"items"`
 
-	// NextCursor Leads to later events, also to those that have not happened yet.
+	// NextCursor Leads to later events, also to those that have not happened yet; with order=desc to older ones, and absent if there are none.
 	//
 	// Examples: 7
-	NextCursor string `json:"nextCursor"`
+	NextCursor *string `json:"nextCursor,omitempty"`
 }
+
+// RunJob defines model for RunJob.
+type RunJob struct {
+	ComputeMs int64 `json:"computeMs"`
+
+	// Farm What the build farm has of it: null if it knows no job of this id.
+	Farm *JobAtFarm `json:"farm"`
+	Id   string     `json:"id"`
+
+	// Name Examples: build and test
+	Name string `json:"name"`
+
+	// Status What the run was told of it.
+	Status RunJobStatus `json:"status"`
+}
+
+// RunJobStatus What the run was told of it.
+type RunJobStatus string
 
 // RunList defines model for RunList.
 type RunList struct {
@@ -4225,6 +4461,9 @@ type Runner struct {
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	CertifiedUntil time.Time `json:"certifiedUntil"`
+
+	// Declines Jobs in a row that it was given and gave back: null if it took the last one.
+	Declines *RunnerDeclines `json:"declines"`
 
 	// Draining It takes no more jobs, connected or not.
 	Draining bool `json:"draining"`
@@ -4289,6 +4528,23 @@ type RunnerOfflineReason string
 // RunnerState defines model for Runner.State.
 type RunnerState string
 
+// RunnerDeclines defines model for RunnerDeclines.
+type RunnerDeclines struct {
+	// Count Examples: 4
+	Count int64 `json:"count"`
+
+	// Reason Of the last of them.
+	Reason RunnerDeclinesReason `json:"reason"`
+
+	// RestsUntil It is given no job before; null if it gave back few.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	RestsUntil *time.Time `json:"restsUntil"`
+}
+
+// RunnerDeclinesReason Of the last of them.
+type RunnerDeclinesReason string
+
 // RunnerJob defines model for RunnerJob.
 type RunnerJob struct {
 	Id string `json:"id"`
@@ -4319,6 +4575,14 @@ type RunnerNoteBody struct {
 	//
 	// Examples: A new disk.
 	Note *string `json:"note,omitempty"`
+}
+
+// SearchFound defines model for SearchFound.
+type SearchFound struct {
+	Members         []Member       `json:"members"`
+	Runners         []FoundRunner  `json:"runners"`
+	Runs            []Run          `json:"runs"`
+	ServiceAccounts []FoundAccount `json:"serviceAccounts"`
 }
 
 // SecretValueBody defines model for SecretValueBody.
@@ -5397,6 +5661,15 @@ type RemoveMemberParams struct {
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
+// GetMemberParams defines parameters for GetMember.
+type GetMemberParams struct {
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
 // UpdateMemberParams defines parameters for UpdateMember.
 type UpdateMemberParams struct {
 	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
@@ -5461,8 +5734,29 @@ type CancelRunParams struct {
 type ListRunEventsParams struct {
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor nextCursor of the page before.
+	// Cursor nextCursor of the page before, of the same order.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Order asc: the oldest first. desc: the newest first.
+	Order *ListRunEventsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
+// ListRunEventsParamsOrder defines parameters for ListRunEvents.
+type ListRunEventsParamsOrder string
+
+// SearchParams defines parameters for Search.
+type SearchParams struct {
+	// Q What is looked for.
+	Q string `form:"q" json:"q"`
+
+	// Limit How many of each kind the answer has at most.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
@@ -5880,7 +6174,7 @@ type ClientInterface interface {
 
 	// GetJobLog Read the log of a job
 	//
-	// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with the time at which it was written.
+	// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with the time at which it was written. A log that was removed for its age is 410 `log_removed`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6114,6 +6408,15 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/members/{id} (the `RemoveMember` operationId).
 	RemoveMember(ctx context.Context, id string, params *RemoveMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetMember Get a member
+	//
+	// One member. One of another workspace, or who is a member no longer, is answered like one that does not exist: 404 `member_not_found`.
+	//
+	// For: any member.
+	//
+	// Corresponds with GET /api/v1/members/{id} (the `GetMember` operationId).
+	GetMember(ctx context.Context, id string, params *GetMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// UpdateMemberWithBody Change a member
 	//
 	// Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn.
@@ -6187,12 +6490,21 @@ type ClientInterface interface {
 
 	// ListRunEvents List what happened to a run
 	//
-	// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there.
+	// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there. With `order=desc` the newest come first, `nextCursor` leads to older ones and is absent on the last page. A cursor is good for the order of its answer alone.
 	//
 	// For: any member, or a token with api.read.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Search Search the workspace
+	//
+	// What is called so, at most `limit` of each kind: members as `GET /members` finds them, runs as `GET /runs` does, those that still move first and before them those whose issue has the number, `#7` as well as `7`; service accounts and runners with it in their name, among the newest 1,000 accounts and the first 1,000 runners. Whoever may not see service accounts gets none.
+	//
+	// For: any member.
+	//
+	// Corresponds with GET /api/v1/search (the `Search` operationId).
+	Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListServiceAccounts List service accounts
 	//
@@ -6770,7 +7082,7 @@ func (c *Client) ListJobEvents(ctx context.Context, id string, params *ListJobEv
 
 // GetJobLog Read the log of a job
 //
-// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with the time at which it was written.
+// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with the time at which it was written. A log that was removed for its age is 410 `log_removed`.
 //
 // For: any member, or a token with api.read.
 //
@@ -7244,6 +7556,25 @@ func (c *Client) RemoveMember(ctx context.Context, id string, params *RemoveMemb
 	return c.Client.Do(req)
 }
 
+// GetMember Get a member
+//
+// One member. One of another workspace, or who is a member no longer, is answered like one that does not exist: 404 `member_not_found`.
+//
+// For: any member.
+//
+// Corresponds with GET /api/v1/members/{id} (the `GetMember` operationId).
+func (c *Client) GetMember(ctx context.Context, id string, params *GetMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMemberRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // UpdateMemberWithBody Change a member
 //
 // Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn.
@@ -7387,13 +7718,32 @@ func (c *Client) CancelRun(ctx context.Context, id string, params *CancelRunPara
 
 // ListRunEvents List what happened to a run
 //
-// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there.
+// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there. With `order=desc` the newest come first, `nextCursor` leads to older ones and is absent on the last page. A cursor is good for the order of its answer alone.
 //
 // For: any member, or a token with api.read.
 //
 // Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunEventsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Search Search the workspace
+//
+// What is called so, at most `limit` of each kind: members as `GET /members` finds them, runs as `GET /runs` does, those that still move first and before them those whose issue has the number, `#7` as well as `7`; service accounts and runners with it in their name, among the newest 1,000 accounts and the first 1,000 runners. Whoever may not see service accounts gets none.
+//
+// For: any member.
+//
+// Corresponds with GET /api/v1/search (the `Search` operationId).
+func (c *Client) Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10838,6 +11188,66 @@ func NewRemoveMemberRequest(server string, id string, params *RemoveMemberParams
 	return req, nil
 }
 
+// NewGetMemberRequest constructs an http.Request for the GetMember method
+func NewGetMemberRequest(server string, id string, params *GetMemberParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/members/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewUpdateMemberRequest calls the generic UpdateMember builder with application/json body
 func NewUpdateMemberRequest(server string, id string, params *UpdateMemberParams, body UpdateMemberJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -11261,6 +11671,106 @@ func NewListRunEventsRequest(server string, id string, params *ListRunEventsPara
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Order != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "order", *params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSearchRequest constructs an http.Request for the Search method
+func NewSearchRequest(server string, params *SearchParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

@@ -4,6 +4,8 @@ package dashboard
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +38,26 @@ func show(v *page.Visit) (page.Page, error) {
 	}
 	d.Dashboard, err = client.Read[client.Dashboard](resp, err)
 	return page.Page{Title: "Dashboard", Place: "dashboard", Main: view(v, d)}, err
+}
+
+// dependencies are in the order in which a request meets them.
+func (d data) dependencies() []client.SystemDependency {
+	rank := func(s client.SystemDependency) int {
+		if i := slices.Index([]string{"rest", "database", "engine"}, s.Name); i >= 0 {
+			return i
+		}
+		return len(d.System.Dependencies)
+	}
+	return slices.SortedStableFunc(slices.Values(d.System.Dependencies), func(a, b client.SystemDependency) int { return rank(a) - rank(b) })
+}
+
+// host is the part of an address that tells it from others.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return address
+	}
+	return u.Host
 }
 
 func (d data) down() (n int) {
@@ -81,6 +103,18 @@ func called(name string) string {
 		return "Farm gateway"
 	}
 	return kit.Words(name)
+}
+
+// decisions is what stands behind their number.
+func (d data) decisions() string {
+	text := "decisions"
+	if d.Inbox.Waiting == 1 {
+		text = "decision"
+	}
+	if d.Inbox.OldestAt != nil {
+		text += ", oldest"
+	}
+	return text
 }
 
 // kinds says how many decisions of each kind wait.
@@ -136,15 +170,6 @@ func bar(s client.StageCount) (list []segment) {
 }
 
 func unit(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
-
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return number(n) + " " + many
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // stageTone is the colour of a run's state.
 func stageTone(r client.Run) kit.Tone {

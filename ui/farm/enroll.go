@@ -39,7 +39,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 		v.Done = sent
 	}
 	if err != nil {
-		return page.Notice{}, err
+		return page.Notice{}, page.Told{Err: err}
 	}
 	v.Done = minted{m}
 	return page.Notice{}, nil

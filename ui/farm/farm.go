@@ -38,7 +38,10 @@ func Routes() []page.Route {
 	}
 }
 
-const perPage = 50
+const (
+	perPage = 50  // jobs
+	perFarm = 100 // runners; the API has no more on a page
+)
 
 // data is what the page of runners shows.
 type data struct {
@@ -49,11 +52,14 @@ type data struct {
 
 func show(v *page.Visit) (page.Page, error) {
 	var d data
+	offset, _ := strconv.ParseInt(v.Query("offset"), 10, 64) // what is no number is the first page
 	err := v.Load(func(ctx context.Context) (err error) {
 		d.Farm, err = client.Read[client.FarmSummary](v.API.GetFarm(ctx, nil))
 		return unlessOff(&d, err)
 	}, func(ctx context.Context) (err error) {
-		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{Limit: client.Optional(int64(100))}))
+		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{
+			Limit: client.Optional(int64(perFarm)), Offset: client.Optional(max(offset, 0)),
+		}))
 		return unlessOff(nil, err)
 	})
 	return page.Page{Title: "Build Farm", Place: "farm", Main: view(v, d)}, err
@@ -70,19 +76,21 @@ func unlessOff(d *data, err error) error {
 	return err
 }
 
-// count counts the runners that are connected, and those that may come back.
+// count counts the runners that are connected, and those that may come back. Those that never
+// do are last in the list: on a page before its end there may be more of them.
 func (d data) count() (online, offline int64) {
 	gone := int64(0)
 	for _, r := range d.Runners.Items {
-		switch {
-		case connected(r):
-			online++
-		case ended(r):
+		if ended(r) {
 			gone++
 		}
 	}
-	return online, d.Runners.Total - online - gone
+	online = d.Farm.Slots.Online + d.Farm.Slots.Draining
+	return online, max(0, d.Runners.Total-online-gone)
 }
+
+// more reports whether there are runners behind those of the page.
+func (d data) more() bool { return d.Runners.Offset+int64(len(d.Runners.Items)) < d.Runners.Total }
 
 func connected(r client.Runner) bool {
 	return r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining
@@ -140,6 +148,9 @@ func trouble(r client.Runner) (what, mend string) {
 	case r.State == client.RunnerStateSuspended:
 		return "A certificate that it had replaced was used again: somebody may have copied its key.",
 			"Find out who. Then revoke the runner and enrol the machine again."
+	case connected(r) && r.Declines != nil && r.Declines.RestsUntil != nil:
+		return "It gave back " + kit.Number(r.Declines.Count) + " jobs in a row: " + kit.Words(string(r.Declines.Reason)) + ".",
+			"It is given one job now and then until it takes one. The log of svc-runner on the machine says why."
 	case r.State != client.RunnerStateOffline || r.OfflineReason == client.RunnerOfflineReasonDrained:
 		return "", ""
 	}
@@ -186,12 +197,12 @@ func why(reason string) string {
 		return "No runner that is online has the labels it requires."
 	case "not_before":
 		return "Its next attempt begins a little later."
+	case "runner_resting":
+		return "The runners that could take it gave back what they were given, and rest."
 	case "runner_draining":
 		return "The runners that could take it take no more jobs."
 	}
 	return "It is next."
 }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

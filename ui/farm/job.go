@@ -37,6 +37,9 @@ func showJobs(v *page.Visit) (page.Page, error) {
 	if offset, err := strconv.ParseInt(v.Query("offset"), 10, 64); err == nil {
 		params.Offset = client.Optional(max(offset, 0))
 	}
+	if j.Part {
+		params.State = new(client.ListJobsParamsStateQueued)
+	}
 	var err error
 	j.List, err = client.Read[client.ListFarmJob](v.API.ListJobs(v.Context(), params))
 	return page.Page{Title: "Jobs", Place: "farm", Main: jobsView(v, j)}, err
@@ -48,6 +51,38 @@ func (j jobs) states() []string {
 		return []string{"succeeded", "failed", "timed_out", "cancelled", "lost", "expired"}
 	}
 	return []string{"queued", "leased", "running", "cancelling"}
+}
+
+// hopeless reports whether a job waits for what is not there.
+func hopeless(j client.FarmJob) bool {
+	return j.WaitingReason != nil && *j.WaitingReason == "no_matching_runner"
+}
+
+// signOf is the sign of a job that does not run.
+func signOf(j client.FarmJob) string {
+	if j.WaitingReason != nil {
+		switch *j.WaitingReason {
+		case "concurrency_limit":
+			return "git-branch"
+		case "no_matching_runner":
+			return "triangle-alert"
+		case "not_before":
+			return "hourglass"
+		case "runner_draining":
+			return "pause"
+		}
+	}
+	switch j.State {
+	case "succeeded":
+		return "circle-check"
+	case "failed", "lost":
+		return "circle-x"
+	case "timed_out", "expired":
+		return "hourglass"
+	case "cancelled":
+		return "ban"
+	}
+	return "clock"
 }
 
 // one is what the page of a job shows.

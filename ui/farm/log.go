@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -27,8 +28,9 @@ type logPart struct {
 	Cut     bool  // the line there is left out: it begins before, or is shown already
 	To      int64 // the byte before which the part ends; 0 is the end of the log
 	Attempt int64
-	Full    bool // there is more of it
-	Live    bool // more may be written
+	Full    bool   // there is more of it
+	Live    bool   // more may be written
+	Removed string // why there is no log any more; "" if there is one
 }
 
 // A logLine is one line.
@@ -67,6 +69,10 @@ func (p *logPart) load(v *page.Visit) error {
 	}
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		err = client.Done(resp, nil)
+	}
+	if r := client.As(err); r != nil && r.Status == http.StatusGone {
+		p.Removed = r.Message
+		return nil
 	}
 	if err != nil {
 		return err
@@ -108,9 +114,9 @@ func (p *logPart) read(from io.Reader) error {
 
 // query asks for the part.
 func (p *logPart) query() string {
-	q := "?attempt=" + number(p.Attempt) + "&from=" + number(p.From)
+	q := "?attempt=" + kit.Digits(p.Attempt) + "&from=" + kit.Digits(p.From)
 	if p.To > 0 {
-		q += "&to=" + number(p.To)
+		q += "&to=" + kit.Digits(p.To)
 	}
 	if p.Cut {
 		q += "&cut=on"

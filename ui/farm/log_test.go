@@ -1,12 +1,19 @@
 package farm
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+	"svc/ui/page"
 )
 
 // ndjson is what the service says of lines: texts that begin with a "+" go on.
@@ -81,4 +88,22 @@ func TestAPartHasAnEnd(t *testing.T) {
 	p = logPart{}
 	require.NoError(t, p.read(ndjson(0, make([]string, perPart)...)))
 	require.False(t, p.Full)
+}
+
+// A log that was removed is not one of which nothing was written.
+func TestALogThatWasRemoved(t *testing.T) {
+	t.Parallel()
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusGone)
+		_, _ = io.WriteString(w, `{"code":"log_removed","message":"This log was removed: logs of jobs are kept for 30 days.","details":{"keptDays":30}}`)
+	}))
+	t.Cleanup(rest.Close)
+	r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/jobs/1/lines?first=on", nil)
+	p, err := lines(&page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")})
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, p.Part.Render(t.Context(), &text))
+	require.Contains(t, text.String(), "This log was removed: logs of jobs are kept for 30 days.")
+	require.NotContains(t, text.String(), "hx-get", "nothing follows")
 }

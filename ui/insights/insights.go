@@ -129,11 +129,29 @@ func amount(unit client.KpiUnit, value float64) string {
 	case client.Pct:
 		return strconv.FormatFloat(math.Round(value*10)/10, 'f', -1, 64) + "%"
 	case client.DurationMs:
-		return kit.Took(time.Duration(value) * time.Millisecond)
+		return short(time.Duration(value) * time.Millisecond)
 	case client.Cents:
 		return kit.Cents(int64(math.Round(value)))
 	}
 	return strconv.FormatFloat(value, 'f', -1, 64)
+}
+
+// short is a duration as a tile and a scale have room for it: "3h 12m".
+func short(d time.Duration) string {
+	large, small, name := time.Minute, time.Second, [2]string{"m", "s"}
+	switch {
+	case d >= 24*time.Hour:
+		large, small, name = 24*time.Hour, time.Hour, [2]string{"d", "h"}
+	case d >= time.Hour:
+		large, small, name = time.Hour, time.Minute, [2]string{"h", "m"}
+	case d < time.Minute:
+		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	}
+	text := strconv.FormatInt(int64(d/large), 10) + name[0]
+	if rest := d % large / small; rest > 0 {
+		text += " " + strconv.FormatInt(int64(rest), 10) + name[1]
+	}
+	return text
 }
 
 // A change is how a number compares with the window before.

@@ -29,3 +29,18 @@ func TestWords(t *testing.T) {
 		require.Equal(t, want, Words(word))
 	}
 }
+
+// A run has a sign of its own for each of its stages and ends.
+func TestEveryRunHasASign(t *testing.T) {
+	t.Parallel()
+	signs := iconNames()
+	seen := map[string]bool{}
+	for _, stage := range []string{"Queued", "Analyze", "Plan", "Implementing", "Build farm", "Self-review", "Merge", "Unknown"} {
+		require.Contains(t, signs, RunIcon("coding", stage))
+		require.False(t, seen[StageIcon(stage)], stage)
+		seen[StageIcon(stage)] = true
+	}
+	for _, status := range []string{"merged", "failed", "cancelled", "rejected", "needs_input", "awaiting_approval"} {
+		require.Contains(t, signs, RunIcon(status, "Merge"))
+	}
+}

@@ -21,7 +21,7 @@ func lesser(role string) []string {
 }
 
 func roleQuestion(_ *page.Visit, m client.Member) page.Question {
-	who := called(m)
+	who := name(m)
 	if m.IsYou {
 		who = "yourself"
 	}
@@ -33,7 +33,7 @@ func roleQuestion(_ *page.Visit, m client.Member) page.Question {
 }
 
 func approvalQuestion(_ *page.Visit, m client.Member) page.Question {
-	who, they := called(m), "They"
+	who, they := name(m), "They"
 	if m.IsYou {
 		who, they = "yourself", "You"
 	}
@@ -47,7 +47,7 @@ func removeQuestion(v *page.Visit, m client.Member) page.Question {
 	if m.IsYou {
 		return page.Question{Title: "Leave " + v.Workspace.Name + "?", Text: "Your access ends at once. What you did stays in the audit log."}
 	}
-	title := "Remove " + called(m) + " from " + v.Workspace.Name + "?"
+	title := "Remove " + name(m) + " from " + v.Workspace.Name + "?"
 	return page.Question{Title: title, Text: "Access ends at once. What they did stays in the audit log."}
 }
 
@@ -59,21 +59,14 @@ func revokeQuestion(i client.Invitation) page.Question {
 // asked: the service refuses.
 func ofMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
-		params := &client.ListMembersParams{Limit: client.Optional(int64(perPage))}
-		for {
-			list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))
-			if err != nil {
-				return page.Question{}, err
-			}
-			for _, m := range list.Items {
-				if m.Id == v.PathValue("id") {
-					return question(v, m), nil
-				}
-			}
-			if params.Cursor = list.NextCursor; params.Cursor == nil {
-				return page.Question{}, nil
-			}
+		m, err := client.Read[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))
+		if r := client.As(err); r != nil && r.Code == "member_not_found" {
+			return page.Question{}, nil
 		}
+		if err != nil {
+			return page.Question{}, err
+		}
+		return question(v, m), nil
 	}
 }
 

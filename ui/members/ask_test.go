@@ -1,6 +1,10 @@
 package members
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,4 +33,33 @@ func TestQuestions(t *testing.T) {
 		require.Equal(t, c.title, c.q.Title)
 		require.Equal(t, c.text, c.q.Text)
 	}
+}
+
+// A question costs one call, whoever it is about and however many members there are. One
+// who is not there is left to the service to refuse.
+func TestAMemberIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		if strings.HasSuffix(r.URL.Path, "/gone") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"code":"member_not_found","message":"There is no such member."}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"m1","name":"Mia Torres","role":"Maintainer","displayRole":"Maintainer"}`)
+	}))
+	t.Cleanup(rest.Close)
+	ask := func(id string) page.Question {
+		r := httptest.NewRequest(http.MethodPost, "/w/acme/members/"+id+"/remove", nil)
+		r.SetPathValue("workspace", "acme")
+		r.SetPathValue("id", id)
+		v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme"), Workspace: client.Workspace{Name: "Acme"}}
+		q, err := ofMember(removeQuestion)(v)
+		require.NoError(t, err)
+		return q
+	}
+	require.Equal(t, "Remove Mia Torres from Acme?", ask("m1").Title)
+	require.Zero(t, ask("gone"))
+	require.Equal(t, []string{"/api/v1/members/m1", "/api/v1/members/gone"}, asked)
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -34,7 +36,7 @@ const perPage = 100
 // data is what the page shows.
 type data struct {
 	Members     client.MemberList
-	Invitations []client.Invitation // on the first page, where nothing is searched for
+	Invitations client.ListInvitation // on the first page of members, where nothing is searched for
 }
 
 func show(v *page.Visit) (page.Page, error) {
@@ -46,15 +48,62 @@ func show(v *page.Visit) (page.Page, error) {
 			Cursor: client.Optional(v.Query("cursor")), Limit: client.Optional(int64(perPage)),
 		}))
 		return err
-	}, func(ctx context.Context) error {
+	}, func(ctx context.Context) (err error) {
 		if searched {
 			return nil
 		}
-		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{Limit: client.Optional(int64(perPage))}))
-		d.Invitations = list.Items
+		d.Invitations, err = client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
+			Limit: client.Optional(int64(perPage)), Offset: client.Optional(invitedFrom(v)),
+		}))
 		return err
 	})
 	return page.Page{Title: "Members & roles", Place: "members", Main: view(v, d)}, err
+}
+
+// invitedFrom is how many invitations come before those that are shown; what is no number
+// is none.
+func invitedFrom(v *page.Visit) int64 {
+	n, err := strconv.ParseInt(v.Query("invited"), 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// The pages of members go by cursor, on from the first; those of invitations by how many
+// come before.
+
+func firstPage(v *page.Visit) string {
+	if v.Query("cursor") == "" {
+		return ""
+	}
+	return v.Here("cursor", "")
+}
+
+func nextPage(v *page.Visit, d data) string {
+	if d.Members.NextCursor == nil {
+		return ""
+	}
+	return v.Here("cursor", *d.Members.NextCursor, "invited", "")
+}
+
+func invitedBefore(v *page.Visit, d data) string {
+	switch from := d.Invitations.Offset - perPage; {
+	case d.Invitations.Offset == 0:
+		return ""
+	case from <= 0:
+		return v.Here("invited", "")
+	default:
+		return v.Here("invited", strconv.FormatInt(from, 10))
+	}
+}
+
+func invitedAfter(v *page.Visit, d data) string {
+	next := d.Invitations.Offset + int64(len(d.Invitations.Items))
+	if next >= d.Invitations.Total {
+		return ""
+	}
+	return v.Here("invited", strconv.FormatInt(next, 10))
 }
 
 func refused(text string) error { return &client.Refused{Status: http.StatusConflict, Message: text} }
@@ -62,15 +111,15 @@ func refused(text string) error { return &client.Refused{Status: http.StatusConf
 func changeRole(v *page.Visit) (page.Notice, error) {
 	role := client.MemberChangeBodyRole(v.PostFormValue("role"))
 	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{Role: &role}))
-	return page.Notice{Text: called(m) + " is now " + string(m.DisplayRole) + "."}, err
+	return page.Notice{Text: name(m) + " is now " + string(m.DisplayRole) + "."}, err
 }
 
 func changeApproval(v *page.Visit) (page.Notice, error) {
 	may := v.PostFormValue("approve") == "true"
 	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{CanApproveLoops: &may}))
-	text := called(m) + " may approve loops."
+	text := name(m) + " may approve loops."
 	if !may {
-		text = called(m) + " may no longer approve loops."
+		text = name(m) + " may no longer approve loops."
 	}
 	return page.Notice{Text: text}, err
 }
@@ -93,13 +142,7 @@ func revoke(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "The invitation is withdrawn."}, err
 }
 
-// called is how a member is called: by name, or by address where none is known.
-func called(m client.Member) string {
-	if m.Name != "" {
-		return m.Name
-	}
-	return m.Email
-}
+func name(m client.Member) string { return kit.Called(m.Name, m.Email) }
 
 // acceptCommand lets who is invited accept in the console of a browser that is signed in.
 func acceptCommand(i client.Invitation) string {

@@ -24,7 +24,7 @@ func (a *App) leaveNotice(w http.ResponseWriter, v *Visit, n Notice) {
 		return
 	}
 	text := strconv.FormatInt(v.API.Position(), 10) + "." + url.QueryEscape(n.Text)
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever the app is reached by https
+	http.SetCookie(w, &http.Cookie{
 		Name: noticeCookie, Value: text[:min(len(text), maxNotice)], Path: "/", MaxAge: noticeSeconds,
 		Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
@@ -35,7 +35,7 @@ func (a *App) takeNotice(w http.ResponseWriter, v *Visit) (n Notice) {
 	if err != nil {
 		return n
 	}
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever the app is reached by https
+	http.SetCookie(w, &http.Cookie{
 		Name: noticeCookie, Path: "/", MaxAge: -1, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 	position, text, _ := strings.Cut(c.Value, ".")

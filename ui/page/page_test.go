@@ -267,3 +267,13 @@ func TestProblemsThatPass(t *testing.T) {
 		require.True(t, p.Retry)
 	}
 }
+
+func TestDestination(t *testing.T) {
+	v := &Visit{}
+	for address, want := range map[string]string{
+		"/w/acme/members?q=mia": "Members & roles, acme", "/w/acme/runs/7": "Runs, acme", "/w/acme": "acme", "/account": "Account",
+		"/w/acme/elsewhere": "/w/acme/elsewhere",
+	} {
+		require.Equal(t, want, v.Destination(address), address)
+	}
+}

@@ -51,6 +51,15 @@ type Notice struct {
 	To   string // an address to go to; "" stays on the page
 }
 
+// Told is a refusal that the page tells where it arose, in the form: to a browser with
+// scripts, which shows the form again, it is told there alone.
+type Told struct{ Err error }
+
+func (t Told) Error() string { return t.Err.Error() }
+
+// Unwrap returns the refusal.
+func (t Told) Unwrap() error { return t.Err }
+
 // App makes handlers of routes.
 type App struct {
 	Service *client.Service
@@ -198,6 +207,9 @@ func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 			return true
 		}
 		v.notice = Notice{Text: Sentence(r), Bad: true}
+		if _, ok := errors.AsType[Told](err); ok && v.Swapped() {
+			v.notice.Text = ""
+		}
 		return false
 	}
 	v.notice = notice
@@ -226,7 +238,7 @@ func (a *App) redirect(w http.ResponseWriter, v *Visit, to string) {
 
 func (a *App) setCookies(w http.ResponseWriter, v *Visit) {
 	if v.theme != nil {
-		http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever the app is reached by https
+		http.SetCookie(w, &http.Cookie{
 			Name: themeCookie, Value: *v.theme, Path: "/", MaxAge: themeSeconds, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}

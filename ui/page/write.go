@@ -2,7 +2,11 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -43,6 +47,42 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	default:
 		status = http.StatusOK
 	}
+	send(w, v, status, text.Bytes())
+}
+
+const (
+	minGzip = 1400 // bytes; less fits into a packet as it is
+	padding = 128  // bytes at most
+)
+
+var zippers = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is one
+	}
+	return z
+}}
+
+// send writes an answer, compressed for who takes that. What is shown only once is not
+// compressed: the length would tell about secrets beside what the address says. Of other
+// pages it tells less because of a comment of random length.
+func send(w http.ResponseWriter, v *Visit, status int, text []byte) {
+	h := w.Header()
+	h.Add("Vary", "Accept-Encoding")
+	if len(text) < minGzip || v.route.Stay || !strings.Contains(v.Request.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(text) // if it fails the browser has gone
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // if it fails the browser has gone
+	z := zippers.Get().(*gzip.Writer)
+	defer func() {
+		z.Reset(io.Discard) // which does not keep the answer
+		zippers.Put(z)
+	}()
+	z.Reset(w)
+	z.Comment = strings.Repeat(" ", rand.IntN(padding))
+	_, _ = z.Write(text)
+	_ = z.Close()
 }

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"svc/ui/client"
@@ -16,8 +17,6 @@ type step struct {
 	event      client.RunEvent
 }
 
-const maxHistory = 100 // events; the API has no more on a page
-
 // occurrence has of an event of a run what a person is told.
 type occurrence struct {
 	Stage, Reason, Summary, Branch, Head, Status, Name, Verdict, Action, Note string
@@ -27,25 +26,35 @@ type occurrence struct {
 	Files                                                                     []json.RawMessage
 }
 
-// history says what happened, the newest first. What only machines care for is left out:
-// the timeline and the resources have it.
+// newOccurrence reads what is known of an event: nothing if it is of a newer version of the
+// service, whose kind is said all the same.
+func newOccurrence(e client.RunEvent) occurrence {
+	var o occurrence
+	if data, err := json.Marshal(e.Data); err != nil || json.Unmarshal(data, &o) != nil {
+		return occurrence{}
+	}
+	return o
+}
+
+// who is what somebody is called.
+func who(a client.AuditActor) string {
+	if a.DisplayName != nil && *a.DisplayName != "" {
+		return *a.DisplayName
+	}
+	return a.Name
+}
+
+// history says what happened, in the order of list. What only machines care for is left
+// out: the timeline and the resources have it.
 func history(list []client.RunEvent) (out []step) {
-	for i := len(list) - 1; i >= 0; i-- {
-		e := list[i]
-		var o occurrence
-		if data, err := json.Marshal(e.Data); err != nil || json.Unmarshal(data, &o) != nil {
-			o = occurrence{} // of a newer version of the service: its kind is said all the same
-		}
-		s, ok := o.step(e.Kind)
+	for _, e := range list {
+		s, ok := newOccurrence(e).step(e.Kind)
 		if !ok {
 			continue
 		}
 		s.event = e
 		if e.Actor.Type != "system" {
-			s.by = e.Actor.Name
-			if e.Actor.DisplayName != nil && *e.Actor.DisplayName != "" {
-				s.by = *e.Actor.DisplayName
-			}
+			s.by = who(e.Actor)
 		}
 		out = append(out, s)
 	}
@@ -63,13 +72,13 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 	case "run.stage_failed":
 		return step{icon: "circle-x", text: stageName(o.Stage) + " failed" + again(o.Attempt), notes: noted(o.Reason)}, true
 	case "run.facts_recorded":
-		return step{icon: "search", text: count(int64(len(o.Facts)), "fact", "facts") + " recorded", notes: o.Facts}, true
+		return step{icon: "search", text: kit.Count(int64(len(o.Facts)), "fact", "facts") + " recorded", notes: o.Facts}, true
 	case "run.plan_recorded":
 		return step{icon: "list-checks", text: "Planned", notes: append(noted(o.Summary), o.Steps...)}, true
 	case "run.branch_created":
 		return step{icon: "git-branch", text: "Branch made", notes: noted(o.Branch)}, true
 	case "run.commits_pushed":
-		return step{icon: "git-commit-horizontal", text: "Pushed " + abbreviated(o.Head) + ", " + count(int64(len(o.Files)), "file", "files")}, true
+		return step{icon: "git-commit-horizontal", text: "Pushed " + abbreviated(o.Head) + ", " + kit.Count(int64(len(o.Files)), "file", "files")}, true
 	case "run.guardrails_checked":
 		return step{icon: "shield-check", text: "Guardrails checked: " + strings.ReplaceAll(o.Status, "_", " ")}, true
 	case "run.job_requested":
@@ -77,7 +86,7 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 	case "run.reviewed":
 		return step{icon: "eye", text: "Reviewed: " + strings.ReplaceAll(o.Verdict, "_", " ")}, true
 	case "run.pull_request_opened":
-		return step{icon: "git-pull-request", text: "Opened PR #" + number(o.Number)}, true
+		return step{icon: "git-pull-request", text: "Opened PR #" + kit.Digits(o.Number)}, true
 	}
 	return o.end(kind), true
 }
@@ -115,7 +124,7 @@ func stageName(stage string) string {
 
 func again(attempt int64) string {
 	if attempt > 1 {
-		return ", round " + number(attempt)
+		return ", round " + kit.Digits(attempt)
 	}
 	return ""
 }
@@ -125,4 +134,51 @@ func noted(text string) []string {
 		return nil
 	}
 	return []string{text}
+}
+
+// queuedBy is who queued the run, "" if that is not among the events of the page.
+func (o one) queuedBy() string {
+	if n := len(o.Past); n > 0 && o.Past[n-1].Kind == "run.queued" {
+		return who(o.Past[n-1].Actor)
+	}
+	return ""
+}
+
+// notes says in a few words what the stages have come to, by their labels, as far as it is in
+// the events of the page.
+func (o one) notes() map[string]string {
+	notes := map[string]string{}
+	for _, s := range o.Timeline.Stages {
+		switch {
+		case s.Attempt > 1:
+			notes[s.Label] = "round " + kit.Digits(s.Attempt)
+		case s.Label == "Merge" && s.Status == client.StageStatusPending:
+			notes[s.Label] = "needs a person with approve-loops"
+		}
+	}
+	for _, e := range slices.Backward(o.Past) {
+		said := newOccurrence(e)
+		switch e.Kind {
+		case "run.facts_recorded":
+			notes["Analyze"] = kit.Count(int64(len(said.Facts)), "fact", "facts") + " recorded"
+		case "run.plan_recorded":
+			notes["Plan"] = kit.Count(int64(len(said.Steps)), "step", "steps")
+		}
+	}
+	if n := len(o.Resources.Jobs); n > 0 {
+		if j := o.Resources.Jobs[n-1]; j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued {
+			notes["Build farm"] = join(notes["Build farm"], "“"+j.Name+"” on "+j.Farm.Runner.Name)
+		}
+	}
+	if text := waits(o.Run); text != "" {
+		notes[string(o.Run.StageLabel)] = join(notes[string(o.Run.StageLabel)], "waits for a person")
+	}
+	return notes
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
 }

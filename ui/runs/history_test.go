@@ -8,17 +8,17 @@ import (
 	"svc/ui/client"
 )
 
-func TestHistoryIsSaidNewestFirst(t *testing.T) {
+func TestHistoryIsSaidInWords(t *testing.T) {
 	name := "Mia Torres"
 	person := client.AuditActor{Type: "user", Name: "mia@acme.example", DisplayName: &name}
 	loop := client.AuditActor{Type: "system", Name: "loop"}
 	list := history([]client.RunEvent{
-		{Kind: "run.queued", Actor: person, Data: map[string]any{"issueNumber": 7}},
-		{Kind: "run.stage_entered", Actor: loop, Data: map[string]any{"stage": "build_farm", "attempt": 2}},
-		{Kind: "run.cost_recorded", Actor: loop, Data: map[string]any{"cents": 4}},
-		{Kind: "run.plan_recorded", Actor: loop, Data: map[string]any{"summary": "Escape it.", "steps": []string{"Test", "Change"}}},
-		{Kind: "decision.answered", Actor: person, Data: map[string]any{"action": "request_changes", "note": "<b>Keep it.</b>"}},
 		{Kind: "run.of_tomorrow", Actor: loop, Data: "not an object"},
+		{Kind: "decision.answered", Actor: person, Data: map[string]any{"action": "request_changes", "note": "<b>Keep it.</b>"}},
+		{Kind: "run.plan_recorded", Actor: loop, Data: map[string]any{"summary": "Escape it.", "steps": []string{"Test", "Change"}}},
+		{Kind: "run.cost_recorded", Actor: loop, Data: map[string]any{"cents": 4}},
+		{Kind: "run.stage_entered", Actor: loop, Data: map[string]any{"stage": "build_farm", "attempt": 2}},
+		{Kind: "run.queued", Actor: person, Data: map[string]any{"issueNumber": 7}},
 	})
 	type said struct {
 		text, by string

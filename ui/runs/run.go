@@ -11,22 +11,36 @@ import (
 	"svc/ui/page"
 )
 
+// one is what the page of a run shows.
+type one struct {
+	client.RunDetail
+	Past   []client.RunEvent // a page of what happened, the newest first
+	Newest bool              // no page comes before it
+	Older  string            // the cursor that leads to the page after it, "" if there is none
+	Turned bool              // to that page, just now
+}
+
+const perHistory = 50 // events of a page
+
 func showOne(v *page.Visit) (page.Page, error) {
-	var d client.RunDetail
-	var past client.RunEventsBody
+	o := one{Newest: v.Query("cursor") == "", Turned: strings.HasSuffix(v.Header.Get("HX-Target"), "#happened")}
 	err := v.Load(func(ctx context.Context) (err error) {
-		d, err = client.Read[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
+		o.RunDetail, err = client.Read[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
 		return err
-	}, func(ctx context.Context) (err error) {
-		past, err = client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, v.PathValue("id"), &client.ListRunEventsParams{
-			Limit: client.Optional(int64(maxHistory)),
+	}, func(ctx context.Context) error {
+		list, err := client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, v.PathValue("id"), &client.ListRunEventsParams{
+			Order: new(client.Desc), Limit: client.Optional(int64(perHistory)), Cursor: client.Optional(v.Query("cursor")),
 		}))
+		if o.Past = list.Items; list.NextCursor != nil {
+			o.Older = *list.NextCursor
+		}
 		return err
 	})
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "#" + number(d.Run.IssueNumber) + " " + kit.Title(d.Run.IssueTitle), Place: "runs", Main: runView(v, d, past.Items)}, nil
+	title := "#" + kit.Digits(o.Run.IssueNumber) + " " + kit.Title(o.Run.IssueTitle)
+	return page.Page{Title: title, Place: "runs", Main: runView(v, o)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
@@ -38,7 +52,7 @@ func cancel(v *page.Visit) (page.Notice, error) {
 
 func cancelQuestion(r client.Run) page.Question {
 	return page.Question{
-		Title: "Cancel the run of #" + number(r.IssueNumber) + "?", Text: "It stops at once and cannot go on. The issue can be queued again.",
+		Title: "Cancel the run of #" + kit.Digits(r.IssueNumber) + "?", Text: "It stops at once and cannot go on. The issue can be queued again.",
 	}
 }
 

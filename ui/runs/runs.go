@@ -49,7 +49,7 @@ func show(v *page.Visit) (page.Page, error) {
 	if d.Board {
 		params.Limit = client.Optional(int64(onBoard))
 	}
-	if offset, err := strconv.ParseInt(v.Query("offset"), 10, 64); err == nil {
+	if offset, err := strconv.ParseInt(v.Query("offset"), 10, 64); err == nil && !d.Board {
 		params.Offset = client.Optional(max(offset, 0))
 	}
 	err := v.Load(func(ctx context.Context) (err error) {
@@ -88,21 +88,30 @@ func (d data) sentence() string {
 	for _, s := range d.List.Counts.ByStage {
 		waiting, stuck = waiting+s.Waiting, stuck+s.Stuck
 	}
-	text := count(d.List.Counts.Active, "run is", "runs are") + " active."
+	text := kit.Count(d.List.Counts.Active, "run is", "runs are") + " active."
 	if waiting > 0 {
-		text += " " + count(waiting, "waits", "wait") + " for a person."
+		text += " " + kit.Count(waiting, "waits", "wait") + " for a person."
 	}
 	if stuck > 0 {
-		text += " " + count(stuck, "is", "are") + " stuck."
+		text += " " + kit.Count(stuck, "is", "are") + " stuck."
 	}
 	return text
 }
 
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+// onward and backward say where a page of the list leads: those that have finished are listed
+// from the newest on, the others by stage.
+func (d data) onward() string {
+	if d.Finished {
+		return "Older"
 	}
-	return strconv.FormatInt(n, 10) + " " + many
+	return "More runs"
+}
+
+func (d data) backward() string {
+	if d.Finished {
+		return "Newer"
+	}
+	return "Previous runs"
 }
 
 // of returns the runs of a stage.
@@ -186,5 +195,3 @@ func active(r client.Run) bool {
 	}
 	return true
 }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -21,7 +21,10 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: path, Show: show},
 		{Method: http.MethodPost, Path: path, Do: create, Show: show, Stay: true},
-		{Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, Stay: true, Back: "service-accounts", Ask: ask(rotateQuestion)},
+		{
+			Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, Stay: true,
+			Back: "service-accounts", Ask: ask(rotateQuestion),
+		},
 		{Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show, Back: "service-accounts", Ask: ask(revokeQuestion)},
 	}
 }
@@ -91,7 +94,7 @@ func create(v *page.Visit) (page.Notice, error) {
 			f.refused = page.Sentence(r)
 		}
 		v.Done = f
-		return page.Notice{}, err
+		return page.Notice{}, page.Told{Err: err}
 	}
 	v.Done = &made
 	return page.Notice{Text: "Service account created."}, nil

@@ -80,6 +80,12 @@ func reason(v *page.Visit) string {
 	return "The sign-in did not succeed. Nothing was changed."
 }
 
+// code is the word for a refusal, as far as one is as long as a word.
+func code(v *page.Visit) string {
+	word := []rune(v.Query("error"))
+	return string(word[:min(len(word), 60)])
+}
+
 func providerPath(v *page.Visit, id string) string {
 	return "/sign-in/" + url.PathEscape(id) + "?to=" + url.QueryEscape(To(v))
 }

@@ -43,6 +43,7 @@ function focus(at) { at.tabIndex = -1; at.focus(); }
 // A select or a switch that was refused, or whose row came anew, shows what holds now.
 document.addEventListener("htmx:after:swap", () => {
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
+  for (const at of $$("[data-gone]")) if ($(at.dataset.gone)) at.remove(); // what it is about is no longer so
   for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off" && !$("[hx-trigger=revealed]", log)) log.scrollTop = log.scrollHeight;
   dress();
 });
@@ -85,6 +86,13 @@ function confirmed(title, text, word) {
   return new Promise((done) => dialog.addEventListener("close", () => { done(dialog.returnValue === "yes"); dialog.remove(); }));
 }
 
+// A dialog is told before it opens: what is typed right away is not taken for what was there.
+function show(dialog) {
+  if (!dialog || dialog.open) return;
+  dialog.dispatchEvent(new Event("show"));
+  dialog.showModal();
+}
+
 // Presses.
 document.addEventListener("click", async (e) => {
   const at = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href]");
@@ -92,10 +100,10 @@ document.addEventListener("click", async (e) => {
   if (at.dataset.copy !== undefined) {
     await navigator.clipboard.writeText(at.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
     toast("Copied.");
-  } else if (at.dataset.open) $("#" + at.dataset.open)?.showModal();
+  } else if (at.dataset.open) show($("#" + at.dataset.open));
   else if (at.dataset.close !== undefined) { const dialog = at.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
   else if (at.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
-  else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) location.href = at.dataset.href;
+  else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) go(at.dataset.href);
 });
 
 // Times are said anew as they pass.
@@ -179,7 +187,7 @@ addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }); //
 // Keys. A dialog that has closed may still have the focus.
 let g = 0;
 document.addEventListener("keydown", (e) => {
-  if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); $("#palette")?.showModal(); return; }
+  if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); show($("#palette")); return; }
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
   const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
   if (place) { g = 0; place.click(); return; }
@@ -187,7 +195,7 @@ document.addEventListener("keydown", (e) => {
   const act = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((at) => [null, row].includes(at.closest("[data-row]")));
   switch (e.key) {
     case "g": g = Date.now(); break;
-    case "?": $("#keys")?.showModal(); break;
+    case "?": show($("#keys")); break;
     case "/": { const field = $("main [type=search]"); if (field) { e.preventDefault(); field.focus(); field.select(); } break; }
     case "j": case "k": move(e.key === "j" ? 1 : -1); break;
     case "Enter": { const link = document.activeElement.matches("[data-row]") && $("a", document.activeElement); if (link) link.click(); break; }
@@ -200,24 +208,55 @@ function move(by) {
   if (next) { focus(next); next.scrollIntoView({ block: "nearest" }); }
 }
 
-// The palette filters its list, and is walked through with the arrows.
+// The palette filters what the page knows, and the service finds the rest.
 const palette = $("#palette");
 if (palette) {
-  const field = $("input", palette), list = $$("li", palette);
-  const shown = () => list.filter((li) => !li.hidden);
+  const field = $("input", palette), status = $("#palette-status"), found = $("#palette-found");
+  const all = () => $$("[role=option]", palette), shown = () => all().filter((li) => !li.hidden);
+  const chosen = () => shown().find((li) => li.ariaSelected === "true");
   const choose = (li) => {
-    for (const other of list) other.setAttribute("aria-selected", String(other === li));
-    if (li) { field.setAttribute("aria-activedescendant", li.id); li.scrollIntoView({ block: "nearest" }); }
+    for (const other of all()) other.ariaSelected = String(other === li);
+    field.setAttribute("aria-activedescendant", li?.id ?? "");
+    li?.scrollIntoView({ block: "nearest" });
+  };
+  const tell = (none) => {
+    const n = shown().length;
+    if (!chosen()) choose(shown()[0]);
+    status.textContent = n ? `${n} ${n === 1 ? "result" : "results"}` : none;
   };
   field.oninput = () => {
     const q = field.value.trim().toLowerCase();
-    for (const li of list) li.hidden = !li.textContent.toLowerCase().includes(q);
-    choose(shown()[0]);
+    const text = (li) => li.textContent.trim().toLowerCase();
+    for (const li of all()) li.hidden = !text(li).includes(q);
+    choose(shown().find((li) => text(li).startsWith(q)));
+    tell("Searching…");
   };
+  field.addEventListener("htmx:after:swap", () => tell("Nothing is called so."));
+  for (const broken of ["htmx:error", "htmx:response:error"]) field.addEventListener(broken, () => tell("The search got no answer."));
   field.onkeydown = (e) => {
-    const all = shown(), at = all.findIndex((li) => li.ariaSelected === "true");
-    if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); choose(all[(at + (e.key === "ArrowDown" ? 1 : -1) + all.length) % all.length]); }
-    if (e.key === "Enter" && all[at]) location.href = all[at].dataset.href;
+    const list = shown(), at = list.indexOf(chosen());
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); choose(list[(at + (e.key === "ArrowDown" ? 1 : -1) + list.length) % list.length]); }
+    if (e.key === "Enter" && list[at]) { e.preventDefault(); go(list[at].dataset.href); }
   };
-  palette.addEventListener("toggle", () => { field.value = ""; field.oninput(); });
+  palette.addEventListener("show", () => {
+    field.dispatchEvent(new Event("htmx:abort"));
+    found.replaceChildren();
+    field.value = "";
+    field.oninput();
+  });
 }
+
+// An address may name a dialog, a field or a row: it is opened, or has the focus.
+function go(address) {
+  palette?.close();
+  location.href = address;
+}
+function arrive() {
+  const at = document.getElementById(location.hash.slice(1));
+  if (at?.matches("[data-row]")) return focus(at);
+  if (!at?.matches("dialog,input")) return;
+  history.replaceState(history.state, "", location.pathname + location.search); // so that it can be named again
+  if (at.matches("dialog")) show(at); else at.focus();
+}
+addEventListener("hashchange", arrive);
+arrive();

@@ -1,0 +1,61 @@
+package farm
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// shown is the page of runners as somebody sees it who asks for an address.
+func shown(t *testing.T, address string, d data) string {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, address, nil)
+	r.SetPathValue("workspace", "acme")
+	v := &page.Visit{Request: r, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	v.Workspace.Slug, v.Workspace.You.Role = "acme", client.YouRoleViewer
+	var out bytes.Buffer
+	require.NoError(t, view(v, d).Render(t.Context(), &out))
+	return out.String()
+}
+
+// Runners beyond those of a page are a link away.
+func TestRunnersArePaged(t *testing.T) {
+	t.Parallel()
+	var d data
+	d.Runners.Total, d.Runners.Items = 130, make([]client.Runner, perFarm)
+	first := shown(t, "/w/acme/farm?state=", d)
+	require.Contains(t, first, `href="/w/acme/farm?offset=100&amp;state="`)
+	require.Contains(t, first, "1–100 of 130")
+	require.NotContains(t, first, "Previous runners")
+	d.Runners.Offset, d.Runners.Items = 100, make([]client.Runner, 30)
+	last := shown(t, "/w/acme/farm?offset=100", d)
+	require.Contains(t, last, `href="/w/acme/farm?offset=0"`)
+	require.Contains(t, last, "101–130 of 130")
+	require.NotContains(t, last, "More runners")
+}
+
+func TestWhatIsSaidOfARunner(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runner            client.Runner
+		word, dot, beside string
+	}{
+		{client.Runner{State: client.RunnerStateOnline, Slots: 2, Busy: 1}, "Online", "online", "1 of 2"},
+		{client.Runner{State: client.RunnerStateOnline, Slots: 2, Busy: 2}, "Busy", "busy", "2 of 2"},
+		{client.Runner{State: client.RunnerStateDraining, Draining: true, Slots: 2, Busy: 2}, "Draining", "draining", "2 of 2"},
+		{client.Runner{State: client.RunnerStateOffline, OfflineReason: client.RunnerOfflineReasonDisconnected}, "Offline", "offline", "disconnected"},
+		{client.Runner{State: client.RunnerStateOffline, OfflineReason: client.RunnerOfflineReasonNoCertificate}, "Offline", "offline", "refused"},
+		{client.Runner{State: client.RunnerStateRevoked, Os: "linux", Arch: "arm64"}, "Revoked", "revoked", "linux arm64"},
+	} {
+		require.Equal(t, []string{c.word, c.dot, c.beside}, []string{stateOf(c.runner), dotOf(c.runner), beside(c.runner)})
+	}
+	require.Equal(t, "slots busy, 2 free, 1 draining", slotsSaid(client.Slots{Total: 8, Busy: 6, Draining: 1}))
+	require.Equal(t, "slots busy", slotsSaid(client.Slots{Total: 2, Busy: 3}))
+}

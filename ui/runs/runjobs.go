@@ -1,0 +1,66 @@
+package runs
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"svc/ui/client"
+	"svc/ui/kit"
+	"svc/ui/page"
+)
+
+// precise is how times are given to what counts on from them.
+const precise = "2006-01-02T15:04:05.000Z07:00"
+
+// logShown is how many bytes of the end of a log the page of a run shows.
+const logShown = 6 << 10
+
+// settled is what became of a job, or how far it is: by the word of the farm, which knows it
+// better than the run, if it has it.
+func settled(j client.RunJob) string {
+	if j.Farm != nil && j.Status == client.RunJobStatusRequested {
+		return string(j.Farm.State)
+	}
+	return string(j.Status)
+}
+
+// jobState is that in words, with the machine.
+func jobState(j client.RunJob) string {
+	text := strings.ReplaceAll(settled(j), "_", " ")
+	if j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued { // one that waits again had it before
+		text += " on " + j.Farm.Runner.Name
+	}
+	return text
+}
+
+// jobTook is how long a job has taken; goes reports whether it still does.
+func jobTook(j client.RunJob, now time.Time) (d time.Duration, goes bool) {
+	switch f := j.Farm; {
+	case f == nil || f.StartedAt == nil:
+		return millis(j.ComputeMs), false
+	case f.FinishedAt == nil:
+		return max(now.Sub(*f.StartedAt), 0), true
+	default:
+		return f.FinishedAt.Sub(*f.StartedAt), false
+	}
+}
+
+// built is the newest job that the farm has a log of, nil if there is none.
+func (o one) built() *client.RunJob {
+	for i := len(o.Resources.Jobs) - 1; i >= 0; i-- {
+		if f := o.Resources.Jobs[i].Farm; f != nil && f.Attempt > 0 {
+			return &o.Resources.Jobs[i]
+		}
+	}
+	return nil
+}
+
+// logEnd is where the page of the job gives out the end of its log.
+func logEnd(v *page.Visit, j client.RunJob) string {
+	path := v.Path("farm", "jobs", j.Id, "lines") + "?attempt=" + kit.Digits(j.Farm.Attempt)
+	if from := j.Farm.LogBytes - logShown; from > 0 {
+		return path + "&cut=on&from=" + strconv.FormatInt(from, 10)
+	}
+	return path + "&from=0"
+}

@@ -1,0 +1,32 @@
+// Package search finds what has a name in the workspace, for the palette that ⌘K opens on
+// every page.
+package search
+
+import (
+	"net/http"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the search.
+func Routes() []page.Route {
+	return []page.Route{{Method: http.MethodGet, Path: "/w/{workspace}/search", Show: show}}
+}
+
+const (
+	perKind    = 5
+	maxLetters = 200 // what the service takes
+)
+
+// show answers the options of a search, none where nothing is looked for.
+func show(v *page.Visit) (page.Page, error) {
+	q := []rune(v.Query("q"))
+	if len(q) == 0 {
+		return page.Page{Part: view(v, client.SearchFound{})}, nil
+	}
+	found, err := client.Read[client.SearchFound](v.API.Search(v.Context(), &client.SearchParams{
+		Q: string(q[:min(len(q), maxLetters)]), Limit: client.Optional(int64(perKind)),
+	}))
+	return page.Page{Part: view(v, found)}, err
+}

@@ -1,0 +1,48 @@
+package search
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// A search is one call of the service, with no more than that takes; none where nothing
+// is looked for.
+func TestASearchIsOneCall(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("q"))
+		_, _ = io.WriteString(w, `{"members":[{"id":"m1","name":"<b>Mia</b>","email":"mia@acme.example","displayRole":"Owner"}],`+
+			`"runs":[{"id":"r1","issueNumber":7,"issueTitle":"","status":"needs_input","repo":{"id":"","name":"acme/web"}}],`+
+			`"serviceAccounts":[{"id":"a1","name":"ci-bot","status":"active"}],"runners":[]}`)
+	}))
+	t.Cleanup(rest.Close)
+	look := func(q string) string {
+		r := httptest.NewRequest(http.MethodGet, "/w/acme/search?q="+url.QueryEscape(q), nil)
+		r.SetPathValue("workspace", "acme")
+		shown, err := show(&page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")})
+		require.NoError(t, err)
+		var text strings.Builder
+		require.NoError(t, shown.Part.Render(t.Context(), &text))
+		return text.String()
+	}
+	require.Empty(t, look("  "))
+	text := look(strings.Repeat("ö", maxLetters+100))
+	require.Equal(t, []string{strings.Repeat("ö", maxLetters)}, asked)
+	for _, part := range []string{
+		"&lt;b&gt;Mia", `data-href="/w/acme/members?q=mia%40acme.example"`, "(no title)", "acme/web #7", "Needs input",
+		`data-href="/w/acme/runs/r1"`, `data-href="/w/acme/service-accounts#account-a1"`,
+	} {
+		require.Contains(t, text, part)
+	}
+	require.NotContains(t, text, "Runners")
+}
