@@ -17,8 +17,10 @@ import (
 	"svc/commands"
 	"svc/config"
 	"svc/events"
+	"svc/events/bus"
 	"svc/events/feed"
 	"svc/events/store"
+	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/projections"
 	"svc/projections/fold"
@@ -37,11 +39,13 @@ type process struct {
 	commands *commands.Handler
 	follower *fold.Follower
 	prover   *proof.Prover
+	relay    *bus.Relay
 	live     *feed.Feed
 	seen     *sessions.LastSeen
 	logs     *joblog.Logs
 	asks     *pgxpool.Pool // questions
 	keeps    *pgxpool.Pool // the log
+	gives    *pgxpool.Pool // jobs to runners
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -52,22 +56,26 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	t.Helper()
 	ring, err := vault.NewRing([]config.Secret{"0123456789abcdef0123456789abcdef"})
 	require.NoError(t, err)
-	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url)}
+	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url), gives: w.pool(t, s.url)}
 	p.follower = fold.NewFollower(w.pool(t, s.url), projections.Followed(), always, quiet)
 	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
+	onBus := w.pool(t, s.url)
+	p.relay = bus.NewRelay(onBus, always, quiet)
 	p.live = feed.New(w.pool(t, s.url), quiet)
 	p.seen = sessions.NewLastSeen(w.pool(t, s.url), quiet)
 	p.logs = joblog.New(w.pool(t, s.url), quiet)
-	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}), func(workspace events.ID, head int64) {
+	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}, dispatch.Leases{}), func(workspace events.ID, head int64) {
 		p.follower.Moved(workspace, head)
 		p.prover.Moved(workspace, head)
+		p.relay.Moved(workspace, head)
 		p.live.Moved(workspace, head)
 	})
 	t.Cleanup(p.log.Close)
 	p.log.KeepSnapshots(ring, quiet)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context){p.follower.Run, p.prover.Run, p.live.Run, p.seen.Run, p.logs.Run} {
+	relays := func(ctx context.Context) { bus.Run(ctx, bus.Config{DB: onBus, Log: quiet}, p.relay) }
+	for _, run := range []func(context.Context){p.follower.Run, p.prover.Run, relays, p.live.Run, p.seen.Run, p.logs.Run} {
 		running.Go(func() { run(ctx) })
 	}
 	t.Cleanup(func() { stop(); running.Wait() })
@@ -78,11 +86,13 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 func (s *site) exercise(t *testing.T, w *watcher) {
 	t.Helper()
 	p := s.start(t, w)
+	g := p.openGate(t, p.gives)
 	for round := range rounds {
 		// One that begins remembers nothing, and so has to look everything up.
 		p.commands = commands.New(p.log, func() time.Time { return epoch.Add(time.Duration(round) * time.Minute) })
 		p.command(t, round)
 		p.ask(t)
+		g.dispatch(t)
 	}
 }
 
@@ -136,12 +146,12 @@ func (p *process) command(t *testing.T, round int) {
 	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Meta: owner, Member: guest.member}))
 	require.NoError(t, p.log.Keep(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
 
-	for _, v := range append(projections.Followed(), nil) {
-		view := proof.View
-		if v != nil {
-			view = v.Name()
-		}
-		require.NoError(t, p.follower.Await(ctx, view, p.acme, result.Position), view)
+	followers := []string{proof.View, bus.View}
+	for _, v := range projections.Followed() {
+		followers = append(followers, v.Name())
+	}
+	for _, name := range followers {
+		require.NoError(t, p.follower.Await(ctx, name, p.acme, result.Position), name)
 	}
 }
 
@@ -233,6 +243,7 @@ func (p *process) askMembers(t *testing.T) {
 	require.Len(t, found, 1)
 	_, _, err = accounts.Page(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
+	done[[]projections.Named](t)(accounts.Called(ctx, p.acme, "robot", 5))
 	done[events.ID](t)(accounts.Issuer(ctx, p.acme, p.account))
 	_, ok, err = accounts.Get(ctx, p.acme, p.account)
 	require.True(t, ok, err)
@@ -264,6 +275,9 @@ func (p *process) askRuns(t *testing.T) {
 		done[projections.RunCounts](t)(v.Counts(ctx, p.acme, repo, epoch))
 	}
 	done[[]projections.RepoRuns](t)(v.Repos(ctx, p.acme))
+	told := idOf(t, 'r', 500)
+	require.Len(t, done[[]events.Record](t)(v.Events(ctx, p.long, told, 5, 25)), 5)
+	require.Len(t, done[[]events.Record](t)(v.EventsBefore(ctx, p.long, told, 9, 5)), 5)
 	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
 	require.True(t, ok, err)
 
@@ -343,7 +357,7 @@ func (p *process) askSessions(t *testing.T) {
 	_, renewed, ok, err := s.Find(ctx, cookie)
 	require.True(t, ok && renewed, err)
 	done[bool](t)(s.Lasts(ctx, cookie))
-	done[[]sessions.Session](t)(s.Of(ctx, p.fellow, 100))
+	done[[]sessions.Session](t)(s.ForUser(ctx, p.fellow, 100))
 	require.NoError(t, s.SetActive(ctx, session, &p.acme))
 	require.NoError(t, s.Discard(ctx, session))
 

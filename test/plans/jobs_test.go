@@ -13,23 +13,26 @@ import (
 	"svc/projections"
 )
 
-// jobRows are 5,000 jobs of acme that wait, 40 that runners have, and 40,000 that have ended,
-// among those of others.
+// jobRows are 10,000 jobs of acme that wait, half of which no runner meets and 100 of which wait
+// for others of their concurrency key, 2,000 that runners have, and 100,000 that have ended, among
+// those of others.
 const jobRows = `
 	insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
 		submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
-		accepted, finished_at, run_seconds, expires_at, attempts, artifacts)
-	select w, id('j', n), 'unit tests ' || n, state, ('{"id":"' || id('u', 7) || '"}')::json, 'set-' || n % 20, '{}', case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
-		'repo/' || n % 10, n, at, at, at, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 200) end, '', '{}',
-		case when n % 100 = 1 then 'deploy' else '' end, 1, case when state = 'running' and n % 100 = 1 then n else 0 end,
-		state <> 'queued', case when state = 'succeeded' then at end, 3600, at + interval '1 day', '[]', '{}'
+		accepted, finished_at, due_at, run_seconds, expires_at, attempts, artifacts)
+	select w, id('j', n), 'unit tests ' || n, state, ('{"id":"' || id('u', 7) || '"}')::json, 'set-' || n % 20,
+		case when n % 2 = 0 then '{}' else '{"labels":["gpu=h100"]}' end::json, case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
+		'repo/' || n % 10, n, at, at, at, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 1000) end, '', '{}',
+		case when n % 100 = 2 then 'deploy-' || n / 100 % 20 else '' end, 1, case when state = 'running' and n % 100 = 2 then 1 else 0 end,
+		state <> 'queued', case when state = 'succeeded' then at end, case when state <> 'succeeded' then '2036-01-01'::timestamptz end, 3600,
+		at + interval '1 day', '[]', '{}'
 	from (select $acme as w, n, '2026-01-01'::timestamptz + n * interval '1 second' as at,
-		case when n <= 5000 then 'queued' when n <= 5040 then 'running' else 'succeeded' end as state from generate_series(1, 45040) n
+		case when n <= 10000 then 'queued' when n <= 12000 then 'running' else 'succeeded' end as state from generate_series(1, 112000) n
 		union all select id('w', n), n, '2026-01-01', 'queued' from generate_series(1, $others) n) t;
 	insert into job_counts (workspace_id, queued, held, ended) select workspace_id, count(*) filter (where state = 'queued'),
 		count(*) filter (where state = 'running'), count(*) filter (where state = 'succeeded') from jobs group by 1;
 	insert into job_artifacts (workspace_id, artifact_id, job_id, epoch, name, path, size, sha256, mode, stored_at)
-	select $acme, id('o', n), id('j', 5041 + n % 4000), 1, 'dist', 'dist/' || n, 1, '', 420, '2026-01-01' from generate_series(1, 20000) n;
+	select $acme, id('o', n), id('j', 12041 + n % 4000), 1, 'dist', 'dist/' || n, 1, '', 420, '2026-01-01' from generate_series(1, 20000) n;
 	insert into job_specs (workspace_id, job_id, spec) select workspace_id, job_id, '{}' from jobs`
 
 // commandJobs submits a job and takes it through what can become of one.
@@ -65,6 +68,7 @@ func (p *process) askJobs(t *testing.T) {
 	}
 	job, ok, err := v.Get(ctx, p.acme, idOf(t, 'j', 4000))
 	require.True(t, ok, err)
+	require.Len(t, done[[]projections.Job](t)(v.Among(ctx, p.acme, []events.ID{job.ID, idOf(t, 'j', 4001), newID()})), 2)
 	_, ok, err = v.Spec(ctx, p.acme, job.ID)
 	require.True(t, ok, err)
 	position := done[int](t)(v.Position(ctx, job))
@@ -72,20 +76,20 @@ func (p *process) askJobs(t *testing.T) {
 	done[map[events.ID]projections.RunnerPresence](t)(projections.Runners{DB: p.asks}.Presences(ctx, p.acme, []events.ID{runner}))
 	done[projections.FarmSummary](t)(projections.BuildFarm{DB: p.asks}.Get(ctx, p.acme, time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)))
 	counts := done[projections.JobCounts](t)(v.Counts(ctx, p.acme))
-	require.GreaterOrEqual(t, counts.Queued, 5000)
+	require.GreaterOrEqual(t, counts.Queued, 10_000)
 	someone := idOf(t, 'u', 7)
 	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-99"))
-	require.EqualValues(t, 4997, q.LastTurn)
+	require.EqualValues(t, 9997, q.LastTurn)
 	require.Equal(t, 21, q.Requirements)
 	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements, "one that is there is not counted")
 	require.True(t, done[bool](t)(v.Full(ctx, p.acme, someone, 5000, 6000)))
-	job.Key = "deploy"
+	job.Key = "deploy-7"
 	done[events.KeyUse](t)(v.KeyUse(ctx, p.acme, job.Key))
 	done[projections.JobWaits](t)(v.Waits(ctx, p.acme, []projections.Job{job}, time.Now()))
 	done[[]events.Record](t)(v.Events(ctx, p.long, idOf(t, 'r', 500), 1, 25))
 
 	files := projections.Artifacts{DB: p.asks}
-	left := idOf(t, 'j', 5042)
+	left := idOf(t, 'j', 12042)
 	_, total, _, err := files.Page(ctx, p.acme, left, 25, 0)
 	require.NoError(t, err)
 	require.Equal(t, 5, total)

@@ -32,7 +32,8 @@ func TestPlansThatAreInForce(t *testing.T) {
 			t.Errorf("%s\n%s", sql, w.bad[sql])
 		}
 	}
-	list := writtenIn(t, "projections", "proof", "sessions", "events/store", "events/follow", "events/feed", "farm/joblog")
+	list := writtenIn(t, "projections", "proof", "sessions", "events/store", "events/follow", "events/feed", "farm/joblog",
+		"farm/dispatch")
 	for _, s := range list {
 		most := 0
 		for sql, n := range w.most {

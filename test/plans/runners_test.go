@@ -13,17 +13,21 @@ import (
 	"svc/projections"
 )
 
-// runnerRows are 200 runners of acme, 40 of them connected, and as many enrolments, among
-// those of others.
+// runnerRows are 20,000 runners of acme, of which 1,000 are connected and the others over, and as
+// many enrolments, among those of others.
 const runnerRows = `
 	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity, jobs_left,
 		agent_version, os, arch, sandboxes, serial, not_after, next_serial, next_not_after, enrollment_id, enrolled_at, changed_at)
-	select w, id('y', n), 'builder-' || n, case when n % 5 = 0 then 'online' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
+	select w, id('y', n), 'builder-' || n, case when n < 1000 then 'online' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
 		'0.4.0', 'linux', 'amd64', '{none}', 's' || n, '2036-01-01', '', null, id('z', n), '2026-01-01', '2026-01-01'
-	from (select $acme as w, n from generate_series(1, 200) n union all select id('w', n), n from generate_series(1, $others) n) t;
+	from (select $acme as w, n from generate_series(0, 19999) n union all select id('w', n), n from generate_series(1, $others) n) t;
 	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, runner_id, refusals,
 		minted_by, minted_at, expires_at, used_at)
 	select workspace_id, enrollment_id, name, 'used', '{}', '{}', 4, 0, 'tail', runner_id, 0, 'p1', '2026-01-01', '2026-01-01', '2026-01-01' from runners;
+	insert into runner_counts (workspace_id, runners) select workspace_id, count(*) from runners group by 1;
+	insert into enrollment_counts (workspace_id, enrollments) select workspace_id, count(*) from enrollments group by 1;
+	insert into runner_presence (workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
+	select workspace_id, runner_id, runner_id, state = 'online', '2026-01-01', '2036-01-01', 2, 0, 0, 0, '[]' from runners where state = 'online';
 	insert into authorities (workspace_id, authority_id, certificate, not_after, retired)
 	select id('w', n), id('x', n), 'PEM', '2036-01-01', false from generate_series(1, $others) n;
 	insert into farm_secrets (workspace_id, name, value_id, set_by, set_at)
@@ -42,7 +46,7 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	hello := aggregates.Hello{Capacity: 2, Agent: agent}
 	r, err := h.RegisterRunner(ctx, commands.RegisterRunner{
 		Token: mint.Token, Authority: authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
-		Certificate: certificate.Next(authority.Authority, events.KeyHash{}, epoch),
+		Certificate: certificate.Next(authority.Authority, events.KeyHash{}, epoch.AddDate(0, 0, -3)), // old enough to be renewed
 	})
 	require.NoError(t, err)
 	itself := commands.Meta{Workspace: p.acme, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm}}
@@ -70,16 +74,19 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 func (p *process) askRunners(t *testing.T) {
 	t.Helper()
 	ctx, v := t.Context(), projections.Runners{DB: p.asks}
-	_, _, err := v.Page(ctx, p.acme, 25, 100)
+	_, total, err := v.Page(ctx, p.acme, 25, 100)
 	require.NoError(t, err)
+	require.GreaterOrEqual(t, total, 20_000)
 	_, ok, err := v.Get(ctx, p.acme, idOf(t, 'y', 7))
 	require.True(t, ok, err)
+	done[[]projections.Named](t)(v.Called(ctx, p.acme, "builder-7", 5))
 	done[projections.RunnerSlots](t)(v.Slots(ctx, p.acme))
 	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
 	require.NotNil(t, holder.State)
 	enrolments := projections.Enrollments{DB: p.asks}
-	_, _, err = enrolments.Page(ctx, p.acme, epoch, 25, 100)
+	_, total, err = enrolments.Page(ctx, p.acme, epoch, 25, 100)
 	require.NoError(t, err)
+	require.GreaterOrEqual(t, total, 20_000)
 	_, ok, err = enrolments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
 	require.True(t, ok, err)
 	done[[]projections.FarmSecret](t)(projections.FarmSecrets{DB: p.asks}.List(ctx, p.acme))
