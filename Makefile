@@ -4,8 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# The targets share the build cache, the cores and the work tree. verify sets TOGETHER
+# for those of which two at once are faster.
 ifndef TOGETHER
-.NOTPARALLEL: # the targets share the build cache, the cores and the work tree
+.NOTPARALLEL:
 endif
 
 GO ?= go
@@ -76,6 +78,10 @@ test-browser: build node-check chromium-check ## drive the web app in Chromium, 
 .PHONY: pictures
 pictures: build node-check chromium-check ## take the pictures of the README from the running product
 	cd test/browser && npm ci --silent --fetch-retries=5 && node pictures.mjs
+
+.PHONY: keep-pictures
+keep-pictures: build node-check chromium-check ## keep pictures of pages anew, for test-browser to compare them with
+	cd test/browser && npm ci --silent --fetch-retries=5 && SVC_KEEP_PICTURES=1 node --test looks.test.js
 
 .PHONY: lighthouse
 lighthouse: build node-check chromium-check ## hold the pages of the web app against Lighthouse; takes minutes
@@ -149,8 +155,8 @@ generate-check:
 	GO=$(GO) tools/generate-check
 
 .PHONY: vuln
-vuln: $(VULN)
-	tools/vuln $(VULN) ./...
+vuln:
+	MAKE=$(MAKE) tools/vuln $(VULN) ./...
 
 .PHONY: cc-check
 cc-check:

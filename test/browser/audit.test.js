@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { accessible, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -27,6 +27,19 @@ async function at(name, path, options) {
 const rows = (page) => page.locator(".event");
 const codes = (page) => page.locator(".did code").allInnerTexts();
 const api = (who, method, path, data) => who.context.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": "acme" } });
+
+test("what an event changed stands below its heading, on a phone an event is three lines", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/audit?q=action%3Amember.role_changed");
+  await page.locator(".event-row").first().click();
+  const box = page.locator(".event .fact-box").first();
+  await box.locator("table").waitFor();
+  const [head, table] = await Promise.all(["h3", "table"].map((part) => box.locator(part).boundingBox()));
+  assert.ok(table.y >= head.y + head.height - 1 && Math.abs(table.width - head.width) <= 1, JSON.stringify({ head, table }));
+  await page.setViewportSize(phone);
+  const heights = await page.locator(".event:not(:has([open])) .event-row:has(.done)").evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().height));
+  assert.ok(heights.length > 0 && Math.max(...heights) <= 110, heights.join());
+});
 
 test("qualifiers narrow the log, and two values of one mean either", async () => {
   const { page, complaints } = await at("ada", "/w/acme/audit");

@@ -46,6 +46,27 @@ test("the system card follows the system by itself", async () => {
   assert.deepEqual(complaints, []);
 });
 
+test("what has the focus keeps it when the dashboard comes anew", async () => {
+  const { page, context, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/dashboard");
+  const link = page.locator(".lines-of-runs a").nth(1);
+  await link.focus();
+  const row = await link.evaluate((at) => at.closest("li").id);
+  const focused = () => page.evaluate(() => [document.activeElement.tagName, document.activeElement.closest("li")?.id]);
+  await page.evaluate(() => {
+    document.querySelector("#dashboard").dataset.old = "yes";
+    document.body.dispatchEvent(new Event("live-all"));
+  });
+  await page.locator("#dashboard:not([data-old])").waitFor({ state: "attached" });
+  assert.deepEqual(await focused(), ["A", row]);
+  const headers = { "X-Svc-Tenant": "acme" };
+  const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers })).json();
+  const data = { repoId: repos.items[0].id, title: "Moves the others down" };
+  assert.equal((await context.request.post(product.restUrl + "/api/v1/backlog/queue", { data, headers })).status(), 201);
+  await page.locator(".lines-of-runs li", { hasText: "Moves the others down" }).waitFor();
+  assert.deepEqual(await focused(), ["A", row]);
+});
+
 test("a run tells what happened to it, to every member", async () => {
   const { page, open, complaints } = await visitor(browser, app, "leo");
   await open("/w/acme/runs");
@@ -56,6 +77,25 @@ test("a run tells what happened to it, to every member", async () => {
   assert.ok(lines.some((l) => /^Planned\n/.test(l)), "the plan");
   assert.ok(lines.some((l) => /facts? recorded\n/.test(l)), "the facts");
   assert.equal(await page.getByRole("link", { name: "Audit log" }).count(), 0, "none of it for a Viewer");
+  assert.deepEqual(complaints, []);
+});
+
+test("what happened to a run is told page by page", async () => {
+  const { page, context, open, complaints } = await visitor(browser, app, "leo");
+  await open("/w/acme/runs");
+  const path = await page.locator(".stage", { hasText: "Merge" }).locator(".run a").first().getAttribute("href");
+  const answer = await context.request.get(`${product.restUrl}/api/v1/runs/${path.split("/").at(-1)}/events?order=desc&limit=5`, { headers: { "X-Svc-Tenant": "acme" } });
+  const { items, nextCursor } = await answer.json();
+  await open(path);
+  assert.equal(await page.locator(".happened li").first().getAttribute("id"), "event-" + items.find((e) => e.kind !== "decision.raised").id);
+  await open(`${path}?cursor=${nextCursor}`);
+  for (const { id } of items) assert.equal(await page.locator("#event-" + id).count(), 0, "those are newer");
+  assert.match(await page.locator(".happened li").last().innerText(), /^Queued by /);
+  await page.getByRole("link", { name: "Newest events" }).click();
+  await page.getByText("newest first", { exact: true }).waitFor();
+  assert.equal(new URL(page.url()).search, "");
+  await page.waitForFunction(() => document.activeElement.id === "happened");
+  assert.equal((await open(path + "?cursor=7")).status(), 422, "a cursor of another order");
   assert.deepEqual(complaints, []);
 });
 

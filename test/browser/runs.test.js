@@ -27,9 +27,9 @@ test("the dashboard shows what the service says", async () => {
     const row = page.locator(".stages tr", { hasText: label });
     assert.equal(parseInt(await row.locator("td.num").innerText()), count, label);
   }
-  assert.equal(await page.locator(".system li").count(), said.system.dependencies.length);
+  assert.equal(await page.locator(".system li").count(), said.system.dependencies.length + 1, "and the farm's gateway");
   assert.equal(await page.locator(".system .removed").count(), 0);
-  assert.match(await page.locator(".recent li").first().innerText(), new RegExp(said.recent[0].issueTitle));
+  assert.match(await page.locator(".lines-of-runs li").first().innerText(), new RegExp(said.recent[0].issueTitle));
   assert.deepEqual(complaints, []);
 });
 
@@ -74,6 +74,26 @@ test("finished runs are paged", async () => {
   assert.notEqual(await page.locator("#runs li").first().getAttribute("id"), null);
   await page.click("text=Newer");
   await page.waitForFunction((text) => document.querySelector("#runs li a").innerText === text, first);
+});
+
+test("active runs beyond a page of the list are a link away, without scripts too", async () => {
+  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  const headers = { "X-Svc-Tenant": "acme" };
+  const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers })).json();
+  for (let i = 0; i < 45; i++) {
+    const data = { repoId: repos.items[0].id, issueNumber: 800000 + i };
+    assert.equal((await context.request.post(product.restUrl + "/api/v1/backlog/queue", { data, headers })).status(), 201);
+  }
+  await page.goto(app + "/w/acme/runs?view=list");
+  const first = await page.locator("#runs li").evaluateAll((list) => list.map((li) => li.id));
+  assert.equal(first.length, 50);
+  await page.getByRole("link", { name: "More runs" }).click();
+  await page.waitForURL(/offset=50/);
+  const rest = await page.locator("#runs li").evaluateAll((list) => list.map((li) => li.id));
+  assert.ok(rest.length >= 5 && rest.every((id) => !first.includes(id)));
+  assert.equal(await page.getByRole("link", { name: "More runs" }).count(), 0);
+  await page.getByRole("link", { name: "Previous runs" }).click();
+  await page.waitForURL(/offset=0/);
 });
 
 test("who may not queue, cancel or answer is told why", async () => {

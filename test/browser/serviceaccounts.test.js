@@ -64,6 +64,19 @@ test("a token is shown once, can be copied, and is nowhere else", async () => {
   assert.deepEqual(complaints, []);
 });
 
+test("a token goes from the page when somebody else rotates it, and with no other account", async () => {
+  const ada = await visitorOf("ada"), mia = await visitorOf("mia");
+  await create(ada.page, "first-bot");
+  await create(mia.page, "second-bot");
+  await ada.page.locator("#new-token").getByText("tok_svc_").waitFor();
+  await row(ada.page, "second-bot").waitFor();
+  await ada.page.locator("#new-token").waitFor();
+  await mia.page.getByRole("button", { name: "Rotate the token of first-bot" }).click();
+  await mia.page.getByRole("button", { name: "Continue" }).click();
+  await ada.page.locator("#new-token").waitFor({ state: "detached" });
+  await mia.page.locator("#new-token").waitFor();
+});
+
 async function visitorOf(name) {
   const who = await visitor(browser, app, name);
   await who.open("/w/acme/service-accounts");
@@ -89,6 +102,7 @@ test("the rule of names is told while typing, and refusals where they arise", as
   assert.notEqual(await rule(), red);
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText(/name/i).waitFor();
+  assert.equal(await page.locator("#toasts .toast.bad").count(), 0, "told in the form alone");
   assert.ok(await page.locator("#new-account").isVisible(), "the dialog stays");
   assert.equal(await name.inputValue(), "ci-bot", "what was typed stays");
   await name.fill("no-scopes");
@@ -129,6 +143,7 @@ test("revoking wants the name typed, and is for good", async () => {
   await page.getByLabel("Type revoked-bot").fill("revoked-bot");
   await page.keyboard.press("Enter");
   await toast("revoked-bot is revoked.");
+  await page.locator("#new-token").waitFor({ state: "detached" }); // it opens nothing any more
   assert.equal(await works(token), false);
   await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("revoked-bot"));
   await row(page, "revoked-bot").getByText("revoked", { exact: true }).waitFor();

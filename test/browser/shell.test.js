@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { connect, createServer } from "node:net";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { accessible, phone, visitor } from "./app.js";
 import { as, launch } from "./person.js";
 
 let product, browser, app;
@@ -166,6 +166,18 @@ test("the sheet of keys has those of the page, and of the person", async () => {
   assert.match(ada, /Audit log/);
   assert.match(ada, /step of a replay/);
   assert.doesNotMatch(ada, /Approve, allow or confirm/);
+});
+
+test("the chip of the workspace says one's role, on a phone in its menu", async () => {
+  for (const [name, role] of [["ada", "Owner"], ["mia", "Maintainer"], ["vera", "Viewer"]]) {
+    const { page, open } = await visitor(browser, app, name);
+    await open("/w/acme/members");
+    assert.match(await page.locator(".workspace").innerText(), new RegExp(`Acme[^]*${role}`));
+    await page.setViewportSize(phone);
+    await page.locator(".workspace").click();
+    await page.locator("#workspaces").getByText(new RegExp(`You are an? ${role}`)).waitFor();
+    await page.locator("#places a").first().waitFor();
+  }
 });
 
 test("the theme is the person's choice", async () => {

@@ -1,0 +1,63 @@
+// How many requests of the REST service a page makes: it is as slow as these, and as dear.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+const most = 3;
+
+/** answered is how often the service has answered, by route, when it answers nobody any more. */
+async function answered() {
+  for (let last = ""; ;) {
+    const text = await (await fetch(product.metricsUrl)).text();
+    const lines = text.split("\n").filter((line) => /^svc_http_request_duration_seconds_count\{.*route="\/api\/(v1|auth)\//.test(line)).join("\n");
+    if (lines === last) return new Map(lines.split("\n").map((line) => [line.match(/method="(\w+)"/)[1] + " " + line.match(/route="([^"]+)"/)[1] + " " + line.match(/status="(\w+)"/)[1], Number(line.split(" ").at(-1))]));
+    last = lines;
+  }
+}
+
+test("a page asks the service three times at most", async () => {
+  const { context, page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  const path = async (list, selector) => {
+    await page.goto(app + list);
+    return page.locator(selector).first().getAttribute("href");
+  };
+  const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));
+  const submitted = await fetch(product.restUrl + "/api/v1/farm/jobs", {
+    method: "POST", headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" },
+    body: JSON.stringify({ name: "waits", steps: [{ run: "true" }], requires: { labels: ["gpu=a100"] } }),
+  });
+  const job = (await submitted.json()).job.id;
+  const pages = {
+    "/w": 2, "/account": 3, "/w/acme/dashboard": 2, "/w/acme/needs": 2, "/w/acme/needs/badge": 2,
+    "/w/acme/runs": 3, "/w/acme/runs?status=finished": 3, "/w/acme/insights": 3, "/w/acme/members": 3, "/w/acme/service-accounts": 2,
+    "/w/acme/audit": 3, "/w/acme/audit?action=member.*": 3, "/w/acme/audit/replay": 3,
+    "/w/acme/farm": 3, "/w/acme/farm/jobs": 2, "/w/acme/farm/enrollments": 2, [`/w/acme/farm/jobs/${job}`]: 3,
+    [await path("/w/acme/runs", ".run > a")]: 3,
+  };
+  const counted = {}, asked = [];
+  for (const address of Object.keys(pages)) {
+    const before = await answered();
+    const answer = await context.request.get(app + address, { maxRedirects: 0 });
+    assert.equal(answer.status(), 200, address);
+    const routes = [];
+    for (const [route, n] of await answered()) for (let i = before.get(route) ?? 0; i < n; i++) routes.push(route);
+    counted[address] = routes.length;
+    asked.push(address + ": " + routes.join(", "));
+  }
+  assert.deepEqual(counted, pages, asked.join("\n"));
+  for (const [address, n] of Object.entries(counted)) assert.ok(n <= most, address);
+});

@@ -1,0 +1,127 @@
+// The palette: every page, and what has a name, two keys away.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+const api = (who, method, to, data) => who.context.request.fetch(product.restUrl + "/api/v1" + to, { method, data, headers: { "X-Svc-Tenant": "acme" } });
+/** opened is the palette of somebody, open. */
+async function opened(name, path = "/w/acme/dashboard") {
+  const who = await visitor(browser, app, name);
+  await who.open(path);
+  await who.page.keyboard.press("Control+k");
+  await who.page.locator("#palette[open]").waitFor();
+  return who;
+}
+const option = (page, text) => page.locator("#palette [role=option]:visible", { hasText: text });
+const chosen = (page) => page.evaluate(() => document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.innerText);
+
+test("a person is found by name and by address, and opened by keys alone", async () => {
+  const { page, complaints } = await opened("vera");
+  await page.keyboard.type("TORR");
+  await option(page, "Mia Torres").waitFor();
+  assert.match(await chosen(page), /Mia Torres/);
+  await page.getByRole("status").getByText("1 result", { exact: true }).waitFor();
+  await page.locator("#palette input").fill("mia@acme");
+  await option(page, "mia@acme.example").waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/members\?q=mia%40acme\.example$/);
+  await page.getByText("mia@acme.example").waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test("a run is found by the number of its issue and by its title", async () => {
+  const who = await opened("leo"), { page } = who;
+  const { items: [run] } = await (await api(who, "GET", "/runs?status=active&limit=1")).json();
+  const found = page.locator("#found-" + run.id);
+  for (const typed of ["#" + run.issueNumber, run.issueTitle.slice(2, 14)]) {
+    await page.locator("#palette input").fill("");
+    await found.waitFor({ state: "detached" }); // what the search before has found is gone
+    await page.locator("#palette input").fill(typed);
+    await found.waitFor();
+  }
+  await found.click();
+  await page.waitForURL(new RegExp("/w/acme/runs/" + run.id));
+});
+
+test("an account is found by whoever may see it, and its row has the focus", async () => {
+  const { page } = await opened("ada");
+  await page.keyboard.type("ci-b");
+  await option(page, "ci-bot").waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("ci-bot"));
+  const leo = await opened("leo");
+  await leo.page.keyboard.type("ci-b");
+  await leo.page.getByRole("status").getByText("Nothing is called so.").waitFor();
+  assert.equal(await leo.page.locator("#palette [role=option]:visible").count(), 0);
+  await leo.page.keyboard.press("Enter");
+  assert.match(leo.page.url(), /dashboard$/);
+});
+
+test("what can be done is there for the role, and leads into its form", async () => {
+  const { page } = await opened("ada");
+  await page.keyboard.type("invite");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/members$/);
+  await page.waitForFunction(() => document.activeElement.id === "invite-email");
+  for (let i = 0; i < 2; i++) { // again on the page that it is on
+    await page.locator("#invite-email").blur();
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("invite");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.activeElement.id === "invite-email");
+  }
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("create a serv");
+  await page.keyboard.press("Enter");
+  await page.locator("#new-account[open]").waitFor();
+  const leo = await opened("vera");
+  for (const no of ["Invite people", "Create a service account", "Queue an issue", "Audit log"]) assert.equal(await option(leo.page, no).count(), 0, no);
+});
+
+test("arrows go round, Escape closes, and nothing is left of the last search", async () => {
+  const { page } = await opened("ada");
+  const first = await chosen(page);
+  await page.keyboard.press("ArrowDown");
+  assert.notEqual(await chosen(page), first);
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("ArrowUp");
+  assert.equal(await chosen(page), await page.locator("#palette [role=option]:visible").last().innerText());
+  await page.keyboard.type("mia");
+  await option(page, "Mia Torres").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator("#palette").waitFor({ state: "hidden" });
+  await page.keyboard.press("Control+k");
+  assert.equal(await page.locator("#palette input").inputValue(), "");
+  assert.equal(await option(page, "Mia Torres").count(), 0);
+  await page.keyboard.type("mia"); // the same again is looked for again
+  await option(page, "Mia Torres").waitFor();
+});
+
+test("a search that gets no answer says so", async () => {
+  const { page } = await opened("ada");
+  await page.route("**/w/acme/search?*", (route) => route.abort());
+  await page.keyboard.type("mia");
+  await page.getByRole("status").getByText("The search got no answer.").waitFor();
+});
+
+test("the palette passes axe", async () => {
+  await accessible(browser, app, "ada", "/w/acme/members", async (page) => {
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("a");
+    await page.locator("#palette-found [role=option]").first().waitFor();
+  });
+});
