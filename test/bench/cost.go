@@ -226,8 +226,9 @@ func catchUp(ctx context.Context, s *site) (result, error) {
 				return r, err
 			}
 			name := map[bool]string{true: "one", false: "many"}[logs == 1]
-			r.Note[name], r.Note[name+"_inserts"] = int(ours), int(theirs)
-			if ratio := ours / theirs; worst == 0 || ratio < worst {
+			r.Note[name], r.Note[name+"_cpu"] = int(ours.rate), ours.each.Round(100*time.Nanosecond).String()
+			r.Note[name+"_inserts"], r.Note[name+"_inserts_cpu"] = int(theirs.rate), theirs.each.Round(100*time.Nanosecond).String()
+			if ratio := ours.rate / theirs.rate; worst == 0 || ratio < worst {
 				worst = ratio
 			}
 		}
@@ -236,20 +237,37 @@ func catchUp(ctx context.Context, s *site) (result, error) {
 	return r, ctx.Err()
 }
 
-func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs float64, err error) {
+func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs round, err error) {
 	db, err := s.database(ctx)
 	if err != nil {
-		return 0, 0, err
+		return ours, theirs, err
 	}
 	defer db.Close()
 	if _, err := fillLogs(ctx, db, logs, n/logs); err != nil {
-		return 0, 0, err
+		return ours, theirs, err
 	}
-	if ours, err = follows(ctx, s, db, n); err != nil {
-		return 0, 0, err
+	if ours, err = spent(n, func() (float64, error) { return follows(ctx, s, db, n) }); err != nil {
+		return ours, theirs, err
 	}
-	took, err := insertAgain(ctx, db)
-	return ours, float64(n) / took.Seconds(), err
+	theirs, err = spent(n, func() (float64, error) {
+		took, err := insertAgain(ctx, db)
+		return float64(n) / took.Seconds(), err
+	})
+	return ours, theirs, err
+}
+
+// spent is [timed] of something that is done n times, however long that takes.
+func spent(n int, do func() (float64, error)) (r round, err error) {
+	before, err := processorTime()
+	if err != nil {
+		return r, err
+	}
+	if r.rate, err = do(); err != nil {
+		return r, err
+	}
+	after, err := processorTime()
+	r.each = (after - before) / time.Duration(n)
+	return r, err
 }
 
 // insertAgain inserts the rows of all tables but the log's into others of the same form,
