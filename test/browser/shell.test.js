@@ -53,20 +53,26 @@ test("a refused sign-in says why", async () => {
   await page.getByText("The address or the password is wrong.").waitFor();
 });
 
+/** clickEnded clicks in a page whose session has ended: its stream may lead it to the sign-in before. */
+async function clickEnded(page, selector, url) {
+  const led = page.waitForURL(url);
+  await Promise.race([page.click(selector).catch(() => led), led]);
+  await led;
+}
+
 test("a session that was ended elsewhere asks for a sign-in, and then goes on", async () => {
   const { page, context, open } = await visitor(browser, app, "mia", { own: true });
   await open("/w/acme/members");
   await context.request.post(app + "/api/auth/sign-out", { data: {} });
-  await page.click("nav >> text=Members");
-  await page.waitForURL(/\/sign-in\?to=%2Fw%2Facme%2Fmembers$/);
+  await clickEnded(page, "nav >> text=Members", /\/sign-in\?to=%2Fw%2Facme%2Fmembers$/);
 });
 
 test("a session that was ended elsewhere leads back to the page, not to a part of it", async () => {
   const { page, context, open } = await visitor(browser, app, "mia", { own: true });
   await open("/w/acme/runs?view=list");
   await context.request.post(app + "/api/auth/sign-out", { data: {} });
-  await page.locator(".workspace").click(); // its list is asked for by a request of its own
-  await page.waitForURL(/\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
+  // The list of workspaces is asked for by a request of its own.
+  await clickEnded(page, ".workspace", /\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
 });
 
 /** wire is the app behind a connection that can be cut and mended. */
