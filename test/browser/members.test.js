@@ -260,6 +260,31 @@ test("a search is sent to its last letter while answers and changes arrive", asy
   assert.ok(await page.locator("#find").evaluate((field) => field === document.activeElement && field.selectionStart === 4));
 });
 
+test("an update that is answered after a search does not undo it", async () => {
+  const { page } = await at("ada"), mia = await at("mia");
+  let release, hold;
+  const asked = new Promise((ask) => { hold = ask; }), released = new Promise((go) => { release = go; });
+  await page.route("**/members", async (route) => { // the update, which has no search in its address
+    const response = await route.fetch();
+    hold();
+    await released;
+    await route.fulfill({ response });
+  });
+  const select = role(mia.page, "Vera Novak"), now = await select.inputValue() === "Viewer" ? "Maintainer" : "Viewer";
+  await select.selectOption(now);
+  if (now === "Viewer") await mia.page.getByRole("button", { name: "Continue" }).click();
+  await asked;
+  await page.locator("#find").fill("vera");
+  await page.waitForURL(/members\?q=vera$/);
+  const people = page.locator("#people .person-row[data-row]");
+  await people.nth(1).waitFor({ state: "detached" });
+  const again = page.waitForResponse(/members\?q=vera$/);
+  release();
+  await again;
+  assert.equal(await people.count(), 1);
+  assert.equal(await role(page, "Vera Novak").inputValue(), now);
+});
+
 test("a list follows what others do after a change of one's own", async () => {
   const ada = await at("ada"), mia = await at("mia"), refused = [];
   ada.page.on("response", (r) => { if (r.status() >= 400) refused.push(r.url()); });

@@ -145,8 +145,14 @@ dress();
 let port, since = Date.now(), seen = 0;
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (seen) ctx.request.headers["X-Svc-Min-Position"] = String(seen);
-  if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += location.search;
+  if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += ctx.here = location.search;
   if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name); // addresses are shared
+});
+document.addEventListener("htmx:before:swap", (e) => { // a search was answered before an update that was asked for without it
+  const { here } = e.detail.ctx;
+  if (here === undefined || here === location.search) return;
+  e.preventDefault();
+  refresh();
 });
 function refresh() { body.dispatchEvent(new Event("live-all")); }
 function live(state, why) {
