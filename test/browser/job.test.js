@@ -99,7 +99,7 @@ test("a job that runs has its grace when it is cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const id = await submit({
     name: "stubborn", steps: [{ name: "Wait", run: "trap '' TERM; echo begun; while :; do sleep 1; done" }],
-    timeouts: { cancelGraceSeconds: 5 }, artifacts: [{ name: "dist", paths: ["dist/**"], when: "always" }],
+    timeouts: { cancelGraceSeconds: 15 }, artifacts: [{ name: "dist", paths: ["dist/**"], when: "always" }],
   });
   await open("/w/acme/farm/jobs/" + id);
   await page.locator(".lines").getByText("begun").waitFor({ timeout: 30000 });
@@ -109,7 +109,7 @@ test("a job that runs has its grace when it is cancelled", async () => {
   assert.ok(await leo.page.getByRole("button", { name: "Cancel" }).isDisabled());
   await leo.page.getByText("Only an Owner or Maintainer can cancel a job.").waitFor({ state: "attached" });
   await page.keyboard.press("x");
-  await page.getByText("What still runs after 5 s is killed.").waitFor();
+  await page.getByText("What still runs after 15 s is killed.").waitFor();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("of grace left").waitFor();
   await leo.page.getByText("of grace left").waitFor();

@@ -58,6 +58,7 @@ test("filters are in the address, and keys open a run", async () => {
   await page.getByText("No run is like that").waitFor();
   await page.click("text=Show all");
   await page.locator(".run").first().waitFor();
+  await page.locator('#live[data-state="live"]').waitFor(); // keys are heard
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);

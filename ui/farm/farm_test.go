@@ -32,12 +32,12 @@ func TestRunnersArePaged(t *testing.T) {
 	d.Runners.Total, d.Runners.Items = 130, make([]client.Runner, perFarm)
 	first := shown(t, "/w/acme/farm?state=", d)
 	require.Contains(t, first, `href="/w/acme/farm?offset=100&amp;state="`)
-	require.Contains(t, first, "1–100 of 130")
+	require.Contains(t, first, "1 to 100 of 130")
 	require.NotContains(t, first, "Previous runners")
 	d.Runners.Offset, d.Runners.Items = 100, make([]client.Runner, 30)
 	last := shown(t, "/w/acme/farm?offset=100", d)
 	require.Contains(t, last, `href="/w/acme/farm?offset=0"`)
-	require.Contains(t, last, "101–130 of 130")
+	require.Contains(t, last, "101 to 130 of 130")
 	require.NotContains(t, last, "More runners")
 }
 
