@@ -28,10 +28,10 @@ function asBefore({ detail: { ctx } }) { // a filter says what the list shows
 }
 
 // The row that has the focus leaves it, when it goes, to the one that takes its place.
-let left;
+// Swaps overlap: each knows for itself which row had it.
 const chosen = () => document.activeElement.closest("[data-row]");
-document.addEventListener("htmx:before:swap", () => { const row = chosen(); left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) }; });
-document.addEventListener("htmx:after:swap", () => {
+document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => { const row = chosen(); ctx.left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) }; });
+document.addEventListener("htmx:after:swap", ({ detail: { ctx: { left } } }) => {
   const fresh = $("[data-focus]"); // what an answer is about
   if (fresh) { delete fresh.dataset.focus; return focus(fresh); }
   if (!left || document.activeElement !== body) return;
