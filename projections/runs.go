@@ -123,9 +123,9 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 // args are for the page alone.
 func (q RunQuery) sql() (counts, page string, args []any) {
 	args = []any{q.Workspace}
-	which, order, column := `active`, `stage, created_at, run_id`, `active`
+	which, order, column := `active`, activeOrder, `active`
 	if !q.Active {
-		which, order, column = `not active`, `finished_at desc, run_id desc`, `terminal`
+		which, order, column = `not active`, terminalOrder, `terminal`
 	}
 	where, of := ` from runs where workspace_id = $1 and `+which, ` from run_counts where workspace_id = $1`
 	if q.Repo != nil {
@@ -141,9 +141,7 @@ func (q RunQuery) sql() (counts, page string, args []any) {
 	args = append(args, q.Limit, q.Offset)
 	switch {
 	case q.Q != "":
-		found := fmt.Sprintf(` from (select *%s order by %s limit %d) r where issue_number::text = $%[4]d
-			or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(detail ->> 'branch'), lower($%[4]d)) > 0`,
-			where, order, runsSearched, text)
+		found := fmt.Sprintf(` from (select *%s order by %s limit %d) r where `+runCalled, where, order, runsSearched, text)
 		counts, page = `select count(*)`+found, `select `+runColumns+found+limit
 	case q.Offset >= runsFar:
 		page = fmt.Sprintf(`
@@ -154,6 +152,33 @@ func (q RunQuery) sql() (counts, page string, args []any) {
 	}
 	return counts, page, args
 }
+
+// The orders of the two lists, and what a search finds in them: its text is parameter %[4]d.
+const (
+	activeOrder   = `stage, created_at, run_id`
+	terminalOrder = `finished_at desc, run_id desc`
+	runCalled     = `issue_number::text = $%[4]d
+		or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(detail ->> 'branch'), lower($%[4]d)) > 0`
+)
+
+// Called returns up to limit runs that a search for text finds, of both lists of Page:
+// first those whose issue has it for its number, then those that still move.
+func (v Runs) Called(ctx context.Context, workspace events.ID, text string, limit int) ([]Run, error) {
+	rows, _ := v.DB.Query(ctx, selectCalledRuns, workspace, text, limit)
+	list, err := pgx.CollectRows(rows, scanRun)
+	if err != nil {
+		return nil, fmt.Errorf("runs of %s that are called so: %w", workspace, err)
+	}
+	return list, nil
+}
+
+var selectCalledRuns = fmt.Sprintf(`
+	select `+runColumns+` from (
+		(select * from runs where workspace_id = $1 and active order by %s limit %d)
+		union all (select * from runs where workspace_id = $1 and not active order by %s limit %[2]d)
+	) r where `+runCalled+`
+	order by issue_number::text = $%[4]d desc, active desc, finished_at desc, stage, created_at, run_id desc
+	limit $3`, activeOrder, runsSearched, terminalOrder, 2)
 
 // runsFar is how far from the beginning a page finds the ids of its runs first, in
 // the index alone.

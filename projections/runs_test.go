@@ -119,6 +119,34 @@ func TestRunsPage(t *testing.T) {
 	}
 }
 
+// What a search lists first: the number, what still moves, what stopped last.
+func TestRunsCalled(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, v := world.NewID(), projections.Runs{DB: w.DB}
+	for i, tales := range [][]tale{
+		{{web, 1, "Fix date parsing", entered(events.StagePlan)}},
+		{{web, 2, "Fix it", nil}},
+		{{web, 3, "Fix more", []events.Event{events.RunMerged{Repo: web.ID}}}},
+		{{web, 4, "Fix 12", []events.Event{events.RunMerged{Repo: web.ID}}}},
+		{{api, 12, "Twelve", []events.Event{events.RunRejected{Repo: api.ID}}}},
+		{{api, 13, "After 12", nil}},
+	} {
+		tellAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
+	}
+	tellAt(t, w, world.Epoch, world.NewID(), tale{web, 99, "Fix elsewhere", nil})
+	for text, want := range map[string][]int{
+		"fix": {2, 1, 4, 3}, "12": {12, 13, 4}, "acme/API": {13, 12}, "%": {}, "none": {},
+	} {
+		list, err := v.Called(t.Context(), workspace, text, 50)
+		require.NoError(t, err)
+		require.Equal(t, want, numbers(list), text)
+	}
+	list, err := v.Called(t.Context(), workspace, "12", 1)
+	require.NoError(t, err)
+	require.Equal(t, []int{12}, numbers(list))
+}
+
 // What happened at the same time still has one order, on every page.
 func TestRunsOfOneTimeAreInTheOrderOfTheirIDs(t *testing.T) {
 	t.Parallel()

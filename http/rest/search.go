@@ -1,10 +1,7 @@
 package rest
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strconv"
 	"strings"
 
 	"svc/events"
@@ -68,8 +65,15 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 	for _, m := range people {
 		found.Members = append(found.Members, newMember(m, c.person.user))
 	}
-	if found.Runs, err = s.searchRuns(ctx, c.workspace, strings.TrimPrefix(q, "#"), in.Limit); err != nil {
-		return nil, err
+	if text := strings.TrimPrefix(q, "#"); text != "" {
+		runs, err := s.lists.Runs.Called(ctx, c.workspace, text, in.Limit)
+		if err != nil {
+			return nil, err
+		}
+		show := runAt(s.now())
+		for _, r := range runs {
+			found.Runs = append(found.Runs, show(r))
+		}
 	}
 	if c.may(mayDo(events.ManageServiceAccounts)) == nil {
 		accounts, err := s.views.ServiceAccounts.Called(ctx, c.workspace, q, in.Limit)
@@ -90,33 +94,4 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	return &searchAnswer{found}, nil
-}
-
-// ranked is how many runs of either status are put in order: enough for an issue's number
-// to come before titles that have its digits.
-const ranked = 100
-
-func (s *Server) searchRuns(ctx context.Context, workspace events.ID, q string, limit int) ([]run, error) {
-	list := []run{}
-	if q == "" {
-		return list, nil
-	}
-	show := runAt(s.now())
-	for _, active := range []bool{true, false} {
-		found, _, err := s.lists.Runs.Page(ctx, projections.RunQuery{Workspace: workspace, Active: active, Q: q, Limit: ranked})
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range found {
-			list = append(list, show(r))
-		}
-	}
-	first := func(r run) int {
-		if strconv.Itoa(r.IssueNumber) == q {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(list, func(a, b run) int { return cmp.Compare(first(a), first(b)) })
-	return list[:min(len(list), limit)], nil
 }

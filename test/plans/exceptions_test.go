@@ -35,6 +35,7 @@ var exceptions = []exception{
 	{part: "limit 1000) m cross join lateral (select from members o", reason: "looks through 1,000 members"},
 	{part: "and m.role in ('', 'Maintainer') order by m.joined_at", reason: "goes through an index until it has a page of those who have a role"},
 	{part: "limit 10000) r where issue_number::text", reason: "looks through 10,000 runs, which callers are told"},
+	{part: "limit 10000) ) r where issue_number::text", reason: "looks through 10,000 runs of either list, which callers are told"},
 	{part: "limit 1000) r where strpos(lower(name)", reason: "looks through 1,000 runners, which callers are told"},
 	{part: "limit 1000) a where strpos(name", reason: "looks through 1,000 service accounts, which callers are told"},
 	{part: "limit 10000) j where j.workspace_id", reason: "looks through 10,000 jobs, which callers are told"},

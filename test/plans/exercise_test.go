@@ -269,6 +269,9 @@ func (p *process) askRuns(t *testing.T) {
 		_, _, err := v.Page(ctx, q)
 		require.NoError(t, err)
 	}
+	for _, text := range []string{"date parsing 777", "7", "nothing of the kind"} {
+		done[[]projections.Run](t)(v.Called(ctx, p.acme, text, 5))
+	}
 	_, ok, err := v.Get(ctx, p.acme, p.run)
 	require.True(t, ok, err)
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
