@@ -14,15 +14,16 @@ import (
 // Dashboard answers what a workspace is busy with, from its runs and its build farm.
 type Dashboard struct{ DB *pgxpool.Pool }
 
-// Positions returns how far the views that dashboards are drawn from have come
-// in the logs of workspaces, added up. As long as one stays the same, so does its
-// dashboard: what it shows of the farm is written with the events, and so is never older.
-// One that no view has begun is left out.
+// Positions returns how far logs of workspaces have come, and the views that their
+// dashboards are drawn from, added up. As long as one stays the same, so does its
+// dashboard: what it shows of the farm is written with the events, the rest by views.
+// A workspace without a log is left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-			select workspace_id, seq from checkpoints c
-			where c.workspace_id = k.workspace_id and view in ('runs', 'decisions') offset 0) r`, workspaces)
+			(select workspace_id, head from logs l where l.workspace_id = k.workspace_id offset 0)
+			union all (select workspace_id, seq from checkpoints c
+				where c.workspace_id = k.workspace_id and view in ('runs', 'decisions') offset 0)) r`, workspaces)
 	found := make(map[events.ID]int64, len(workspaces))
 	var workspace events.ID
 	var seq int64

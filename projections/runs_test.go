@@ -341,3 +341,15 @@ func succeeding(list []events.Event) (all []events.Event) {
 	}
 	return all
 }
+
+// What a dashboard shows of the farm is written with the events, before its views come:
+// the log counts as they do.
+func TestPositionsOfDashboardsCountTheLog(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, none := world.NewID(), world.NewID()
+	tellAt(t, w, world.Epoch, workspace, tale{web, 1, "Fix", entered(events.StagePlan)})
+	found, err := projections.Dashboard{DB: w.DB}.Positions(t.Context(), []events.ID{workspace, none})
+	require.NoError(t, err)
+	require.Equal(t, map[events.ID]int64{workspace: 2 + 2 + 2}, found, "the log and two views have come to their second event")
+}
