@@ -43,8 +43,9 @@ func (a *API) serveDocs(docs, document string) {
 	if err := docsPage.Execute(&page, map[string]string{"Title": a.huma.OpenAPI().Info.Title, "Docs": docs}); err != nil {
 		panic(err) // it is our own template
 	}
-	a.Get(docs, middleware.Limits{Policy: docsPolicy}, content("text/html; charset=utf-8", page.Bytes()))
-	a.Get(docs+"/start.js", middleware.Limits{}, content("text/javascript; charset=utf-8", fmt.Appendf(nil, docsScript, document)))
+	a.Get(docs, middleware.Limits{Policy: docsPolicy}, content("text/html; charset=utf-8", page.Bytes))
+	script := func() []byte { return fmt.Appendf(nil, docsScript, document) }
+	a.Get(docs+"/start.js", middleware.Limits{}, content("text/javascript; charset=utf-8", script))
 	for _, name := range []string{"swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"} {
 		a.Get(docs+"/"+name, middleware.Limits{}, asset(name))
 	}

@@ -4,35 +4,44 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/http/middleware"
 )
 
-// Document returns the OpenAPI document. It ends the description: what is added
-// afterwards is not in it.
-func (a *API) Document() (asJSON, asYAML []byte) {
+// A Document is the OpenAPI document of an API that has all its operations.
+type Document struct{ description *huma.OpenAPI }
+
+// Document returns the document. It ends the description: operations are added before.
+func (a *API) Document() Document {
 	o := a.huma.OpenAPI()
 	openAnswers(o)
 	hideRules(o)
-	asJSON, err := json.Marshal(o)
+	return Document{o}
+}
+
+// JSON returns the document as JSON.
+func (d Document) JSON() []byte { return written(json.Marshal(d.description)) }
+
+// YAML returns the document as YAML.
+func (d Document) YAML() []byte { return written(d.description.YAML()) }
+
+func written(text []byte, err error) []byte {
 	if err != nil {
 		panic(err) // the description is made of our own types
 	}
-	asYAML, err = o.YAML()
-	if err != nil {
-		panic(err)
-	}
-	return asJSON, asYAML
+	return text
 }
 
 // ServeDocument serves the OpenAPI document at path with .json and .yaml, and at docs
-// a page to read it.
+// a page to read it. Each form is written when it is first asked for: it takes ten times as
+// long as all else that is done to serve an API.
 func (a *API) ServeDocument(path, docs string) {
-	asJSON, asYAML := a.Document()
-	a.Get(path+".json", middleware.Limits{}, content("application/json", asJSON))
-	a.Get(path+".yaml", middleware.Limits{}, content("application/yaml", asYAML))
+	d := a.Document()
+	a.Get(path+".json", middleware.Limits{}, content("application/json", sync.OnceValue(d.JSON)))
+	a.Get(path+".yaml", middleware.Limits{}, content("application/yaml", sync.OnceValue(d.YAML)))
 	a.serveDocs(docs, path+".json")
 }
 
@@ -85,10 +94,10 @@ func gather(all huma.Registry, schema *huma.Schema, names map[string]bool) {
 	}
 }
 
-func content(media string, text []byte) http.HandlerFunc {
+func content(media string, text func() []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", media)
 		w.Header().Set("Cache-Control", "no-cache")
-		_, _ = w.Write(text)
+		_, _ = w.Write(text())
 	}
 }

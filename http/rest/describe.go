@@ -43,7 +43,6 @@ func (s *Server) describe(o *huma.OpenAPI) {
 // left out.
 func Describe(w io.Writer) error {
 	s := New(Config{Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)})
-	asJSON, _ := s.api().Document()
-	_, err := w.Write(append(asJSON, '\n'))
+	_, err := w.Write(append(s.api().Document().JSON(), '\n'))
 	return err
 }
