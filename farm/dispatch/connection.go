@@ -30,6 +30,7 @@ type connection struct {
 	messages, bytes *rate.Limiter
 	stops           atomic.Int64
 
+	noting        sync.Mutex // while what the runner took or gave back is noted, here and in the database; before mu
 	mu            sync.Mutex
 	greeted       bool // hello was answered
 	over          bool // it is being closed
@@ -47,6 +48,7 @@ type connection struct {
 	hello         aggregates.Hello // as it was said
 	late          bool             // not all of that is in the log
 	declines      declines
+	noted         int // how often that was learned otherwise than by looking it up
 }
 
 // held is a job that the runner of a connection has.
@@ -56,6 +58,7 @@ type held struct {
 	told      int64 // of which gap it was told
 	cancelled bool  // it was told
 	taken     bool  // the runner accepted it
+	declined  bool  // the runner gives it back, which is not noted yet
 }
 
 func newConnection(d *Dispatcher, f *farm, socket *websocket.Conn, r Runner) *connection {

@@ -218,6 +218,10 @@ func idsOf(list []*connection) (ids []events.ID) {
 // lookAtPresences closes the connections of runners that have a newer one at another process, and
 // learns of others that gave jobs back by saying nothing.
 func (f *farm) lookAtPresences(ctx context.Context, list []*connection) error {
+	noted := make([]int, len(list))
+	for i, c := range list {
+		noted[i] = c.notedBefore()
+	}
 	rows, _ := f.d.DB.Query(ctx, `
 		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
 			select runner_id, connection_id, declined, rests_until from runner_presence p
@@ -233,11 +237,11 @@ func (f *farm) lookAtPresences(ctx context.Context, list []*connection) error {
 	if err != nil {
 		return fmt.Errorf("connections of %s: %w", f.workspace, err)
 	}
-	for _, c := range list {
+	for i, c := range list {
 		switch p, ok := by[c.runner.ID]; {
 		case !ok:
 		case p.connection == c.id:
-			c.note(p.declines)
+			c.noteRead(p.declines, noted[i])
 		case c.isGreeted():
 			c.close(wire.CloseSuperseded, "superseded")
 		}

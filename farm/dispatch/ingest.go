@@ -198,6 +198,7 @@ func (g *ingest) order(ctx context.Context, it *item, l lease) bool {
 		}
 		return false
 	case it.decline != "":
+		c.givesBack(it.job, it.epoch)
 		done, err := g.d.Commands.DeclineJob(ctx, commands.DeclineJob{
 			Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch, Reason: it.decline,
 		})

@@ -50,8 +50,20 @@ func (d *Dispatcher) declined(ctx context.Context, workspace, runner events.ID, 
 	return after, true, nil
 }
 
+// givesBack keeps the place of a job that the runner declines until that is noted: it would be
+// given another one before.
+func (c *connection) givesBack(job events.ID, epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.jobs[job]; h != nil && h.epoch == epoch {
+		h.declined = true
+	}
+}
+
 // gaveBack notes that the runner gave a job back.
 func (c *connection) gaveBack(ctx context.Context, reason string) error {
+	c.noting.Lock()
+	defer c.noting.Unlock()
 	after, counts, err := c.d.declined(ctx, c.runner.Workspace, c.runner.ID, reason)
 	if counts {
 		c.note(after)
@@ -61,9 +73,11 @@ func (c *connection) gaveBack(ctx context.Context, reason string) error {
 
 // took notes that the runner has taken a job.
 func (c *connection) took(ctx context.Context, job events.ID, epoch int) error {
+	c.noting.Lock()
+	defer c.noting.Unlock()
 	c.mu.Lock()
 	before := c.declines
-	c.declines = declines{}
+	c.declines, c.noted = declines{}, c.noted+1
 	if h := c.jobs[job]; h != nil && h.epoch == epoch {
 		h.taken = true
 	}
@@ -87,7 +101,7 @@ func (d *Dispatcher) missed(ctx context.Context, c *connection) error {
 	var list []claimed
 	c.mu.Lock()
 	for job, h := range c.jobs {
-		if !h.taken {
+		if !h.taken && !h.declined { // what is declined is forgotten once that is noted
 			list = append(list, claimed{job, h.epoch})
 		}
 	}
@@ -105,7 +119,23 @@ func (d *Dispatcher) missed(ctx context.Context, c *connection) error {
 func (c *connection) note(d declines) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.declines = d
+	c.declines, c.noted = d, c.noted+1
+}
+
+// noteRead is note for what was looked up when so much had been noted: what was noted
+// since is newer.
+func (c *connection) noteRead(d declines, noted int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.noted == noted {
+		c.declines = d
+	}
+}
+
+func (c *connection) notedBefore() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noted
 }
 
 // unanswered is how many jobs the runner was given and has not taken. The caller has the lock.
