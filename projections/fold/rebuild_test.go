@@ -3,7 +3,6 @@ package fold_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -16,72 +15,8 @@ import (
 
 	"svc/events"
 	"svc/projections"
-	"svc/projections/fold"
 	"svc/test/world"
 )
-
-// What views have become event by event is, byte for byte, what comes of
-// folding the whole log again.
-func TestARebuiltViewIsTheLiveOne(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(3) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			w := world.New(t)
-			var workspaces []events.ID
-			for i := range uint64(3) {
-				p, err := w.Settle(t.Context(), 10*seed+i)
-				require.NoError(t, err)
-				workspaces = append(workspaces, p.Workspace)
-				require.NoError(t, p.Play(t.Context(), 250))
-				require.NoError(t, p.Tell(t.Context()))
-			}
-			w.CaughtUp(t)
-			live := world.Dumps(t, w.DB)
-			requireRich(t, live)
-			for _, v := range projections.All() {
-				for range 2 { // and once more from what the first rebuild made
-					world.Rebuild(t, w.DB, v)
-					require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
-				}
-				_, err := fold.RebuildIn(t.Context(), w.DB, v, 2, 60, world.Quiet) // a log takes several transactions
-				require.NoError(t, err)
-				require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
-				for _, workspace := range workspaces {
-					_, err := fold.RebuildLogIn(t.Context(), w.DB, v, workspace, 60)
-					require.NoError(t, err)
-				}
-				require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
-			}
-		})
-	}
-}
-
-// requireRich requires that the game went through what it is to show.
-func requireRich(t *testing.T, views map[string][]string) {
-	t.Helper()
-	for view, rows := range views {
-		require.NotEmpty(t, rows, view)
-	}
-	all := strings.Join(append(views["runs"], views["service_tokens"]...), "\n")
-	for _, word := range []string{",merged,", ",cancelled,", ",rejected,", ",failed,", ",needs_input,", `""attempt"":2`, ",current)", ",rotated)", ",revoked)"} {
-		require.Contains(t, all, word)
-	}
-	asked := strings.Join(views["decisions"], "\n")
-	for _, status := range []string{"open", "answered", "voided"} {
-		require.Contains(t, asked, ","+status+",")
-	}
-	letters := strings.Join(views["invitations"], "\n")
-	for _, status := range []string{"pending", "accepted", "rejected", "revoked"} {
-		require.Contains(t, letters, ","+status+",")
-	}
-	for view, word := range map[string]string{
-		"users":    "moved-", // other addresses than at first
-		"accounts": "gitea/", // a second account
-	} {
-		require.True(t, strings.Contains(strings.Join(views[view], "\n"), word), "no %s in %s", word, view)
-	}
-}
 
 // Every view is rebuilt while players write and readers read.
 func TestRebuildWhileOthersWriteAndRead(t *testing.T) {
