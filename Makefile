@@ -55,9 +55,13 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
+# The longest, most of which is waiting, begin first: they would otherwise be what all
+# else has ended before.
+LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch
+
 .PHONY: test
 test: ## run the tests; they find or install PostgreSQL themselves
-	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) ./...
+	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 # Not where the detector finds nothing: what PostgreSQL does (test/plans), and
 # programs and packages that do one thing after the other, or start processes.
@@ -65,7 +69,7 @@ SEQUENTIAL := /cmd/svc|/cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/con
 
 .PHONY: race
 race: cc-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
+	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
 
 .PHONY: test-clients
 test-clients: build node-check ## lint the API's description and run clients made from it
