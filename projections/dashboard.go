@@ -21,14 +21,14 @@ type Dashboard struct{ DB *pgxpool.Pool }
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-			(select workspace_id, head from logs l where l.workspace_id = k.workspace_id offset 0)
-			union all (select workspace_id, seq from checkpoints c
-				where c.workspace_id = k.workspace_id and view in ('runs', 'decisions') offset 0)) r`, workspaces)
+			select workspace_id, head + (select coalesce(sum(seq), 0)::bigint from checkpoints c
+				where c.workspace_id = k.workspace_id and view in ('runs', 'decisions')) from logs l
+			where l.workspace_id = k.workspace_id offset 0) r`, workspaces)
 	found := make(map[events.ID]int64, len(workspaces))
 	var workspace events.ID
-	var seq int64
-	_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
-		found[workspace] += seq
+	var position int64
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &position}, func() error {
+		found[workspace] = position
 		return nil
 	})
 	if err != nil {
