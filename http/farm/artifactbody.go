@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -22,6 +23,10 @@ const (
 	partHeader   = 16 << 10        // bytes of the header of a part
 	maxBoundary  = 70              // characters
 	tailBytes    = maxBoundary + 64
+
+	// What is read of a connection at once: [multipart.Reader] asks for 4 KiB, and each
+	// read sets a deadline and is a call of the system's.
+	bodyBuffer = 64 << 10
 )
 
 // errNotMultipart refuses a body that has no parts.
@@ -33,6 +38,7 @@ var errNotMultipart = fault.New(fault.UnsupportedMedia, "unsupported_media_type"
 type uploadBody struct {
 	ctx     context.Context // io.Reader has no room for it
 	body    io.Reader
+	buffer  *bufio.Reader // of arriving
 	control *http.ResponseController
 	still   func(context.Context) error
 	checked time.Time
@@ -61,6 +67,7 @@ func newUploadBody(
 	b := &uploadBody{
 		ctx: ctx, body: r.Body, control: http.NewResponseController(w), still: still, checked: time.Now(), close: []byte("--" + boundary + "--"),
 	}
+	b.buffer = bufio.NewReaderSize(arriving{b}, bodyBuffer)
 	return b, multipart.NewReader(b, boundary), nil
 }
 
@@ -78,6 +85,16 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 		}
 		p = p[:min(int64(len(p)), b.room)]
 	}
+	n, err := b.buffer.Read(p)
+	b.room -= int64(n)
+	return n, err
+}
+
+// arriving is the body as it comes over the connection.
+type arriving struct{ *uploadBody }
+
+func (a arriving) Read(p []byte) (int, error) {
+	b := a.uploadBody
 	if err := b.admitted(); err != nil {
 		b.why = err
 		return 0, err
@@ -90,7 +107,6 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.broken = err
 	}
-	b.room -= int64(n)
 	b.tail = append(b.tail, p[max(0, n-tailBytes):n]...)
 	b.tail = b.tail[max(0, len(b.tail)-tailBytes):]
 	b.ended = b.ended || errors.Is(err, io.EOF)
