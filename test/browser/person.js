@@ -3,14 +3,18 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
+import { executablePath } from "../chromium.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
 /** launch starts the browser. */
 export function launch() {
   return chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    executablePath,
+    args: [
+      "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+      "--font-render-hinting=none", // as the whole browser does: kept pictures are of either
+    ],
   });
 }
 

@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import lighthouse, { desktopConfig } from "lighthouse";
 import { chromium } from "playwright-core";
+import { executablePath } from "../chromium.js";
 import { start } from "../product.js";
 
 const least = 0.95;
@@ -24,7 +25,7 @@ const product = await start();
 const profile = mkdtempSync(tmpdir() + "/svc-lighthouse-");
 const devtools = await port();
 const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--remote-debugging-port=" + devtools],
+  executablePath, args: ["--no-sandbox", "--disable-gpu", "--remote-debugging-port=" + devtools],
 });
 try {
   // A cookie of the browser: the worker of live updates has no headers of a page.
