@@ -58,6 +58,17 @@ export async function visitor(browser, appUrl, name, { own = false, ...options }
   return { context, page, open, toast, complaints };
 }
 
+/** submit submits a job with a token of a running product and returns its id. Not every machine has bubblewrap. */
+export async function submit(product, job) {
+  const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));
+  const answer = await fetch(product.restUrl + "/api/v1/farm/jobs", {
+    method: "POST", body: JSON.stringify({ sandbox: { kind: "none" }, ...job }),
+    headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" },
+  });
+  assert.equal(answer.status, 201, await answer.clone().text());
+  return (await answer.json()).job.id;
+}
+
 /**
  * accessible holds a page against axe, at both widths and in both themes. Scripts of
  * ours may not be added to a page, so axe is run in a page that is let off its policy.

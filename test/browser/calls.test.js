@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { visitor } from "./app.js";
+import { submit, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -35,12 +35,7 @@ test("a page asks the service three times at most", async () => {
     await page.goto(app + list);
     return page.locator(selector).first().getAttribute("href");
   };
-  const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));
-  const submitted = await fetch(product.restUrl + "/api/v1/farm/jobs", {
-    method: "POST", headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" },
-    body: JSON.stringify({ name: "waits", steps: [{ run: "true" }], requires: { labels: ["gpu=a100"] } }),
-  });
-  const job = (await submitted.json()).job.id;
+  const job = await submit(product, { name: "waits", steps: [{ run: "true" }], requires: { labels: ["gpu=a100"] } });
   const pages = {
     "/w": 2, "/account": 3, "/w/acme/dashboard": 2, "/w/acme/needs": 2, "/w/acme/needs/badge": 2,
     "/w/acme/runs": 3, "/w/acme/runs?status=finished": 3, "/w/acme/insights": 3, "/w/acme/members": 3, "/w/acme/service-accounts": 2,

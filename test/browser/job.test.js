@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { accessible, submit, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -18,20 +18,9 @@ after(async () => {
   await product?.stop();
 });
 
-/** submit submits a job with a token and returns its id. Not every machine has bubblewrap. */
-async function submit(job) {
-  const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));
-  const answer = await fetch(product.restUrl + "/api/v1/farm/jobs", {
-    method: "POST", body: JSON.stringify({ sandbox: { kind: "none" }, ...job }),
-    headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" },
-  });
-  assert.equal(answer.status, 201);
-  return (await answer.json()).job.id;
-}
-
 test("a job is followed as it runs: its log is text, whatever it says", async () => {
   const { page, open, complaints } = await visitor(browser, app, "ada");
-  const id = await submit({
+  const id = await submit(product, {
     name: "log <b>bold</b>",
     steps: [{ name: "Say", run: "printf '\\033[31mred\\033[0m <script>alert(1)</script> \\033]8;;https://evil.example\\alink\\033]8;;\\a\\n'; mkdir out; echo file > out/a.txt; sleep 4; echo the end" }],
     artifacts: [{ name: "out", paths: ["out/**"] }],
@@ -53,7 +42,7 @@ test("a job is followed as it runs: its log is text, whatever it says", async ()
 
 test("a long log is shown from its tail and does not hold the page up", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit({ name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000" }] });
+  const id = await submit(product, { name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000" }] });
   await open("/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
   await open("/w/acme/farm/jobs/" + id);
@@ -76,7 +65,7 @@ test("a long log is shown from its tail and does not hold the page up", async ()
 
 test("a job that waits says why, and is cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit({ name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
+  const id = await submit(product, { name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs/" + id);
   await page.getByText("No runner that is online has gpu=a100.").waitFor();
   await page.keyboard.press("x");
@@ -86,7 +75,7 @@ test("a job that waits says why, and is cancelled", async () => {
 
 test("a log of carriage returns and bytes that are no text is followed line by line", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit({
+  const id = await submit(product, {
     name: "returns", steps: [{ name: "Print", run: "for i in 1 2 3 4; do printf '\\377\\376 step %s\\r\\n' $i; sleep 1; done; printf 'no end'" }],
   });
   await open("/w/acme/farm/jobs/" + id);
@@ -97,7 +86,7 @@ test("a log of carriage returns and bytes that are no text is followed line by l
 
 test("a job that runs has its grace when it is cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit({
+  const id = await submit(product, {
     name: "stubborn", steps: [{ name: "Wait", run: "trap '' TERM; echo begun; while :; do sleep 1; done" }],
     timeouts: { cancelGraceSeconds: 15 }, artifacts: [{ name: "dist", paths: ["dist/**"], when: "always" }],
   });
@@ -118,7 +107,7 @@ test("a job that runs has its grace when it is cancelled", async () => {
 
 test("jobs are found by state and by name", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  await submit({ name: "waits for a machine", steps: [{ name: "One", run: "true" }], requires: { labels: ["gpu=a100"] } });
+  await submit(product, { name: "waits for a machine", steps: [{ name: "One", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs");
   await page.locator("#jobs li", { hasText: "waits for a machine" }).getByText("no_matching_runner").waitFor();
   await page.selectOption("#state", "running");

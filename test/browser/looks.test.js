@@ -7,17 +7,20 @@ import { fileURLToPath } from "node:url";
 import pixelmatch from "pixelmatch";
 import { PNG } from "pngjs";
 import { start } from "../product.js";
-import { visitor } from "./app.js";
+import { submit, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 const kept = fileURLToPath(new URL("./looks/", import.meta.url));
 const writes = process.env.SVC_KEEP_PICTURES === "1";
 const differing = 0.01; // of the pixels: machines draw the fonts of code, which are theirs, in other ways
 
-// What is another one each day, or of another person: times, how long something is stuck, colours of people, ports.
+// What is another one each day, each time, or of another person: times, how long something is stuck, tokens,
+// days and what fell on them, colours of people, ports.
 const still = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
-  .flag.warn, .page-head code, .about-system small { color: transparent !important; }
+  .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
+  [type=datetime-local] { color: transparent !important; }
+  .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
   .spinner { animation: none !important; }`;
 
@@ -32,20 +35,45 @@ after(async () => {
   await product?.stop();
 });
 
-for (const [name, path, shown] of [
+let ran = null; // the job that both themes show
+
+/** job returns the page of a job that has ended and left a file. */
+async function job(page) {
+  const id = await (ran ??= submit(product, {
+    name: "build and test", artifacts: [{ name: "report", paths: ["report.txt"] }],
+    steps: [{ name: "Build", run: "echo '$ make build'; printf '\\033[32mok\\033[0m 214 files\\n'" }, { name: "Test", run: "echo '$ make test'; echo '$ 96 passed' | tee report.txt" }],
+  }));
+  await page.goto(product.appUrl + "/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
+  await page.getByText("Complete, 12 B").waitFor({ timeout: 20000 });
+  return page.url();
+}
+
+for (const [name, path, shown, { who = "ada", next } = {}] of [
+  ["sign-in", "/sign-in", "text=Continue with GitHub", { who: null }],
+  ["workspaces", "/w", "main a"],
+  ["account", "/account", "main .card"],
   ["dashboard", "/w/acme/dashboard", ".slot-row"],
   ["runs", "/w/acme/runs", ".run"],
   ["list", "/w/acme/runs?view=list", ".lines-of-runs li"],
+  ["run", "/w/acme/runs?status=finished", "text=Upgrade the TLS library", { next: (page) => page.locator("a", { hasText: "Upgrade the TLS library" }).first().getAttribute("href") }],
   ["needs", "/w/acme/needs", ".decision"],
+  ["insights", "/w/acme/insights", ".kpi"],
+  ["members", "/w/acme/members", "text=nora@acme.example"],
+  ["service-accounts", "/w/acme/service-accounts", "text=old-bot"],
   ["farm", "/w/acme/farm", ".queue"],
+  ["audit", "/w/acme/audit", "text=Came online"],
+  ["replay", "/w/acme/audit/replay", "text=came online"],
+  ["job", "/w/acme/farm", ".queue", { next: job }],
 ]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name} looks as it did, ${colorScheme}`, async () => {
-      const { page, open } = await visitor(browser, product.appUrl, "ada", { colorScheme, bypassCSP: true }); // for the style above
+      const { page, open } = await visitor(browser, product.appUrl, who, { colorScheme, bypassCSP: true }); // for the style above
       await open(path);
-      await page.locator("#badge b").waitFor();
+      if (path.startsWith("/w/")) await page.locator("#badge b").waitFor();
       await page.locator(shown).first().waitFor();
       if (name === "farm" || name === "dashboard") await page.getByText(/Online|1 runner online/).first().waitFor();
+      if (next) await open(new URL(await next(page), product.appUrl).pathname);
       await page.evaluate(() => document.fonts.ready);
       const now = await page.screenshot({ style: still, animations: "disabled", caret: "hide" });
       const file = `${kept}${name}-${colorScheme}.png`;
