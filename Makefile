@@ -77,7 +77,7 @@ test-clients: build node-check ## lint the API's description and run clients mad
 
 .PHONY: test-browser
 test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
-	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot --test-concurrency=2
+	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot --test-concurrency=3
 
 .PHONY: pictures
 pictures: build node-check chromium-check ## take the pictures of the README from the running product
