@@ -123,6 +123,11 @@ func (h *host) routes() http.Handler {
 	mux.HandleFunc("GET /avatars/{login}", h.avatar)
 	mux.HandleFunc("GET /{owner}/{name}/info/refs", h.refs)
 	mux.HandleFunc("POST /{owner}/{name}/"+uploadPack, h.upload)
+	mux.HandleFunc("GET /{owner}/{name}/issues/{number}", theirs("issues"))
+	for _, pulls := range []string{"pull", "pulls"} { // as GitHub and as Gitea have them
+		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}", theirs("pull requests"))
+		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}/files", theirs("changes"))
+	}
 	mux.HandleFunc("GET /style.css", style)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
