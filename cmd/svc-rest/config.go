@@ -15,6 +15,7 @@ import (
 	"svc/config"
 	"svc/events/bus"
 	"svc/http/auth"
+	"svc/http/rest"
 	"svc/input"
 	"svc/sessions"
 )
@@ -50,7 +51,7 @@ type Config struct {
 
 	// The code host by which people sign in. Without a client id nobody can.
 	OAuthKind         string        `env:"SVC_OAUTH_KIND" envDefault:"github" doc:"Code host that people sign in by: github (also Enterprise), gitea or forgejo."`
-	OAuthURL          config.URL    `env:"SVC_OAUTH_URL" envDefault:"https://github.com" schemes:"http,https" doc:"Its address for browsers."`
+	OAuthURL          config.URL    `env:"SVC_OAUTH_URL" envDefault:"https://github.com" schemes:"http,https" doc:"Its address for browsers: for sign-in, and for links to issues and pull requests."`
 	OAuthAPIURL       config.URL    `env:"SVC_OAUTH_API_URL" schemes:"http,https" doc:"Address of its interface. Unset, the one that belongs to the kind and address."`
 	OAuthClientID     string        `env:"SVC_OAUTH_CLIENT_ID" doc:"Client id of the application registered there. Unset, nobody can sign in by it."`
 	OAuthClientSecret config.Secret `env:"SVC_OAUTH_CLIENT_SECRET" doc:"Client secret of that application."`
@@ -143,6 +144,14 @@ func (c Config) apiURL() string {
 		return "https://api.github.com"
 	}
 	return host.JoinPath("/api/v3").String() // GitHub Enterprise
+}
+
+// codeHost is where people sign in by, and repositories are.
+func (c Config) codeHost() *rest.CodeHost {
+	if c.OAuthClientID == "" {
+		return nil
+	}
+	return &rest.CodeHost{Kind: c.OAuthKind, URL: c.OAuthURL.URL()}
 }
 
 // providers are the code hosts by which people sign in, by name.

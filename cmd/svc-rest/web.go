@@ -77,7 +77,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) }},
 		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
 		Machines:     machines.Operations(), Farm: farmOf(cfg, p, machines),
-		Load: p.db.load, Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
+		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	account := auth.New(auth.Config{
 		Commands: p.commands, Accounts: projections.Accounts{DB: db},

@@ -22,7 +22,7 @@ func (s *Server) inboxRoutes() section {
 			answered: inbox{
 				ada.inboxHead(exampleWaiting),
 				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
-					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada) }),
+					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost) }),
 			},
 		}),
 		command((*newAnswer).command, s.answerDecision, route{
@@ -81,6 +81,7 @@ type inboxItem struct {
 
 type subject struct {
 	Repo        repo   `json:"repo"`
+	Links       *links `json:"links,omitempty" doc:"Absent where people sign in by no code host."`
 	IssueNumber int    `json:"issueNumber" example:"7"`
 	IssueTitle  string `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
 	PRNumber    *int   `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
@@ -127,7 +128,7 @@ func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c) })
+	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c, s.codeHost) })
 	return &inboxAnswer{inbox{c.inboxHead(counts), items}}, nil
 }
 
@@ -174,12 +175,13 @@ func (c *caller) inboxSentence(all, own int) string {
 	return fmt.Sprintf("%d of %d decisions are waiting for you.", own, all)
 }
 
-func newInboxItem(w projections.Waiting, c *caller) inboxItem {
+func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
 	r := newRunDetail(w.ByRun)
 	item := inboxItem{
 		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: at(w.RaisedAt),
 		Subject: subject{
 			Repo: r.Run.Repo, IssueNumber: w.ByRun.IssueNumber, IssueTitle: w.ByRun.IssueTitle, PRNumber: w.ByRun.PRNumber, HeadSHA: w.Head,
+			Links: host.links(w.ByRun),
 		},
 		Evidence: evidence{
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,

@@ -73,6 +73,7 @@ func newJobAtFarm(j FarmJob) *jobAtFarm {
 // exampleRunDetail has the job of the run at the farm.
 func exampleRunDetail() runDetail {
 	out := newRunDetail(exampleRun())
+	out.Links = exampleHost.links(exampleRun())
 	out.Resources.Jobs[0].Farm = newJobAtFarm(newJob(projections.Job{
 		ID: exampleNo(10), Name: "build and test", State: events.JobSucceeded, Attempt: 1, Runner: new(exampleNo(22)), RunnerName: "builder-1",
 		StartedAt: new(exampleAt(24)), FinishedAt: new(exampleAt(22)),

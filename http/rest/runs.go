@@ -159,6 +159,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 
 type runDetail struct {
 	Run        run        `json:"run"`
+	Links      *links     `json:"links,omitempty" doc:"Absent where people sign in by no code host."`
 	Head       branchHead `json:"head"`
 	Timeline   timeline   `json:"timeline"`
 	Changes    changes    `json:"changes"`
@@ -226,7 +227,7 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 		return nil, aggregates.ErrNoRun
 	}
 	out := newRunDetail(found)
-	out.Run = runAt(s.now())(found)
+	out.Run, out.Links = runAt(s.now())(found), s.codeHost.links(found)
 	return &runAnswer{out}, s.atFarm(ctx, found.Workspace, out.Resources.Jobs)
 }
 

@@ -34,7 +34,7 @@ const (
 // beginLimit is how long it may take until an answer that takes long begins.
 const beginLimit = 30 * time.Second
 
-// Config is what a server works with. All fields are needed but Limit, Warnings, Machines and Farm.
+// Config is what a server works with. All fields are needed but Limit, Warnings, Machines, CodeHost and Farm.
 type Config struct {
 	Commands     *commands.Handler
 	Views        Views
@@ -48,6 +48,7 @@ type Config struct {
 	Dependencies map[string]Check
 	Warnings     func() map[string]string // what operators should look at, by name; nil is nothing
 	Load         func() float64           // how busy the service is: 0 idle, 1 that requests wait
+	CodeHost     *CodeHost                // of all repositories; nil if there is none
 	Origin       string                   // where browsers reach the service, such as https://svc.example.com
 	Ending       <-chan struct{}          // closed when the service is to stop: streams end then
 	Machines     []openapi.Mounted        // the routes of build machines, which share router and description
@@ -110,6 +111,7 @@ type Server struct {
 	lastSeen *sessions.LastSeen
 	limit    *limit.Limit
 	load     func() float64
+	codeHost *CodeHost
 	origin   string
 	ending   <-chan struct{}
 	machines []openapi.Mounted
@@ -134,7 +136,7 @@ type Server struct {
 func New(c Config) *Server {
 	return &Server{
 		commands: c.Commands, views: c.Views, lists: c.Lists, prover: c.Prover, live: c.Live, keys: c.Keys,
-		sessions: c.Sessions, lastSeen: c.LastSeen, limit: c.Limit, load: c.Load, origin: c.Origin, ending: c.Ending,
+		sessions: c.Sessions, lastSeen: c.LastSeen, limit: c.Limit, load: c.Load, codeHost: c.CodeHost, origin: c.Origin, ending: c.Ending,
 		machines: c.Machines, farm: c.Farm, now: c.Now, log: c.Log,
 		sameSite: http.NewCrossOriginProtection(), stale: newStaleUses(c.Commands, c.Log), bounds: newBounds(), issuers: newIssuers(),
 		health: newHealth(c.Dependencies, c.Warnings, c.Log),

@@ -34,7 +34,7 @@ func TestWhatANewerBuildWroteIsShown(t *testing.T) {
 	require.Equal(t, 3, d.Runs.Active)
 	require.Equal(t, stageCount{Label: "Unknown", Count: 2}, d.Runs.ByStage[len(events.Stages())])
 
-	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r}, &caller{person: &person{role: "Auditor"}})
+	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r}, &caller{person: &person{role: "Auditor"}}, nil)
 	text, err := json.Marshal(item)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"kindId":"license_review"`)

@@ -3962,6 +3962,22 @@ type KpiKey string
 // KpiUnit defines model for Kpi.Unit.
 type KpiUnit string
 
+// Links defines model for Links.
+type Links struct {
+	// Changes What the pull request changes; present with it.
+	//
+	// Examples: https://github.com/acme/web/pull/12/files
+	Changes *string `json:"changes,omitempty"`
+
+	// Issue Examples: https://github.com/acme/web/issues/7
+	Issue string `json:"issue"`
+
+	// PullRequest Present once there is a pull request.
+	//
+	// Examples: https://github.com/acme/web/pull/12
+	PullRequest *string `json:"pullRequest,omitempty"`
+}
+
 // ListArtifact defines model for ListArtifact.
 type ListArtifact struct {
 	Items  []Artifact `json:"items"`
@@ -4384,9 +4400,12 @@ type RunDetail struct {
 	Changes    Changes    `json:"changes"`
 	Guardrails Guardrails `json:"guardrails"`
 	Head       BranchHead `json:"head"`
-	Resources  Resources  `json:"resources"`
-	Run        Run        `json:"run"`
-	Timeline   Timeline   `json:"timeline"`
+
+	// Links Absent where people sign in by no code host.
+	Links     *Links    `json:"links,omitempty"`
+	Resources Resources `json:"resources"`
+	Run       Run       `json:"run"`
+	Timeline  Timeline  `json:"timeline"`
 }
 
 // RunEvent defines model for RunEvent.
@@ -4934,6 +4953,9 @@ type Subject struct {
 	//
 	// Examples: Fix date parsing
 	IssueTitle string `json:"issueTitle"`
+
+	// Links Absent where people sign in by no code host.
+	Links *Links `json:"links,omitempty"`
 
 	// PrNumber Present once there is a pull request.
 	PrNumber *int64 `json:"prNumber,omitempty"`
