@@ -77,6 +77,22 @@ test("finished runs are paged", async () => {
   await page.waitForFunction((text) => document.querySelector("#runs li a").innerText === text, first);
 });
 
+test("a run leads to its issue, its pull request and its changes at the code host", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/needs");
+  const merge = page.locator(".decision", { hasText: "Merge #1294 into main?" });
+  const pull = await merge.getByRole("link", { name: "PR #1294" }).getAttribute("href");
+  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1294$/);
+  await merge.getByRole("link", { name: "acme/web #294" }).click();
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
+  assert.equal(await page.getByRole("link", { name: "PR #1294" }).getAttribute("href"), pull);
+  assert.equal(await page.getByRole("link", { name: "Diff" }).getAttribute("href"), pull + "/files");
+  await page.getByRole("link", { name: "acme/web #294" }).click();
+  await page.getByRole("heading", { name: "acme/web #294" }).waitFor();
+  assert.match(page.url(), /\/acme\/web\/issues\/294$/);
+  assert.equal(await page.evaluate(() => document.referrer), "");
+});
+
 test("active runs beyond a page of the list are a link away, without scripts too", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   const headers = { "X-Svc-Tenant": "acme" };
