@@ -280,6 +280,41 @@ func TestALogHasALimit(t *testing.T) {
 	require.EqualValues(t, wire.MaxLog, size)
 }
 
+// Lines are counted across pieces, however they come; an older service stores pieces without
+// that, after which nothing is known of the lines.
+func TestLinesOfALogHaveNumbers(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	lines := func(from int64) (list []int64) {
+		t.Helper()
+		pieces, err := j.r.logs.Read(t.Context(), j.ws, j.job, j.epoch, from, 1<<20)
+		require.NoError(t, err)
+		for _, c := range pieces {
+			list = append(list, c.Line)
+		}
+		return list
+	}
+	j.a.chunk(j.job, j.epoch, 3, 4, "two\nth")
+	j.a.chunk(j.job, j.epoch, 4, 10, "ree\n\nfive")
+	j.a.acked(4)
+	j.a.chunk(j.job, j.epoch, 4, 10, "ree\n\nfive")
+	j.a.chunk(j.job, j.epoch, 5, 19, "\n")
+	j.a.chunk(j.job, j.epoch, 6, 20, "six")
+	j.a.acked(6)
+	require.Equal(t, []int64{1, 2, 3, 5, 6}, lines(0))
+	require.Equal(t, []int64{4, 5, 6}, lines(14))
+
+	_, err := j.db.Exec(t.Context(), `
+		with piece as (insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data) values ($1, $2, $3, 23, now(), '.'))
+		update job_leases set log_bytes = 24 where job_id = $2`, j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	for n := range int64(3) {
+		j.a.chunk(j.job, j.epoch, 7+n, 24+2*n, "a\n")
+		j.a.acked(7 + n)
+	}
+	require.Equal(t, []int64{6, 0, 0, 0, 0}, lines(20))
+}
+
 // A log goes when it is old, a part at a time from its end, and the lease of its job when nothing
 // of it is left; where logs are kept for ever it stays.
 func TestLogsOfJobsAreKeptForAWhile(t *testing.T) {

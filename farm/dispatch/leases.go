@@ -99,7 +99,7 @@ func queueLeases(b *pgx.Batch, begin []given, changes []change) error {
 			insert into job_leases as l (workspace_id, job_id, epoch, runner_id, renewed_at) values ($1, $2, $3, $4, $5)
 			on conflict (workspace_id, job_id) do update set epoch = excluded.epoch, runner_id = excluded.runner_id,
 				renewed_at = excluded.renewed_at, fenced = false, finished = false, last_seq = 0, log_bytes = 0, log_chunks = 0,
-				truncated = false, log_sum = null, sealed_at = null
+				log_lines = 0, lines_to = 0, truncated = false, log_sum = null, sealed_at = null
 			where l.epoch < excluded.epoch`, g.workspace, g.job, g.epoch, g.runner, g.at)
 	}
 	for _, c := range changes {

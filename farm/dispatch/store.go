@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ type lease struct {
 	fenced, finished bool
 	seq, bytes       int64
 	truncated        bool
+	line             int64 // that the next byte is in, 0 if it is not known
 }
 
 // A judgement is what becomes of messages of a job.
@@ -47,10 +49,11 @@ func (l lease) judge(it *item, first, last int64) judgement {
 	return next
 }
 
-const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, last_seq, log_bytes, truncated`
+const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, last_seq, log_bytes, truncated,
+	case when lines_to = log_bytes then log_lines + 1 else 0 end`
 
 func scanLease(row pgx.CollectableRow) (l lease, err error) {
-	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated)
+	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated, &l.line)
 	return l, err
 }
 
@@ -96,6 +99,7 @@ type run struct {
 	judgement judgement
 	rows      []*item // that are stored
 	seq, end  int64   // after them
+	line      int64   // that goes on after them, 0 if it is not known
 	truncated bool
 	wrong     string // why they are refused
 }
@@ -157,7 +161,7 @@ func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*run, er
 		runs = append(runs, r)
 		if r.judgement == next && r.wrong == "" { // another connection of the runner may have said the same in this batch
 			l := r.lease
-			l.seq, l.bytes, l.truncated = r.seq, r.end, r.truncated
+			l.seq, l.bytes, l.truncated, l.line = r.seq, r.end, r.truncated, r.line
 			leases[q.key] = l
 		}
 	}
@@ -192,7 +196,7 @@ func splitRuns(list []*item) (out []*queue) {
 
 // newRun judges the pieces of a job, whose numbers follow each other.
 func newRun(q *queue, l lease) *run {
-	r := &run{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated}
+	r := &run{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := q.list[0], q.list[len(q.list)-1]
 	if r.judgement = l.judge(first, first.seq, last.seq); r.judgement != next {
 		return r
@@ -208,7 +212,7 @@ func newRun(q *queue, l lease) *run {
 		case r.end+int64(len(it.data)) > wire.MaxLog:
 			r.truncated = true // by a runner that does not keep to the limit
 		default:
-			r.rows, r.end = append(r.rows, it), r.end+int64(len(it.data))
+			r.rows, r.end, r.line = append(r.rows, it), r.end+int64(len(it.data)), lineAfter(r.line, it.data)
 		}
 		r.truncated = r.truncated || it.truncated
 		r.seq = it.seq
@@ -216,11 +220,20 @@ func newRun(q *queue, l lease) *run {
 	return r
 }
 
+// lineAfter returns the number of the line that goes on after data, which begins in a line.
+// It is not known if that is not.
+func lineAfter(line int64, data []byte) int64 {
+	if line == 0 {
+		return 0
+	}
+	return line + int64(bytes.Count(data, []byte{'\n'}))
+}
+
 // queuePieces writes what runs have, all of it in two statements.
 func queuePieces(b *pgx.Batch, runs []*run) {
 	var to [2]idArrays
 	var epochs, leaseEpochs []int
-	var from, seqs, ends, chunks []int64
+	var from, lines, seqs, ends, endLines, chunks []int64
 	var at []time.Time
 	var data [][]byte
 	var truncated []bool
@@ -230,30 +243,36 @@ func queuePieces(b *pgx.Batch, runs []*run) {
 		}
 		to[1].add(r.leaseKey)
 		leaseEpochs, seqs, ends = append(leaseEpochs, r.epoch), append(seqs, r.seq), append(ends, r.end)
-		chunks, truncated = append(chunks, int64(len(r.rows))), append(truncated, r.truncated)
+		chunks, truncated, endLines = append(chunks, int64(len(r.rows))), append(truncated, r.truncated), append(endLines, r.line)
+		line := r.lease.line
 		for _, it := range r.rows {
 			to[0].add(r.leaseKey)
 			epochs, from, at, data = append(epochs, it.epoch), append(from, it.offset), append(at, it.at), append(data, it.data)
+			lines, line = append(lines, line), lineAfter(line, it.data)
 		}
 	}
 	if len(data) > 0 {
 		b.Queue(`
-			insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data)
-			select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bytea[])`,
-			to[0].workspaces, to[0].jobs, epochs, from, at, data)
+			insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data, line)
+			select workspace_id, job_id, epoch, from_byte, at, data, nullif(line, 0)
+			from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bytea[], $7::bigint[])
+				as k (workspace_id, job_id, epoch, from_byte, at, data, line)`,
+			to[0].workspaces, to[0].jobs, epochs, from, at, data, lines)
 	}
 	if len(seqs) > 0 {
 		b.Queue(`
 			update job_leases l set last_seq = greatest(l.last_seq, k.seq), log_bytes = greatest(l.log_bytes, k.bytes),
 				log_chunks = l.log_chunks + k.chunks,
-				truncated = l.truncated or k.truncated
+				truncated = l.truncated or k.truncated,
+				log_lines = greatest(k.line - 1, 0), lines_to = case when k.line > 0 then greatest(l.log_bytes, k.bytes) else -1 end
 			from (
-				select workspace_id, job_id, epoch, max(seq) as seq, max(bytes) as bytes, sum(chunks) as chunks, bool_or(truncated) as truncated
-				from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bool[])
-					as k (workspace_id, job_id, epoch, seq, bytes, chunks, truncated)
+				select workspace_id, job_id, epoch, max(seq) as seq, max(bytes) as bytes, sum(chunks) as chunks, bool_or(truncated) as truncated,
+					max(line) as line
+				from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bool[], $8::bigint[])
+					as k (workspace_id, job_id, epoch, seq, bytes, chunks, truncated, line)
 				group by workspace_id, job_id, epoch
 			) k where l.workspace_id = k.workspace_id and l.job_id = k.job_id and l.epoch = k.epoch`,
-			to[1].workspaces, to[1].jobs, leaseEpochs, seqs, ends, chunks, truncated)
+			to[1].workspaces, to[1].jobs, leaseEpochs, seqs, ends, chunks, truncated, endLines)
 	}
 }
 

@@ -6,6 +6,7 @@
 package joblog
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,6 +42,7 @@ func New(db *pgxpool.Pool, log *slog.Logger) *Logs {
 // A Chunk is a piece of a log.
 type Chunk struct {
 	Offset int64     // of its first byte
+	Line   int64     // that its first byte is in, from 1; 0 if it is not known
 	At     time.Time // when the job wrote it, by the clock of its runner
 	Data   []byte
 }
@@ -52,7 +54,7 @@ func (c Chunk) End() int64 { return c.Offset + int64(len(c.Data)) }
 // has come so far, or is in many pieces. At its end it returns nothing.
 func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, from int64, most int) (list []Chunk, err error) {
 	rows, err := l.db.Query(ctx, `
-		select from_byte, at, data from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte >= coalesce((
+		select from_byte, coalesce(line, 0), at, data from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte >= coalesce((
 			select max(from_byte) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte <= $4), 0)
 		order by from_byte limit $5`, workspace, job, epoch, from, pageRows)
 	if err != nil {
@@ -61,13 +63,16 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 	defer rows.Close()
 	for most > 0 && rows.Next() {
 		var c Chunk
-		if err := rows.Scan(&c.Offset, &c.At, &c.Data); err != nil {
+		if err := rows.Scan(&c.Offset, &c.Line, &c.At, &c.Data); err != nil {
 			return nil, fmt.Errorf("read log of %s: %w", job, err)
 		}
 		if c.End() <= from {
 			continue
 		}
 		if cut := from - c.Offset; cut > 0 {
+			if c.Line > 0 {
+				c.Line += int64(bytes.Count(c.Data[:cut], []byte{'\n'}))
+			}
 			c.Offset, c.Data = from, c.Data[cut:]
 		}
 		c.At, c.Data = c.At.UTC(), c.Data[:min(len(c.Data), most)]

@@ -31,8 +31,8 @@ func (s *Server) jobLogRoutes() section {
 			id:     "getJobLog", summary: "Read the log of a job",
 			text: "What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. " +
 				"`from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With " +
-				"`format=ndjson` each line is an object with the time at which it was written. A log that was removed for its age is 410 " +
-				"`log_removed`.",
+				"`format=ndjson` each line is an object with its number and the time at which it was written; `q` leaves out those that " +
+				"do not have a text. A log that was removed for its age is 410 `log_removed`.",
 			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
 			ownSlot: true, answer: describeLog, responses: map[string]*huma.Response{
 				"206": {Description: "The part that was asked for.", Content: plainText()},
@@ -63,6 +63,7 @@ type logQuery struct {
 	Attempt int    `query:"attempt" minimum:"1" maximum:"1000" doc:"Which attempt; the last one without it."`
 	From    int64  `query:"from" minimum:"0" doc:"The first byte that is wanted."`
 	Format  string `query:"format" enum:"text,ndjson" default:"text"`
+	Q       string `query:"q" maxLength:"200" doc:"Only lines that have this, in whatever case and colours. Only with format=ndjson."`
 	Range   string `header:"Range" maxLength:"100" doc:"One range of bytes, instead of from. Not with format=ndjson." example:"bytes=1024-"`
 }
 
@@ -92,6 +93,9 @@ type logPart struct {
 }
 
 func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamResponse, error) {
+	if in.Q != "" && in.Format != "ndjson" {
+		return nil, invalid("q", "needs format=ndjson")
+	}
 	if err := s.take(ctx, s.bounds.downloads); err != nil {
 		return nil, err
 	}
@@ -113,7 +117,7 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 		defer watch.Close()
 		still := s.newRights(c, watch.Moved).still
 		out := &deadlineWriter{w, http.NewResponseController(w), readLimit, func() error { return still(r.Context()) }}
-		if err := s.sendLog(r.Context(), out, part, in.Format); err != nil {
+		if err := s.sendLog(r.Context(), out, part, in); err != nil {
 			if r.Context().Err() == nil && !errors.Is(err, errNoLonger) {
 				s.log.ErrorContext(r.Context(), "log broke off", "job", job.ID.String(), "err", err)
 			}
@@ -174,7 +178,7 @@ func (p *logPart) narrow(text string) {
 }
 
 // sendLog writes a part of a log.
-func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, format string) error {
+func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, in *logQuery) error {
 	h := out.w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Svc-Log-Complete", strconv.FormatBool(p.complete))
@@ -190,9 +194,9 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, f
 			Code: "range_not_satisfiable", Message: "The log has no such part.", Details: map[string]any{"bytes": p.size},
 		})
 		return nil
-	case format == "ndjson":
+	case in.Format == "ndjson":
 		h.Set("Content-Type", "application/x-ndjson")
-		return s.copyLog(ctx, p, (&logLines{}).writeTo(out))
+		return s.copyLog(ctx, p, linesWith(in.Q).writeTo(out))
 	}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.FormatInt(p.to-p.from, 10))
@@ -250,7 +254,7 @@ func describeLog(huma.Registry) *huma.Response {
 	content := plainText()
 	content["application/x-ndjson"] = &huma.MediaType{
 		Schema:  &huma.Schema{Type: huma.TypeString},
-		Example: `{"offset":0,"at":"` + exampleTime + `","text":"ok  \tacme/web\t0.012s"}` + "\n",
+		Example: `{"offset":0,"line":1,"at":"` + exampleTime + `","text":"ok  \tacme/web\t0.012s"}` + "\n",
 	}
 	return &huma.Response{
 		Description: "The log.", Content: content,

@@ -2,8 +2,11 @@ package rest
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +83,49 @@ func TestLinesOfALog(t *testing.T) {
 		require.True(t, whole == lines(size, 0), "pieces of %d", size)
 	}
 	require.True(t, strings.HasPrefix(lines(10, 6), `{"offset":6,"at":"2026-11-20T12:00:00.000Z","text":"two é"}`))
+}
+
+// Of a log from its middle on the numbers are those that its pieces know; where they do not
+// there are none.
+func TestNumbersOfLines(t *testing.T) {
+	for name, c := range map[string]struct {
+		list []joblog.Chunk
+		want string
+	}{
+		"in one piece":               {[]joblog.Chunk{{Line: 7, Data: []byte("a\n\nb\n")}}, "7 8 9"},
+		"across pieces":              {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Line: 8, Data: []byte("b\nc")}}, "7 8 9"},
+		"from an older version on":   {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Data: []byte("b\nc\n")}}, "7 8 0"},
+		"of a line that is too long": {[]joblog.Chunk{{Line: 1, Data: bytes.Repeat([]byte("a"), maxLogLine+1)}, {Line: 1, Data: []byte("\nb")}}, "1 1 2"},
+	} {
+		w := httptest.NewRecorder()
+		write := linesWith("").writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute})
+		require.NoError(t, write(c.list, true))
+		require.Equal(t, c.want, numbersOf(t, w.Body), name)
+	}
+}
+
+func TestLinesThatHaveAText(t *testing.T) {
+	log := "ok\tacme/API\n\x1b[31mac\x1b[1mme\x1b[0m failed\nplain\nacm\ne\na.me\nACME"
+	for text, want := range map[string]string{"acme": "1 2 7", "Acme failed": "2", "a.me": "6", "[31m": "", "\\": "", "E": "1 2 5 6 7"} {
+		w := httptest.NewRecorder()
+		write := linesWith(text).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute})
+		for i := range log { // each byte a piece
+			line := int64(strings.Count(log[:i], "\n") + 1)
+			require.NoError(t, write([]joblog.Chunk{{Offset: int64(i), Line: line, Data: []byte(log[i : i+1])}}, i == len(log)-1))
+		}
+		require.Equal(t, want, numbersOf(t, w.Body), text)
+	}
+}
+
+func numbersOf(t *testing.T, lines io.Reader) string {
+	t.Helper()
+	var numbers []string
+	for dec := json.NewDecoder(lines); dec.More(); {
+		var l logLine
+		require.NoError(t, dec.Decode(&l))
+		numbers = append(numbers, strconv.FormatInt(l.Line, 10))
+	}
+	return strings.Join(numbers, " ")
 }
 
 // deadlines takes a deadline, as a connection does.

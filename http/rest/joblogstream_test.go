@@ -101,7 +101,7 @@ func (l *logger) read(q logQuery) *http.Response {
 	part.narrow(q.Range)
 	w := httptest.NewRecorder()
 	out := &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute}
-	require.NoError(l.t, l.sendLog(l.t.Context(), out, part, q.Format))
+	require.NoError(l.t, l.sendLog(l.t.Context(), out, part, &q))
 	return w.Result()
 }
 

@@ -5481,6 +5481,9 @@ type GetJobLogParams struct {
 	From   *int64                 `form:"from,omitempty" json:"from,omitempty"`
 	Format *GetJobLogParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
+	// Q Only lines that have this, in whatever case and colours. Only with format=ndjson.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
 	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
@@ -6196,7 +6199,7 @@ type ClientInterface interface {
 
 	// GetJobLog Read the log of a job
 	//
-	// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with the time at which it was written. A log that was removed for its age is 410 `log_removed`.
+	// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with its number and the time at which it was written; `q` leaves out those that do not have a text. A log that was removed for its age is 410 `log_removed`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -7104,7 +7107,7 @@ func (c *Client) ListJobEvents(ctx context.Context, id string, params *ListJobEv
 
 // GetJobLog Read the log of a job
 //
-// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with the time at which it was written. A log that was removed for its age is 410 `log_removed`.
+// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with its number and the time at which it was written; `q` leaves out those that do not have a text. A log that was removed for its age is 410 `log_removed`.
 //
 // For: any member, or a token with api.read.
 //
@@ -9873,6 +9876,18 @@ func NewGetJobLogRequest(server string, id string, params *GetJobLogParams) (*ht
 		if params.Format != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "format", *params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
