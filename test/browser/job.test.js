@@ -63,6 +63,56 @@ test("a long log is shown from its tail and does not hold the page up", async ()
   assert.ok(await page.locator(".lines .line-of").count() < 11000, "the rest comes when it is scrolled to");
 });
 
+test("a long log is searched, and its lines have numbers", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submit(product, {
+    name: "searched", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000 | sed 's/^line 77777 .*/x \\x1b[31mNee\\x1b[0mdle <b>here<\\/b>/; s/^line 500 .*/a needle too/'" }],
+  });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator(".lines").getByText("line 100000 of many").waitFor();
+  const numbers = (await page.locator(".lines .line-of > b").allInnerTexts()).map(Number);
+  assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i));
+  assert.equal(numbers.at(-1), 100000);
+  await page.keyboard.press("/");
+  await page.keyboard.type("NEEDLE");
+  await page.locator(".found", { hasText: "1 of 2" }).waitFor();
+  const shown = page.locator(".line-of.shown");
+  await shown.getByText("needle").waitFor();
+  assert.equal(await shown.locator("> b").innerText(), "500");
+  assert.deepEqual(await shown.locator("mark").allInnerTexts(), ["needle"]);
+  assert.ok(await inSight(shown));
+  assert.equal(await page.evaluate(() => document.activeElement.name), "find", "who types goes on typing");
+  await page.locator("h1").click();
+  await page.keyboard.press("n");
+  await page.locator(".found", { hasText: "2 of 2" }).waitFor();
+  await page.locator(".line-of.shown > b", { hasText: "77777" }).waitFor();
+  assert.deepEqual(await shown.locator("mark").allInnerTexts(), ["Nee", "dle"]);
+  assert.equal(await shown.locator("> span").innerText(), "x Needle <b>here</b>");
+  assert.ok(await inSight(shown));
+  await page.keyboard.press("n");
+  await page.locator(".found", { hasText: "1 of 2" }).waitFor();
+  await page.reload();
+  await page.locator(".line-of.shown > b", { hasText: "500" }).waitFor();
+  await page.fill("#find-in-log", "no such text");
+  await page.locator(".found", { hasText: "Not found" }).waitFor();
+  await page.locator(".lines").getByText("line 100000 of many").waitFor();
+
+  const time = page.locator(".lines time").last();
+  assert.ok(await time.isVisible());
+  await page.getByLabel("Times of the lines").uncheck({ force: true });
+  assert.ok(!await time.isVisible());
+});
+
+// inSight reports whether a line is where the log shows it.
+async function inSight(line) {
+  return line.evaluate((at) => {
+    const { top, bottom } = at.getBoundingClientRect(), log = at.closest(".lines").getBoundingClientRect();
+    return top >= log.top && bottom <= log.bottom && top >= 0 && bottom <= innerHeight;
+  });
+}
+
 test("a job that waits says why, and is cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const id = await submit(product, { name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
@@ -129,4 +179,12 @@ test("a job passes axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm/jobs?status=finished");
   await accessible(browser, app, "ada", await page.locator("#jobs li a").first().getAttribute("href"));
+});
+
+test("a job whose log is searched passes axe", async () => {
+  const { open, page } = await visitor(browser, app, "ada");
+  const id = await submit(product, { name: "found", steps: [{ name: "Say", run: "printf 'one\\ntwo\\nanother one\\n'" }] });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
+  await accessible(browser, app, "ada", `/w/acme/farm/jobs/${id}?find=one`, (page) => page.locator(".line-of.shown").waitFor());
 });

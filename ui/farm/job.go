@@ -91,7 +91,8 @@ type one struct {
 	Artifacts client.ListArtifact
 	Attempt   int64 // whose steps and log are shown
 	LogBytes  int64
-	Log       logPart // its end, which the page asks for by itself
+	Log       logPart // its end or what was found, which the page asks for by itself
+	Found     finding
 }
 
 func showJob(v *page.Visit) (page.Page, error) {
@@ -100,6 +101,11 @@ func showJob(v *page.Visit) (page.Page, error) {
 	asked, _ := strconv.ParseInt(v.Query("attempt"), 10, 64) // what is no number is the last one
 	err := v.Load(func(ctx context.Context) (err error) {
 		o.Job, err = client.Read[client.JobDetail](v.API.GetJob(ctx, id, nil))
+		return err
+	}, func(ctx context.Context) (err error) {
+		if v.Query("find") != "" {
+			o.Found, err = look(ctx, v, asked)
+		}
 		return err
 	}, func(ctx context.Context) (err error) {
 		params := &client.ListArtifactsParams{Limit: client.Optional(int64(100))}
@@ -116,6 +122,9 @@ func showJob(v *page.Visit) (page.Page, error) {
 		}
 	}
 	o.Log = logPart{From: max(0, o.LogBytes-tail), Cut: o.LogBytes > tail, Attempt: o.Attempt}
+	if o.Found.Shown > 0 {
+		o.Log = o.Found.part(o.Attempt)
+	}
 	return page.Page{Title: o.Job.Name, Place: "farm", Main: jobView(v, o)}, nil
 }
 
@@ -294,6 +303,16 @@ func (o one) done() (n int64) {
 		}
 	}
 	return n
+}
+
+// attemptOf returns which attempt left a file.
+func (o one) attemptOf(a client.Artifact) string {
+	for _, attempt := range o.Job.Attempts {
+		if attempt.Epoch == a.Epoch {
+			return kit.Digits(attempt.Attempt)
+		}
+	}
+	return "—"
 }
 
 // awaited are the artifacts of which no file is stored yet, while any may come.

@@ -31,12 +31,15 @@ type logPart struct {
 	Full    bool   // there is more of it
 	Live    bool   // more may be written
 	Removed string // why there is no log any more; "" if there is one
+	Find    string // a text that has marks
+	At      int64  // the first byte of the line that is shown for it
 }
 
 // A logLine is one line.
 type logLine struct {
 	At      time.Time
 	Offset  int64
+	Line    int64 // its number from 1; 0 if it has none
 	Text    string
 	Partial bool
 }
@@ -45,6 +48,7 @@ type logLine struct {
 func lines(v *page.Visit) (page.Page, error) {
 	part := logPart{
 		From: whole(v.Query("from")), Cut: v.Query("cut") != "", To: whole(v.Query("to")), Attempt: whole(v.Query("attempt")),
+		Find: v.Query("find"), At: whole(v.Query("at")),
 	}
 	err := part.load(v)
 	return page.Page{Part: linesView(v, part)}, err
@@ -121,13 +125,13 @@ func (p *logPart) query() string {
 	if p.Cut {
 		q += "&cut=on"
 	}
-	return q
+	return q + p.findQuery()
 }
 
 // next is the part that follows. It is asked for by the last line that is shown: how many
 // bytes that had its text does not say.
 func (p *logPart) next() *logPart {
-	n := &logPart{From: p.From, Cut: p.Cut, To: p.To, Attempt: p.Attempt}
+	n := &logPart{From: p.From, Cut: p.Cut, To: p.To, Attempt: p.Attempt, Find: p.Find, At: p.At}
 	if len(p.Lines) > 0 {
 		n.From, n.Cut = p.Lines[len(p.Lines)-1].Offset, true
 	}
@@ -141,5 +145,5 @@ func (p *logPart) before() (before *logPart, ok bool) {
 		to = p.Lines[0].Offset
 	}
 	from := max(0, min(p.From, to)-tail)
-	return &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt}, p.Cut && p.From > 0 && to > 0
+	return &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, At: p.At}, p.Cut && p.From > 0 && to > 0
 }

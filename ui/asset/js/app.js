@@ -45,6 +45,8 @@ document.addEventListener("htmx:after:swap", () => {
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
   for (const at of $$("[data-gone]")) if ($(at.dataset.gone)) at.remove(); // what it is about is no longer so
   for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off" && !$("[hx-trigger=revealed]", log)) log.scrollTop = log.scrollHeight;
+  const found = $("[data-found]"); // in a log
+  if (found) { delete found.dataset.found; found.scrollIntoView({ block: "center" }); }
   dress();
 });
 document.addEventListener("scroll", ({ target: at }) => { // whoever scrolls up reads; at the end they follow again
