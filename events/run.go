@@ -137,10 +137,21 @@ func (RunBranchCreated) Kind() string { return "run.branch_created" }
 
 // A FileChange is one file of a push and the lines it gained and lost.
 type FileChange struct {
-	Path    string `json:"path"`
-	Added   int    `json:"added"`
-	Removed int    `json:"removed"`
+	Path    string         `json:"path"`
+	Change  FileChangeKind `json:"change,omitempty" enum:"added,modified,removed" doc:"What became of the file; absent if that was not recorded."`
+	Added   int            `json:"added"`
+	Removed int            `json:"removed"`
 }
+
+// A FileChangeKind is what a push does to a file.
+type FileChangeKind string
+
+// The kinds. Events from before there were any have none.
+const (
+	FileAdded    FileChangeKind = "added"
+	FileModified FileChangeKind = "modified"
+	FileRemoved  FileChangeKind = "removed"
+)
 
 // Who pushes to the branch of a run.
 const (

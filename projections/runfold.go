@@ -60,6 +60,7 @@ func (run *Run) follow(r events.Record) {
 		d.Guardrails, d.Checks = e.Status, e.Checks
 	case events.RunJobRequested:
 		d.Jobs = append(d.Jobs, RunJob{ID: e.Job, Name: e.Name, Status: "requested"})
+		run.JobRounds = append(slices.Clip(run.JobRounds), run.Round)
 	case events.RunJobSettled:
 		for i := range d.Jobs {
 			if d.Jobs[i].ID == e.Job {

@@ -33,8 +33,9 @@ type Run struct {
 	CreatedAt   time.Time           `db:"created_at"`
 	UpdatedAt   time.Time           `db:"updated_at"`
 	FinishedAt  *time.Time          `db:"finished_at"`
-	WaitsFor    events.DecisionKind `db:"waits_for"` // what somebody is asked for; "" if nobody is
-	Round       int                 `db:"round"`     // how often it entered Implementing
+	WaitsFor    events.DecisionKind `db:"waits_for"`  // what somebody is asked for; "" if nobody is
+	Round       int                 `db:"round"`      // how often it entered Implementing
+	JobRounds   []int               `db:"job_rounds"` // of Detail.Jobs: the round in which the run asked for each
 	Detail      RunDetail           `db:"detail"`
 }
 
@@ -82,7 +83,7 @@ var runs = &fold.Table[events.ID, Run]{
 			return &Run{
 				Workspace: r.Workspace, ID: id, Repo: e.Repo.ID, RepoName: e.Repo.Name,
 				IssueNumber: e.IssueNumber, IssueTitle: e.IssueTitle, Status: events.RunInQueue, Active: true,
-				CreatedAt: r.At, UpdatedAt: r.At, Detail: queuedDetail(r.At),
+				CreatedAt: r.At, UpdatedAt: r.At, JobRounds: []int{}, Detail: queuedDetail(r.At),
 			}
 		}
 		after := *run
@@ -198,7 +199,7 @@ type RunQuery struct {
 
 // Get returns a run of a workspace with its detail. ok is false if there is none.
 func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, detail from runs where workspace_id = $1 and run_id = $2`, workspace, id)
+	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, job_rounds, detail from runs where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
 }
 

@@ -15,23 +15,28 @@ func TestRunsOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, one, two := world.NewID(), world.NewID(), world.NewID()
-	code := append(entered(events.StageImplementing), events.RunStageEntered{Stage: events.StageImplementing, Attempt: 3})
+	code := append(entered(events.StageImplementing), events.RunJobRequested{Job: world.NewID(), Name: "lint"},
+		events.RunStageEntered{Stage: events.StageImplementing, Attempt: 3})
+	built := append(entered(events.StageBuildFarm), events.RunJobRequested{Job: world.NewID(), Name: "build"},
+		events.RunJobRequested{Job: world.NewID(), Name: "test"})
 	asked := []events.Event{events.DecisionRaised{Decision: one, About: events.FactReview}}
 	tellAt(t, w, world.Epoch, workspace,
-		tale{web, 1, "x", nil}, tale{web, 2, "x", append(entered(events.StageAnalyze), asked...)},
-		tale{web, 3, "x", append(code, entered(events.StageBuildFarm)...)},
+		tale{web, 1, "x", nil}, tale{web, 2, "x", append(append(entered(events.StageAnalyze), events.RunJobRequested{Job: world.NewID(), Name: "early"}), asked...)},
+		tale{web, 3, "x", append(code, built...)},
 		tale{web, 4, "x", append(entered(events.StageAnalyze), events.DecisionRaised{Decision: two, About: events.FactReview},
 			events.DecisionAnswered{Decision: two, About: events.FactReview, Action: "confirm"})})
 	want := world.Dump(t, w.DB, "runs")
 
 	_, err := w.DB.Exec(t.Context(), `
-		alter table runs drop column waits_for, drop column round;
+		alter table runs drop column job_rounds, drop column waits_for, drop column round;
 		create index runs_active on runs (workspace_id, stage, created_at, run_id) where active`)
 	require.NoError(t, err)
-	migration, err := os.ReadFile("../migrations/0043_runs_waiting.sql")
-	require.NoError(t, err)
-	_, err = w.DB.Exec(t.Context(), string(migration))
-	require.NoError(t, err)
+	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql"} {
+		migration, err := os.ReadFile("../migrations/" + name)
+		require.NoError(t, err)
+		_, err = w.DB.Exec(t.Context(), string(migration))
+		require.NoError(t, err)
+	}
 	w.DB.Reset()
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
 }

@@ -138,8 +138,8 @@ func (l *life) toCode() *life {
 // push moves the branch and holds the guardrails against it.
 func (l *life) push(status string, checks ...events.Guardrail) *life {
 	l.head = l.s.sha()
-	file := events.FileChange{Path: "internal/app/change.go", Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
-	test := events.FileChange{Path: "internal/app/change_test.go", Added: 10 + l.s.random.IntN(40)}
+	file := events.FileChange{Path: "internal/app/change.go", Change: events.FileModified, Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
+	test := events.FileChange{Path: "internal/app/change_test.go", Change: events.FileAdded, Added: 10 + l.s.random.IntN(40)}
 	return l.loop(
 		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(),
 			Files: append([]events.FileChange{file, test}, l.changed...), By: events.PushedByLoop},
@@ -151,7 +151,7 @@ func (l *life) push(status string, checks ...events.Guardrail) *life {
 // blocked is a run that changes a protected path too.
 func (l *life) blocked() *life {
 	const path = ".github/workflows/ci.yml"
-	l.changed = []events.FileChange{{Path: path, Added: 2, Removed: 1}}
+	l.changed = []events.FileChange{{Path: path, Change: events.FileModified, Added: 2, Removed: 1}}
 	l.push("blocked", events.Guardrail{
 		Check: "protected_paths", Status: "block", Findings: []events.GuardrailFinding{{Path: path, Rule: ".github/**"}},
 	})

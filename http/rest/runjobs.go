@@ -13,6 +13,7 @@ type runJob struct {
 	Name      string     `json:"name" example:"build and test"`
 	Status    string     `json:"status" enum:"requested,succeeded,failed,cancelled" doc:"What the run was told of it."`
 	ComputeMS int64      `json:"computeMs"`
+	Round     int        `json:"round" doc:"The round of the run in which it asked for the job: 0 is before it began to implement."`
 	Farm      *jobAtFarm `json:"farm" doc:"What the build farm has of it: null if it knows no job of this id."`
 }
 

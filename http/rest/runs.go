@@ -250,9 +250,13 @@ func newRunDetail(r projections.Run) runDetail {
 		out.Changes.Added += f.Added
 		out.Changes.Removed += f.Removed
 	}
-	for _, j := range d.Jobs {
+	for i, j := range d.Jobs {
 		out.Resources.ComputeMS += j.ComputeMS
-		out.Resources.Jobs = append(out.Resources.Jobs, runJob{ID: j.ID.String(), Name: j.Name, Status: j.Status, ComputeMS: j.ComputeMS})
+		one := runJob{ID: j.ID.String(), Name: j.Name, Status: j.Status, ComputeMS: j.ComputeMS}
+		if i < len(r.JobRounds) { // lists have none
+			one.Round = r.JobRounds[i]
+		}
+		out.Resources.Jobs = append(out.Resources.Jobs, one)
 	}
 	for _, c := range d.Checks {
 		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, append([]events.GuardrailFinding{}, c.Findings...)})
@@ -312,7 +316,7 @@ var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}
 // exampleRun is exampleQueued an hour later: somebody is asked to merge it.
 func exampleRun() projections.Run {
 	r, pr := exampleQueued, 12
-	r.WaitsFor, r.Round = events.MergeApproval, 1
+	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}
 	r.Stage, r.Status, r.PRNumber, r.CostCents, r.UpdatedAt = events.StageMerge.Index(), events.RunAwaitingApproval, &pr, 112, exampleAt(5)
 	d := &r.Detail
 	d.Branch, d.Head = "run/7", exampleHead
@@ -323,7 +327,10 @@ func exampleRun() projections.Run {
 	}
 	last := &d.Stages[r.Stage]
 	last.Status, last.FinishedAt = "blocked", nil
-	d.Files = []events.FileChange{{Path: "web/date.go", Added: 12, Removed: 3}, {Path: "web/date_test.go", Added: 29}}
+	d.Files = []events.FileChange{
+		{Path: "web/date.go", Change: events.FileModified, Added: 12, Removed: 3},
+		{Path: "web/date_test.go", Change: events.FileAdded, Added: 29},
+	}
 	d.Jobs = []projections.RunJob{{ID: exampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000}}
 	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass"}}
 	return r

@@ -368,6 +368,27 @@ func (e FarmJobWaitingReason) Valid() bool {
 	}
 }
 
+// Defines values for FileChangeChange.
+const (
+	Added    FileChangeChange = "added"
+	Modified FileChangeChange = "modified"
+	Removed  FileChangeChange = "removed"
+)
+
+// Valid indicates whether the value is a known member of the FileChangeChange enum.
+func (e FileChangeChange) Valid() bool {
+	switch e {
+	case Added:
+		return true
+	case Modified:
+		return true
+	case Removed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FoundAccountStatus.
 const (
 	FoundAccountStatusActive  FoundAccountStatus = "active"
@@ -3247,10 +3268,16 @@ type FarmSummary struct {
 
 // FileChange defines model for FileChange.
 type FileChange struct {
-	Added   int64  `json:"added"`
-	Path    string `json:"path"`
-	Removed int64  `json:"removed"`
+	Added int64 `json:"added"`
+
+	// Change What became of the file; absent if that was not recorded.
+	Change  *FileChangeChange `json:"change,omitempty"`
+	Path    string            `json:"path"`
+	Removed int64             `json:"removed"`
 }
+
+// FileChangeChange What became of the file; absent if that was not recorded.
+type FileChangeChange string
 
 // FormerKey defines model for FormerKey.
 type FormerKey struct {
@@ -4450,6 +4477,9 @@ type RunJob struct {
 
 	// Name Examples: build and test
 	Name string `json:"name"`
+
+	// Round The round of the run in which it asked for the job: 0 is before it began to implement.
+	Round int64 `json:"round"`
 
 	// Status What the run was told of it.
 	Status RunJobStatus `json:"status"`

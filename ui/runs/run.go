@@ -85,6 +85,21 @@ func abbreviated(sha string) string { return sha[:min(7, len(sha))] }
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
+// fileIcon is the sign of what became of a file.
+func fileIcon(f client.FileChange) string {
+	if f.Change != nil {
+		switch *f.Change {
+		case client.Added:
+			return "file-plus"
+		case client.Modified:
+			return "file-pen"
+		case client.Removed:
+			return "file-minus"
+		}
+	}
+	return "file-diff"
+}
+
 // squares are the five signs beside a file: how much of its change was added.
 func squares(f client.FileChange) (list [5]string) {
 	total := f.Added + f.Removed
