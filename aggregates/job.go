@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,9 +20,11 @@ var (
 	ErrArtifactsClosed = fault.New(fault.Conflict, "artifacts_closed", "The artifacts of this job are complete, or came too late.")
 )
 
+// ForceAfter is what a runner has beyond the grace to say that a job has ended.
+const ForceAfter = 30 * time.Second
+
 const (
 	acceptLimit  = 20 * time.Second // that a runner has to say that it begins
-	forceAfter   = 30 * time.Second // that a runner has beyond the grace to say that a job has ended
 	timeoutExtra = time.Minute      // that a runner has beyond the time of a job to end it itself
 	backoff      = 5 * time.Second  // until a job is given out again whose runner failed, for each attempt
 	retryWait    = 24 * time.Hour   // for a runner to take a job again, unless it may wait longer for the first
@@ -225,8 +228,10 @@ func (j *Job) fail(why string, said *events.JobLastWords, now time.Time) []event
 	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Said: said}}
 }
 
-// Cancel ends the job: at once if no runner has it. One that has ended stays as it is.
-func (j *Job) Cancel(reason string, now time.Time) ([]events.Event, error) {
+// Cancel ends the job: at once if no runner has it. One that has ended stays as it is. A grace
+// that is not nil, in seconds, is instead of that of the job, and makes that of a job which is
+// being cancelled shorter.
+func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, error) {
 	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
 		return nil, err
 	}
@@ -235,10 +240,20 @@ func (j *Job) Cancel(reason string, now time.Time) ([]events.Event, error) {
 		return nil, ErrNoJob
 	case j.state == events.JobQueued:
 		return one(events.JobCancelled{Reason: reason})
-	case j.state != events.JobLeasedOut && j.state != events.JobRunning:
+	case !j.state.Held():
 		return nil, nil
 	}
-	return one(events.JobCancelRequested{Reason: reason, Deadline: now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + forceAfter)})
+	e := events.JobCancelRequested{Reason: reason, Deadline: now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + ForceAfter)}
+	if grace != nil {
+		e.Deadline = now.Add(seconds(*grace) + ForceAfter)
+	}
+	if j.state == events.JobCancelling {
+		if grace == nil || !e.Deadline.Before(j.deadline) {
+			return nil, nil
+		}
+		e.Reason, e.TimedOut = cmp.Or(reason, j.reason), j.timedOut
+	}
+	return one(e)
 }
 
 // TimeOut does what the clock asks for: a job that no runner took in time expires, one
@@ -249,7 +264,7 @@ func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	case j.state == events.JobQueued && !now.Before(j.expires):
 		return one(events.JobExpired{})
 	case (j.state == events.JobRunning || j.state == events.JobLeasedOut && j.accepted) && !now.Before(j.deadline):
-		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + forceAfter)
+		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + ForceAfter)
 		return one(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
 	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):
 		return j.fail("lost", nil, now), nil

@@ -32,7 +32,7 @@ var (
 	machineA, machineB = id(50), id(51)
 
 	runLimitOfNoon = noon.Add(100*time.Second + timeoutExtra)
-	cancelLimit    = noon.Add(10*time.Second + forceAfter)
+	cancelLimit    = noon.Add(10*time.Second + ForceAfter)
 
 	jobSubmitted = jobOf(nil)
 	jobLeased    = events.JobLeased{Epoch: 1, Attempt: 1, Runner: machineA, RunnerName: "builder", AcceptBy: noon.Add(acceptLimit)}
@@ -207,17 +207,32 @@ func TestJobIsTakenFromASilentRunner(t *testing.T) {
 }
 
 func TestJobIsCancelled(t *testing.T) {
-	cancel := func(j *Job) ([]events.Event, error) { return j.Cancel("superseded", noon) }
+	cancel := func(j *Job) ([]events.Event, error) { return j.Cancel("superseded", nil, noon) }
+	sooner := func(seconds int, after time.Duration, reason string) func(*Job) ([]events.Event, error) {
+		return func(j *Job) ([]events.Event, error) { return j.Cancel(reason, &seconds, noon.Add(after)) }
+	}
+	kill := func(after time.Duration, reason string) []events.Event {
+		return []events.Event{events.JobCancelRequested{Reason: reason, Deadline: noon.Add(after + ForceAfter)}}
+	}
+	timedOut := append(runningJob[:4:4], events.JobCancelRequested{Reason: "run_timeout", Deadline: cancelLimit, TimedOut: true})
 	check(t, []spec[Job]{
 		{name: "while it waits", given: queuedJob, when: cancel, then: []events.Event{events.JobCancelled{Reason: "superseded"}}},
 		{name: "before it is accepted", given: leasedJob, when: cancel, then: []events.Event{cancelling}},
 		{name: "before it runs", given: acceptedJob, when: cancel, then: []events.Event{cancelling}},
 		{name: "while it runs", given: runningJob, when: cancel, then: []events.Event{cancelling}},
 		{name: "twice", given: endingJob, when: cancel},
+		{name: "with another grace", given: runningJob, when: sooner(60, 0, "stop"), then: kill(time.Minute, "stop")},
+		{name: "with another grace while it waits", given: queuedJob, when: sooner(60, 0, "stop"), then: []events.Event{events.JobCancelled{Reason: "stop"}}},
+		{name: "now, though it has time left", given: endingJob, when: sooner(0, time.Second, ""), then: kill(time.Second, "superseded")},
+		{name: "sooner, with a reason", given: endingJob, when: sooner(3, 2*time.Second, "stop"), then: kill(5*time.Second, "stop")},
+		{name: "when it ends by itself as soon", given: endingJob, when: sooner(8, 2*time.Second, "stop")},
+		{name: "with more time", given: endingJob, when: sooner(20, 0, "stop")},
+		{name: "now, though its time was over", given: timedOut, when: sooner(0, 0, ""), then: []events.Event{
+			events.JobCancelRequested{Reason: "run_timeout", Deadline: noon.Add(ForceAfter), TimedOut: true}}},
 		{name: "when over", given: doneJob, when: cancel},
 		{name: "that there is not", when: cancel, err: ErrNoJob},
 		{name: "with a token", given: queuedJob, when: func(j *Job) ([]events.Event, error) {
-			return j.Cancel("tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", noon)
+			return j.Cancel("tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", nil, noon)
 		}, err: fault.Field("reason", "must not hold a service token")},
 	})
 }
@@ -226,7 +241,7 @@ func TestJobTimesOut(t *testing.T) {
 	after := func(at time.Time, silent bool) func(*Job) ([]events.Event, error) {
 		return func(j *Job) ([]events.Event, error) { return j.TimeOut(at, silent) }
 	}
-	late := events.JobCancelRequested{Reason: "run_timeout", Deadline: runLimitOfNoon.Add(10*time.Second + forceAfter), TimedOut: true}
+	late := events.JobCancelRequested{Reason: "run_timeout", Deadline: runLimitOfNoon.Add(10*time.Second + ForceAfter), TimedOut: true}
 	forced := []events.Event{events.JobCancelled{Epoch: 1, Reason: "superseded", Forced: true}}
 	requeued := func(why string, expires time.Time) []events.Event {
 		return append(runningJob[:4:4], events.JobRequeued{Epoch: 1, Reason: why, NotBefore: noon, ExpiresAt: expires})

@@ -48,7 +48,10 @@ func TestJobMachine(t *testing.T) {
 			"lose": func(t *rapid.T) {
 				m.ask(t, func(j *Job) ([]events.Event, error) { return j.LoseLease(m.epoch(t), m.at) })
 			},
-			"cancel": func(t *rapid.T) { m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", m.at) }) },
+			"cancel": func(t *rapid.T) {
+				grace := rapid.Ptr(rapid.IntRange(0, 20), true).Draw(t, "grace")
+				m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", grace, m.at) })
+			},
 			"clock": func(t *rapid.T) {
 				m.ask(t, func(j *Job) ([]events.Event, error) { return j.TimeOut(m.at, rapid.Bool().Draw(t, "silent")) })
 			},
@@ -121,8 +124,8 @@ func (m *jobMachine) holds(t *rapid.T) {
 
 // cancelEnds shows that a cancel ends the job in its grace and 30 seconds, whatever came before.
 func (m *jobMachine) cancelEnds(t *rapid.T) {
-	m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", m.at) })
-	m.at = m.at.Add(10*time.Second + forceAfter)
+	m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", nil, m.at) })
+	m.at = m.at.Add(10*time.Second + ForceAfter)
 	m.ask(t, func(j *Job) ([]events.Event, error) { return j.TimeOut(m.at, false) })
 	require.True(t, m.state.State().Final(), "%s", m.state.State())
 	require.Equal(t, 1, m.ends)

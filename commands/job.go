@@ -62,6 +62,7 @@ type CancelJob struct {
 	Meta   `json:"-"`
 	Job    events.ID          `json:"jobId"`
 	Reason string             `json:"reason"`
+	Grace  *int               `json:"graceSeconds,omitempty"` // nil: that of the job
 	Token  events.Fingerprint `json:"-"`
 }
 
@@ -73,7 +74,7 @@ func (h *Handler) CancelJob(ctx context.Context, c CancelJob) (Result, error) {
 		if err := w.allowJobs(c.Token); err != nil {
 			return err
 		}
-		return w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) { return j.Cancel(c.Reason, w.at) })
+		return w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) { return j.Cancel(c.Reason, c.Grace, w.at) })
 	})
 }
 

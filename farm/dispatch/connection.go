@@ -53,12 +53,13 @@ type connection struct {
 
 // held is a job that the runner of a connection has.
 type held struct {
-	epoch     int
-	next      int64 // the number that it says next
-	told      int64 // of which gap it was told
-	cancelled bool  // it was told
-	taken     bool  // the runner accepted it
-	declined  bool  // the runner gives it back, which is not noted yet
+	epoch    int
+	next     int64 // the number that it says next
+	told     int64 // of which gap it was told
+	taken    bool  // the runner accepted it
+	declined bool  // the runner gives it back, which is not noted yet
+
+	cancelled time.Time // by when it was told that it counts as ended, zero if it was not told to end
 }
 
 func newConnection(d *Dispatcher, f *farm, socket *websocket.Conn, r Runner) *connection {

@@ -153,7 +153,7 @@ func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
 		v := verdicts[job]
 		w.Held = append(w.Held, v.said(job))
 		if v.word == wire.Continue || v.word == wire.CancelJob {
-			c.jobs[job.job] = &held{epoch: job.epoch, next: v.acked + 1, cancelled: v.word == wire.CancelJob, taken: true}
+			c.jobs[job.job] = &held{epoch: job.epoch, next: v.acked + 1, cancelled: v.deadline, taken: true}
 		}
 	}
 	c.send(w, events.ID{}, 0) // before anybody takes it for greeted

@@ -75,6 +75,35 @@ func TestACancelledJobEndsInEveryState(t *testing.T) {
 	}
 }
 
+// Who cannot wait cancels again: the runner is told that there is less time, and not that there is more.
+func TestTheGraceOfACancelledJobIsCutShort(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	again := func(seconds int) {
+		t.Helper()
+		_, err := j.r.CancelJob(t.Context(), commands.CancelJob{Meta: system(j.ws), Job: j.job, Grace: &seconds})
+		require.NoError(t, err)
+	}
+	again(60)
+	require.Equal(t, 60, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
+	j.clock.move(10 * time.Second)
+	j.a.cut()
+	j.a = dial(t, j.r, j.ws, j.runner)
+	held := j.a.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch}).Held[0]
+	require.Equal(t, wire.CancelJob, held.Verdict)
+	require.Equal(t, 50, held.GraceSeconds)
+	again(51)
+	again(5)
+	require.Equal(t, 5, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
+	again(0)
+	require.Equal(t, 0, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
+	j.clock.move(31 * time.Second)
+	require.Eventually(t, func() bool {
+		j.r.SweepOnce(t.Context())
+		return j.state(j.job) == events.JobIsCancelled
+	}, patience, 10*time.Millisecond, "%v", j.kinds(j.job))
+}
+
 func count(list []string, word string) (n int) {
 	for _, w := range list {
 		if w == word {

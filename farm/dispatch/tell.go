@@ -3,9 +3,11 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/farm/wire"
 )
@@ -62,15 +64,15 @@ func (c *connection) isLate() bool {
 // tellCancelled tells runners which of their jobs are to end: of those named, or all.
 func (f *farm) tellCancelled(ctx context.Context, jobs []events.ID) error {
 	rows, _ := f.d.DB.Query(ctx, `
-		select j.job_id, j.epoch, j.runner_id, j.cancel->>'reason', (
-			select coalesce((s.spec->'timeouts'->>'cancelGraceSeconds')::int, 0) from job_specs s where s.workspace_id = $1 and s.job_id = j.job_id)
+		select j.job_id, j.epoch, j.runner_id, j.cancel->>'reason', j.due_at
 		from jobs j where j.workspace_id = $1 and j.state = 'cancelling' and ($2::uuid[] is null or j.job_id = any($2))`, f.workspace, jobs)
 	var job, runner events.ID
-	var epoch, grace int
+	var epoch int
 	var reason string
-	_, err := pgx.ForEachRow(rows, []any{&job, &epoch, &runner, &reason, &grace}, func() error {
+	var deadline time.Time
+	_, err := pgx.ForEachRow(rows, []any{&job, &epoch, &runner, &reason, &deadline}, func() error {
 		for _, c := range f.of(runner) {
-			c.cancel(job, epoch, grace, reason)
+			c.cancel(job, epoch, deadline, reason)
 		}
 		return nil
 	})
@@ -80,18 +82,25 @@ func (f *farm) tellCancelled(ctx context.Context, jobs []events.ID) error {
 	return nil
 }
 
-// cancel tells the runner to end a job, once.
-func (c *connection) cancel(job events.ID, epoch, grace int, reason string) {
+// cancel tells the runner to end a job, once, and again if it has less time for that.
+func (c *connection) cancel(job events.ID, epoch int, deadline time.Time, reason string) {
 	c.mu.Lock()
 	h := c.jobs[job]
-	tell := h != nil && h.epoch == epoch && !h.cancelled
+	tell := h != nil && h.epoch == epoch && (h.cancelled.IsZero() || deadline.Before(h.cancelled))
 	if tell {
-		h.cancelled = true
+		h.cancelled = deadline
 	}
 	c.mu.Unlock()
 	if tell {
-		c.send(wire.Cancel{GraceSeconds: grace, Reason: reason}, job, epoch)
+		c.send(wire.Cancel{GraceSeconds: c.d.graceUntil(deadline), Reason: reason}, job, epoch)
 	}
+}
+
+// graceUntil is how many seconds a job still has to end by itself that counts as ended by a
+// deadline, a begun one for a whole.
+func (d *Dispatcher) graceUntil(deadline time.Time) int {
+	left := deadline.Sub(d.Now()) - aggregates.ForceAfter
+	return int(max(0, left+time.Second-1) / time.Second)
 }
 
 // takeDrain takes in that the runner takes no more jobs, or that it does again.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,6 +22,7 @@ type verdict struct {
 	word      string
 	acked     int64
 	grace     int
+	deadline  time.Time // of one that is being cancelled
 	artifacts bool
 }
 
@@ -34,14 +36,13 @@ func (v verdict) said(job claimed) wire.Verdict {
 // is no row of one that is not its own in that epoch.
 const verdictSQL = `
 	select k.job_id, k.epoch, l.fenced, l.finished, l.last_seq, j.state, j.artifacts->>'state' in ('awaiting', 'partial'),
-		case when j.state = 'cancelling' then (
-		select (s.spec->'timeouts'->>'cancelGraceSeconds')::int from job_specs s where s.workspace_id = $1 and s.job_id = k.job_id) end
+		coalesce(j.due_at, 'epoch')
 	from unnest($3::uuid[], $4::int[]) as k (job_id, epoch)
 	cross join lateral (
 		select fenced, finished, last_seq from job_leases l
 		where l.workspace_id = $1 and l.job_id = k.job_id and l.epoch = k.epoch and l.runner_id = $2 offset 0) l
 	cross join lateral (
-		select state, artifacts from jobs j
+		select state, artifacts, due_at from jobs j
 		where j.workspace_id = $1 and j.job_id = k.job_id and j.runner_id = $2 and j.epoch = k.epoch offset 0) j`
 
 // verdicts judges what a runner says it has. What it learns of a job of somebody else is
@@ -62,8 +63,8 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []claimed) (ma
 	var fenced, finished, artifacts bool
 	var acked int64
 	var state events.JobState
-	var grace *int
-	_, err := pgx.ForEachRow(rows, []any{&k.job, &k.epoch, &fenced, &finished, &acked, &state, &artifacts, &grace}, func() error {
+	var due time.Time
+	_, err := pgx.ForEachRow(rows, []any{&k.job, &k.epoch, &fenced, &finished, &acked, &state, &artifacts, &due}, func() error {
 		v := verdict{word: wire.Continue, acked: acked}
 		switch {
 		case finished:
@@ -71,10 +72,7 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []claimed) (ma
 		case fenced || !state.Held():
 			v.word = wire.StopJob
 		case state == events.JobCancelling:
-			v.word = wire.CancelJob
-			if grace != nil {
-				v.grace = *grace
-			}
+			v.word, v.deadline, v.grace = wire.CancelJob, due, d.graceUntil(due)
 		}
 		out[k] = v
 		return nil

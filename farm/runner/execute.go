@@ -96,7 +96,8 @@ func Execute(in io.Reader, out io.Writer) error {
 	return x.run()
 }
 
-// obey hands on orders until there are no more, which is the end of the supervisor.
+// obey hands on orders until there are no more, which is the end of the supervisor. Whichever
+// of them leaves the least grace counts.
 func obey(lines *bufio.Reader, end, kill context.CancelCauseFunc) {
 	for {
 		text, err := lines.ReadBytes('\n')
@@ -113,6 +114,7 @@ func obey(lines *bufio.Reader, end, kill context.CancelCauseFunc) {
 			kill(stop)
 		} else {
 			end(stop)
+			time.AfterFunc(o.Grace, func() { kill(stop) })
 		}
 	}
 }

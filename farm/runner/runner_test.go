@@ -92,6 +92,27 @@ func TestACancelledJob(t *testing.T) {
 	r.empty()
 }
 
+// A job that does not end in its time is killed as soon as that is cut short, and leaves its files.
+func TestACancelledJobIsKilledNow(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled())
+	k := f.assign(wire.Assign{
+		Steps:     steps("trap 'echo asked' TERM; echo kept > kept; echo ready; while :; do sleep 0.1 || :; done"),
+		Artifacts: []wire.Artifact{{Name: "kept", Paths: []string{"kept"}, When: "always"}},
+	})
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	f.tell(wire.Cancel{GraceSeconds: 600}, k)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "asked") }, patience, time.Millisecond)
+	f.tell(wire.Cancel{}, k)
+	end := f.ended(k)
+	require.Equal(t, "cancelled", end.Outcome)
+	require.Equal(t, "cancel", end.SignalReason)
+	require.Equal(t, "SIGKILL", end.Signal)
+	require.Equal(t, 1, end.Artifacts)
+	r.empty()
+}
+
 func TestAStoppedJobLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)

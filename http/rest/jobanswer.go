@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/projections"
 )
@@ -68,6 +69,7 @@ type jobCancel struct {
 	Reason   string     `json:"reason" example:"superseded"`
 	At       timestamp  `json:"at"`
 	Deadline *timestamp `json:"deadline" nullable:"true" doc:"When it counts as cancelled at the latest; null if it waited."`
+	Grace    *int       `json:"graceSeconds" nullable:"true" doc:"What it had from then on to end by itself; null if it waited."`
 	Forced   bool       `json:"forced" doc:"It ended without a word of its runner."`
 }
 
@@ -102,6 +104,9 @@ func newJob(j projections.Job, waits string, position *int) FarmJob {
 	}
 	if c := j.Cancel; c != nil {
 		out.Cancel = &jobCancel{By: c.By.Name, Reason: c.Reason, At: at(c.At), Deadline: nonZero(c.Deadline), Forced: c.Forced}
+		if !c.Deadline.IsZero() {
+			out.Cancel.Grace = new(int((c.Deadline.Sub(c.At) - aggregates.ForceAfter).Seconds()))
+		}
 	}
 	return out
 }

@@ -37,6 +37,7 @@ type jobRequest struct {
 
 		JobID  string `json:"jobId,omitempty" format:"uuid" doc:"Of a cancel: the job."`
 		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Of a cancel: why." example:"superseded"`
+		Grace  *int   `json:"graceSeconds,omitempty" minimum:"0" maximum:"600" doc:"Of a cancel: what the job has to end by itself, instead of its cancelGraceSeconds. 0 kills it at once."`
 
 		JobSubmission
 	}
@@ -104,9 +105,9 @@ func (b *JobSubmission) spec() events.JobSpec {
 func (in *jobRequest) command(c *caller, _ events.ID) (commands.Deniable, error) {
 	b := &in.Body
 	if b.Action == "cancel" {
-		cancel := commands.CancelJob{Meta: c.meta(), Reason: b.Reason, Token: c.fingerprint}
+		cancel := commands.CancelJob{Meta: c.meta(), Reason: b.Reason, Grace: b.Grace, Token: c.fingerprint}
 		if !reflect.ValueOf(b.JobSubmission).IsZero() {
-			return cancel, invalid("action", "must be submit where more is said than jobId and reason")
+			return cancel, invalid("action", "must be submit where more is said than jobId, reason and graceSeconds")
 		}
 		id, err := events.ParseID(b.JobID)
 		if err != nil {
@@ -117,8 +118,8 @@ func (in *jobRequest) command(c *caller, _ events.ID) (commands.Deniable, error)
 	}
 	submit := commands.SubmitJob{Meta: c.meta(), Token: c.fingerprint}
 	submit.Spec.Name = b.Name
-	if b.JobID != "" || b.Reason != "" {
-		return submit, invalid("action", "must be cancel where jobId or reason is said")
+	if b.JobID != "" || b.Reason != "" || b.Grace != nil {
+		return submit, invalid("action", "must be cancel where jobId, reason or graceSeconds is said")
 	}
 	if input.HasToken(b.IdempotencyKey) { // it is kept
 		return submit, invalid("idempotencyKey", "must not hold a service token")

@@ -27,8 +27,9 @@ func (s *Server) jobRoutes() section {
 				"That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job " +
 				"again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job " +
 				"409 `idempotency_conflict`.\n\nWith `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to " +
-				"end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its " +
-				"runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if " +
+				"end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled " +
+				"30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills " +
+				"it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if " +
 				"10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, " +
 				"or if they ask for 64 different things.",
 			refuses: []*fault.Fault{

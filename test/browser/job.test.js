@@ -148,12 +148,37 @@ test("a job that runs has its grace when it is cancelled", async () => {
   assert.ok(await leo.page.getByRole("button", { name: "Cancel" }).isDisabled());
   await leo.page.getByText("Only an Owner or Maintainer can cancel a job.").waitFor({ state: "attached" });
   await page.keyboard.press("x");
-  await page.getByText("What still runs after 15 s is killed.").waitFor();
+  await page.getByText("What still runs after the grace is killed.").waitFor();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("of grace left").waitFor();
   await leo.page.getByText("of grace left").waitFor();
+  assert.equal(await leo.page.getByRole("button", { name: "Kill now" }).count(), 0);
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 60000 });
 });
+
+for (const scripts of [true, false]) {
+  test(`a job that does not end in its grace is killed now, ${scripts ? "with" : "without"} scripts`, async () => {
+    const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });
+    const id = await submit(product, {
+      name: "stubborn", steps: [{ name: "Wait", run: "trap '' TERM; echo begun > begun; while :; do sleep 1; done" }],
+      timeouts: { cancelGraceSeconds: 600 }, artifacts: [{ name: "begun", paths: ["begun"], when: "always" }],
+    });
+    await page.goto(app + "/w/acme/farm/jobs/" + id);
+    const running = page.locator("h1 .pill", { hasText: "Running" });
+    for (const until = Date.now() + 30000; !await running.count() && Date.now() < until;) await page.reload();
+    assert.equal(await page.locator("select[name=grace]").inputValue(), "600");
+    await page.selectOption("select[name=grace]", "120");
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByText(/Cancelling: (2 min|1 min 5\d s) of grace left/).waitFor();
+    await page.getByRole("button", { name: "Kill now" }).click();
+    const ended = page.locator("h1 .pill", { hasText: "Cancelled" });
+    for (const until = Date.now() + 20000; !await ended.count() && Date.now() < until;) scripts ? await page.waitForTimeout(100) : await page.reload();
+    assert.ok(await ended.count());
+    await page.reload();
+    await page.locator("tr", { hasText: "begun" }).getByRole("link", { name: "Get" }).waitFor();
+  });
+}
 
 test("jobs are found by state and by name", async () => {
   const { page, open } = await visitor(browser, app, "ada");

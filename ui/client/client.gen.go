@@ -3555,6 +3555,9 @@ type JobCancel struct {
 	// Forced It ended without a word of its runner.
 	Forced bool `json:"forced"`
 
+	// GraceSeconds What it had from then on to end by itself; null if it waited.
+	GraceSeconds *int64 `json:"graceSeconds"`
+
 	// Reason Examples: superseded
 	Reason string `json:"reason"`
 }
@@ -3751,6 +3754,9 @@ type JobRequestBody struct {
 	Annotations *map[string]string `json:"annotations,omitempty"`
 	Artifacts   *[]JobArtifactSpec `json:"artifacts,omitempty"`
 	Concurrency *JobConcurrency    `json:"concurrency,omitempty"`
+
+	// GraceSeconds Of a cancel: what the job has to end by itself, instead of its cancelGraceSeconds. 0 kills it at once.
+	GraceSeconds *int64 `json:"graceSeconds,omitempty"`
 
 	// IdempotencyKey Makes the request happen once however often the caller sends it, for 30 days at least.
 	//
@@ -6169,7 +6175,7 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 	//
-	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -6182,7 +6188,7 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 	//
-	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -7017,7 +7023,7 @@ func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditor
 //
 // Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 //
-// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //
@@ -7040,7 +7046,7 @@ func (c *Client) SubmitJobWithBody(ctx context.Context, params *SubmitJobParams,
 //
 // Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
 //
-// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, and counts as cancelled 30 seconds after those whatever its runner does. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //

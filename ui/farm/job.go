@@ -129,23 +129,32 @@ func showJob(v *page.Visit) (page.Page, error) {
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.SubmitJob(v.Context(), nil, client.JobRequestBody{
+	body := client.JobRequestBody{
 		Action: client.Optional(client.Cancel), JobId: client.Optional(v.PathValue("id")),
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
-	}))
+	}
+	if text := v.PostFormValue("grace"); text != "" {
+		body.GraceSeconds = new(whole(text))
+	}
+	err := client.Done(v.API.SubmitJob(v.Context(), nil, body))
+	if body.GraceSeconds != nil && *body.GraceSeconds == 0 {
+		return page.Notice{Text: "The job is killed."}, err
+	}
 	return page.Notice{Text: "The job is asked to end."}, err
 }
 
 func (o one) cancelQuestion() page.Question {
 	return page.Question{
 		Title: "Cancel " + o.Job.Name + "?",
-		Text: "The steps get TERM and may clean up. What still runs after " + kit.Took(o.grace()) +
-			" is killed. Artifacts that are kept always stay.",
+		Text:  "The steps get TERM and may clean up. What still runs after the grace is killed. Artifacts that are kept always stay.",
 	}
 }
 
 func askCancel(v *page.Visit) (page.Question, error) {
 	job, err := client.Read[client.JobDetail](v.API.GetJob(v.Context(), v.PathValue("id"), nil))
+	if job.State == client.JobDetailStateCancelling { // it was asked about
+		return page.Question{}, err
+	}
 	return one{Job: job}.cancelQuestion(), err
 }
 
@@ -231,12 +240,35 @@ func (o one) steps() []client.JobStep {
 	return o.Job.Steps
 }
 
-// grace is how long the steps have to end by themselves once they are asked to.
-func (o one) grace() time.Duration {
+// ownGrace is how many seconds the steps have to end by themselves where a cancel says nothing.
+func (o one) ownGrace() int64 {
 	if s := o.Job.Spec.Timeouts.CancelGraceSeconds; s != nil {
-		return time.Duration(*s) * time.Second
+		return *s
 	}
-	return 30 * time.Second
+	return 30
+}
+
+// graces are those that a cancel can choose from.
+func (o one) graces() []int64 {
+	list := []int64{0, o.ownGrace(), 120}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func graceText(seconds int64) string {
+	if seconds == 0 {
+		return "No grace"
+	}
+	return kit.Took(time.Duration(seconds)*time.Second) + " grace"
+}
+
+// killedAt is when the grace is over of a job that is being cancelled.
+func (o one) killedAt() time.Time {
+	c := o.Job.Cancel
+	if c.GraceSeconds == nil {
+		return c.At
+	}
+	return c.At.Add(time.Duration(*c.GraceSeconds) * time.Second)
 }
 
 // waits says why the job waits, with what it waits for.
