@@ -20,6 +20,7 @@ func TestRecord(t *testing.T) {
 	void, voidElse := events.RunMergeApprovalVoided{Head: head1}, events.RunMergeApprovalVoided{Head: head2}
 	attempt, attemptElse := events.RunMergeAttempted{Head: head1}, events.RunMergeAttempted{Head: head2}
 	merge, mergeElse := events.RunMerged{Repo: repo.ID, Head: head1}, events.RunMerged{Head: head2}
+	budget := events.RunBudgetSet{Cents: 500, ComputeMS: 1_800_000, Rounds: 3}
 	pulled, helped, cost := events.RunPullRequestOpened{Number: 12}, events.RunHumanIntervened{Repo: repo.ID, What: "push"}, events.RunCostRecorded{Repo: repo.ID, Cents: 4}
 	reject, fail, cancel := events.RunRejected{Repo: repo.ID}, events.RunFailed{Repo: repo.ID, Stage: events.StageAnalyze}, events.RunCancelled{Repo: repo.ID}
 	no := error(ErrRunOutOfStep)
@@ -66,6 +67,11 @@ func TestRecord(t *testing.T) {
 		// What a stage finds.
 		{"facts", inAnalysis, facts, nil},
 		{"a plan", planning, plan, nil},
+		{"a budget", coding, budget, nil},
+		{"a budget without limits", coding, events.RunBudgetSet{}, nil},
+		{"a budget below zero is none", coding, events.RunBudgetSet{Cents: -1}, no},
+		{"nor is one of too many rounds", coding, events.RunBudgetSet{Rounds: largest + 1}, no},
+		{"nor for a run that is over", merged, budget, ErrRunOver},
 		{"a branch", coding, branch, nil},
 		{"commits", coding, pushed, nil},
 		{"guardrails on the head", coded, guarded, nil},

@@ -77,7 +77,7 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 		r.status = events.RunHasFailed
 	case events.RunCancelled:
 		r.status = events.RunIsCancelled
-	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBranchCreated, events.RunGuardrailsChecked, events.RunJobSettled,
+	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked, events.RunJobSettled,
 		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
 		// nothing is decided by them
 	default:
@@ -216,6 +216,8 @@ func (r *Run) allows(fact events.Event) error {
 		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
 	case events.RunStageFailed:
 		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+	case events.RunBudgetSet:
+		ok = e.Cents >= 0 && e.ComputeMS >= 0 && e.Rounds >= 0 && e.Rounds <= largest
 	case events.RunGuardrailsChecked:
 		ok = r.at(e.Head)
 	case events.RunReviewed:

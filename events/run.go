@@ -12,6 +12,7 @@ var runs = Noun{
 		of[RunStageFailed](),
 		of[RunFactsRecorded](),
 		of[RunPlanRecorded](),
+		of[RunBudgetSet](),
 		of[RunBranchCreated](),
 		of[RunCommitsPushed](was[runCommitsPushed1]),
 		of[RunGuardrailsChecked](),
@@ -127,6 +128,16 @@ type RunPlanRecorded struct {
 
 func (RunPlanRecorded) Kind() string { return "run.plan_recorded" }
 
+// RunBudgetSet says what the run may use up from its beginning to its end. A limit of 0 is none.
+type RunBudgetSet struct {
+	runEvent
+	Cents     int64 `json:"cents"`
+	ComputeMS int64 `json:"computeMs"` // on the build farm
+	Rounds    int   `json:"rounds"`    // how often it may enter Implementing
+}
+
+func (RunBudgetSet) Kind() string { return "run.budget_set" }
+
 // RunBranchCreated says that the run has a branch of its own.
 type RunBranchCreated struct {
 	runEvent
@@ -190,8 +201,9 @@ func (e runCommitsPushed1) Now() Event {
 
 // A Guardrail is one rule that was held against a push.
 type Guardrail struct {
-	Check    string             `json:"id"`     // such as "protected_paths"
-	Status   string             `json:"status"` // pass, block, allowed_once
+	Check    string             `json:"id"`             // such as "protected_paths"
+	Status   string             `json:"status"`         // pass, block, allowed_once
+	Note     string             `json:"note,omitempty"` // what was found, in a few words: "97 of 1,500 lines"
 	Findings []GuardrailFinding `json:"findings,omitempty"`
 }
 

@@ -79,6 +79,8 @@ func (run *Run) follow(r events.Record) {
 		run.goOn()
 	case events.DecisionVoided:
 		run.goOn()
+	case events.RunBudgetSet:
+		run.BudgetCents, run.BudgetComputeMS, run.BudgetRounds = e.Cents, e.ComputeMS, e.Rounds
 	case events.RunCostRecorded:
 		run.CostCents += e.Cents
 	case events.RunMergeAttempted:

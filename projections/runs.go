@@ -37,6 +37,11 @@ type Run struct {
 	Round       int                 `db:"round"`      // how often it entered Implementing
 	JobRounds   []int               `db:"job_rounds"` // of Detail.Jobs: the round in which the run asked for each
 	Detail      RunDetail           `db:"detail"`
+
+	// What the run may use up; 0 is without a limit.
+	BudgetCents     int64 `db:"budget_cents"`
+	BudgetComputeMS int64 `db:"budget_compute_ms"`
+	BudgetRounds    int   `db:"budget_rounds"`
 }
 
 // A RunDetail is what a run's own page adds. Times in it are whole milliseconds.
@@ -199,7 +204,7 @@ type RunQuery struct {
 
 // Get returns a run of a workspace with its detail. ok is false if there is none.
 func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, job_rounds, detail from runs where workspace_id = $1 and run_id = $2`, workspace, id)
+	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, job_rounds, detail, budget_cents, budget_compute_ms, budget_rounds from runs where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
 }
 

@@ -28,10 +28,10 @@ func TestRunsOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
 	want := world.Dump(t, w.DB, "runs")
 
 	_, err := w.DB.Exec(t.Context(), `
-		alter table runs drop column job_rounds, drop column waits_for, drop column round;
+		alter table runs drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds, drop column job_rounds, drop column waits_for, drop column round;
 		create index runs_active on runs (workspace_id, stage, created_at, run_id) where active`)
 	require.NoError(t, err)
-	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql"} {
+	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql"} {
 		migration, err := os.ReadFile("../migrations/" + name)
 		require.NoError(t, err)
 		_, err = w.DB.Exec(t.Context(), string(migration))

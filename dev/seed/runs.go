@@ -18,6 +18,13 @@ var titles = []string{
 	"Validate the slug on rename", "Log the request id everywhere", "Split the build into stages",
 }
 
+// What each run may use up. None does: the third round is the last.
+const (
+	budgetCents   = 500
+	budgetCompute = 30 * time.Minute
+	budgetRounds  = 3
+)
+
 // A life is one run while it is told.
 type life struct {
 	s       *seed
@@ -30,6 +37,7 @@ type life struct {
 	changed []events.FileChange // on the branch, beside the code and its test
 	job     events.ID
 	asked   events.ID // the decision that it waits for
+	cents   int64     // what it has cost
 	err     error     // the first command that was refused; the rest does nothing
 }
 
@@ -127,23 +135,35 @@ func (l *life) plan() *life {
 		"A test can show it."}}, l.cost("model", 4))
 	return l.enter(events.StagePlan).loop(events.RunPlanRecorded{
 		Summary: "Change one function and add a test.", Steps: []string{"Reproduce it in a test", "Mend the function", "Run everything"},
-	}, l.cost("model", 7))
+	}, events.RunBudgetSet{Cents: budgetCents, ComputeMS: budgetCompute.Milliseconds(), Rounds: budgetRounds}, l.cost("model", 7))
 }
 
 func (l *life) toCode() *life {
 	l.plan().enter(events.StageImplementing).loop(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.s.issue)})
-	return l.push("clean", events.Guardrail{Check: "protected_paths", Status: "pass"}, events.Guardrail{Check: "max_files", Status: "pass"})
+	return l.push("clean", events.Guardrail{Check: "protected_paths", Status: "pass", Note: "none touched"})
 }
 
-// push moves the branch and holds the guardrails against it.
-func (l *life) push(status string, checks ...events.Guardrail) *life {
+// push moves the branch and holds the guardrails against it, of which paths is the one
+// that may say no.
+func (l *life) push(status string, paths events.Guardrail) *life {
 	l.head = l.s.sha()
 	file := events.FileChange{Path: "internal/app/change.go", Change: events.FileModified, Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
 	test := events.FileChange{Path: "internal/app/change_test.go", Change: events.FileAdded, Added: 10 + l.s.random.IntN(40)}
+	files := append([]events.FileChange{file, test}, l.changed...)
+	lines := 0
+	for _, f := range files {
+		lines += f.Added + f.Removed
+	}
+	pass := func(check, note string) events.Guardrail {
+		return events.Guardrail{Check: check, Status: "pass", Note: note}
+	}
 	return l.loop(
-		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(),
-			Files: append([]events.FileChange{file, test}, l.changed...), By: events.PushedByLoop},
-		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: checks},
+		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: files, By: events.PushedByLoop},
+		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: []events.Guardrail{
+			paths, pass("max_files", fmt.Sprintf("%d of 50 files", len(files))), pass("max_lines", fmt.Sprintf("%d of 1,500 lines", lines)),
+			pass("secrets", "none found"), pass("deleted_tests", "none"),
+			pass("budget", fmt.Sprintf("$%d.%02d of $%d.%02d", l.cents/100, l.cents%100, budgetCents/100, budgetCents%100)),
+		}},
 		l.cost("model", 10+int64(l.s.random.IntN(60))),
 	)
 }
@@ -241,6 +261,7 @@ func (l *life) cancel(reason string) *life {
 }
 
 func (l *life) cost(source string, cents int64) events.RunCostRecorded {
+	l.cents += cents
 	return events.RunCostRecorded{Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1}
 }
 

@@ -194,7 +194,30 @@ type changes struct {
 type resources struct {
 	CostCents int64    `json:"costCents"`
 	ComputeMS int64    `json:"computeMs"`
+	Budget    *budget  `json:"budget" doc:"What the run may use up: null if nothing of it has a limit."`
 	Jobs      []runJob `json:"jobs" nullable:"false" doc:"In the order in which the run asked for them. Of the last hundred it is said what the build farm has of them."`
+}
+
+// A budget has null for what has no limit.
+type budget struct {
+	CostCents *int64 `json:"costCents" nullable:"true" example:"500"`
+	ComputeMS *int64 `json:"computeMs" nullable:"true" doc:"On the build farm, all jobs together." example:"1800000"`
+	Rounds    *int   `json:"rounds" nullable:"true" doc:"How often the run may enter Implementing." example:"3"`
+}
+
+func newBudget(r projections.Run) *budget {
+	b := budget{bounded(r.BudgetCents), bounded(r.BudgetComputeMS), bounded(r.BudgetRounds)}
+	if b == (budget{}) {
+		return nil
+	}
+	return &b
+}
+
+func bounded[N int | int64](n N) *N {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 type guardrails struct {
@@ -205,6 +228,7 @@ type guardrails struct {
 type check struct {
 	ID       string                    `json:"id" example:"protected_paths"`
 	Status   string                    `json:"status" enum:"pass,block,allowed_once"`
+	Note     string                    `json:"note" doc:"What was found, in a few words: empty if that was not recorded." example:"97 of 1,500 lines"`
 	Findings []events.GuardrailFinding `json:"findings" nullable:"false"`
 }
 
@@ -237,7 +261,7 @@ func newRunDetail(r projections.Run) runDetail {
 		Run: newRun(r), Head: branchHead{d.Branch, d.Head},
 		Timeline:   timeline{Stages: []stage{}},
 		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
-		Resources:  resources{CostCents: r.CostCents, Jobs: []runJob{}},
+		Resources:  resources{CostCents: r.CostCents, Budget: newBudget(r), Jobs: []runJob{}},
 		Guardrails: guardrails{Status: d.Guardrails, Checks: []check{}},
 	}
 	for i, st := range d.Stages {
@@ -259,7 +283,7 @@ func newRunDetail(r projections.Run) runDetail {
 		out.Resources.Jobs = append(out.Resources.Jobs, one)
 	}
 	for _, c := range d.Checks {
-		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, append([]events.GuardrailFinding{}, c.Findings...)})
+		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, c.Note, append([]events.GuardrailFinding{}, c.Findings...)})
 	}
 	return out
 }
@@ -318,6 +342,7 @@ func exampleRun() projections.Run {
 	r, pr := exampleQueued, 12
 	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}
 	r.Stage, r.Status, r.PRNumber, r.CostCents, r.UpdatedAt = events.StageMerge.Index(), events.RunAwaitingApproval, &pr, 112, exampleAt(5)
+	r.BudgetCents, r.BudgetComputeMS, r.BudgetRounds = 500, 1_800_000, 3
 	d := &r.Detail
 	d.Branch, d.Head = "run/7", exampleHead
 	for i := range events.Stages() {
@@ -332,6 +357,6 @@ func exampleRun() projections.Run {
 		{Path: "web/date_test.go", Change: events.FileAdded, Added: 29},
 	}
 	d.Jobs = []projections.RunJob{{ID: exampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000}}
-	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass"}}
+	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass", Note: "none touched"}}
 	return r
 }

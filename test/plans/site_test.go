@@ -131,10 +131,10 @@ func (s *site) fill(t *testing.T) {
 			insert into member_activity (workspace_id, user_id, last_active_at) select $acme, id('u', n), '2026-01-01' from generate_series(1, $members) n`},
 		{"runs", `
 			insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
-				cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, detail)
+				cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, budget_cents, budget_compute_ms, budget_rounds, detail)
 			select $acme, id('r', n), case when n % 100 = 0 then id('p', 1) else $repo end, 'acme/web', n, 'Fix date parsing ' || n, n % 7,
 				case when n <= $active then 'coding' else 'merged' end, n <= $active, n, 112, '2026-01-01'::timestamptz + n * interval '1 minute',
-				'2026-01-01'::timestamptz + n * interval '1 minute', case when n > $active then '2026-01-01'::timestamptz + n * interval '1 minute' end, '', 1, '{}',
+				'2026-01-01'::timestamptz + n * interval '1 minute', case when n > $active then '2026-01-01'::timestamptz + n * interval '1 minute' end, '', 1, '{}', 0, 0, 0,
 				('{"branch":"run/' || n || '-fix-date-parsing","stages":[],"files":[],"jobs":[],"checks":[],"head":"' || repeat('9f2c41d0', 60) || '"}')::json
 			from generate_series(1, $active + $finished) n`},
 		{"proof_hashes", `

@@ -269,6 +269,7 @@ func (l *life) aside(p *Player) []events.Event {
 	head := fmt.Sprintf("%08x", p.random.Uint32())
 	return pick(p, [][]events.Event{
 		{events.RunFactsRecorded{Facts: []string{p.text()}}, events.RunPlanRecorded{Summary: p.text(), Steps: []string{}}},
+		{events.RunBudgetSet{Cents: p.random.Int64N(1000), ComputeMS: p.random.Int64N(1 << 40), Rounds: p.random.IntN(9)}},
 		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
 		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}}}},
 		{events.RunCommitsPushed{Head: head, Base: "b", By: events.PushedByPerson}},

@@ -54,6 +54,7 @@ var sentences = map[string][2]string{
 	"member.removed":                   {"Removed a member", "remove a member"},
 	"member.role_changed":              {"Changed a member’s role", "change a member’s role"},
 	"run.branch_created":               {"Created the branch of a run", ""},
+	"run.budget_set":                   {"Set the budget of a run", ""},
 	"run.cancelled":                    {"Cancelled a run", "cancel a run"},
 	"run.commits_pushed":               {"Pushed commits of a run", ""},
 	"run.cost_recorded":                {"Recorded what a run cost", ""},

@@ -1802,6 +1802,7 @@ const (
 	StreamEventEventMemberRemoved                StreamEventEvent = "member.removed"
 	StreamEventEventMemberRoleChanged            StreamEventEvent = "member.role_changed"
 	StreamEventEventRunBranchCreated             StreamEventEvent = "run.branch_created"
+	StreamEventEventRunBudgetSet                 StreamEventEvent = "run.budget_set"
 	StreamEventEventRunCancelled                 StreamEventEvent = "run.cancelled"
 	StreamEventEventRunCommitsPushed             StreamEventEvent = "run.commits_pushed"
 	StreamEventEventRunCostRecorded              StreamEventEvent = "run.cost_recorded"
@@ -1944,6 +1945,8 @@ func (e StreamEventEvent) Valid() bool {
 	case StreamEventEventMemberRoleChanged:
 		return true
 	case StreamEventEventRunBranchCreated:
+		return true
+	case StreamEventEventRunBudgetSet:
 		return true
 	case StreamEventEventRunCancelled:
 		return true
@@ -2090,6 +2093,7 @@ const (
 	StreamEventDataKindMemberRemoved                StreamEventDataKind = "member.removed"
 	StreamEventDataKindMemberRoleChanged            StreamEventDataKind = "member.role_changed"
 	StreamEventDataKindRunBranchCreated             StreamEventDataKind = "run.branch_created"
+	StreamEventDataKindRunBudgetSet                 StreamEventDataKind = "run.budget_set"
 	StreamEventDataKindRunCancelled                 StreamEventDataKind = "run.cancelled"
 	StreamEventDataKindRunCommitsPushed             StreamEventDataKind = "run.commits_pushed"
 	StreamEventDataKindRunCostRecorded              StreamEventDataKind = "run.cost_recorded"
@@ -2232,6 +2236,8 @@ func (e StreamEventDataKind) Valid() bool {
 	case StreamEventDataKindMemberRoleChanged:
 		return true
 	case StreamEventDataKindRunBranchCreated:
+		return true
+	case StreamEventDataKindRunBudgetSet:
 		return true
 	case StreamEventDataKindRunCancelled:
 		return true
@@ -2947,6 +2953,22 @@ type Breakdown struct {
 	WorkingMs int64 `json:"workingMs"`
 }
 
+// Budget defines model for Budget.
+type Budget struct {
+	// ComputeMs On the build farm, all jobs together.
+	//
+	// Examples: 1800000
+	ComputeMs *int64 `json:"computeMs"`
+
+	// CostCents Examples: 500
+	CostCents *int64 `json:"costCents"`
+
+	// Rounds How often the run may enter Implementing.
+	//
+	// Examples: 3
+	Rounds *int64 `json:"rounds"`
+}
+
 // CancellationBody defines model for CancellationBody.
 type CancellationBody struct {
 	// Reason Why, for the audit log.
@@ -2968,7 +2990,12 @@ type Check struct {
 	Findings []GuardrailFinding `json:"findings"`
 
 	// Id Examples: protected_paths
-	Id     string      `json:"id"`
+	Id string `json:"id"`
+
+	// Note What was found, in a few words: empty if that was not recorded.
+	//
+	// Examples: 97 of 1,500 lines
+	Note   string      `json:"note"`
 	Status CheckStatus `json:"status"`
 }
 
@@ -4361,8 +4388,10 @@ type RepoRuns struct {
 
 // Resources defines model for Resources.
 type Resources struct {
-	ComputeMs int64 `json:"computeMs"`
-	CostCents int64 `json:"costCents"`
+	// Budget What the run may use up: null if nothing of it has a limit.
+	Budget    Budget `json:"budget"`
+	ComputeMs int64  `json:"computeMs"`
+	CostCents int64  `json:"costCents"`
 
 	// Jobs In the order in which the run asked for them. Of the last hundred it is said what the build farm has of them.
 	Jobs []RunJob `json:"jobs"`

@@ -63,7 +63,7 @@ func history(list []client.RunEvent) (out []step) {
 
 func (o occurrence) step(kind string) (s step, ok bool) {
 	switch kind {
-	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "decision.raised":
+	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "run.budget_set", "decision.raised":
 		return step{}, false
 	case "run.queued":
 		return step{icon: "inbox", text: "Queued"}, true
