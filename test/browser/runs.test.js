@@ -87,6 +87,10 @@ test("a run leads to its issue, its pull request and its changes at the code hos
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
   assert.equal(await page.getByRole("link", { name: "PR #1294" }).getAttribute("href"), pull);
   assert.equal(await page.getByRole("link", { name: "Diff" }).getAttribute("href"), pull + "/files");
+  const resources = page.getByRole("region", { name: "Resources" });
+  await resources.getByText("of $5.00 budget").waitFor();
+  await resources.getByText("of 30 min 0 s budget").or(resources.getByText("of 30 min budget")).waitFor();
+  await page.getByRole("region", { name: "Guardrails" }).getByText(/^\d+ of 1,500 lines$/).waitFor();
   await page.getByRole("link", { name: "acme/web #294" }).click();
   await page.getByRole("heading", { name: "acme/web #294" }).waitFor();
   assert.match(page.url(), /\/acme\/web\/issues\/294$/);
