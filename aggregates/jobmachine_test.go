@@ -22,6 +22,9 @@ type jobMachine struct {
 	slot    bool // it holds one
 }
 
+// longestGrace is that of a cancel, in seconds: more than the job's own, which is 10.
+const longestGrace = 20
+
 // TestJobMachine looks for a way to have two runners in an epoch, to end a job twice or
 // never, to give it out more often than it may be, or to keep a slot that is not needed.
 func TestJobMachine(t *testing.T) {
@@ -49,7 +52,7 @@ func TestJobMachine(t *testing.T) {
 				m.ask(t, func(j *Job) ([]events.Event, error) { return j.LoseLease(m.epoch(t), m.at) })
 			},
 			"cancel": func(t *rapid.T) {
-				grace := rapid.Ptr(rapid.IntRange(0, 20), true).Draw(t, "grace")
+				grace := rapid.Ptr(rapid.IntRange(0, longestGrace), true).Draw(t, "grace")
 				m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", grace, m.at) })
 			},
 			"clock": func(t *rapid.T) {
@@ -122,10 +125,11 @@ func (m *jobMachine) holds(t *rapid.T) {
 	require.Equal(t, m.slot, held, "a slot is held as long as a runner has the job")
 }
 
-// cancelEnds shows that a cancel ends the job in its grace and 30 seconds, whatever came before.
+// cancelEnds shows that a cancel ends the job in the longest grace that anybody gave it and 30
+// seconds, whatever came before: one without a grace shortens no earlier one.
 func (m *jobMachine) cancelEnds(t *rapid.T) {
 	m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", nil, m.at) })
-	m.at = m.at.Add(10*time.Second + ForceAfter)
+	m.at = m.at.Add(longestGrace*time.Second + ForceAfter)
 	m.ask(t, func(j *Job) ([]events.Event, error) { return j.TimeOut(m.at, false) })
 	require.True(t, m.state.State().Final(), "%s", m.state.State())
 	require.Equal(t, 1, m.ends)
