@@ -63,13 +63,19 @@ LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch
 test: ## run the tests; they find or install PostgreSQL themselves
 	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
-# Not where the detector finds nothing: what PostgreSQL does (test/plans), and
-# programs and packages that do one thing after the other, or start processes.
-SEQUENTIAL := /cmd/svc|/cmd/svc-db|/dev/pgserver|/dev/seed|/migrations|/test/contributing|/test/documents|/test/installer|/test/pgtest|/test/plans
+# Not where the detector finds nothing: what PostgreSQL does (test/plans), programs and
+# packages that do one thing after the other or start processes, and what the tests of
+# http/rest and test/api call from many sides at once. make chaos has it in test/run.
+SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway cmd/svc-release config \
+  dev/pgserver dev/seed engine engine/client events farm/certificate farm/runner/mask farm/wire fault \
+  http/middleware http/reply http/router migrations \
+  test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run \
+  ui/asset ui/audit ui/farm ui/insights ui/kit ui/members ui/needs ui/runs ui/search ui/styleguide
 
 .PHONY: race
 race: cc-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -vE '($(SEQUENTIAL))$$')
+	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out ./test/run,$(LONGEST)) \
+	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
 test-clients: build node-check ## lint the API's description and run clients made from it
@@ -77,7 +83,9 @@ test-clients: build node-check ## lint the API's description and run clients mad
 
 .PHONY: test-browser
 test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
-	cd test/browser && npm ci --silent --fetch-retries=5 && node --test --test-reporter=dot --test-concurrency=3
+	cd test/browser && npm ci --silent --fetch-retries=5 && \
+	seeded=$$(mktemp -d) && trap 'rm -rf "$$seeded"' EXIT && node seed.mjs "$$seeded" && \
+	SVC_SEEDED=$$seeded node --test --test-reporter=dot --test-concurrency=3
 
 .PHONY: pictures
 pictures: build node-check chromium-check ## take the pictures of the README from the running product
@@ -99,8 +107,8 @@ bench: build ## compare speeds with what could be had at least; takes minutes
 CHAOS_SECONDS ?= 300
 
 .PHONY: chaos
-chaos: ## break everything for CHAOS_SECONDS, then see that nothing was lost
-	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
+chaos: cc-check ## break everything for CHAOS_SECONDS, then see that nothing was lost
+	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -race -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
 

@@ -27,7 +27,7 @@ const still = `
 let product, browser;
 
 before(async () => {
-  product = await start();
+  product = await start({ seeded: null }); // the audit log and the farm have one runner
   browser = await launch();
 });
 after(async () => {
