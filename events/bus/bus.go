@@ -103,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	b := &Bus{log: cfg.Log, retries: patient}
 	switch kind {
 	case "nats":
-		b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longest(), quiet(cfg.Log))
+		b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longest(), cfg.Log)
 	case "kafka":
 		b.transport, err = openKafka(cfg.URLs, quiet(cfg.Log))
 	default:

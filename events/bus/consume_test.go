@@ -293,6 +293,27 @@ func TestStoppingParksNothing(t *testing.T) {
 	})
 }
 
+// A subscriber that is closed has its message taken in, and leaves the next ones to others at once.
+func TestClosingOnNATSWaitsForTheMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	b, workspace := w.open(t), newID()
+	want := w.append(t, workspace, 3)
+	w.relay(t, b, workspace)
+	s, err := b.subscribe(t.Context(), Topic, "c", nil)
+	require.NoError(t, err)
+	messages, err := s.Subscribe(context.WithoutCancel(t.Context()), Topic)
+	require.NoError(t, err)
+	first := within(t, messages)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Close() }()
+	<-s.(*jetSubscriber).closed
+	require.NoError(t, first.Context().Err())
+	first.Ack()
+	require.NoError(t, within(t, ended))
+	require.Equal(t, want[1:], take(t, listen(t, b, Topic, "c"), 2))
+}
+
 func TestALiveConsumerHasWhatComesInEveryProcess(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {

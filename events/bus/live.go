@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -35,41 +34,20 @@ type live struct {
 	knows Knows // may be nil
 	rest  func(none bool, err error) time.Duration
 
-	closing sync.Once
-	closed  chan struct{}
-	reading sync.WaitGroup
+	reading
 }
 
 // Subscribe reads on until ctx ends or the subscriber is closed.
 func (l *live) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	messages := make(chan *message.Message)
-	l.reading.Go(func() {
-		defer close(messages)
-		defer cancel()
+	return l.read(ctx, func(ctx context.Context, to chan<- *message.Message) {
 		for ctx.Err() == nil {
-			n, err := l.next(ctx, topic, messages)
+			n, err := l.next(ctx, topic, to)
 			select {
 			case <-ctx.Done():
 			case <-time.After(l.rest(n == 0, err)):
 			}
 		}
-	})
-	l.reading.Go(func() {
-		select {
-		case <-l.closed:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return messages, nil
-}
-
-// Close ends it, and waits.
-func (l *live) Close() error {
-	l.closing.Do(func() { close(l.closed) })
-	l.reading.Wait()
-	return nil
+	}), nil
 }
 
 // next hands on the next messages, and returns how many it has passed.

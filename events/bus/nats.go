@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	natsbus "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
@@ -26,12 +27,12 @@ const (
 type jetStream struct {
 	urls       string
 	ackWait    time.Duration // until a message comes again that nobody acknowledged, because whoever had it has ended
-	logger     watermill.LoggerAdapter
+	log        *slog.Logger
 	publishers map[string]message.Publisher // by topic; on one connection
 }
 
-func openNATS(ctx context.Context, urls []string, ackWait time.Duration, logger watermill.LoggerAdapter) (*jetStream, error) {
-	b := &jetStream{urls: strings.Join(urls, ","), ackWait: ackWait, logger: logger,
+func openNATS(ctx context.Context, urls []string, ackWait time.Duration, log *slog.Logger) (*jetStream, error) {
+	b := &jetStream{urls: strings.Join(urls, ","), ackWait: ackWait, log: log,
 		publishers: map[string]message.Publisher{Topic: nil, Parked: nil}}
 	conn, err := b.connect()
 	if err != nil {
@@ -47,7 +48,7 @@ func openNATS(ctx context.Context, urls []string, ackWait time.Duration, logger 
 		once := natsbus.JetStreamConfig{TrackMsgId: topic == Topic}
 		b.publishers[topic], err = natsbus.NewPublisherWithNatsConn(conn, natsbus.PublisherPublishConfig{
 			Marshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator, JetStream: once,
-		}, logger)
+		}, quiet(log))
 		if err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("publisher of %s: %w", topic, err)
@@ -105,23 +106,116 @@ func (b *jetStream) subscribe(ctx context.Context, topic, group string, _ Knows)
 	if err != nil {
 		return nil, err
 	}
-	options := []nats.SubOpt{nats.ManualAck(), nats.AckExplicit(), nats.AckWait(b.ackWait)}
-	if group == "" {
-		options = append(options, nats.DeliverNew(), nats.InactiveThreshold(absent))
-	} else if err := provideGroup(ctx, conn, topic, group, b.ackWait); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	subscriber, err := natsbus.NewSubscriberWithNatsConn(conn, natsbus.SubscriberSubscriptionConfig{
-		Unmarshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator,
-		QueueGroupPrefix: group, AckWaitTimeout: b.ackWait, CloseTimeout: closeLimit, NakDelay: natsbus.NewStaticDelay(again),
-		JetStream: natsbus.JetStreamConfig{DurablePrefix: group, SubscribeOptions: options, AckAsync: group == ""},
-	}, b.logger)
+	js, err := conn.JetStream()
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	return subscriber, nil
+	s := &jetSubscriber{conn: conn, js: js, group: group, ackWait: b.ackWait, log: b.log, reading: newReading()}
+	if group != "" {
+		if err := provideGroup(ctx, conn, topic, group, b.ackWait); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// A jetSubscriber hands on the messages of one subscription, each when the one before was
+// taken in. It is not that of watermill-nats, which closes its channel while it may still
+// send to it: a process that stops at that moment panics.
+type jetSubscriber struct {
+	conn    *nats.Conn
+	js      nats.JetStreamContext
+	group   string // may be empty
+	ackWait time.Duration
+	log     *slog.Logger
+	reading
+}
+
+// Subscribe subscribes at once and hands on until ctx ends, the subscriber is closed, or
+// the subscription fails.
+func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	options := []nats.SubOpt{nats.Bind(topic, s.group)}
+	if s.group == "" {
+		options = []nats.SubOpt{nats.BindStream(topic), nats.AckExplicit(), nats.AckWait(s.ackWait), nats.DeliverNew(), nats.InactiveThreshold(absent)}
+	}
+	subscription, err := s.js.QueueSubscribeSync(topic, s.group, options...)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", topic, err)
+	}
+	// Before a message is given back: it would come again at once, to nobody who takes it in.
+	leave := sync.OnceFunc(func() {
+		if err := subscription.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			s.log.Warn("leave the bus", "topic", topic, "group", s.group, "err", err)
+		}
+	})
+	return s.read(ctx, func(ctx context.Context, to chan<- *message.Message) {
+		defer leave()
+		for ctx.Err() == nil {
+			m, err := subscription.NextMsgWithContext(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case errors.Is(err, nats.ErrSlowConsumer): // what was dropped comes again
+				continue
+			case err != nil:
+				s.log.Error("read from the bus", "topic", topic, "group", s.group, "err", err)
+				return
+			}
+			if err := s.deliver(ctx, m, to, leave); err != nil {
+				s.log.Warn("a message comes again", "topic", topic, "group", s.group, "err", err)
+			}
+		}
+	}), nil
+}
+
+// deliver returns when a message was taken in or refused. One that is being taken in when
+// ctx ends has half of closeLimit for it, and is then cut off.
+func (s *jetSubscriber) deliver(ctx context.Context, raw *nats.Msg, to chan<- *message.Message, leave func()) error {
+	m, err := (&natsbus.NATSMarshaler{}).Unmarshal(raw)
+	if err != nil { // somebody else's: no event has a header twice
+		s.log.Error("a message is left out", "subject", raw.Subject, "err", err)
+		return raw.Term()
+	}
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	m.SetContext(within)
+	select {
+	case to <- m:
+	case <-ctx.Done():
+		leave()
+		return raw.Nak()
+	}
+	ending, cut, late := ctx.Done(), (<-chan time.Time)(nil), (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-m.Acked():
+			if s.group == "" {
+				return raw.Ack()
+			}
+			return raw.AckSync()
+		case <-m.Nacked():
+			return raw.NakWithDelay(again)
+		case <-ending:
+			leave()
+			ending, cut, late = nil, time.After(closeLimit/2), time.After(closeLimit*3/4)
+		case <-cut:
+			cancel()
+		case <-late:
+			return ctx.Err()
+		}
+	}
+}
+
+// Close waits for the message that is being taken in, and ends the connection.
+func (s *jetSubscriber) Close() error {
+	err := s.reading.Close()
+	if s.conn.IsConnected() {
+		_ = s.conn.FlushTimeout(closeLimit) // what was refused is with the server
+	}
+	s.conn.Close()
+	return err
 }
 
 // provideGroup makes the consumer of a group if it is not there, or has it wait

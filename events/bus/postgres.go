@@ -105,7 +105,7 @@ func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Kno
 		}, p.logger)
 	}
 	l := &live{
-		db: p.db, knows: knows, closed: make(chan struct{}),
+		db: p.db, knows: knows, reading: newReading(),
 		rest: func(none bool, err error) time.Duration { return rest.HandleError(p.logger, none, err) },
 	}
 	err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&l.at)
