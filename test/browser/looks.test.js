@@ -1,4 +1,4 @@
-// Pages beside the pictures of them that were kept, in both themes: make keep-pictures writes these anew.
+// Pages beside the pictures of them that were kept, in both themes and on a phone: make keep-pictures writes these anew.
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import pixelmatch from "pixelmatch";
 import { PNG } from "pngjs";
 import { start } from "../product.js";
-import { submit, visitor } from "./app.js";
+import { phone, submit, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 const kept = fileURLToPath(new URL("./looks/", import.meta.url));
@@ -15,11 +15,12 @@ const writes = process.env.SVC_KEEP_PICTURES === "1";
 const differing = 0.01; // of the pixels: machines draw the fonts of code, which are theirs, in other ways
 
 // What is another one each day, each time, or of another person: times, how long something is stuck, tokens,
-// days and what fell on them, colours of people, ports.
+// days and what fell on them, colours of people, ports, what is made once.
 const still = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
   .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
+  .command pre, .raw-event pre { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
   .spinner { animation: none !important; }`;
@@ -49,11 +50,31 @@ async function job(page) {
   return page.url();
 }
 
-for (const [name, path, shown, { who = "ada", next } = {}] of [
+/** event returns the page of the event in which old-bot was revoked. */
+async function event(page) {
+  await page.goto(product.appUrl + "/w/acme/audit?q=action:service_account.revoked");
+  return page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href");
+}
+
+async function command(page) {
+  await page.getByRole("button", { name: "Add a runner" }).click();
+  await page.fill("#add-name", "builder-9");
+  await page.getByRole("button", { name: "Make the command" }).click();
+  await page.locator(".command pre:visible").waitFor();
+}
+
+async function palette(page) {
+  await page.keyboard.press("Control+k");
+  await page.locator("#palette input").fill("mia");
+  await page.locator("#palette [role=option]:visible", { hasText: "mia@acme" }).waitFor();
+}
+
+const pages = [
   ["sign-in", "/sign-in", "text=Continue with GitHub", { who: null }],
   ["workspaces", "/w", "main a"],
   ["account", "/account", "main .card"],
   ["dashboard", "/w/acme/dashboard", ".slot-row"],
+  ["palette", "/w/acme/dashboard", ".slot-row", { act: palette }],
   ["runs", "/w/acme/runs", ".run"],
   ["list", "/w/acme/runs?view=list", ".lines-of-runs li"],
   ["run", "/w/acme/runs?status=finished", "text=Upgrade the TLS library", { next: (page) => page.locator("a", { hasText: "Upgrade the TLS library" }).first().getAttribute("href") }],
@@ -62,35 +83,51 @@ for (const [name, path, shown, { who = "ada", next } = {}] of [
   ["members", "/w/acme/members", "text=nora@acme.example"],
   ["service-accounts", "/w/acme/service-accounts", "text=old-bot"],
   ["farm", "/w/acme/farm", ".queue"],
+  ["enroll", "/w/acme/farm/enroll", "#add-body"],
   ["audit", "/w/acme/audit", "text=Came online"],
+  ["event", "/w/acme/audit", "text=Came online", { next: event }],
   ["replay", "/w/acme/audit/replay", "text=came online"],
   ["job", "/w/acme/farm", ".queue", { next: job }],
-]) {
+  ["jobs", "/w/acme/farm/jobs?status=finished", "text=build and test"],
+  ["command", "/w/acme/farm", ".queue", { act: command }], // last: its enrolment is in the audit log
+  ["absent", "/w/beyond/runs", "text=You are not in this workspace"],
+];
+
+for (const [name, path, shown, { who = "ada", next, act } = {}] of pages) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name} looks as it did, ${colorScheme}`, async () => {
       const { page, open } = await visitor(browser, product.appUrl, who, { colorScheme, bypassCSP: true }); // for the style above
       await open(path);
-      if (path.startsWith("/w/")) await page.locator("#badge b").waitFor();
+      if (path.startsWith("/w/") && name !== "absent") await page.locator("#badge b").waitFor();
       await page.locator(shown).first().waitFor();
       if (name === "farm" || name === "dashboard") await page.getByText(/Online|1 runner online/).first().waitFor();
       if (next) await open(new URL(await next(page), product.appUrl).pathname);
+      await act?.(page);
       await page.evaluate(() => document.fonts.ready);
-      const now = await page.screenshot({ style: still, animations: "disabled", caret: "hide" });
-      const file = `${kept}${name}-${colorScheme}.png`;
-      if (writes) {
-        mkdirSync(kept, { recursive: true });
-        const small = { colorType: 2, deflateLevel: 9, deflateStrategy: 0, filterType: 0 };
-        writeFileSync(file, PNG.sync.write(PNG.sync.read(now), small));
-        return;
-      }
-      assert.ok(existsSync(file), "make keep-pictures has not kept it");
-      const [is, was] = [PNG.sync.read(now), PNG.sync.read(readFileSync(file))];
-      assert.deepEqual([is.width, is.height], [was.width, was.height]);
-      const apart = new PNG({ width: is.width, height: is.height });
-      const pixels = pixelmatch(is.data, was.data, apart.data, is.width, is.height, { threshold: 0.2 });
-      const told = `${tmpdir()}/${name}-${colorScheme}-differs.png`;
-      if (pixels > differing * is.width * is.height) writeFileSync(told, PNG.sync.write(apart));
-      assert.ok(pixels <= differing * is.width * is.height, `${pixels} pixels differ: see ${told}`);
+      await compare(page, `${name}-${colorScheme}`);
+      if (colorScheme === "dark") return; // what is another thing on a phone is no other colour
+      await page.setViewportSize(phone);
+      await compare(page, `${name}-phone`);
     });
   }
+}
+
+/** compare holds a page against the kept picture of it, or keeps it. */
+async function compare(page, name) {
+  const now = await page.screenshot({ style: still, animations: "disabled", caret: "hide" });
+  const file = `${kept}${name}.png`;
+  if (writes) {
+    mkdirSync(kept, { recursive: true });
+    const small = { colorType: 2, deflateLevel: 9, deflateStrategy: 0, filterType: 0 };
+    writeFileSync(file, PNG.sync.write(PNG.sync.read(now), small));
+    return;
+  }
+  assert.ok(existsSync(file), "make keep-pictures has not kept it");
+  const [is, was] = [PNG.sync.read(now), PNG.sync.read(readFileSync(file))];
+  assert.deepEqual([is.width, is.height], [was.width, was.height]);
+  const apart = new PNG({ width: is.width, height: is.height });
+  const pixels = pixelmatch(is.data, was.data, apart.data, is.width, is.height, { threshold: 0.2 });
+  const told = `${tmpdir()}/${name}-differs.png`;
+  if (pixels > differing * is.width * is.height) writeFileSync(told, PNG.sync.write(apart));
+  assert.ok(pixels <= differing * is.width * is.height, `${pixels} pixels differ: see ${told}`);
 }
