@@ -95,6 +95,11 @@ test("a long log is searched, and its lines have numbers", async () => {
   await page.locator(".found", { hasText: "1 of 2" }).waitFor();
   await page.reload();
   await page.locator(".line-of.shown > b", { hasText: "500" }).waitFor();
+  await page.locator(".line-of > b a", { hasText: /^490$/ }).click();
+  await page.waitForURL(/\?attempt=1&at=\d+$/);
+  await page.locator(".line-of.shown > b", { hasText: "490" }).waitFor();
+  assert.ok(await inSight(shown), "whoever is sent the address sees the line");
+  assert.equal(await page.locator(".line-of mark").count(), 0);
   await page.fill("#find-in-log", "no such text");
   await page.locator(".found", { hasText: "Not found" }).waitFor();
   await page.locator(".lines").getByText("line 100000 of many").waitFor();

@@ -13,10 +13,7 @@ import (
 	"svc/ui/page"
 )
 
-const (
-	mostFound = 1000     // lines that have a text of which it is said how many they are
-	around    = 16 << 10 // bytes of a log before a line that was found
-)
+const mostFound = 1000 // lines that have a text of which it is said how many they are
 
 // A finding is where the log of a job has a text.
 type finding struct {
@@ -80,17 +77,20 @@ func (f *finding) count() string {
 
 // part is where the log is shown from: from before the line.
 func (f *finding) part(attempt int64) logPart {
-	at := f.Lines[f.Shown-1].Offset
-	from := max(0, at-around)
-	return logPart{From: from, Cut: from > 0, Attempt: attempt, Find: f.Text, At: at}
+	p := around(f.Lines[f.Shown-1].Offset, attempt)
+	p.Find = f.Text
+	return p
 }
 
-// findQuery is what a part of a log is asked for with, so that its lines have marks.
-func (p *logPart) findQuery() string {
-	if p.Find == "" {
-		return ""
+// markQuery is what a part of a log is asked for with, so that its lines have marks.
+func (p *logPart) markQuery() (q string) {
+	if p.Find != "" {
+		q = "&find=" + url.QueryEscape(p.Find)
 	}
-	return "&find=" + url.QueryEscape(p.Find) + "&at=" + kit.Digits(p.At)
+	if p.Marked {
+		q += "&at=" + kit.Digits(p.At)
+	}
+	return q
 }
 
 // A marked span is one of which all or nothing is what is looked for.

@@ -66,5 +66,5 @@ func TestWhichOfTheFoundLinesIsShown(t *testing.T) {
 	f.Shown = 2
 	p = f.part(2)
 	require.Equal(t, "?attempt=2&from=3616&cut=on&find=a+b%26c&at=20000", p.query())
-	require.Equal(t, "&find=a+b%26c&at=20000", p.next().findQuery(), "marks go on")
+	require.Equal(t, "&find=a+b%26c&at=20000", p.next().markQuery(), "marks go on")
 }

@@ -91,7 +91,7 @@ type one struct {
 	Artifacts client.ListArtifact
 	Attempt   int64 // whose steps and log are shown
 	LogBytes  int64
-	Log       logPart // its end or what was found, which the page asks for by itself
+	Log       logPart // its end, what was found or what a link leads to; the page asks for it by itself
 	Found     finding
 }
 
@@ -122,8 +122,11 @@ func showJob(v *page.Visit) (page.Page, error) {
 		}
 	}
 	o.Log = logPart{From: max(0, o.LogBytes-tail), Cut: o.LogBytes > tail, Attempt: o.Attempt}
-	if o.Found.Shown > 0 {
+	switch at := v.Query("at"); {
+	case o.Found.Shown > 0:
 		o.Log = o.Found.part(o.Attempt)
+	case at != "" && whole(at) < o.LogBytes:
+		o.Log = around(whole(at), o.Attempt)
 	}
 	return page.Page{Title: o.Job.Name, Place: "farm", Main: jobView(v, o)}, nil
 }

@@ -19,6 +19,7 @@ const (
 	tail    = 64 << 10 // bytes of a log that are shown at first, and that come before them at a press
 	maxPart = 1 << 20  // bytes of an answer that are read for one part
 	perPart = 5000     // lines of a part
+	leading = 16 << 10 // bytes that are shown before a line that the log is shown for
 )
 
 // A logPart is some lines of a log, and where it goes on.
@@ -32,7 +33,8 @@ type logPart struct {
 	Live    bool   // more may be written
 	Removed string // why there is no log any more; "" if there is one
 	Find    string // a text that has marks
-	At      int64  // the first byte of the line that is shown for it
+	Marked  bool   // one line is what the part is shown for
+	At      int64  // its first byte
 }
 
 // A logLine is one line.
@@ -44,11 +46,20 @@ type logLine struct {
 	Partial bool
 }
 
+// around is the part of a log in which the line is that begins at a byte, with what comes before it.
+func around(at, attempt int64) logPart {
+	from := max(0, at-leading)
+	return logPart{From: from, Cut: from > 0, Attempt: attempt, Marked: true, At: at}
+}
+
+// isFor reports whether a line is what the part is shown for.
+func (p *logPart) isFor(l logLine) bool { return p.Marked && l.Offset == p.At }
+
 // lines shows a part of a log. One that grows asks for the next part by itself.
 func lines(v *page.Visit) (page.Page, error) {
 	part := logPart{
 		From: whole(v.Query("from")), Cut: v.Query("cut") != "", To: whole(v.Query("to")), Attempt: whole(v.Query("attempt")),
-		Find: v.Query("find"), At: whole(v.Query("at")),
+		Find: v.Query("find"), Marked: v.Query("at") != "", At: whole(v.Query("at")),
 	}
 	err := part.load(v)
 	return page.Page{Part: linesView(v, part)}, err
@@ -125,13 +136,13 @@ func (p *logPart) query() string {
 	if p.Cut {
 		q += "&cut=on"
 	}
-	return q + p.findQuery()
+	return q + p.markQuery()
 }
 
 // next is the part that follows. It is asked for by the last line that is shown: how many
 // bytes that had its text does not say.
 func (p *logPart) next() *logPart {
-	n := &logPart{From: p.From, Cut: p.Cut, To: p.To, Attempt: p.Attempt, Find: p.Find, At: p.At}
+	n := &logPart{From: p.From, Cut: p.Cut, To: p.To, Attempt: p.Attempt, Find: p.Find, Marked: p.Marked, At: p.At}
 	if len(p.Lines) > 0 {
 		n.From, n.Cut = p.Lines[len(p.Lines)-1].Offset, true
 	}
@@ -145,5 +156,5 @@ func (p *logPart) before() (before *logPart, ok bool) {
 		to = p.Lines[0].Offset
 	}
 	from := max(0, min(p.From, to)-tail)
-	return &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, At: p.At}, p.Cut && p.From > 0 && to > 0
+	return &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, Marked: p.Marked, At: p.At}, p.Cut && p.From > 0 && to > 0
 }
