@@ -55,9 +55,7 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 		o.Recent, err = pgx.CollectRows(rows, scanRun)
 		return err
 	})
-	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&o.Slots.Online, &o.Slots.Draining, &o.Slots.Total, &o.Slots.Busy)
-	})
+	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(o.Slots.into()...) })
 	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
 		counts, _, err := optional[JobCounts](rows, "counts of jobs")
 		o.Queued = counts.Queued

@@ -92,7 +92,7 @@ func enrol(t *testing.T, log *store.Store, workspace events.ID) {
 // requireMachines requires that the lists say that they have n runners and enrolments.
 func requireMachines(t *testing.T, db *pgxpool.Pool, workspace events.ID, n int) {
 	t.Helper()
-	_, total, err := projections.Runners{DB: db}.Page(t.Context(), workspace, 1, 0)
+	_, total, err := projections.Runners{DB: db}.Page(t.Context(), workspace, "", 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, n, total)
 	_, total, err = projections.Enrollments{DB: db}.Page(t.Context(), workspace, world.Epoch, 1, 0)

@@ -41,9 +41,7 @@ const selectFarmDay = `
 // Get sums the farm up as it is at a time.
 func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) (f FarmSummary, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&f.Slots.Online, &f.Slots.Draining, &f.Slots.Total, &f.Slots.Busy)
-	})
+	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(f.Slots.into()...) })
 	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
 		counts, _, err := optional[JobCounts](rows, "counts of jobs")
 		f.Queued = counts.Queued

@@ -60,17 +60,44 @@ const selectRunners = `
 // over are the states of runners that take no job any more.
 const over = `('suspended', 'revoked', 'retired')`
 
-// Page returns the runners of a workspace, those that are over last, by name, and how
-// many there are on all pages.
-func (v Runners) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []Runner, total int, err error) {
-	rows, _ := v.DB.Query(ctx, selectRunners+`order by r.state in `+over+`, r.name, r.runner_id limit $2 offset $3`, workspace, limit, offset)
+// A RunnerStatus is what a list of runners is narrowed to; "" is to nothing.
+type RunnerStatus string
+
+// These are the statuses: those that are connected, also those that are being drained; those
+// that are not and may be again; those that are over.
+const (
+	RunnersOnline  RunnerStatus = "online"
+	RunnersOffline RunnerStatus = "offline"
+	RunnersEnded   RunnerStatus = "ended"
+)
+
+const (
+	connected    = `state in ('online', 'draining')`
+	away         = `state in ('enrolled', 'offline')`
+	countRunners = `(select count(*) from runners where workspace_id = $1 and `
+	everEnrolled = `coalesce((select runners from runner_counts where workspace_id = $1), 0)`
+)
+
+// ofStatus has the condition of each status, and the statement that counts its runners. All that
+// there ever were and those that are over are not counted anew by each request: machines that do
+// one job come and go.
+var ofStatus = map[RunnerStatus]struct{ where, count string }{
+	"":             {``, `select ` + everEnrolled},
+	RunnersOnline:  {`and r.` + connected, `select ` + countRunners + connected + `)`},
+	RunnersOffline: {`and r.` + away, `select ` + countRunners + away + `)`},
+	RunnersEnded:   {`and (r.state in ` + over + `) is true`, `select ` + everEnrolled + ` - ` + countRunners + connected + `) - ` + countRunners + away + `)`},
+}
+
+// Page returns the runners of a workspace with a status, those that are over last, by name,
+// and how many there are on all pages.
+func (v Runners) Page(ctx context.Context, workspace events.ID, status RunnerStatus, limit, offset int) (list []Runner, total int, err error) {
+	of := ofStatus[status]
+	rows, _ := v.DB.Query(ctx, selectRunners+of.where+` order by r.state in `+over+`, r.name, r.runner_id limit $2 offset $3`, workspace, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Runner])
 	if err != nil {
 		return nil, 0, fmt.Errorf("runners of %s: %w", workspace, err)
 	}
-	err = v.DB.QueryRow(ctx, `
-		select coalesce((select runners from runner_counts where workspace_id = $1), 0)`, workspace).Scan(&total)
-	if err != nil {
+	if err := v.DB.QueryRow(ctx, of.count, workspace).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("count runners of %s: %w", workspace, err)
 	}
 	return list, total, nil
@@ -98,19 +125,23 @@ func (v Runners) Get(ctx context.Context, workspace, id events.ID) (r Runner, ok
 
 // RunnerSlots is what the runners of a workspace that are connected can do at once.
 type RunnerSlots struct {
-	Online, Draining int // runners
-	Total, Busy      int // jobs
+	Online, Draining, Offline int // runners
+	Total, Busy               int // jobs
 }
 
 const selectSlots = `
-	select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'),
+	select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'), ` + countRunners + away + `),
 		coalesce(sum(capacity) filter (where state = 'online'), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
-	from runners where workspace_id = $1 and state in ('online', 'draining')`
+	from runners where workspace_id = $1 and ` + connected
+
+// into returns where a row of selectSlots goes.
+func (s *RunnerSlots) into() []any {
+	return []any{&s.Online, &s.Draining, &s.Offline, &s.Total, &s.Busy}
+}
 
 // Slots counts them.
 func (v Runners) Slots(ctx context.Context, workspace events.ID) (s RunnerSlots, err error) {
-	err = v.DB.QueryRow(ctx, selectSlots, workspace).Scan(&s.Online, &s.Draining, &s.Total, &s.Busy)
-	if err != nil {
+	if err := v.DB.QueryRow(ctx, selectSlots, workspace).Scan(s.into()...); err != nil {
 		return s, fmt.Errorf("count slots of %s: %w", workspace, err)
 	}
 	return s, nil

@@ -22,10 +22,10 @@ func (s *Server) runnerRoutes() section {
 			method: "GET", path: "/farm/runners", guard: readers, farm: true,
 			id: "listRunners", summary: "List runners",
 			text: "The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected " +
-				"machines can run at once, and those that they do run.",
+				"machines can run at once and those that they do run, and the machines, whatever the list is narrowed to.",
 			answered: runnerList{
 				newList([]projections.Runner{exampleRunner}, 1, examplePage, newRunner),
-				newSlots(projections.RunnerSlots{Online: 1, Total: 2, Busy: 1}),
+				newSlots(projections.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
 			},
 		}),
 		query(s.getRunner, route{
@@ -126,24 +126,28 @@ func newRunner(r projections.Runner) runner {
 type slots struct {
 	Online   int `json:"online" doc:"Machines that are connected and take jobs."`
 	Draining int `json:"draining" doc:"Machines that are connected and take no more."`
+	Offline  int `json:"offline" doc:"Machines that are not connected, and may be again."`
 	Total    int `json:"total" doc:"Jobs that those which take jobs can run at once."`
 	Busy     int `json:"busy" doc:"Jobs that machines have."`
 }
 
-func newSlots(s projections.RunnerSlots) slots { return slots{s.Online, s.Draining, s.Total, s.Busy} }
+func newSlots(s projections.RunnerSlots) slots { return slots(s) }
 
 type runnerList struct {
 	List[runner]
 	Slots slots `json:"slots"`
 }
 
-type runnersQuery struct{ Paging }
+type runnersQuery struct {
+	Paging
+	Status string `query:"status" enum:"online,offline,ended" doc:"online: those that are connected, also those that are being drained. offline: those that may connect again. ended: those that are suspended, revoked or retired. Without it all."`
+}
 
 type runnersAnswer struct{ Body runnerList }
 
 func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	found, total, err := s.views.Runners.Page(ctx, workspace, in.Limit, in.Offset)
+	found, total, err := s.views.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}

@@ -195,6 +195,12 @@ test("a machine that uses the command is seen, and commands that wait are listed
   await row.getByText("Revoked").waitFor();
   assert.equal(await row.locator("summary").count(), 0);
   await other.page.getByText("1 of 1 runners are online").waitFor();
+  for (const [status, names] of [["Online", /^make-run$/], ["Offline", /^$/], ["Ended", /builder-8/]]) {
+    await other.page.getByRole("navigation", { name: "Which runners" }).getByRole("link", { name: status }).click();
+    await other.page.waitForURL(/status=/);
+    await other.page.locator('.seg [aria-current="true"]', { hasText: status }).waitFor();
+    assert.match((await other.page.locator(".runner-row .name").allInnerTexts()).join(" "), names);
+  }
 });
 
 test("a command that waits is withdrawn from the list", async () => {

@@ -13,12 +13,12 @@ import (
 	"svc/projections"
 )
 
-// runnerRows are 20,000 runners of acme, of which 1,000 are connected and the others over, and as
+// runnerRows are 20,000 runners of acme, of which 1,000 are connected, 1,000 away and the others over, and as
 // many enrolments, among those of others.
 const runnerRows = `
 	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity, jobs_left,
 		agent_version, os, arch, sandboxes, serial, not_after, next_serial, next_not_after, enrollment_id, enrolled_at, changed_at)
-	select w, id('y', n), 'builder-' || n, case when n < 1000 then 'online' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
+	select w, id('y', n), 'builder-' || n, case when n < 1000 then 'online' when n < 2000 then 'offline' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
 		'0.4.0', 'linux', 'amd64', '{none}', 's' || n, '2036-01-01', '', null, id('z', n), '2026-01-01', '2026-01-01'
 	from (select $acme as w, n from generate_series(0, 19999) n union all select id('w', n), n from generate_series(1, $others) n) t;
 	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, runner_id, refusals,
@@ -74,9 +74,11 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 func (p *process) askRunners(t *testing.T) {
 	t.Helper()
 	ctx, v := t.Context(), projections.Runners{DB: p.asks}
-	_, total, err := v.Page(ctx, p.acme, 25, 100)
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, total, 20_000)
+	for status, most := range map[projections.RunnerStatus]int{"": 20_000, projections.RunnersOnline: 1_000, projections.RunnersOffline: 1_000, projections.RunnersEnded: 18_000} {
+		_, total, err := v.Page(ctx, p.acme, status, 25, 100)
+		require.NoError(t, err)
+		require.InDelta(t, most, total, 100, "%q", status)
+	}
 	_, ok, err := v.Get(ctx, p.acme, idOf(t, 'y', 7))
 	require.True(t, ok, err)
 	done[[]projections.Named](t)(v.Called(ctx, p.acme, "builder-7", 5))
@@ -84,7 +86,7 @@ func (p *process) askRunners(t *testing.T) {
 	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
 	require.NotNil(t, holder.State)
 	enrolments := projections.Enrollments{DB: p.asks}
-	_, total, err = enrolments.Page(ctx, p.acme, epoch, 25, 100)
+	_, total, err := enrolments.Page(ctx, p.acme, epoch, 25, 100)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, total, 20_000)
 	_, ok, err = enrolments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)

@@ -2615,6 +2615,27 @@ func (e GetJobLogParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListRunnersParamsStatus.
+const (
+	ListRunnersParamsStatusEnded   ListRunnersParamsStatus = "ended"
+	ListRunnersParamsStatusOffline ListRunnersParamsStatus = "offline"
+	ListRunnersParamsStatusOnline  ListRunnersParamsStatus = "online"
+)
+
+// Valid indicates whether the value is a known member of the ListRunnersParamsStatus enum.
+func (e ListRunnersParamsStatus) Valid() bool {
+	switch e {
+	case ListRunnersParamsStatusEnded:
+		return true
+	case ListRunnersParamsStatusOffline:
+		return true
+	case ListRunnersParamsStatusOnline:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetInsightsParamsRange.
 const (
 	GetInsightsParamsRangeN30d GetInsightsParamsRange = "30d"
@@ -4728,6 +4749,9 @@ type Slots struct {
 	// Draining Machines that are connected and take no more.
 	Draining int64 `json:"draining"`
 
+	// Offline Machines that are not connected, and may be again.
+	Offline int64 `json:"offline"`
+
 	// Online Machines that are connected and take jobs.
 	Online int64 `json:"online"`
 
@@ -5585,12 +5609,18 @@ type ListRunnersParams struct {
 	// Offset How many items come before the page.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
+	// Status online: those that are connected, also those that are being drained. offline: those that may connect again. ended: those that are suspended, revoked or retired. Without it all.
+	Status *ListRunnersParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
 	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
+
+// ListRunnersParamsStatus defines parameters for ListRunners.
+type ListRunnersParamsStatus string
 
 // GetRunnerParams defines parameters for GetRunner.
 type GetRunnerParams struct {
@@ -6282,7 +6312,7 @@ type ClientInterface interface {
 
 	// ListRunners List runners
 	//
-	// The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected machines can run at once, and those that they do run.
+	// The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected machines can run at once and those that they do run, and the machines, whatever the list is narrowed to.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -7210,7 +7240,7 @@ func (c *Client) StreamJobLog(ctx context.Context, id string, params *StreamJobL
 
 // ListRunners List runners
 //
-// The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected machines can run at once, and those that they do run.
+// The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected machines can run at once and those that they do run, and the machines, whatever the list is narrowed to.
 //
 // For: any member, or a token with api.read.
 //
@@ -10154,6 +10184,18 @@ func NewListRunnersRequest(server string, params *ListRunnersParams) (*http.Requ
 		if params.Offset != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

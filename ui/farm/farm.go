@@ -58,7 +58,7 @@ func show(v *page.Visit) (page.Page, error) {
 		return unlessOff(&d, err)
 	}, func(ctx context.Context) (err error) {
 		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{
-			Limit: client.Optional(int64(perFarm)), Offset: client.Optional(max(offset, 0)),
+			Limit: client.Optional(int64(perFarm)), Offset: client.Optional(max(offset, 0)), Status: status(v),
 		}))
 		return unlessOff(nil, err)
 	})
@@ -76,18 +76,17 @@ func unlessOff(d *data, err error) error {
 	return err
 }
 
-// count counts the runners that are connected, and those that may come back. Those that never
-// do are last in the list: on a page before its end there may be more of them.
-func (d data) count() (online, offline int64) {
-	gone := int64(0)
-	for _, r := range d.Runners.Items {
-		if ended(r) {
-			gone++
-		}
+// status is which runners the person wants to see, nil if all.
+func status(v *page.Visit) *client.ListRunnersParamsStatus {
+	s := client.ListRunnersParamsStatus(v.Query("status"))
+	if !s.Valid() {
+		return nil
 	}
-	online = d.Farm.Slots.Online + d.Farm.Slots.Draining
-	return online, max(0, d.Runners.Total-online-gone)
+	return &s
 }
+
+// online counts the runners that are connected.
+func (d data) online() int64 { return d.Farm.Slots.Online + d.Farm.Slots.Draining }
 
 // more reports whether there are runners behind those of the page.
 func (d data) more() bool { return d.Runners.Offset+int64(len(d.Runners.Items)) < d.Runners.Total }
@@ -99,16 +98,6 @@ func connected(r client.Runner) bool {
 // ended reports whether a runner never comes back.
 func ended(r client.Runner) bool {
 	return r.State == client.RunnerStateRevoked || r.State == client.RunnerStateRetired
-}
-
-// shown are the runners that the person wants to see.
-func (d data) shown(v *page.Visit) (list []client.Runner) {
-	for _, r := range d.Runners.Items {
-		if state := v.Query("state"); state == "" || state == "online" && connected(r) || state == "offline" && !connected(r) && !ended(r) {
-			list = append(list, r)
-		}
-	}
-	return list
 }
 
 func drain(v *page.Visit) (page.Notice, error) {

@@ -30,8 +30,8 @@ func TestRunnersArePaged(t *testing.T) {
 	t.Parallel()
 	var d data
 	d.Runners.Total, d.Runners.Items = 130, make([]client.Runner, perFarm)
-	first := shown(t, "/w/acme/farm?state=", d)
-	require.Contains(t, first, `href="/w/acme/farm?offset=100&amp;state="`)
+	first := shown(t, "/w/acme/farm?status=", d)
+	require.Contains(t, first, `href="/w/acme/farm?offset=100&amp;status="`)
 	require.Contains(t, first, "1 to 100 of 130")
 	require.NotContains(t, first, "Previous runners")
 	d.Runners.Offset, d.Runners.Items = 100, make([]client.Runner, 30)
