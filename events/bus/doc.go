@@ -7,10 +7,8 @@
 // come to the same. One that carries out a command gives the message's id as
 // the command's idempotency key. The events of one workspace come in order.
 //
-// Views do not need a bus: they read the log.
-//
-// Views read the log. What acts upon an event (live updates now; the engine, runners
-// and whatever outside world later) takes it from a bus, so that trying again, parking
+// Views read the log and need no bus. What acts upon an event (live updates now; the engine,
+// runners and whatever outside world later) takes it from one, so that trying again, parking
 // and spreading over processes are written once. relay.go reads on in each log, from a
 // checkpoint as a view does, and publishes every event under its id; consume.go is the
 // other side, behind Watermill's router: four more tries, then the message is parked
@@ -45,8 +43,10 @@
 // NATS is JetStream, with one message under way for each group, because a second one
 // could overtake a first that has to come again; the server gives it to another
 // process when it was out for longer than all tries, their pauses and parking may
-// take, each try being cut off after three seconds. Kafka keys messages by workspace;
-// its topics are the operator's. A bus that is away is said in the log and tried
-// again; requests do not notice. What was there before the bus is not published: it
-// has no consumer.
+// take, each try being cut off after three seconds. A process that stops finishes its
+// message, or gives it back, after it has left the group: the next one is another's at once.
+// Of Watermill's library for NATS only the publisher is used (nats.go says why). Kafka
+// keys messages by workspace; its topics are the operator's. A bus that is away is said in
+// the log and tried again; requests do not notice. What was there before the bus is not
+// published: it has no consumer.
 package bus
