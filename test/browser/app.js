@@ -9,6 +9,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export const password = "demonstration";
 export const desktop = { width: 1280, height: 900 };
 export const phone = { width: 390, height: 844 };
+export const zoomed = { width: desktop.width / 2, height: desktop.height / 2 }; // what is left of it at 200 %
 
 // A person may have twelve streams of live updates: what a test has opened ends with it.
 let opened = null; // null between tests
@@ -78,9 +79,10 @@ export async function accessible(browser, appUrl, name, path, prepare = async ()
   await open(path);
   await prepare(page);
   await page.evaluate(axe);
-  for (const viewport of [desktop, phone]) {
+  const themes = ["light", "dark"];
+  for (const [viewport, schemes] of [[desktop, themes], [phone, themes], [zoomed, []]]) { // at 200 % the width alone
     await page.setViewportSize(viewport);
-    for (const colorScheme of ["light", "dark"]) {
+    for (const colorScheme of schemes) {
       await page.emulateMedia({ colorScheme });
       const rules = colorScheme === "light" ? {} : { runOnly: ["color-contrast"] }; // themes differ in nothing but colours
       const { violations } = await page.evaluate((rules) => window.axe.run(rules), rules);

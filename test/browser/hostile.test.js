@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { start } from "../product.js";
-import { desktop, phone, visitor } from "./app.js";
+import { desktop, phone, visitor, zoomed } from "./app.js";
 import { crawl, kind, pages } from "./crawl.js";
 import { inShape, listen, texts } from "./hostile.js";
 import { asNew, launch } from "./person.js";
@@ -245,14 +245,14 @@ test("what is written into any field of any form is shown as text or refused", a
 });
 
 // A row is never higher than this.
-const tallest = { desktop: 520, phone: 640 };
+const tallest = { desktop: 520, zoomed: 520, phone: 640 };
 
 test("every page stays in shape with all of it", async () => {
   const wrong = [];
   await crawl(ada, app, [...pages, done], async (path, kind) => {
     await ada.page.locator("main details > summary").evaluateAll((list) => list.slice(0, 20).forEach((summary) => summary.click()));
     await ada.page.waitForFunction(() => !document.querySelector(".htmx-request"));
-    for (const [size, viewport] of [["phone", phone], ["desktop", desktop]]) {
+    for (const [size, viewport] of [["phone", phone], ["zoomed", zoomed], ["desktop", desktop]]) {
       await ada.page.setViewportSize(viewport);
       await inShape(ada.page, `${kind} at ${viewport.width}`, tallest[size]).catch((e) => wrong.push(e.message.slice(0, 800)));
     }
