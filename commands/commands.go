@@ -55,7 +55,7 @@ type Log interface {
 	Append(context.Context, *events.Commit) (events.Committed, error)
 	Exclusively(ctx context.Context, workspace events.ID, decide func(events.Streams) (*events.Commit, error)) (events.Committed, error)
 	Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error)
-	Keep(ctx context.Context, workspace, stream events.ID, s events.Snapshot) error
+	SaveSnapshot(ctx context.Context, workspace, stream events.ID, s events.Snapshot) error
 	DropSnapshot(ctx context.Context, workspace, stream events.ID) error
 	Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error)
 	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)

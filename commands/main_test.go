@@ -71,7 +71,7 @@ func newReplica(t testing.TB, url string, c *clock) replica {
 	t.Cleanup(log.Close)
 	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
 	require.NoError(t, err)
-	log.KeepSnapshots(ring, slog.New(slog.DiscardHandler))
+	log.EnableSnapshots(ring, slog.New(slog.DiscardHandler))
 	return replica{commands.New(log, c.now), log}
 }
 

@@ -103,7 +103,7 @@ func (w *work) keep(f *fold) {
 	text, err := of.Snapshot()
 	if err == nil {
 		shot := events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text}
-		_ = w.handler.log.Keep(w.ctx, f.key.workspace, f.key.stream, shot)
+		_ = w.handler.log.SaveSnapshot(w.ctx, f.key.workspace, f.key.stream, shot)
 	}
 	f.kept(len(text))
 }

@@ -32,7 +32,7 @@ func rebuild(ctx context.Context, j job) error {
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
 		if len(j.views) == 0 {
-			if err := store.ForgetSnapshots(ctx, db, j.workspace); err != nil {
+			if err := store.DropSnapshots(ctx, db, j.workspace); err != nil {
 				return err
 			}
 			fmt.Fprintln(j.out, "snapshots: dropped, decisions begin with the log again")

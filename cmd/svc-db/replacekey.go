@@ -37,7 +37,7 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		if err := store.ForgetSnapshots(ctx, db, events.ID{}); err != nil {
+		if err := store.DropSnapshots(ctx, db, events.ID{}); err != nil {
 			return err
 		}
 		authorities, err := replaceAuthorities(ctx, vault.Secrets{DB: db, Ring: ring})

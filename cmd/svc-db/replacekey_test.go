@@ -197,8 +197,8 @@ func TestWhatElseWasSealedIsForgotten(t *testing.T) {
 	require.NoError(t, vault.Tokens{DB: r.db, Ring: old}.Put(t.Context(), ann, "github", "a token"))
 	log := store.New(r.db, nil, func(events.ID, int64) {})
 	defer log.Close()
-	log.KeepSnapshots(old, slog.New(slog.DiscardHandler))
-	require.NoError(t, log.Keep(t.Context(), r.good, r.good, events.Snapshot{Form: 1, Version: 1, Seq: 1, State: []byte(`{}`)}))
+	log.EnableSnapshots(old, slog.New(slog.DiscardHandler))
+	require.NoError(t, log.SaveSnapshot(t.Context(), r.good, r.good, events.Snapshot{Form: 1, Version: 1, Seq: 1, State: []byte(`{}`)}))
 	require.ErrorIs(t, ring.Check(t.Context(), r.db), vault.ErrKeyChanged)
 	accounts := r.count(t, `select count(*) from service_tokens`)
 

@@ -48,7 +48,7 @@ func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, 
 		f.hints.Moved(workspace, head)
 	})
 	f.log.Observe(m.Appends())
-	f.log.KeepSnapshots(ring, log)
+	f.log.EnableSnapshots(ring, log)
 	f.log.Authenticate(ring)
 	f.measure(db, m)
 	return f

@@ -15,21 +15,23 @@ import (
 	"svc/fault"
 )
 
-// appendSQL moves the head rows of the batch's workspaces, $1 to $3, and
-// inserts its events, $4 to $14, numbered from there: "after" is how many of the
-// batch follow in the same log. It answers the new heads, and how many events
-// went in: one that finds its version taken does not, nor one that has to
-// follow another which is not there.
+// appendSQL advances the head rows of the batch's workspaces, $1 to $3, and inserts its
+// events, $4 to $14, numbered from there: "after" is how many events of the batch follow in
+// the same log. It returns the new heads and how many events were inserted. An event is not
+// inserted if its version is taken, or if it has to follow another event ("follows") which
+// does not exist.
 //
-// With "offset 0" that other one is looked up in the index. Without it a plan
+// "offset 0" makes the planner look that other event up in the index. Without it, a plan
+// that was made while the log was small reads the whole log, and is kept as the log grows.
 // that is made while the log is small reads the whole log, and is kept as it grows.
 const appendSQL = appendBegin + `
 		on conflict do nothing` + appendEnd + ` from heads`
 
-// appendAtOnceSQL is appendSQL where the commit follows in the same round trip. It
-// divides by zero unless all events went in. A version that is taken violates the
-// unique key: to look for that in each index before an event goes in takes longer.
-const appendAtOnceSQL = appendBegin + appendEnd + `, 1 / ((select count(*) from stored) = cardinality($5::bigint[]))::int from heads`
+// appendAndCommitSQL is appendSQL for transactions that commit in the same round trip. It
+// divides by zero unless all events were inserted. It lets a version that is taken violate
+// the unique key, because "on conflict do nothing", which checks each index before the
+// insert, is slower.
+const appendAndCommitSQL = appendBegin + appendEnd + `, 1 / ((select count(*) from stored) = cardinality($5::bigint[]))::int from heads`
 
 const (
 	appendBegin = `
@@ -52,10 +54,10 @@ const (
 	select workspace_id, head, last_at, (select count(*) from stored)`
 )
 
-// staleReadsSQL counts the streams to which somebody has written since a commit read them.
-// It runs after appendSQL, under the head rows that one holds, so that nobody
-// else can write to them until the commit. It, too, divides by zero if that
-// follows, $4, and there is such a stream.
+// staleReadsSQL counts the streams that have changed since a commit read them. It runs
+// after appendSQL, which locks the head rows, so that nobody else can write to the streams
+// before the commit. If $4 is true, the commit follows in the same round trip; the
+// statement then divides by zero if there is such a stream.
 const staleReadsSQL = `
 	select count(*), 1 / (not $4 or count(*) = 0)::int from unnest($1::uuid[], $2::uuid[], $3::int[]) as s (workspace_id, stream, version)
 	where version > 0 and not exists (
@@ -63,54 +65,54 @@ const staleReadsSQL = `
 	or exists (
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1) offset 0)`
 
-// limitsSQL keeps plans, because planning anew takes as long as appending, waits
-// for a lock for $1 milliseconds, and for a statement for $2: the server is to give
-// up before the client does, whose commit may be on its way already.
+// limitsSQL makes the session keep its plans, because planning takes as long as appending.
+// It limits waiting for a lock to $1 milliseconds and each statement to $2. The server has
+// to give up before the client does: by then the client's commit may already be on its way.
 const limitsSQL = `
 	select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
 
-// restSQL leaves the next statement what is left of the $1 milliseconds that the
-// transaction has in all: the server's limit is one of each statement, and the
-// client waits for their sum.
-const restSQL = `
+// remainingTimeSQL limits the next statement to what is left of the $1 milliseconds that the
+// transaction has in total. PostgreSQL's limit is for each statement, but the client waits
+// for their sum.
+const remainingTimeSQL = `
 	select set_config('statement_timeout',
 		greatest($1::bigint - extract(epoch from clock_timestamp() - transaction_timestamp()) * 1000, 1)::bigint::text, true)`
 
 // SQLSTATEs.
 const (
-	divisionByZero   = "22012" // a round trip that commits ends before it does
-	uniqueViolation  = "23505" // somebody else's event has the version
-	lockNotAvailable = "55P03" // somebody held a row for too long
-	queryCanceled    = "57014" // or several did
+	divisionByZero   = "22012" // a check failed in a round trip that would have committed
+	uniqueViolation  = "23505" // another writer's event has that version
+	lockNotAvailable = "55P03" // a row was locked for too long
+	queryCanceled    = "57014" // the statement ran into its time limit
 )
 
-// errHeld says that somebody held a row for too long, and that nothing was stored.
-var errHeld = fmt.Errorf("%w: %w", fault.ErrBusy, context.DeadlineExceeded)
+// errLockTimeout means that a row was locked for too long and that nothing was stored.
+var errLockTimeout = fmt.Errorf("%w: %w", fault.ErrBusy, context.DeadlineExceeded)
 
-// errRepeated says that a command had been carried out before.
+// errRepeated means that a command with the same idempotency key has been stored before.
 var errRepeated = errors.New("command repeated")
 
 // A transaction is one attempt to store a batch.
 type transaction struct {
-	author   Author
-	batch    []*pending
-	records  []events.Record
-	rows     *eventRows                 // the columns of records
-	reads    *pgx.Batch                 // of the rows that views change
-	changes  []func(b *pgx.Batch) error // of views, once those are read
-	follows  map[*events.Write]bool     // the events before it are stored already
-	atOnce   bool                       // one round trip does
-	inserted int                        // events that went in
-	moved    int                        // streams that somebody has written to since they were read
-	taken    *events.Taken              // a key that somebody else holds
-	repeated int                        // commands that had been carried out
-	limit    time.Duration              // of all that the server does before the commit
+	author       Author
+	batch        []*pending
+	records      []events.Record
+	columns      *eventColumns              // of records, by column
+	reads        *pgx.Batch                 // queries of the rows that views change
+	changes      []func(b *pgx.Batch) error // write the views' rows, after reads has been executed
+	follows      map[*events.Write]bool     // whether the event before the write's first is stored already
+	oneRoundTrip bool                       // append, checks and commit are one round trip
+	inserted     int                        // events that were inserted
+	staleReads   int                        // streams that have changed since a commit read them
+	taken        *events.Taken              // a key that somebody else holds
+	repeated     int                        // commands that had been stored before
+	limit        time.Duration              // for all statements before the commit
 }
 
-// transact stores the whole batch in one transaction. If no view changes and no
-// key is asked for that is one round trip; if not it is two: one that appends and
-// reads, one that writes the views and commits. It gives up if it waits as long as
-// wait for somebody who holds a row.
+// transact stores the whole batch in one transaction. It is one round trip if no view
+// changes and no key is involved, and two otherwise: one that appends and reads, one that
+// writes the views and commits. wait is how long it waits for a locked row before it gives
+// up.
 func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Duration) error {
 	t, err := s.prepare(batch)
 	if err != nil {
@@ -125,13 +127,13 @@ func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Durati
 	return t.store(ctx, conn.Conn(), begin(wait, t.limit))
 }
 
-// prepare makes everything of a transaction that needs no database.
+// prepare does the part of a transaction that needs no database.
 func (s *Store) prepare(batch []*pending) (*transaction, error) {
 	t := &transaction{author: s.author, batch: batch, reads: &pgx.Batch{}}
-	if err := t.order(); err != nil {
+	if err := t.checkVersions(); err != nil {
 		return nil, err
 	}
-	if err := t.record(); err != nil {
+	if err := t.buildRecords(); err != nil {
 		return nil, err
 	}
 	for _, v := range s.views {
@@ -139,18 +141,18 @@ func (s *Store) prepare(batch []*pending) (*transaction, error) {
 			t.changes = append(t.changes, change)
 		}
 	}
-	t.atOnce = len(t.changes) == 0 && !t.asks()
+	t.oneRoundTrip = len(t.changes) == 0 && !t.usesKeys()
 	return t, nil
 }
 
-// serverLimit is how long the server has: less than the client, which waits until ctx ends.
+// serverLimit returns the server's time limit, which is 80 % of what ctx leaves the client.
 func serverLimit(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return max(time.Until(deadline)*4/5, time.Millisecond)
 }
 
-// begin queues the beginning of a transaction that has a limit in all, and waits
-// for a lock as long as lock.
+// begin queues the start of a transaction. lock limits the wait for a lock, limit each
+// statement.
 func begin(lock, limit time.Duration) *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue("begin")
@@ -158,10 +160,10 @@ func begin(lock, limit time.Duration) *pgx.Batch {
 	return b
 }
 
-// store carries out the transaction behind what first has, and commits it.
+// store executes and commits the transaction. first holds the statements that begin it.
 func (t *transaction) store(ctx context.Context, conn *pgx.Conn, first *pgx.Batch) error {
-	t.queue(first)
-	if t.atOnce {
+	t.queueBeforeViews(first)
+	if t.oneRoundTrip {
 		return t.commit(ctx, conn, first)
 	}
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
@@ -181,24 +183,24 @@ func (t *transaction) store(ctx context.Context, conn *pgx.Conn, first *pgx.Batc
 	return t.commit(ctx, conn, last)
 }
 
-// queueLimited queues statements, each with the rest of the time as its limit.
+// queueLimited queues statements, each limited to what is left of the transaction's time.
 func (t *transaction) queueLimited(b, statements *pgx.Batch) {
 	for _, q := range statements.QueuedQueries {
-		b.Queue(restSQL, t.limit.Milliseconds())
+		b.Queue(remainingTimeSQL, t.limit.Milliseconds())
 		b.QueuedQueries = append(b.QueuedQueries, q)
 	}
 }
 
-// commit sends the last round trip.
+// commit sends the last round trip, which ends with the commit.
 func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batch) error {
 	last.Queue("commit")
 	err := conn.SendBatch(ctx, last).Close()
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case err == nil:
-		t.settle()
+		t.assignRecords()
 		return nil
-	case ok && t.atOnce && (pg.Code == divisionByZero || pg.Code == uniqueViolation):
+	case ok && t.oneRoundTrip && (pg.Code == divisionByZero || pg.Code == uniqueViolation):
 		return rollBack(ctx, conn, events.ErrConflict)
 	case ok && pg.SeverityUnlocalized == "ERROR":
 		return rollBack(ctx, conn, err)
@@ -206,13 +208,13 @@ func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batc
 	return fmt.Errorf("append: %w: %w", events.ErrOutcomeUnknown, err)
 }
 
-// asks reports whether a commit depends on what is found under a key.
-func (t *transaction) asks() bool {
+// usesKeys reports whether a commit claims a unique key or has an idempotency key.
+func (t *transaction) usesKeys() bool {
 	return slices.ContainsFunc(t.batch, func(p *pending) bool { return len(p.commit.Claims) > 0 || p.commit.Command.Key != "" })
 }
 
-// queue queues everything that happens before the views change.
-func (t *transaction) queue(b *pgx.Batch) {
+// queueBeforeViews queues everything that precedes the changes of views.
+func (t *transaction) queueBeforeViews(b *pgx.Batch) {
 	t.queueAppend(b)
 	rest := &pgx.Batch{}
 	t.queueStaleReads(rest)
@@ -222,43 +224,42 @@ func (t *transaction) queue(b *pgx.Batch) {
 	t.queueLimited(b, rest)
 }
 
-// order holds each commit against where the ones before it leave the streams,
-// and notes which writes follow events that are stored already. The checks in the
-// database see only what the whole batch comes to: by them alone a later version
-// could get an earlier number.
-func (t *transaction) order() error {
-	stands := map[[2]events.ID]int{}
+// checkVersions checks each commit against the stream versions that the commits before it in the
+// batch leave, and notes which writes follow stored events. The checks in the database see
+// the batch only as a whole: with those alone, a later version could get an earlier number.
+func (t *transaction) checkVersions() error {
+	versions := map[[2]events.ID]int{}
 	t.follows = map[*events.Write]bool{}
 	for _, p := range t.batch {
 		c := p.commit
 		for _, r := range c.Reads {
-			if at, known := stands[[2]events.ID{c.Workspace, r.Stream}]; known && at != r.Version {
+			if version, known := versions[[2]events.ID{c.Workspace, r.Stream}]; known && version != r.Version {
 				return fmt.Errorf("append: %w", events.ErrConflict)
 			}
-			stands[[2]events.ID{c.Workspace, r.Stream}] = r.Version
+			versions[[2]events.ID{c.Workspace, r.Stream}] = r.Version
 		}
 		for i := range c.Writes {
 			w := &c.Writes[i]
 			stream := [2]events.ID{c.Workspace, w.Stream}
-			at, known := stands[stream]
-			if known && at != w.Version {
+			version, known := versions[stream]
+			if known && version != w.Version {
 				return fmt.Errorf("append: %w", events.ErrConflict)
 			}
 			t.follows[w] = !known && w.Version > 0
-			stands[stream] = w.Version + len(w.Events)
+			versions[stream] = w.Version + len(w.Events)
 		}
 	}
 	return nil
 }
 
 func (t *transaction) queueAppend(b *pgx.Batch) {
-	rows, heads := t.rows, t.count(t.rows)
+	rows, heads := t.columns, t.countEvents(t.columns)
 	var workspace events.ID
 	var head int64
 	var at time.Time
 	sql, into := appendSQL, []any{&workspace, &head, &at, &t.inserted}
-	if t.atOnce {
-		sql, into = appendAtOnceSQL, append(into, nil)
+	if t.oneRoundTrip {
+		sql, into = appendAndCommitSQL, append(into, nil)
 	}
 	b.Queue(sql, heads.workspaces, heads.counts, heads.times, rows.workspaces, rows.after, rows.ids, rows.streams,
 		rows.versions, rows.follows, rows.kinds, rows.schemas, rows.metas, rows.datas, rows.macs,
@@ -285,16 +286,19 @@ func (t *transaction) queueStaleReads(b *pgx.Batch) {
 		}
 	}
 	if len(streams) > 0 {
-		b.Queue(staleReadsSQL, workspaces, streams, versions, t.atOnce).QueryRow(func(row pgx.Row) error { return row.Scan(&t.moved, nil) })
+		b.Queue(staleReadsSQL, workspaces, streams, versions, t.oneRoundTrip).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&t.staleReads, nil)
+		})
 	}
 }
 
-// check says whether everything that the first round trip asked for came true.
+// check returns the reason why the transaction must not be committed, found by the first
+// round trip.
 func (t *transaction) check() error {
 	switch {
 	case t.repeated > 0:
 		return errRepeated
-	case t.inserted != len(t.records) || t.moved > 0:
+	case t.inserted != len(t.records) || t.staleReads > 0:
 		return events.ErrConflict
 	case t.taken != nil:
 		return t.taken
@@ -302,19 +306,19 @@ func (t *transaction) check() error {
 	return nil
 }
 
-// rollBack rolls back and returns err, which proves that nothing was stored.
+// rollBack rolls back and returns err. Its result proves that nothing was stored.
 func rollBack(ctx context.Context, conn *pgx.Conn, err error) error {
 	if _, rollback := conn.Exec(ctx, "rollback"); rollback != nil {
 		conn.Close(ctx) // the server rolls back when the connection ends
 	}
-	if code(err) == lockNotAvailable || code(err) == queryCanceled {
-		return fmt.Errorf("append: %w: %w", errHeld, err)
+	if sqlState(err) == lockNotAvailable || sqlState(err) == queryCanceled {
+		return fmt.Errorf("append: %w: %w", errLockTimeout, err)
 	}
 	return fmt.Errorf("append: %w", err)
 }
 
-// code returns the SQLSTATE of err, "" if it has none.
-func code(err error) string {
+// sqlState returns the SQLSTATE of err, "" if it has none.
+func sqlState(err error) string {
 	pg, _ := errors.AsType[*pgconn.PgError](err)
 	if pg == nil {
 		return ""
@@ -322,8 +326,8 @@ func code(err error) string {
 	return pg.Code
 }
 
-// settle hands each commit the records that became of it.
-func (t *transaction) settle() {
+// assignRecords gives each commit its records.
+func (t *transaction) assignRecords() {
 	rest := t.records
 	for _, p := range t.batch {
 		n := p.size()

@@ -14,40 +14,40 @@ import (
 )
 
 const (
-	lanes    = 2               // appenders of a process
-	oneLane  = 64              // commits at once that share one appender
-	queued   = 1024            // commits that may wait in a lane; further ones wait in Append
-	together = 256             // commits that share a transaction at most
-	patience = 5 * time.Second // how long a transaction may take
+	laneCount        = 2               // appenders of a process
+	spreadAbove      = 64              // up to so many waiting commits share the first appender
+	laneCapacity     = 1024            // commits that may wait in a lane; further ones block in Append
+	maxBatch         = 256             // commits that share a transaction, at most
+	transactionLimit = 5 * time.Second // time limit of a transaction
 )
 
-// pending is a commit on its way, with room for what becomes of it.
+// pending is a commit that waits to be stored, with its result.
 type pending struct {
-	commit *events.Commit
-	result events.Committed
-	err    error
-	since  time.Time // when it was handed in
-	done   chan struct{}
+	commit   *events.Commit
+	result   events.Committed
+	err      error
+	queuedAt time.Time // when Append was called
+	done     chan struct{}
 }
 
-// A Batch is one try to store commits in a transaction.
+// A Batch describes one attempt to store commits in a transaction.
 type Batch struct {
 	Commits, Events int
-	Waited          time.Duration // since the first of them was handed in
+	Waited          time.Duration // by the first of them, before the attempt began
 	Took            time.Duration
-	Stored          bool // or nothing of it is
+	Stored          bool // false if nothing of the batch was stored
 }
 
-// newBatch describes commits that were begun with at a time.
+// newBatch describes an attempt that began at start.
 func newBatch(list []*pending, start time.Time, stored bool) Batch {
-	b := Batch{Commits: len(list), Waited: start.Sub(list[0].since), Took: time.Since(start), Stored: stored}
+	b := Batch{Commits: len(list), Waited: start.Sub(list[0].queuedAt), Took: time.Since(start), Stored: stored}
 	for _, p := range list {
 		b.Events += p.size()
 	}
 	return b
 }
 
-// size is how many events it has.
+// size returns the number of events.
 func (p *pending) size() (n int) {
 	for _, w := range p.commit.Writes {
 		n += len(w.Events)
@@ -55,15 +55,15 @@ func (p *pending) size() (n int) {
 	return n
 }
 
-// Append adds a commit to its log, together with whatever other commits wait
-// at that moment. It reports
-//   - [events.ErrConflict] if a stream has moved on: decide again,
+// Append adds a commit to its log, in one transaction with the other commits that wait at
+// that moment. It reports
+//   - [events.ErrConflict] if a stream has changed: decide again,
 //   - [events.ErrTaken], as a [events.Taken], if somebody else holds a key that it claims,
-//   - [fault.ErrBusy] if it is not stored because somebody held a row for too long,
+//   - [fault.ErrBusy] if nothing was stored because a row was locked for too long,
 //   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
 //     the commit may or may not be in the log.
 func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
-	p := &pending{commit: c, since: time.Now(), done: make(chan struct{})}
+	p := &pending{commit: c, queuedAt: time.Now(), done: make(chan struct{})}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	select {
@@ -73,7 +73,7 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 	case <-ctx.Done():
 		return events.Committed{}, ctx.Err()
 	}
-	select { // once queued it is carried out, whether or not the caller still waits
+	select { // once queued, the commit is carried out, whether or not the caller still waits
 	case <-p.done:
 		return p.result, p.err
 	case <-s.ended:
@@ -86,19 +86,19 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 	}
 }
 
-// lane chooses an appender. Few commits share one, which makes the most of a
-// transaction; many are spread over all, a workspace's to the same one, because
-// two that append to one log wait for each other.
+// lane chooses an appender. A few waiting commits share the first one, which makes the most
+// of a transaction. Many are spread over all lanes by workspace, because two appenders that
+// write to the same log would block each other.
 func (s *Store) lane(workspace events.ID) chan *pending {
-	if s.waiting.Load() <= oneLane {
+	if s.waiting.Load() <= spreadAbove {
 		return s.lanes[0]
 	}
-	return s.lanes[int(workspace[15])%lanes]
+	return s.lanes[int(workspace[15])%laneCount]
 }
 
 // drive commits what waits in the lane until ctx ends.
 func (s *Store) drive(ctx context.Context, lane chan *pending) {
-	batch := make([]*pending, 0, together)
+	batch := make([]*pending, 0, maxBatch)
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,14 +106,14 @@ func (s *Store) drive(ctx context.Context, lane chan *pending) {
 		case p := <-lane:
 			batch = append(batch[:0], p)
 		}
-		s.commit(gather(lane, batch), s.patience*2/5)
+		s.commit(gather(lane, batch), s.timeLimit*2/5)
 	}
 }
 
-// gather takes what waits in a lane. Whoever was answered a moment ago may be
-// about to come back, so it lets others run until no more comes of that.
+// gather collects the commits that wait in a lane. A caller that has just been answered may
+// append again at once, so gather yields to other goroutines until nothing more arrives.
 func gather(lane chan *pending, batch []*pending) []*pending {
-	for idle := 0; idle < 2 && len(batch) < together; {
+	for idle := 0; idle < 2 && len(batch) < maxBatch; {
 		select {
 		case p := <-lane:
 			batch, idle = append(batch, p), 0
@@ -125,19 +125,18 @@ func gather(lane chan *pending, batch []*pending) []*pending {
 	return batch
 }
 
-// commit appends a batch in one transaction, in which a row that somebody holds is
-// waited for as long as wait. Nothing of it is stored if one of its commits cannot
-// be: then each half is tried by itself, until the one that is at fault stands
-// alone and gets its error.
+// commit stores a batch in one transaction, in which wait limits the wait for a locked row.
+// Nothing of the batch is stored if one of its commits cannot be. Then each half is tried
+// on its own, until the commit at fault stands alone and gets its error.
 func (s *Store) commit(batch []*pending, wait time.Duration) {
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeLimit)
 	err := s.transact(ctx, batch, wait)
 	cancel()
 	s.observe(newBatch(batch, start, err == nil))
-	if at := half(batch, err); at > 0 {
+	if at := splitPoint(batch, err); at > 0 {
 		if errors.Is(err, context.DeadlineExceeded) {
-			wait = s.patience / 25 // whoever held a row is known to do so
+			wait = s.timeLimit / 25 // the lock is known to be held, so wait less for it
 		}
 		s.commit(batch[:at], wait)
 		s.commit(batch[at:], wait)
@@ -145,21 +144,22 @@ func (s *Store) commit(batch []*pending, wait time.Duration) {
 	}
 	for _, p := range batch {
 		if errors.Is(err, errRepeated) {
-			p.result, p.err = s.repeat(p.commit)
+			p.result, p.err = s.repeatedAnswer(p.commit)
 		} else if p.err = err; err == nil {
-			s.moved(p.commit.Workspace, p.result.Head)
+			s.onAppend(p.commit.Workspace, p.result.Head)
 		}
 		close(p.done)
 	}
 }
 
-// half says where to halve a batch that failed with err, 0 if that would not help.
-// If somebody holds a log, its commits stay together: they would wait each by itself.
-func half(batch []*pending, err error) int {
+// splitPoint returns where to split a batch that failed with err, or 0 if splitting would not
+// help. If the head row of a log is locked, the commits of that log stay together:
+// otherwise each would wait for the lock in turn.
+func splitPoint(batch []*pending, err error) int {
 	switch {
 	case err == nil || len(batch) == 1 || !rolledBack(err):
 		return 0
-	case code(err) != lockNotAvailable:
+	case sqlState(err) != lockNotAvailable:
 		if errors.Is(err, context.DeadlineExceeded) {
 			return 0
 		}
@@ -176,12 +176,12 @@ func half(batch []*pending, err error) int {
 	return 0
 }
 
-// rolledBack reports whether err proves that the transaction left no trace.
+// rolledBack reports whether err proves that nothing was stored.
 func rolledBack(err error) bool { return !errors.Is(err, events.ErrOutcomeUnknown) }
 
-// repeat answers a command as it was answered the first time.
-func (s *Store) repeat(c *events.Commit) (events.Committed, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
+// repeatedAnswer returns the answer that the command got the first time.
+func (s *Store) repeatedAnswer(c *events.Commit) (events.Committed, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeLimit)
 	defer cancel()
 	answer, hash, ok, err := s.Answer(ctx, c.Workspace, c.Envelope.Actor.ID, c.Command.Key)
 	switch {

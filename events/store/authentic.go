@@ -6,38 +6,38 @@ import (
 	"svc/events"
 )
 
-// An Author shows that an event was appended by this service.
+// An Author makes the MACs which show that this service appended an event.
 type Author interface {
 	ShortMAC(place string, text []byte) ([]byte, error)
 }
 
-// authorPlace is what events are authenticated for, beside snapshots.
-const authorPlace = "events"
+// eventPlace separates the MACs of events from those of snapshots.
+const eventPlace = "events"
 
-// Authenticate lets s append each event with what shows that it did. Call it
-// before the first Append.
+// Authenticate makes s store a MAC of each event that it appends. Call it before the first
+// Append.
 func (s *Store) Authenticate(by Author) { s.author = by }
 
-// A Checker tells whether an [Author] with the same key wrote a text.
+// A Checker verifies MACs that an [Author] with the same key made.
 type Checker interface {
 	CheckMAC(place string, text, mac []byte) error
 }
 
-// CheckAuthor returns nil if mac shows that a store appended the event.
+// CheckAuthor returns nil if mac proves that a store appended the event.
 func CheckAuthor(by Checker, workspace, id, stream events.ID, version, schema int64, kind string, meta, data, mac []byte) error {
-	return by.CheckMAC(authorPlace, authored(workspace, id, stream, version, schema, kind, meta, data), mac)
+	return by.CheckMAC(eventPlace, authenticatedBytes(workspace, id, stream, version, schema, kind, meta, data), mac)
 }
 
-// authored returns what is authenticated of an event. Its number and its time are
-// not among it, which the database gives it; its version says where it is in its
-// stream, and its id when it was made. Texts are preceded by their length.
-func authored(workspace, id, stream events.ID, version, schema int64, kind string, meta, data []byte) []byte {
+// authenticatedBytes returns the bytes of an event that its MAC covers. Seq and time are not covered,
+// because the database assigns them; version gives the event's position in its stream, and
+// id when it was made. Each text is preceded by its length.
+func authenticatedBytes(workspace, id, stream events.ID, version, schema int64, kind string, meta, data []byte) []byte {
 	b := make([]byte, 0, 3*16+2*8+3*4+len(kind)+len(meta)+len(data))
 	b = append(append(append(b, workspace[:]...), id[:]...), stream[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(version)) // two's complement is what is written
+	b = binary.BigEndian.AppendUint64(b, uint64(version)) // written as two's complement
 	b = binary.BigEndian.AppendUint64(b, uint64(schema))
 	for _, text := range [][]byte{[]byte(kind), meta, data} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...) // PostgreSQL keeps no value of 4 GiB
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...) // PostgreSQL stores no value of 4 GiB
 	}
 	return b
 }

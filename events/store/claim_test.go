@@ -12,7 +12,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// claiming returns a commit to a new stream that takes keys for it.
+// claiming returns a commit to a new stream that claims keys for owner.
 func claiming(workspace, owner events.ID, global bool, keys ...string) *events.Commit {
 	c := commit(workspace, owner, 0, "claims")
 	for _, key := range keys {
@@ -138,14 +138,14 @@ func TestTakenIsAnsweredToExactlyTheOneAtFault(t *testing.T) {
 	s := open(t, db)
 	here, there := newID(), newID()
 	append1(t, s, claiming(here, newID(), false, "old"))
-	outcomes := store.Together(s,
+	outcomes := store.CommitTogether(s,
 		claiming(here, newID(), false, "a"),
 		claiming(here, newID(), false, "b"),
-		claiming(here, newID(), false, "a"), // the second
+		claiming(here, newID(), false, "a"), // a second claim in the batch
 		claiming(there, newID(), false, "a"),
-		claiming(here, newID(), false, "old"), // held since before
+		claiming(here, newID(), false, "old"), // held before the batch
 		claiming(here, newID(), true, "g"),
-		claiming(there, newID(), true, "g"), // the second
+		claiming(there, newID(), true, "g"), // a second claim in the batch
 		commit(here, newID(), 3, "conflict"),
 		claiming(here, newID(), false, "c"),
 	)
@@ -161,7 +161,7 @@ func TestTakenIsAnsweredToExactlyTheOneAtFault(t *testing.T) {
 	require.EqualValues(t, 1, head(t, db, there))
 }
 
-// Sixteen workspaces in two processes reach for one global key.
+// Sixteen workspaces in two processes claim the same global key.
 func TestOneOfManyGetsAGlobalKey(t *testing.T) {
 	t.Parallel()
 	_, stores := replicas(t)
@@ -187,8 +187,8 @@ func TestOneOfManyGetsAGlobalKey(t *testing.T) {
 	}
 }
 
-// Whatever order the keys are named in, and whether they are taken or given
-// back: nobody waits for somebody who waits for them.
+// Claims and releases of the same keys, named in different orders, must not wait for each
+// other in a circle.
 func TestGlobalKeysDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	_, stores := replicas(t)
@@ -203,7 +203,7 @@ func TestGlobalKeysDoNotDeadlock(t *testing.T) {
 		})
 		requireOneTaken(t, errs)
 	}
-	for round := range 40 { // each holds one key and wants to have the other's instead
+	for round := range 40 { // each holds one key and tries to exchange it for the other's
 		mine := [2]string{fmt.Sprintf("v%d", round), fmt.Sprintf("w%d", round)}
 		owners := [2]events.ID{newID(), newID()}
 		for i := range owners {
@@ -222,7 +222,7 @@ func TestGlobalKeysDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// race does two things at the same moment.
+// race calls do twice at the same time.
 func race(do func(i int) error) (errs [2]error) {
 	var both sync.WaitGroup
 	for i := range errs {

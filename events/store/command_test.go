@@ -15,7 +15,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// guarded returns a commit to a new stream that happens once under key.
+// guarded returns a commit to a new stream with the idempotency key key.
 func guarded(workspace, actor events.ID, key, hash, answer string) *events.Commit {
 	c := commit(workspace, newID(), 0, answer)
 	c.Envelope.Actor.ID = actor
@@ -27,7 +27,7 @@ func TestARepeatedCommandIsAnsweredAsBefore(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
 	w, ann := newID(), newID()
-	first := guarded(w, ann, "k", "hash", `{"a": 1}`) // the space is kept
+	first := guarded(w, ann, "k", "hash", `{"a": 1}`) // the space must be kept
 	done := append1(t, stores[0], first)
 	require.Nil(t, done.Answer)
 	append1(t, stores[0], commit(w, newID(), 0, "later"))
@@ -76,7 +76,8 @@ func TestAKeyOfAnotherRequestIsRefused(t *testing.T) {
 	require.EqualValues(t, 1, head(t, db, w))
 }
 
-// A few at a time: nobody waits for all that somebody else did a month ago.
+// Each command deletes only a few, so no request has to wait for the deletion of a whole
+// month.
 func TestCommandsAreForgottenAMonthLater(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -112,7 +113,7 @@ func TestCommandsAreForgottenAMonthLater(t *testing.T) {
 	require.Equal(t, 1, remembered(other), "nothing happened there")
 }
 
-// What is remembered and not yet old costs nothing, however much that is.
+// Commands that have not expired must not be read, however many there are.
 func TestForgettingReadsOnlyWhatItForgets(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -126,7 +127,7 @@ func TestForgettingReadsOnlyWhatItForgets(t *testing.T) {
 		require.NoError(t, err)
 	}
 	run(`set plan_cache_mode = force_generic_plan`)
-	_, err = conn.Conn().Prepare(t.Context(), "forget", store.ForgetSQL) // of an empty table
+	_, err = conn.Conn().Prepare(t.Context(), "forget", store.ForgetSQL) // planned while the table is empty
 	require.NoError(t, err)
 	run("forget", w, 30*24*time.Hour, 10)
 	fill := `insert into commands select $1, gen_random_uuid(), n, '', '{}', 1, $2::timestamptz + n * interval '1 millisecond' from generate_series(1, $3::int) n`
@@ -169,7 +170,7 @@ func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A refused command may be tried again under its key.
+// A refused command may be retried under the same key.
 func TestARefusedCommandIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -183,7 +184,7 @@ func TestARefusedCommandIsNotRemembered(t *testing.T) {
 	append1(t, s, c)
 }
 
-// Impatient callers in two processes send each command many times at once.
+// Callers in two processes send each command many times at once.
 func TestACommandSentManyTimesAtOnceHappensOnce(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
@@ -194,7 +195,7 @@ func TestACommandSentManyTimesAtOnceHappensOnce(t *testing.T) {
 		done, errs := make([]events.Committed, times), make([]error, times)
 		var all sync.WaitGroup
 		for i := range times {
-			c := guarded(w, ann, key, "hash", fmt.Sprint(i)) // each has an answer of its own
+			c := guarded(w, ann, key, "hash", fmt.Sprint(i)) // the answers differ, so that it shows whose was stored
 			all.Go(func() { done[i], errs[i] = stores[i%2].Append(t.Context(), c) })
 		}
 		all.Wait()
@@ -222,7 +223,7 @@ func TestRepetitionsThatShareATransaction(t *testing.T) {
 	db := pgtest.New(t)
 	s := open(t, db)
 	w, ann := newID(), newID()
-	outcomes := store.Together(s,
+	outcomes := store.CommitTogether(s,
 		guarded(w, ann, "k", "hash", `0`),
 		guarded(w, ann, "k", "hash", `1`),
 		guarded(w, ann, "k", "other hash", `2`),
@@ -245,7 +246,7 @@ func TestARepetitionIsAnsweredWithThePositionOfTheFirst(t *testing.T) {
 	twice := guarded(w, ann, "k", "hash", `0`)
 	twice.Writes[0].Events = told("x", 2)
 	commits := []*events.Commit{commit(w, newID(), 0, ""), twice, commit(other, newID(), 0, ""), guarded(w, ann, "k2", "hash", `1`), commit(w, newID(), 0, "")}
-	outcomes := store.Together(s, commits...)
+	outcomes := store.CommitTogether(s, commits...)
 	for _, i := range []int{1, 3} {
 		require.NoError(t, outcomes[i].Err)
 		again, err := s.Append(t.Context(), commits[i])

@@ -16,7 +16,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// gate is a view at which the commit that carries mark waits until it is opened.
+// gate is a view whose Load blocks for the commit that carries mark until open is closed.
 type gate struct {
 	view
 	reached, open chan struct{}
@@ -39,7 +39,7 @@ func TestAClosedStoreRefusesCommits(t *testing.T) {
 	s := store.New(db, nil, func(events.ID, int64) {})
 	s.Close()
 	w := newID()
-	for range 50 { // there is room in the lane, but nobody behind it
+	for range 50 { // the lane has room, but no appender reads it
 		_, err := s.Append(t.Context(), commit(w, newID(), 0, ""))
 		require.ErrorIs(t, err, fault.ErrBusy)
 	}
@@ -74,7 +74,7 @@ func TestCloseWaitsForTheCommitThatHasBegunAndRefusesThoseBehindIt(t *testing.T)
 		t.Fatal("closed over a commit that had begun")
 	case err := <-begun:
 		t.Fatal("answered before it was stored", err)
-	case <-time.After(50 * time.Millisecond): // long enough for a Close that does not wait
+	case <-time.After(50 * time.Millisecond): // long enough for a Close that does not wait to return
 	}
 	close(g.open)
 	require.NoError(t, within(t, begun))
@@ -83,7 +83,7 @@ func TestCloseWaitsForTheCommitThatHasBegunAndRefusesThoseBehindIt(t *testing.T)
 	stored := 1
 	for range cap(behind) {
 		switch err := within(t, behind); err {
-		case nil: // the lane had taken it up already
+		case nil: // the appender had already taken it from the lane
 			stored++
 		default:
 			require.ErrorIs(t, err, fault.ErrBusy)
@@ -110,9 +110,8 @@ func TestACallerThatHasGivenUpIsToldTheTruth(t *testing.T) {
 	require.Equal(t, want, marks(log(t, db, w)))
 }
 
-// One more commit waits than there is room for, behind one that does not end.
-// Then all callers give up: what was queued is carried out all the same, and
-// what was not never will be.
+// More commits are sent than the lane has room for, behind one that blocks. Then all
+// callers give up: what was queued is carried out anyway, and what was not queued never is.
 func TestCallersGiveUpInAQueueThatIsFull(t *testing.T) {
 	t.Parallel()
 	db := withCounts(t, pgtest.New(t))
@@ -120,7 +119,7 @@ func TestCallersGiveUpInAQueueThatIsFull(t *testing.T) {
 	s := open(t, db, g)
 	ctx, giveUp := context.WithCancel(t.Context())
 	w := newID()
-	w[15] &^= 1 // the lane that few commits take
+	w[15] &^= 1 // selects the lane that is used when few commits wait
 	first := make(chan error, 1)
 	go func() {
 		_, err := s.Append(ctx, commit(w, newID(), 0, "first"))
@@ -132,7 +131,7 @@ func TestCallersGiveUpInAQueueThatIsFull(t *testing.T) {
 		mark string
 		err  error
 	}
-	answers := make(chan answer, store.Room+1)
+	answers := make(chan answer, store.LaneCapacity+1)
 	for i := range cap(answers) {
 		go func() {
 			mark := fmt.Sprint(i)
@@ -156,8 +155,8 @@ func TestCallersGiveUpInAQueueThatIsFull(t *testing.T) {
 	require.ElementsMatch(t, want, marks(log(t, db, w)))
 }
 
-// Somebody holds the log's head row. Those who wait for it are refused
-// together after one limit, not one after the other.
+// Somebody else locks the log's head row. The commits that wait for it fail together after
+// one time limit, not one after the other.
 func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -172,26 +171,26 @@ func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
 	require.NoError(t, err)
 
 	const patience = 5 * time.Second
-	store.SetPatience(s, patience)
+	store.SetTimeLimit(s, patience)
 	begun := time.Now()
 	var commits []*events.Commit
 	for range 16 {
 		commits = append(commits, commit(w, newID(), 0, "late"))
 	}
-	for _, o := range store.Together(s, commits...) {
+	for _, o := range store.CommitTogether(s, commits...) {
 		require.ErrorIs(t, o.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, o.Err, events.ErrOutcomeUnknown)
 	}
 	require.Less(t, time.Since(begun), 10*patience, "16 commits, each with its own wait")
 
-	store.SetPatience(s, limit)
+	store.SetTimeLimit(s, limit)
 	require.NoError(t, tx.Rollback(t.Context()))
 	append1(t, s, commit(w, newID(), 0, "after"))
 	require.Equal(t, []string{"before/0", "after/0"}, marks(log(t, db, w)))
 }
 
-// Several waits, none of which is too long, are so together. The server ends the last
-// of them before the client gives up a commit that may be on its way.
+// Several waits, each within the limit, exceed it together. The server cancels the last of
+// them before the client gives up a commit that may be on its way.
 func TestSeveralWaitsAreGivenUpBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -213,7 +212,7 @@ func TestSeveralWaitsAreGivenUpBeforeTheCommit(t *testing.T) {
 	require.Equal(t, []string{"after/0"}, marks(log(t, db, w)))
 }
 
-// Whoever writes to other logs in the same transaction is held up, and not refused.
+// Commits to other logs in the same transaction are delayed and not refused.
 func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -227,7 +226,7 @@ func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `select from logs where workspace_id = $1 for update`, held)
 	require.NoError(t, err)
 
-	store.SetPatience(s, 10*time.Second)
+	store.SetTimeLimit(s, 10*time.Second)
 	var commits []*events.Commit
 	var others []events.ID
 	for range 12 {
@@ -235,7 +234,7 @@ func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
 		commits = append(commits, commit(others[len(others)-1], newID(), 0, "free"), commit(held, newID(), 0, "late"))
 	}
 	begun := time.Now()
-	for i, o := range store.Together(s, commits...) {
+	for i, o := range store.CommitTogether(s, commits...) {
 		if i%2 == 0 {
 			require.NoError(t, o.Err)
 			continue
@@ -263,7 +262,7 @@ func TestACommitWithoutEventsIsRefused(t *testing.T) {
 		"keys only":                {Workspace: w, At: epoch, Claims: []events.Claim{{Key: "k", Owner: w}}},
 		"a command that is no one": {Workspace: w, At: epoch, Command: events.Command{Key: "k", Hash: []byte("h"), Answer: []byte(`1`)}},
 	} {
-		outcomes := store.Together(s, commit(w, newID(), 0, name), c)
+		outcomes := store.CommitTogether(s, commit(w, newID(), 0, name), c)
 		require.NoError(t, outcomes[0].Err, name)
 		require.ErrorContains(t, outcomes[1].Err, "has no event", name)
 	}

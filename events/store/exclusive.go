@@ -12,39 +12,39 @@ import (
 	"svc/fault"
 )
 
-// exclusives is how many commits of a process may be decided under a lock at
-// once. Each has a connection, and whoever decides may need another one.
-const exclusives = 2
+// maxExclusive limits how many commits of a process are decided under a lock at once. Each
+// holds a connection, and the decision may need another one.
+const maxExclusive = 2
 
-// Exclusively locks the log of a workspace, lets decide make a commit by what it
-// loads, and stores that: nothing comes in between, so no stream has moved on.
-// It costs two round trips more than Append, and others wait for it; whoever has
-// lost to others before gets their turn by it. A nil commit stores nothing. What
-// decide reports is returned as it is; otherwise the errors are those of Append.
+// Exclusively locks the log of a workspace, calls decide to make a commit from the streams
+// it loads, and stores the commit. Nobody else can write to the log in between, so no
+// stream can have changed. It costs two round trips more than Append and blocks other
+// writers; it is for commands that have repeatedly lost the race. A nil commit stores
+// nothing. An error of decide is returned as it is; other errors are those of Append.
 func (s *Store) Exclusively(
 	ctx context.Context, workspace events.ID, decide func(events.Streams) (*events.Commit, error),
 ) (events.Committed, error) {
 	select {
-	case s.exclusive <- struct{}{}:
-		defer func() { <-s.exclusive }()
+	case s.exclusiveSlots <- struct{}{}:
+		defer func() { <-s.exclusiveSlots }()
 	case <-s.ended:
 		return events.Committed{}, fault.ErrBusy
 	case <-ctx.Done():
 		return events.Committed{}, ctx.Err()
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience) // as in Append, once begun it is carried out
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeLimit) // as in Append: once begun, it is carried out
 	defer cancel()
-	p := &pending{since: time.Now()}
+	p := &pending{queuedAt: time.Now()}
 	err := s.exclusively(limited, workspace, p, decide)
 	if p.commit == nil {
 		return events.Committed{}, err
 	}
-	s.observe(newBatch([]*pending{p}, p.since, err == nil))
+	s.observe(newBatch([]*pending{p}, p.queuedAt, err == nil))
 	switch {
 	case errors.Is(err, errRepeated):
-		return s.repeat(p.commit)
+		return s.repeatedAnswer(p.commit)
 	case err == nil:
-		s.moved(workspace, p.result.Head)
+		s.onAppend(workspace, p.result.Head)
 	}
 	return p.result, err
 }
@@ -58,14 +58,14 @@ func (s *Store) exclusively(
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
 	limit := serverLimit(ctx)
-	first := begin(s.patience*2/5, limit)
+	first := begin(s.timeLimit*2/5, limit)
 	first.Queue(`select from logs where workspace_id = $1 for update`, workspace)
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
 		return rollBack(ctx, conn.Conn(), err)
 	}
 	commit, refusal := decide(streams{conn.Conn()})
 	if refusal != nil || commit == nil {
-		_ = rollBack(ctx, conn.Conn(), nil) // there is nothing to undo
+		_ = rollBack(ctx, conn.Conn(), nil) // nothing was written
 		return refusal
 	}
 	p.commit = commit
@@ -75,11 +75,11 @@ func (s *Store) exclusively(
 	}
 	t.limit = limit
 	rest := &pgx.Batch{}
-	rest.Queue(restSQL, limit.Milliseconds())
+	rest.Queue(remainingTimeSQL, limit.Milliseconds())
 	return t.store(ctx, conn.Conn(), rest)
 }
 
-// streams are read on one connection.
+// streams loads streams over one connection.
 type streams struct{ db Querier }
 
 // Load is [Store.Load].

@@ -15,13 +15,13 @@ import (
 	"svc/test/pgtest"
 )
 
-// decided decides for c, whatever is in the log.
+// decided returns a decide function that returns c, whatever is in the log.
 func decided(c *events.Commit) func(events.Streams) (*events.Commit, error) {
 	return func(events.Streams) (*events.Commit, error) { return c, nil }
 }
 
-// What is decided under the lock follows what was there before, and nothing comes
-// in between: neither from this process nor from another.
+// The decision sees all that was stored before, and no process can append between the
+// decision and its commit.
 func TestNothingComesBetweenAnExclusiveDecisionAndItsCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -52,7 +52,7 @@ func TestNothingComesBetweenAnExclusiveDecisionAndItsCommit(t *testing.T) {
 	require.Equal(t, []string{"first/0", "second/0"}, marks(log(t, db, w)))
 }
 
-// waits is how many transactions wait for a lock.
+// waits returns how many transactions wait for a lock.
 func waits(t *testing.T, db *pgxpool.Pool) (n int) {
 	t.Helper()
 	err := db.QueryRow(t.Context(), `
@@ -61,8 +61,7 @@ func waits(t *testing.T, db *pgxpool.Pool) (n int) {
 	return n
 }
 
-// Nothing is stored of what is not decided, refused or panicked about, and the
-// log is free again.
+// A decision that returns nothing, an error or panics stores nothing and releases the lock.
 func TestAnExclusiveDecisionForNothing(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -70,7 +69,7 @@ func TestAnExclusiveDecisionForNothing(t *testing.T) {
 	s := open(t, connect(t, url))
 	w, stream := newID(), newID()
 	refusal := errors.New("not this time")
-	for range 3 { // more often than there may be at once
+	for range 3 { // more often than may run at once
 		done, err := s.Exclusively(t.Context(), w, func(events.Streams) (*events.Commit, error) { return nil, nil })
 		require.NoError(t, err)
 		require.Zero(t, done)
@@ -88,7 +87,7 @@ func TestAnExclusiveDecisionForNothing(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrConflict, "it is held against the log as every commit is")
 }
 
-// Views, keys and commands are kept as by Append.
+// Views, keys and commands are stored as by Append.
 func TestAnExclusiveCommitIsLikeOthers(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -117,13 +116,13 @@ func TestAnExclusiveCommitIsLikeOthers(t *testing.T) {
 	require.Equal(t, []bool{true, false, false}, []bool{seen[0].Stored, seen[1].Stored, seen[2].Stored})
 }
 
-// Who cannot have the log in time is told so, and a store that is closed waits for
-// what was begun.
+// A caller who cannot get the lock in time gets an error, and Close waits for decisions
+// that have begun.
 func TestAnExclusiveDecisionEnds(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s := store.New(connect(t, url), nil, func(events.ID, int64) {})
-	store.SetPatience(s, time.Second)
+	store.SetTimeLimit(s, time.Second)
 	w := newID()
 	append1(t, s, commit(w, newID(), 0, "first"))
 	begun, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -140,7 +139,7 @@ func TestAnExclusiveDecisionEnds(t *testing.T) {
 	_, err := s.Exclusively(t.Context(), w, decided(commit(w, newID(), 0, "third")))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.True(t, fault.Away(err))
-	cancel() // once begun it is carried out
+	cancel() // once begun, it is carried out
 	close(free)
 	require.NoError(t, within(t, done))
 

@@ -7,23 +7,23 @@ import (
 	"svc/events"
 )
 
-// Room is how many commits may wait in a lane.
-const Room = queued
+// LaneCapacity is how many commits may wait in a lane.
+const LaneCapacity = laneCapacity
 
-// An Outcome is what Append would have returned.
+// An Outcome holds the results of Append.
 type Outcome struct {
 	events.Committed
 	Err error
 }
 
-// Together carries out commits as a lane does that found all of them waiting,
-// in this order.
-func Together(s *Store, commits ...*events.Commit) (list []Outcome) {
+// CommitTogether stores commits as one batch, in this order, as if all of them had waited
+// in a lane.
+func CommitTogether(s *Store, commits ...*events.Commit) (list []Outcome) {
 	var batch []*pending
 	for _, c := range commits {
 		batch = append(batch, &pending{commit: c, done: make(chan struct{})})
 	}
-	s.commit(slices.Clone(batch), s.patience*2/5)
+	s.commit(slices.Clone(batch), s.timeLimit*2/5)
 	for _, p := range batch {
 		<-p.done
 		list = append(list, Outcome{p.result, p.err})
@@ -31,8 +31,7 @@ func Together(s *Store, commits ...*events.Commit) (list []Outcome) {
 	return list
 }
 
-// SetPatience changes how long a transaction of s may take. Nothing may be
-// under way.
-func SetPatience(s *Store, d time.Duration) { s.patience = d }
+// SetTimeLimit changes the time limit of transactions of s. No commit may be under way.
+func SetTimeLimit(s *Store, d time.Duration) { s.timeLimit = d }
 
 const ForgetSQL = forgetSQL

@@ -16,54 +16,54 @@ import (
 
 const (
 	hintChannel = "svc_logs"
-	hintPause   = 2 * time.Millisecond // in which further logs may share a hint
-	hintMost    = 200                  // logs that a hint can name
-	hintAny     = "*"                  // stands for more
-	hintAgain   = time.Second          // before another try to listen
+	hintDelay   = 2 * time.Millisecond // how long a hint waits for further logs to share it
+	hintMaxLogs = 200                  // logs that a hint can name
+	hintAny     = "*"                  // stands for more logs than a hint can name
+	hintRetry   = time.Second          // before another attempt to listen
 )
 
-// Hints tell other processes which logs have grown, and hear it from them. They
-// are no more than that: whoever needs to know looks for itself from time to
-// time. Nothing is sent in the transaction that appends, which would hold up
-// all others.
+// Hints tell other processes by NOTIFY which logs have grown, and receive their hints. A
+// hint may be lost: receivers also look at the logs from time to time. The transaction that
+// appends sends nothing, because NOTIFY would make all appends wait for each other.
 type Hints struct {
 	db     *pgxpool.Pool
-	listen *pgx.ConnConfig // of the database itself, not of a pooler
+	listen *pgx.ConnConfig // to the database itself, not to a pooler
 	log    *slog.Logger
-	heard  func(workspace events.ID) // the zero ID: any
-	sender string                    // begins each hint, so that one's own are not heard
+	onHint func(workspace events.ID) // called for each hint; the zero ID means any log
+	sender string                    // begins each hint, so that a process can ignore its own
 
 	mu    sync.Mutex
-	moved map[events.ID]bool
+	grown map[events.ID]bool
 	wake  chan struct{}
 }
 
-// NewHints returns hints that do nothing until they run. heard must not block.
-// It is called for logs that have grown by others' doing, and with the zero ID if
-// that may be any.
-func NewHints(db *pgxpool.Pool, listen *pgx.ConnConfig, log *slog.Logger, heard func(workspace events.ID)) *Hints {
+// NewHints returns hints that do nothing until Run is called. onHint is called when another
+// process has appended to a log, and with the zero ID if any log may have grown. It must
+// not block.
+func NewHints(db *pgxpool.Pool, listen *pgx.ConnConfig, log *slog.Logger, onHint func(workspace events.ID)) *Hints {
 	return &Hints{
-		db: db, listen: listen, log: log, heard: heard, sender: events.NewID(time.Now()).String(),
-		moved: map[events.ID]bool{}, wake: make(chan struct{}, 1),
+		db: db, listen: listen, log: log, onHint: onHint, sender: events.NewID(time.Now()).String(),
+		grown: map[events.ID]bool{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// Moved tells the others that a log has grown, in a moment. It does not block.
+// Moved hints to the other processes, a moment later, that a log has grown. It does not
+// block.
 func (h *Hints) Moved(workspace events.ID, _ int64) {
 	h.mu.Lock()
-	h.moved[workspace] = true
+	h.grown[workspace] = true
 	h.mu.Unlock()
 	select {
 	case h.wake <- struct{}{}:
-	default: // it is awake already
+	default: // it has been woken already
 	}
 }
 
-// Run sends and listens until ctx ends.
+// Run sends and receives hints until ctx ends.
 func (h *Hints) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { h.send(ctx) })
-	group.Go(func() { h.hear(ctx) })
+	group.Go(func() { h.receive(ctx) })
 	group.Wait()
 }
 
@@ -76,53 +76,53 @@ func (h *Hints) send(ctx context.Context) {
 			return
 		case <-h.wake:
 		}
-		pause.Reset(hintPause)
+		pause.Reset(hintDelay)
 		select {
 		case <-ctx.Done():
 			return
 		case <-pause.C:
 		}
 		hint, ok := h.take()
-		if !ok { // all of it went with the hint before
+		if !ok { // the previous hint named all of them
 			continue
 		}
-		// If it fails the others find out by themselves.
+		// If it fails, the other processes find out when they look for themselves.
 		if _, err := h.db.Exec(ctx, `select pg_notify($1, $2)`, hintChannel, hint); err != nil && ctx.Err() == nil {
 			h.log.WarnContext(ctx, "hint at logs that moved", "err", err)
 		}
 	}
 }
 
-// take returns the sender and the ids of logs that moved, with a space between.
-// ok is false if none did.
+// take returns the next hint: the sender and the ids of the logs that have grown, separated
+// by spaces. ok is false if no log has.
 func (h *Hints) take() (hint string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer clear(h.moved)
-	if len(h.moved) > hintMost {
+	defer clear(h.grown)
+	if len(h.grown) > hintMaxLogs {
 		return h.sender + " " + hintAny, true
 	}
 	list := []string{h.sender}
-	for id := range h.moved {
+	for id := range h.grown {
 		list = append(list, id.String())
 	}
-	return strings.Join(list, " "), len(h.moved) > 0
+	return strings.Join(list, " "), len(h.grown) > 0
 }
 
-func (h *Hints) hear(ctx context.Context) {
+func (h *Hints) receive(ctx context.Context) {
 	for {
-		if err := h.hearFrom(ctx); err != nil && ctx.Err() == nil {
+		if err := h.receiveOn(ctx); err != nil && ctx.Err() == nil {
 			h.log.WarnContext(ctx, "listen for logs that moved", "err", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(hintAgain):
+		case <-time.After(hintRetry):
 		}
 	}
 }
 
-func (h *Hints) hearFrom(ctx context.Context) error {
+func (h *Hints) receiveOn(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, h.listen.Copy())
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -131,28 +131,28 @@ func (h *Hints) hearFrom(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, `listen `+hintChannel); err != nil {
 		return err
 	}
-	h.heard(events.ID{}) // whatever was said before
+	h.onHint(events.ID{}) // hints sent before listening are lost
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		h.tell(n.Payload)
+		h.handle(n.Payload)
 	}
 }
 
-func (h *Hints) tell(hint string) {
+func (h *Hints) handle(hint string) {
 	sender, logs, _ := strings.Cut(hint, " ")
 	switch {
 	case sender == h.sender:
 		return
 	case logs == hintAny:
-		h.heard(events.ID{})
+		h.onHint(events.ID{})
 		return
 	}
 	for text := range strings.FieldsSeq(logs) {
 		if id, err := events.ParseID(text); err == nil {
-			h.heard(id)
+			h.onHint(id)
 		}
 	}
 }

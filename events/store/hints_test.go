@@ -15,7 +15,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// hearing runs hints and returns what they hear.
+// hearing runs hints and returns a channel with the hints that they receive.
 func hearing(t *testing.T, db *pgxpool.Pool) (*store.Hints, chan events.ID) {
 	t.Helper()
 	heard := make(chan events.ID, 10_000)
@@ -49,7 +49,7 @@ func TestAnotherProcessHearsWhatMoved(t *testing.T) {
 	one, _ := hearing(t, wide(t, url))
 	_, heard := hearing(t, wide(t, url))
 	a, b := newID(), newID()
-	for range 100 { // which share a hint or two
+	for range 100 { // which share one or two hints
 		one.Moved(a, 1)
 		one.Moved(b, 1)
 	}
@@ -67,7 +67,7 @@ func TestManyLogsAreHintedAtTogether(t *testing.T) {
 	other, heard := hearing(t, db)
 	own := make(chan events.ID, 10_000)
 	one := store.NewHints(db, db.Config().ConnConfig, slog.New(slog.DiscardHandler), func(id events.ID) { own <- id })
-	for range 5000 { // before it runs, so that they share a hint
+	for range 5000 { // before Run, so that they share a hint
 		one.Moved(newID(), 1)
 	}
 	run(t, one)
@@ -80,15 +80,15 @@ func TestManyLogsAreHintedAtTogether(t *testing.T) {
 	require.Equal(t, b, next(t, own), "who says it knows")
 }
 
-// To look everywhere costs as much as there are workspaces: nobody is sent to do
-// that while one log grows.
+// A hint without a log costs the receiver a look at every workspace. So a single log that
+// grows is always named.
 func TestOneLogThatGrowsIsNotTakenForAny(t *testing.T) {
 	t.Parallel()
 	db := wide(t, pgtest.URL(t))
 	one, _ := hearing(t, db)
 	_, heard := hearing(t, db)
 	a, last := newID(), newID()
-	for range 300 { // which wakes the sender once more after it has said all, again and again
+	for range 300 { // wakes the sender even though the last hint has named the log already
 		one.Moved(a, 1)
 		<-time.After(100 * time.Microsecond)
 	}
@@ -99,8 +99,7 @@ func TestOneLogThatGrowsIsNotTakenForAny(t *testing.T) {
 	}
 }
 
-// A connection that breaks is made anew, and nothing that was said meanwhile is
-// taken for silence.
+// After a lost connection, hints that may have been missed are replaced by one for any log.
 func TestHintsAreHeardAgainAfterABreak(t *testing.T) {
 	t.Parallel()
 	db := wide(t, pgtest.URL(t))

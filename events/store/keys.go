@@ -11,16 +11,16 @@ import (
 	"svc/events"
 )
 
-// A keyChange takes a key for its owner or gives it back.
+// A keyChange claims a key for its owner or releases it.
 type keyChange struct {
 	workspace events.ID
 	events.Claim
-	takes bool // or gives back
+	claims bool // false: it releases the key
 }
 
-// queueKeys gives keys back and takes others. Everybody goes through the keys
-// in one order, against deadlocks over global ones; a key that a commit gives
-// back can be taken by that commit or by one that comes after it.
+// queueKeys queues releasing and claiming keys. All transactions go through the keys in the
+// same order, which prevents deadlocks over global keys. A key that a commit releases can
+// be claimed by that commit or a later one of the batch.
 func (t *transaction) queueKeys(b *pgx.Batch) {
 	var list []keyChange
 	for _, p := range t.batch {
@@ -33,7 +33,7 @@ func (t *transaction) queueKeys(b *pgx.Batch) {
 	}
 	slices.SortStableFunc(list, func(a, b keyChange) int { return cmp.Compare(a.Key, b.Key) })
 	for _, c := range list {
-		if c.takes {
+		if c.claims {
 			t.queueClaim(b, c)
 		} else if c.Global {
 			b.Queue(`delete from global_keys where key = $1 and owner = $2`, c.Key, c.Owner)
@@ -56,17 +56,17 @@ func (t *transaction) queueClaim(b *pgx.Batch, c keyChange) {
 	})
 }
 
-// A command is remembered for so long, and then until a few others of its
-// workspace have been carried out. Each forgets more than one, so what is
-// remembered is bounded by what the workspace did in that time.
+// A command is remembered for that long, and then until a few more commands of its
+// workspace have been stored. Each of them deletes more than one, so the number of
+// remembered commands is bounded by what the workspace did in that time.
 const (
-	remembered   = 30 * 24 * time.Hour
-	forgetAtOnce = 10
+	commandLifetime = 30 * 24 * time.Hour
+	forgetBatch     = 10
 )
 
-// forgetSQL looks at the oldest commands alone, by bounds of the index that the
-// planner knows to be such whenever the plan was made. Those of one moment go
-// together.
+// forgetSQL deletes the oldest expired commands. It compares the indexed column with plain
+// bounds, so that the planner uses the index whenever the plan was made. Commands of the
+// same moment are deleted together.
 const forgetSQL = `
 	with oldest as materialized (
 		select at from commands
@@ -74,13 +74,13 @@ const forgetSQL = `
 		order by at limit $3)
 	delete from commands where workspace_id = $1 and at between (select min(at) from oldest) and (select max(at) from oldest)`
 
-// queueCommands marks the commands of the batch as carried out.
+// queueCommands queues recording the batch's commands as carried out.
 func (t *transaction) queueCommands(b *pgx.Batch) {
-	behind := map[events.ID]int{} // events of the batch that follow in a log
+	behind := map[events.ID]int{} // events of the batch that follow in the same log
 	for _, p := range slices.Backward(t.batch) {
 		c := p.commit
 		if c.Command.Key != "" {
-			b.Queue(forgetSQL, c.Workspace, remembered, forgetAtOnce)
+			b.Queue(forgetSQL, c.Workspace, commandLifetime, forgetBatch)
 			b.Queue(`
 				insert into commands (workspace_id, actor, key, request_hash, answer, seq, at)
 				select $1, $2, $3, $4, $5, head - $6::bigint, last_at from logs where workspace_id = $1

@@ -19,10 +19,10 @@ import (
 
 const (
 	tailWriters = 16
-	tailCommits = 50 // of each writer
+	tailCommits = 50 // for each writer
 )
 
-// 16 writers in two processes, a reader for each log that never waits for them.
+// 16 writers in two processes, and a reader for each log that reads without pausing.
 func TestTailingReadersMissNothingAndSeeNothingTwice(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -81,8 +81,8 @@ func TestTailingReadersMissNothingAndSeeNothingTwice(t *testing.T) {
 	require.Greater(t, total, tailWriters*tailCommits, "several events in a commit")
 }
 
-// requireSame requires that a reader saw the numbers 1 to n, in order, with
-// exactly what was acknowledged under each.
+// requireSame requires that a reader saw the numbers 1 to n, in order, each with exactly
+// the event that was acknowledged under it.
 func requireSame(t *testing.T, acknowledged map[int64]events.Record, seen []events.Record) {
 	t.Helper()
 	require.Len(t, seen, len(acknowledged))
@@ -99,7 +99,7 @@ func requireSame(t *testing.T, acknowledged map[int64]events.Record, seen []even
 	}
 }
 
-// A tail reads a log on and on.
+// A tail reads a log continuously.
 type tail struct {
 	workspace events.ID
 	seen      []events.Record
@@ -128,8 +128,8 @@ func (l *tail) follow(t *testing.T, db *pgxpool.Pool, hint, written <-chan struc
 	}
 }
 
-// write appends commits of one to six events, in one to three streams of its
-// own, by a clock that jumps. It returns what was acknowledged.
+// write appends commits of one to six events, in one to three streams that nobody else
+// writes to, with a clock that jumps. It returns what was acknowledged.
 func write(t *testing.T, s *store.Store, workspaces []events.ID, writer int) map[events.ID][]events.Record {
 	random := rand.New(rand.NewPCG(7, uint64(writer)))
 	streams := []events.ID{newID(), newID(), newID()}

@@ -20,7 +20,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// The connection ends between the events and the commit, from the server's side.
+// The server closes the connection after the events and before the commit.
 func TestAConnectionLostBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -34,8 +34,8 @@ func TestAConnectionLostBeforeTheCommit(t *testing.T) {
 	requireUntouched(t, db, w)
 }
 
-// The answer to the commit is lost on its way. Who asks again under the same
-// key learns that it had happened.
+// The answer to the commit is lost. A caller who retries with the same idempotency key
+// learns that it was stored.
 func TestAConnectionLostAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -61,7 +61,7 @@ func TestAConnectionLostAfterTheCommit(t *testing.T) {
 	require.Len(t, log(t, db, w), 1)
 }
 
-// A deafConn hears everything until the server says that it has committed.
+// A deafConn receives everything until the server reports the commit.
 type deafConn struct {
 	net.Conn
 	deaf *atomic.Bool
@@ -75,8 +75,8 @@ func (c *deafConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Again and again somebody ends all connections of the store while eight
-// writers append. What was acknowledged is there once, what was refused is not.
+// All connections of the store are ended repeatedly while eight writers append. What was
+// acknowledged must be in the log once, and what was refused must not.
 func TestConnectionsLostWhileManyWrite(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -87,7 +87,7 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 	}))
 	const writers, each, every = 8, 25, 9
 	workspaces := []events.ID{newID(), newID(), newID()}
-	answered := make(chan struct{}) // whoever is answered waits while connections are being ended
+	answered := make(chan struct{}) // a writer that was answered waits here while connections are being ended
 	var fates [writers]map[string]error
 	var all sync.WaitGroup
 	for i := range writers {
@@ -111,7 +111,7 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 
 	have := map[string]int{}
 	for _, w := range workspaces {
-		records := log(t, db, w) // without a hole
+		records := log(t, db, w) // reports missing events
 		require.EqualValues(t, len(records), head(t, db, w))
 		for _, m := range marks(records) {
 			have[m]++
@@ -136,7 +136,7 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 	}
 	require.Positive(t, stored)
 	t.Logf("%d stored, %d refused", stored, refused)
-	// One of the pool's connections may still be dead, not all of them for ever.
+	// One of the pool's connections may still be dead, but not all of them for ever.
 	var err error
 	for range 20 {
 		if _, err = s.Append(t.Context(), commit(workspaces[0], newID(), 0, "the store goes on")); err == nil {
@@ -146,7 +146,7 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// endConnections ends the store's connections after every so many answers.
+// endConnections ends the store's connections each time that a number of answers has come.
 func endConnections(t *testing.T, db *pgxpool.Pool, answered <-chan struct{}, every int) (ended int) {
 	n := 0
 	for range answered {
@@ -165,7 +165,7 @@ func endConnections(t *testing.T, db *pgxpool.Pool, answered <-chan struct{}, ev
 	return ended
 }
 
-// What could not be tried at all is refused, and known not to have happened.
+// A commit that could not be sent at all is refused with an error that says so.
 func TestNoConnectionAtAll(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -173,7 +173,7 @@ func TestNoConnectionAtAll(t *testing.T) {
 	s := open(t, away)
 	away.Close()
 	w := newID()
-	for _, o := range store.Together(s, commit(w, newID(), 0, "a"), commit(w, newID(), 0, "b")) {
+	for _, o := range store.CommitTogether(s, commit(w, newID(), 0, "a"), commit(w, newID(), 0, "b")) {
 		require.Error(t, o.Err)
 		require.NotErrorIs(t, o.Err, events.ErrOutcomeUnknown)
 	}

@@ -16,10 +16,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// epoch is when the commits of these tests happen, unless they say otherwise.
+// epoch is the time of commits in these tests, unless they set another one.
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// limit bounds whatever a test waits for.
+// limit bounds every wait of a test.
 const limit = 30 * time.Second
 
 // open returns a store that is closed when t ends.
@@ -30,8 +30,7 @@ func open(t *testing.T, db *pgxpool.Pool, views ...store.View) *store.Store {
 	return s
 }
 
-// connect returns a pool of its own on the database at url, as another process
-// would have one.
+// connect returns a separate pool on the database at url, as another process would have.
 func connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
@@ -47,7 +46,7 @@ func connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool
 
 func newID() events.ID { return events.NewID(epoch) }
 
-// told are n events that nobody could mistake for others: they carry the mark.
+// told returns n events that carry the mark, by which tests recognize them.
 func told(mark string, n int) (list []events.Event) {
 	for i := range n {
 		list = append(list, events.RunFactsRecorded{Facts: []string{fmt.Sprintf("%s/%d", mark, i)}})
@@ -64,7 +63,7 @@ func commit(workspace, stream events.ID, version int, mark string) *events.Commi
 	}
 }
 
-// append1 appends c and requires that it is stored.
+// append1 appends c and requires that it succeeds.
 func append1(t *testing.T, s *store.Store, c *events.Commit) events.Committed {
 	t.Helper()
 	done, err := s.Append(t.Context(), c)
@@ -73,7 +72,7 @@ func append1(t *testing.T, s *store.Store, c *events.Commit) events.Committed {
 	return done
 }
 
-// log returns everything that is in a workspace's log.
+// log returns all records of a workspace's log.
 func log(t *testing.T, db store.Querier, workspace events.ID) []events.Record {
 	t.Helper()
 	list, err := store.After(context.WithoutCancel(t.Context()), db, workspace, 0, 1_000_000)
@@ -81,7 +80,7 @@ func log(t *testing.T, db store.Querier, workspace events.ID) []events.Record {
 	return list
 }
 
-// marks returns the marks of records, which carry one each.
+// marks returns the marks of records, in order.
 func marks(records []events.Record) []string {
 	list := []string{}
 	for _, r := range records {
@@ -90,7 +89,7 @@ func marks(records []events.Record) []string {
 	return list
 }
 
-// head returns the number that the workspace's head row holds, 0 without one.
+// head returns the head of a workspace's log, 0 if there is none.
 func head(t *testing.T, db *pgxpool.Pool, workspace events.ID) (n int64) {
 	t.Helper()
 	err := db.QueryRow(t.Context(), `select coalesce((select head from logs where workspace_id = $1), 0)`, workspace).Scan(&n)
@@ -98,14 +97,14 @@ func head(t *testing.T, db *pgxpool.Pool, workspace events.ID) (n int64) {
 	return n
 }
 
-// requireUntouched requires that a workspace has no log at all.
+// requireUntouched requires that a workspace has no log.
 func requireUntouched(t *testing.T, db *pgxpool.Pool, workspace events.ID) {
 	t.Helper()
 	require.Zero(t, head(t, db, workspace))
 	require.Empty(t, log(t, db, workspace))
 }
 
-// within returns what c delivers, and fails the test if nothing comes.
+// within returns the next value of c, and fails the test if none comes in time.
 func within[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {

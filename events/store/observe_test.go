@@ -11,10 +11,10 @@ import (
 	"svc/test/pgtest"
 )
 
-// Each try to store a batch is told of, one that failed too.
+// Every attempt to store a batch is reported, failed ones too.
 func TestBatchesAreObserved(t *testing.T) {
 	s := open(t, pgtest.New(t))
-	var seen []store.Batch // by the appender, before it answers: nobody reads it meanwhile
+	var seen []store.Batch // written by the appender before it answers, so no lock is needed
 	s.Observe(func(b store.Batch) { seen = append(seen, b) })
 	workspace, stream := newID(), newID()
 

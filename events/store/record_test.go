@@ -11,8 +11,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// rich is a commit in which nothing is left out: two streams, an envelope with
-// every field, and texts that JSON, HTML and SQL would like to change.
+// rich returns a commit that sets every field: two streams, a complete envelope, and texts
+// that JSON, HTML and SQL treat specially.
 func rich(workspace events.ID) *events.Commit {
 	member, user, run, file := newID(), newID(), newID(), events.FileChange{Path: "a'b\"c\\d.go", Added: 3}
 	return &events.Commit{
@@ -111,7 +111,7 @@ func TestLoadContinuesAfterAVersion(t *testing.T) {
 	}
 }
 
-// A clock that jumps back, as that of another machine may seem to.
+// The clock jumps back, as it may seem to when another machine's clock is slow.
 func TestTimeInALogNeverRunsBackwards(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)

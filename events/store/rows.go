@@ -13,46 +13,46 @@ import (
 	"svc/events"
 )
 
-// eventRows are the columns of the events of a batch.
-type eventRows struct {
+// eventColumns holds the events of a batch by column.
+type eventColumns struct {
 	workspaces, ids, streams idColumn
-	after                    []int64 // events of the batch that follow in the same log
+	after                    []int64 // how many events of the batch follow in the same log
 	versions, schemas        []int
 	follows                  []bool
 	kinds                    []string
 	metas, datas, macs       [][]byte
 }
 
-// An idColumn is encoded without reflection, which took longer than the rest of an
-// event's columns.
+// An idColumn is encoded without reflection, which took longer than all other columns of an
+// event.
 type idColumn []events.ID
 
-// Dimensions is part of [pgtype.ArrayGetter].
+// Dimensions implements [pgtype.ArrayGetter].
 func (c idColumn) Dimensions() []pgtype.ArrayDimension {
 	return []pgtype.ArrayDimension{{Length: int32(len(c)), LowerBound: 1}} // a batch is short
 }
 
-// Index is part of [pgtype.ArrayGetter].
+// Index implements [pgtype.ArrayGetter].
 func (c idColumn) Index(i int) any { return pgtype.UUID{Bytes: c[i], Valid: true} }
 
-// IndexType is part of [pgtype.ArrayGetter].
+// IndexType implements [pgtype.ArrayGetter].
 func (idColumn) IndexType() any { return pgtype.UUID{} }
 
-// record makes the records of the batch.
-func (t *transaction) record() error {
-	t.rows = &eventRows{}
+// buildRecords fills in the records of the batch and their columns.
+func (t *transaction) buildRecords() error {
+	t.columns = &eventColumns{}
 	for _, p := range t.batch {
 		if p.size() == 0 {
 			return errors.New("append: a commit has no event")
 		}
-		if err := t.recordOf(p.commit, t.rows); err != nil {
+		if err := t.addRecords(p.commit, t.columns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
+func (t *transaction) addRecords(c *events.Commit, rows *eventColumns) error {
 	meta, err := json.Marshal(c.Envelope)
 	if err != nil {
 		return fmt.Errorf("encode envelope: %w", err)
@@ -76,8 +76,8 @@ func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
 			rows.kinds, rows.schemas = append(rows.kinds, e.Kind()), append(rows.schemas, r.Schema)
 			mac := []byte{}
 			if t.author != nil {
-				if mac, err = t.author.ShortMAC(authorPlace,
-					authored(r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), e.Kind(), meta, data)); err != nil {
+				if mac, err = t.author.ShortMAC(eventPlace,
+					authenticatedBytes(r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), e.Kind(), meta, data)); err != nil {
 					return err
 				}
 			}
@@ -87,16 +87,16 @@ func (t *transaction) recordOf(c *events.Commit, rows *eventRows) error {
 	return nil
 }
 
-// headRows are the head rows that a batch moves, in one order for all
-// processes, against deadlocks.
-type headRows struct {
+// headColumns are the head rows that a batch advances. They are sorted by workspace: all
+// processes lock them in that order, which prevents deadlocks.
+type headColumns struct {
 	workspaces idColumn
 	counts     []int64
 	times      []time.Time
 }
 
-// count counts the events of each log, and those that follow each event.
-func (t *transaction) count(rows *eventRows) (heads headRows) {
+// countEvents counts the events of each log, and the events that follow each event in its log.
+func (t *transaction) countEvents(rows *eventColumns) (heads headColumns) {
 	counts, last := map[events.ID]int64{}, map[events.ID]time.Time{}
 	rows.after = make([]int64, len(t.records))
 	for i, r := range slices.Backward(t.records) {

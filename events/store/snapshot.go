@@ -11,8 +11,8 @@ import (
 	"svc/events"
 )
 
-// An Authenticator shows that a text was written in a place by this service,
-// with a key that the database does not have.
+// An Authenticator proves that this service wrote a text in a certain place, with a key
+// that the database does not have.
 type Authenticator interface {
 	MAC(place string, text []byte) ([]byte, error)
 	CheckMAC(place string, text, mac []byte) error
@@ -20,33 +20,33 @@ type Authenticator interface {
 	CurrentMAC(mac []byte) bool
 }
 
-// snapshots is how a store keeps them.
+// snapshots says how a store authenticates snapshots.
 type snapshots struct {
-	by  Authenticator // nil: none are kept
+	by  Authenticator // nil: the store keeps none
 	log *slog.Logger
 }
 
-// KeepSnapshots lets s keep snapshots of long streams. Decisions begin with
-// them, so one that by did not authenticate is dropped, and log says so. A store
-// that nobody lets keep any finds none either. Call it before the first command.
-func (s *Store) KeepSnapshots(by Authenticator, log *slog.Logger) { s.snapshots = snapshots{by, log} }
+// EnableSnapshots lets s store and load snapshots of long streams. Decisions start from them,
+// so a snapshot that by does not authenticate is deleted, which is reported to log. Without
+// this call Keep and Snapshot do nothing. Call it before the first command.
+func (s *Store) EnableSnapshots(by Authenticator, log *slog.Logger) { s.snapshots = snapshots{by, log} }
 
-// A snapshotRow is a row of snapshots.
+// A snapshotRow is a row of the table snapshots.
 type snapshotRow struct {
 	Workspace, Stream events.ID
 	events.Snapshot
 	MAC []byte
 }
 
-// place is what a row is authenticated together with its state.
+// place returns what the MAC of a row covers besides its state.
 func (r *snapshotRow) place() string {
 	return fmt.Sprintf("snapshots/%s/%s/%d/%d/%d", r.Workspace, r.Stream, r.Form, r.Version, r.Seq)
 }
 
 const selectSnapshots = `select workspace_id, stream, form, version, seq, state, mac from snapshots `
 
-// Snapshot returns the newest snapshot of a stream, nil if none of that form was
-// kept.
+// Snapshot returns the newest snapshot of a stream. It is nil if there is none of that
+// form.
 func (s *Store) Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error) {
 	if s.snapshots.by == nil {
 		return nil, nil
@@ -58,7 +58,7 @@ func (s *Store) Snapshot(ctx context.Context, workspace, stream events.ID, form 
 	}
 	r := list[0]
 	if err := s.snapshots.by.CheckMAC(r.place(), r.State, r.MAC); err != nil {
-		s.distrust(ctx, r, err)
+		s.dropForged(ctx, r, err)
 		return nil, nil
 	}
 	if r.Form != form {
@@ -72,16 +72,17 @@ func scanSnapshot(row pgx.CollectableRow) (r snapshotRow, err error) {
 	return r, row.Scan(&r.Workspace, &r.Stream, &r.Form, &r.Version, &r.Seq, &r.State, &r.MAC)
 }
 
-// distrust makes room for a snapshot that is one: Keep replaces older ones
-// alone. If that fails the next process that begins with the stream tries again.
-func (s *Store) distrust(ctx context.Context, r snapshotRow, why error) {
+// dropForged deletes a snapshot whose MAC is wrong, so that SaveSnapshot, which replaces only older
+// snapshots, can store a good one. If the delete fails, the next process that loads the
+// stream tries again.
+func (s *Store) dropForged(ctx context.Context, r snapshotRow, why error) {
 	_, err := s.db.Exec(ctx, `delete from snapshots where workspace_id = $1 and stream = $2 and mac = $3`, r.Workspace, r.Stream, r.MAC)
 	s.snapshots.log.ErrorContext(ctx, "snapshot was not written by this service: dropped, its stream is folded from the log",
 		"workspace", r.Workspace, "stream", r.Stream, "version", r.Version, "err", why, "drop_err", err)
 }
 
-// Keep keeps a snapshot of a stream in the place of an older one.
-func (s *Store) Keep(ctx context.Context, workspace, stream events.ID, shot events.Snapshot) error {
+// SaveSnapshot stores a snapshot of a stream in place of an older one.
+func (s *Store) SaveSnapshot(ctx context.Context, workspace, stream events.ID, shot events.Snapshot) error {
 	if s.snapshots.by == nil {
 		return nil
 	}
@@ -99,14 +100,14 @@ func (s *Store) Keep(ctx context.Context, workspace, stream events.ID, shot even
 	return err
 }
 
-// DropSnapshot drops the snapshot of a stream if there is one.
+// DropSnapshot deletes the snapshot of a stream, if there is one.
 func (s *Store) DropSnapshot(ctx context.Context, workspace, stream events.ID) error {
 	_, err := s.db.Exec(ctx, `delete from snapshots where workspace_id = $1 and stream = $2`, workspace, stream)
 	return err
 }
 
-// ForgetSnapshots drops all snapshots, or if workspace is not zero those of it.
-func ForgetSnapshots(ctx context.Context, db *pgxpool.Pool, workspace events.ID) (err error) {
+// DropSnapshots deletes all snapshots, or only those of workspace if it is not zero.
+func DropSnapshots(ctx context.Context, db *pgxpool.Pool, workspace events.ID) (err error) {
 	if workspace.IsZero() {
 		_, err = db.Exec(ctx, `delete from snapshots`)
 	} else {
@@ -118,8 +119,8 @@ func ForgetSnapshots(ctx context.Context, db *pgxpool.Pool, workspace events.ID)
 	return nil
 }
 
-// RotateSnapshots authenticates those that are under another key than the first
-// one anew, so that the others may go. What nobody can authenticate is left alone.
+// RotateSnapshots replaces the MACs that were made with an old key, so that old keys can be
+// removed. It returns how many it replaced. Snapshots whose MAC is wrong are left alone.
 func RotateSnapshots(ctx context.Context, db *pgxpool.Pool, by Authenticator) (done int, err error) {
 	rows, _ := db.Query(ctx, `select workspace_id, stream, mac from snapshots`)
 	var old []snapshotRow

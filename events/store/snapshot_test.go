@@ -16,7 +16,8 @@ import (
 	"svc/vault"
 )
 
-// A keeper is a store that keeps snapshots under keys, and what it logs.
+// A keeper is a store that keeps snapshots authenticated by a set of keys, with its log
+// output.
 type keeper struct {
 	*store.Store
 	said *bytes.Buffer
@@ -25,7 +26,7 @@ type keeper struct {
 func keeperOf(t *testing.T, db *pgxpool.Pool, keys ...string) keeper {
 	t.Helper()
 	k := keeper{open(t, db), &bytes.Buffer{}}
-	k.KeepSnapshots(ringOf(t, keys...), slog.New(slog.NewTextHandler(k.said, nil)))
+	k.EnableSnapshots(ringOf(t, keys...), slog.New(slog.NewTextHandler(k.said, nil)))
 	return k
 }
 
@@ -40,7 +41,7 @@ func ringOf(t *testing.T, keys ...string) vault.Ring {
 	return ring
 }
 
-// finds requires that the snapshot of a stream is found, or that there is none.
+// finds requires that a snapshot of the stream is found, or that none is.
 func (k keeper) finds(t *testing.T, workspace, stream events.ID, want *events.Snapshot) {
 	t.Helper()
 	got, err := k.Snapshot(t.Context(), workspace, stream, 1)
@@ -48,8 +49,8 @@ func (k keeper) finds(t *testing.T, workspace, stream events.ID, want *events.Sn
 	require.Equal(t, want, got)
 }
 
-// Whoever has the database but not the key cannot make a snapshot that counts,
-// nor one that keeps others from being made.
+// Whoever has access to the database but not to the key can neither make a valid snapshot
+// nor prevent one from being stored.
 func TestAForgedSnapshotIsDropped(t *testing.T) {
 	t.Parallel()
 	shot := events.Snapshot{Form: 1, Version: 500, Seq: 700, State: []byte(`{"members": 1}`)}
@@ -66,7 +67,7 @@ func TestAForgedSnapshotIsDropped(t *testing.T) {
 			t.Parallel()
 			db, workspace, stream := pgtest.New(t), newID(), newID()
 			k := keeperOf(t, db, "a")
-			require.NoError(t, k.Keep(t.Context(), workspace, stream, shot))
+			require.NoError(t, k.SaveSnapshot(t.Context(), workspace, stream, shot))
 			k.finds(t, workspace, stream, &shot)
 			require.Empty(t, k.said.String())
 			_, err := db.Exec(t.Context(), sql, workspace)
@@ -79,19 +80,19 @@ func TestAForgedSnapshotIsDropped(t *testing.T) {
 			require.Contains(t, k.said.String(), stream.String())
 			later := shot
 			later.Version = 600
-			require.NoError(t, k.Keep(t.Context(), workspace, stream, later))
+			require.NoError(t, k.SaveSnapshot(t.Context(), workspace, stream, later))
 			k.finds(t, workspace, stream, &later)
 		})
 	}
 }
 
-// A snapshot of another form is another build's, and stays.
+// A snapshot of another form belongs to another build, and is not deleted.
 func TestASnapshotOfAnotherBuildStays(t *testing.T) {
 	t.Parallel()
 	db, workspace := pgtest.New(t), newID()
 	k := keeperOf(t, db, "a")
 	newer := events.Snapshot{Form: 2, Version: 500, Seq: 700, State: []byte(`{}`)}
-	require.NoError(t, k.Keep(t.Context(), workspace, workspace, newer))
+	require.NoError(t, k.SaveSnapshot(t.Context(), workspace, workspace, newer))
 	k.finds(t, workspace, workspace, nil)
 	require.Empty(t, k.said.String())
 	got, err := k.Snapshot(t.Context(), workspace, workspace, 2)
@@ -103,8 +104,8 @@ func TestSnapshotsOutliveARotationOfTheKey(t *testing.T) {
 	t.Parallel()
 	db, workspace, other := pgtest.New(t), newID(), newID()
 	shot := events.Snapshot{Form: 1, Version: 500, Seq: 700, State: []byte(`{}`)}
-	require.NoError(t, keeperOf(t, db, "a").Keep(t.Context(), workspace, workspace, shot))
-	require.NoError(t, keeperOf(t, db, "c").Keep(t.Context(), other, other, shot))
+	require.NoError(t, keeperOf(t, db, "a").SaveSnapshot(t.Context(), workspace, workspace, shot))
+	require.NoError(t, keeperOf(t, db, "c").SaveSnapshot(t.Context(), other, other, shot))
 	both := keeperOf(t, db, "b", "a")
 	both.finds(t, workspace, workspace, &shot)
 	done, err := store.RotateSnapshots(t.Context(), db, ringOf(t, "b", "a"))
@@ -126,26 +127,26 @@ func TestSnapshotsAreForgotten(t *testing.T) {
 	k := keeperOf(t, db, "a")
 	shot := events.Snapshot{Form: 1, Version: 500, Seq: 700, State: []byte(`{}`)}
 	for _, workspace := range []events.ID{one, two} {
-		require.NoError(t, k.Keep(t.Context(), workspace, workspace, shot))
+		require.NoError(t, k.SaveSnapshot(t.Context(), workspace, workspace, shot))
 	}
-	require.NoError(t, store.ForgetSnapshots(t.Context(), db, one))
+	require.NoError(t, store.DropSnapshots(t.Context(), db, one))
 	k.finds(t, one, one, nil)
 	k.finds(t, two, two, &shot)
-	require.NoError(t, store.ForgetSnapshots(t.Context(), db, events.ID{}))
+	require.NoError(t, store.DropSnapshots(t.Context(), db, events.ID{}))
 	k.finds(t, two, two, nil)
 }
 
-// Without a key nothing is kept, and nothing believed.
+// Without a key the store neither saves snapshots nor uses stored ones.
 func TestAStoreWithoutAKeyKeepsNoSnapshots(t *testing.T) {
 	t.Parallel()
 	db, workspace := pgtest.New(t), newID()
 	shot := events.Snapshot{Form: 1, Version: 500, Seq: 700, State: []byte(`{}`)}
-	require.NoError(t, keeperOf(t, db, "a").Keep(t.Context(), workspace, workspace, shot))
+	require.NoError(t, keeperOf(t, db, "a").SaveSnapshot(t.Context(), workspace, workspace, shot))
 	plain := open(t, db)
 	got, err := plain.Snapshot(t.Context(), workspace, workspace, 1)
 	require.NoError(t, err)
 	require.Nil(t, got)
-	require.NoError(t, plain.Keep(t.Context(), newID(), newID(), shot))
+	require.NoError(t, plain.SaveSnapshot(t.Context(), newID(), newID(), shot))
 	var n int
 	require.NoError(t, db.QueryRow(t.Context(), `select count(*) from snapshots`).Scan(&n))
 	require.Equal(t, 1, n)

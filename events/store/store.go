@@ -15,57 +15,57 @@ import (
 	"svc/events"
 )
 
-// A View is kept up to date in the transaction that appends.
+// A View is a read model that is updated in the transaction of an append.
 type View interface {
-	// Load queues reading the rows that records may change. Once those are
-	// read and records are numbered, change queues writing them. It is nil if
-	// they change none.
+	// Load queues reading the rows that records may change. Once those have been read and
+	// records are numbered, change queues writing the rows. It is nil if records change
+	// none.
 	Load(b *pgx.Batch, records []events.Record) (change func(b *pgx.Batch) error)
 }
 
 // A Store is the log of all workspaces. Its methods may be called concurrently.
 type Store struct {
-	db        *pgxpool.Pool
-	views     []View
-	moved     func(workspace events.ID, head int64)
-	observe   func(Batch)
-	lanes     [lanes]chan *pending
-	waiting   atomic.Int64  // commits that somebody waits for
-	exclusive chan struct{} // a value for each commit that is decided under a lock
-	patience  time.Duration
-	snapshots snapshots
-	author    Author // nil: events are appended without what shows that
-	stop      context.CancelFunc
-	done      sync.WaitGroup
-	ended     chan struct{}
+	db             *pgxpool.Pool
+	views          []View
+	onAppend       func(workspace events.ID, head int64)
+	observe        func(Batch)
+	lanes          [laneCount]chan *pending
+	waiting        atomic.Int64  // commits whose callers wait
+	exclusiveSlots chan struct{} // a semaphore: one value for each commit that is decided under a lock
+	timeLimit      time.Duration
+	snapshots      snapshots
+	author         Author // nil: events are appended without a MAC
+	stop           context.CancelFunc
+	running        sync.WaitGroup
+	ended          chan struct{}
 }
 
-// New returns a store whose appends keep views and then call moved, which must
-// not block. Close it to end its goroutines.
-func New(db *pgxpool.Pool, views []View, moved func(workspace events.ID, head int64)) *Store {
+// New returns a store whose appends update views and then call onAppend, which must not block.
+// Close ends its goroutines.
+func New(db *pgxpool.Pool, views []View, onAppend func(workspace events.ID, head int64)) *Store {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
-		db: db, views: views, moved: moved, observe: func(Batch) {}, exclusive: make(chan struct{}, exclusives),
-		patience: patience, stop: stop, ended: make(chan struct{}),
+		db: db, views: views, onAppend: onAppend, observe: func(Batch) {}, exclusiveSlots: make(chan struct{}, maxExclusive),
+		timeLimit: transactionLimit, stop: stop, ended: make(chan struct{}),
 	}
 	for i := range s.lanes {
-		s.lanes[i] = make(chan *pending, queued)
-		s.done.Go(func() { s.drive(ctx, s.lanes[i]) })
+		s.lanes[i] = make(chan *pending, laneCapacity)
+		s.running.Go(func() { s.drive(ctx, s.lanes[i]) })
 	}
 	return s
 }
 
-// Observe has f told of each batch, by whoever stored it: it must not block.
-// Call it before the first Append.
+// Observe makes s call f for each batch, from the goroutine that stored it: f must not
+// block. Call it before the first Append.
 func (s *Store) Observe(f func(Batch)) { s.observe = f }
 
-// Close lets appends that have begun finish, refuses the others, and returns
-// when nothing of the store runs any more.
+// Close lets appends that have begun finish, refuses others, and returns when all
+// goroutines of the store have ended.
 func (s *Store) Close() {
 	s.stop()
-	s.done.Wait()
-	for range exclusives { // none is under way, and none begins
-		s.exclusive <- struct{}{}
+	s.running.Wait()
+	for range maxExclusive { // wait until none is running, and let none start
+		s.exclusiveSlots <- struct{}{}
 	}
 	close(s.ended)
 }
@@ -81,28 +81,28 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// After returns up to limit records of a workspace's log that follow seq. It
-// reports an error if one is missing, or cannot be decoded.
+// After returns up to limit records of a workspace's log that follow seq. It reports an
+// error if an event is missing or cannot be decoded.
 func After(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
 	return after(ctx, db, workspace, seq, limit, Scan)
 }
 
-// AnyAfter is [After] for who can do with an [events.Unread] in the place of
-// what cannot be decoded.
+// AnyAfter is like [After], but returns an [events.Unread] in place of each event that
+// cannot be decoded.
 func AnyAfter(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
 	return after(ctx, db, workspace, seq, limit, ScanAny)
 }
 
 func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int, scan scanner) ([]events.Record, error) {
-	list, err := contiguous(ctx, db, []Position{{workspace, seq}}, scan, all, limit)
+	list, err := contiguous(ctx, db, []Position{{workspace, seq}}, scan, selectEvents, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read log %s after %d: %w", workspace, seq, err)
 	}
 	return list, nil
 }
 
-// AnyOfStream returns up to limit records of a stream that follow version, the oldest
-// first, with an [events.Unread] in the place of what cannot be decoded.
+// AnyOfStream returns up to limit records of a stream that follow version, oldest first. An
+// event that cannot be decoded is an [events.Unread].
 func AnyOfStream(ctx context.Context, db Querier, workspace, stream events.ID, version, limit int) ([]events.Record, error) {
 	list, err := query(ctx, db, ScanAny, `
 		select `+EventColumns+` from events
@@ -113,8 +113,8 @@ func AnyOfStream(ctx context.Context, db Querier, workspace, stream events.ID, v
 	return list, nil
 }
 
-// AnyOfStreamBefore is [AnyOfStream] the other way: up to limit records that precede
-// version, the newest first.
+// AnyOfStreamBefore is like [AnyOfStream] in the other direction: it returns up to limit
+// records that precede version, newest first.
 func AnyOfStreamBefore(ctx context.Context, db Querier, workspace, stream events.ID, version, limit int) ([]events.Record, error) {
 	list, err := query(ctx, db, ScanAny, `
 		select `+EventColumns+` from events
@@ -125,13 +125,13 @@ func AnyOfStreamBefore(ctx context.Context, db Querier, workspace, stream events
 	return list, nil
 }
 
-// A Position is a place in a log: behind the event of that number.
+// A Position is a position in a log: after the event of that number.
 type Position struct {
 	Workspace events.ID
 	Seq       int64
 }
 
-// Columns returns what positions are made of.
+// Columns returns the workspaces and the numbers of positions.
 func Columns(list []Position) (workspaces []events.ID, seqs []int64) {
 	for _, p := range list {
 		workspaces, seqs = append(workspaces, p.Workspace), append(seqs, p.Seq)
@@ -139,26 +139,27 @@ func Columns(list []Position) (workspaces []events.ID, seqs []int64) {
 	return workspaces, seqs
 }
 
-// AfterEach is [After] of several logs, up to limit events of each. They come one
-// log after the other.
+// AfterEach is [After] for several logs, up to limit events of each, one log after the
+// other.
 func AfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
-	return contiguous(ctx, db, list, Scan, all, limit)
+	return contiguous(ctx, db, list, Scan, selectEvents, limit)
 }
 
-// AnyAfterEach is [AnyAfter] of several logs, up to limit events of each. They
-// come one log after the other.
+// AnyAfterEach is [AnyAfter] for several logs, up to limit events of each, one log after
+// the other.
 func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
-	return contiguous(ctx, db, list, ScanAny, all, limit)
+	return contiguous(ctx, db, list, ScanAny, selectEvents, limit)
 }
 
-// StoredAfterEach is [AnyAfterEach] for who passes events on as they are stored: it decodes
-// none, and has an [events.Unread] in the place of each.
+// StoredAfterEach is [AnyAfterEach] for callers that pass events on as they are stored. It
+// decodes none: each event is an [events.Unread].
 func StoredAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
-	return contiguous(ctx, db, list, scanStored, all, limit)
+	return contiguous(ctx, db, list, scanStored, selectEvents, limit)
 }
 
-// EndsAfter returns where what [StoredAfterEach] reads ends, without reading it: logs
-// of which there is nothing are left out.
+// EndsAfter returns the positions up to which [StoredAfterEach] would read, without reading
+// the events. Logs that have nothing new are left out. It reports an error if an event is
+// missing.
 func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (ends []Position, err error) {
 	workspaces, seqs := Columns(list)
 	rows, _ := db.Query(ctx, `
@@ -177,7 +178,7 @@ func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (end
 	})
 	for _, p := range list {
 		if err == nil && slices.Contains(broken, p.Workspace) {
-			_, err = StoredAfterEach(ctx, db, []Position{p}, limit) // says which is missing
+			_, err = StoredAfterEach(ctx, db, []Position{p}, limit) // reports which event is missing
 		}
 	}
 	if err != nil {
@@ -186,18 +187,19 @@ func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (end
 	return ends, nil
 }
 
-// AfterOf is [After] of several logs, as AnyAfterEach is of AnyAfter, for who
-// takes in the events of some kinds alone, or of all kinds that begin with some nouns.
-// Others are not decoded: it has an [events.Unread] in the place of each.
-func AfterOf(ctx context.Context, db Querier, kinds []string, list []Position, limit int) ([]events.Record, error) {
-	return contiguous(ctx, db, list, scanSome, `
+// AfterKinds is [AnyAfterEach] for callers that need only some kinds of events. kinds lists
+// kinds, and nouns that stand for all their kinds. Other events are not decoded: each is an
+// [events.Unread].
+func AfterKinds(ctx context.Context, db Querier, kinds []string, list []Position, limit int) ([]events.Record, error) {
+	return contiguous(ctx, db, list, scanWanted, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end as meta, case when wanted then data end as data
 		from events cross join lateral (select kind = any($4) or split_part(kind, '.', 1) = any($4) as wanted) n`, limit, kinds)
 }
 
-const all = `select ` + EventColumns + ` from events`
+const selectEvents = `select ` + EventColumns + ` from events`
 
-// contiguous reads what follows positions, and sees that nothing is missing.
+// contiguous reads the events that follow positions, and reports an error if one is
+// missing.
 func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int,
 	more ...any) ([]events.Record, error) {
 	workspaces, seqs := Columns(list)
@@ -221,8 +223,8 @@ func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, 
 	return records, nil
 }
 
-// Answer returns what the actor's command of that key was answered, and the
-// hash of its request. ok is false if there was none.
+// Answer returns what was answered to the actor's command with that idempotency key, and
+// the hash of its request. ok is false if there was no such command.
 func (s *Store) Answer(
 	ctx context.Context, workspace, actor events.ID, key string,
 ) (answer events.Committed, hash []byte, ok bool, err error) {
@@ -234,8 +236,8 @@ func (s *Store) Answer(
 	return answer, hash, ok, err
 }
 
-// Holder returns who holds a global key, and in which workspace. Both are zero
-// if nobody does.
+// Holder returns the holder of a global key and their workspace. Both are zero if nobody
+// holds it.
 func (s *Store) Holder(ctx context.Context, key string) (workspace, owner events.ID, err error) {
 	rows, _ := s.db.Query(ctx, `select workspace_id, owner from global_keys where key = $1`, key)
 	_, err = pgx.ForEachRow(rows, []any{&workspace, &owner}, func() error { return nil })
@@ -245,7 +247,8 @@ func (s *Store) Holder(ctx context.Context, key string) (workspace, owner events
 	return workspace, owner, nil
 }
 
-// EventColumns are those of events that Scan, ScanAny and ScanRow read, in their order.
+// EventColumns are the columns of events, in the order in which Scan, ScanAny and ScanRow
+// read them.
 const EventColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data`
 
 type scanner func(row pgx.CollectableRow, more ...any) (events.Record, error)
@@ -255,7 +258,7 @@ func query(ctx context.Context, db Querier, scan scanner, sql string, args ...an
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return scan(row) })
 }
 
-// Scan reads a row of [EventColumns], and after them whatever else was selected.
+// Scan reads a row of [EventColumns], followed by more columns into the destinations given.
 func Scan(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 	kind, err := scan(row, &r, more)
 	if err != nil {
@@ -272,7 +275,8 @@ func decoded(r events.Record, kind string) (_ events.Record, err error) {
 	return r, err
 }
 
-// ScanAny is [Scan] of whatever is there: it decodes as [events.Record.Decoded] does.
+// ScanAny is [Scan] without errors for events that cannot be decoded: see
+// [events.Record.Decoded].
 func ScanAny(row pgx.CollectableRow, more ...any) (events.Record, error) {
 	r, err := ScanRow(row, more...)
 	if err != nil {
@@ -281,19 +285,19 @@ func ScanAny(row pgx.CollectableRow, more ...any) (events.Record, error) {
 	return r.Record(), nil
 }
 
-// A Row is a row of events that is not decoded yet, which takes longer than to read it.
+// A Row is a row of events that has not been decoded, which takes longer than reading it.
 type Row struct {
 	record events.Record
 	kind   string
 }
 
-// ScanRow reads what [Scan] does.
+// ScanRow reads a row of [EventColumns].
 func ScanRow(row pgx.CollectableRow, more ...any) (r Row, err error) {
 	r.kind, err = scan(row, &r.record, more)
 	return r, err
 }
 
-// Seq is its number in its log.
+// Seq returns the event's number in its log.
 func (r *Row) Seq() int64 { return r.record.Seq }
 
 // Record decodes the row as [ScanAny] does.
@@ -306,8 +310,8 @@ func scanStored(row pgx.CollectableRow, more ...any) (r events.Record, err error
 	return r, err
 }
 
-// scanSome is [Scan] of a row that may be without its data, for nobody wants it.
-func scanSome(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
+// scanWanted is [Scan] for rows that may lack data, which are then not decoded.
+func scanWanted(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 	kind, err := scan(row, &r, more)
 	switch {
 	case err != nil:

@@ -85,7 +85,7 @@ func TestARefusedCommitLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// Each round two processes write to the same stream at the same version.
+// In each round two processes write to the same stream at the same version.
 func TestExactlyOneOfTwoCompetingCommitsWins(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
@@ -111,8 +111,8 @@ func TestExactlyOneOfTwoCompetingCommitsWins(t *testing.T) {
 	require.EqualValues(t, rounds, head(t, db, w))
 }
 
-// Whoever conflicts reads again and retries: so 32 counters in two processes
-// count every one of their steps, on three streams, in many shared transactions.
+// A writer that conflicts reads again and retries. So 32 counters in two processes, on
+// three streams and in many shared transactions, must count every step.
 func TestNoWriteOfManyIsLost(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
@@ -151,13 +151,13 @@ func TestNoWriteOfManyIsLost(t *testing.T) {
 	}
 	require.ElementsMatch(t, want, marks(records))
 	versions := map[events.ID]int{}
-	for _, r := range records { // the order of the log is that of each stream
+	for _, r := range records { // the order of the log must be the order of each stream
 		require.Equal(t, versions[r.Stream]+1, r.Version)
 		versions[r.Stream]++
 	}
 }
 
-// What one transaction holds is stored as if one commit had followed another.
+// Commits that share a transaction must be stored as if they had followed one another.
 func TestCommitsThatShareATransaction(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -165,7 +165,7 @@ func TestCommitsThatShareATransaction(t *testing.T) {
 	a, b := newID(), newID()
 	for name, test := range map[string]struct {
 		commits func(w events.ID) []*events.Commit
-		want    []string // the marks of the log
+		want    []string // marks of the stored records
 	}{
 		"all are good": {func(w events.ID) (list []*events.Commit) {
 			for i := range 9 {
@@ -211,8 +211,8 @@ func TestCommitsThatShareATransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, other := newID(), newID()
 			commits := test.commits(w)
-			commits = append(commits, commit(other, newID(), 0, "elsewhere")) // of another workspace
-			outcomes := store.Together(s, commits...)
+			commits = append(commits, commit(other, newID(), 0, "elsewhere")) // in another workspace
+			outcomes := store.CommitTogether(s, commits...)
 			require.Equal(t, test.want, marks(log(t, db, w)))
 			require.EqualValues(t, len(test.want), head(t, db, w))
 			require.Equal(t, []string{"elsewhere/0"}, marks(log(t, db, other)))
@@ -236,7 +236,7 @@ func reading(c *events.Commit, stream events.ID, version int) *events.Commit {
 	return c
 }
 
-// An event that has no stored form is the fault of its commit alone.
+// An event that cannot be encoded fails only its own commit.
 func TestAnEventThatCannotBeEncodedHarmsNoOtherCommit(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -244,7 +244,7 @@ func TestAnEventThatCannotBeEncodedHarmsNoOtherCommit(t *testing.T) {
 	w := newID()
 	bad := commit(w, newID(), 0, "")
 	bad.Writes[0].Events = []events.Event{unspeakable{}}
-	outcomes := store.Together(s, commit(w, newID(), 0, "a"), bad, commit(w, newID(), 0, "b"))
+	outcomes := store.CommitTogether(s, commit(w, newID(), 0, "a"), bad, commit(w, newID(), 0, "b"))
 	require.NoError(t, outcomes[0].Err)
 	require.ErrorIs(t, outcomes[1].Err, errUnspeakable)
 	require.NoError(t, outcomes[2].Err)

@@ -14,11 +14,11 @@ import (
 	"svc/test/pgtest"
 )
 
-// A view counts the events of each workspace, in a table of its own. Its hooks
-// are called where something may go wrong.
+// A view counts the events of each workspace in a table. Its hooks are called at the points
+// where an append can fail.
 type view struct {
 	loads, changes func(records []events.Record)
-	fails          func(records []events.Record) error // instead of writing
+	fails          func(records []events.Record) error // called instead of writing
 	writes         func(b *pgx.Batch, records []events.Record)
 }
 
@@ -92,7 +92,7 @@ func TestAViewKnowsOfACommitAsSoonAsItIsAnswered(t *testing.T) {
 	all.Wait()
 }
 
-// The view sees records that have their numbers and times, of this batch only.
+// The view receives records with numbers and times, of the current batch only.
 func TestAViewIsToldWhatIsStored(t *testing.T) {
 	t.Parallel()
 	db := withCounts(t, pgtest.New(t))
@@ -141,7 +141,7 @@ func TestAFailingViewStopsTheCommitAndNoOther(t *testing.T) {
 			b := claiming(w, newID(), true, "k")
 			b.Writes[0].Events = told("bad", 1)
 			b.Command = events.Command{Key: "k", Hash: []byte("h"), Answer: []byte(`1`)}
-			outcomes := store.Together(s, commit(w, newID(), 0, "a"), b, commit(w, newID(), 0, "c"))
+			outcomes := store.CommitTogether(s, commit(w, newID(), 0, "a"), b, commit(w, newID(), 0, "c"))
 			require.NoError(t, outcomes[0].Err)
 			require.Error(t, outcomes[1].Err)
 			require.NotErrorIs(t, outcomes[1].Err, events.ErrOutcomeUnknown)
@@ -150,7 +150,7 @@ func TestAFailingViewStopsTheCommitAndNoOther(t *testing.T) {
 			require.Equal(t, []string{"a/0", "c/0"}, marks(log(t, db, w)))
 			n, seq := counted(t, db, w)
 			require.Equal(t, [2]int64{2, 2}, [2]int64{n, seq})
-			append1(t, s, claiming(w, newID(), true, "k")) // the key was not taken
+			append1(t, s, claiming(w, newID(), true, "k")) // the failed commit did not claim the key
 			_, _, ok, err := s.Answer(t.Context(), w, events.ID{}, "k")
 			require.NoError(t, err)
 			require.False(t, ok)
@@ -168,6 +168,6 @@ func TestMovedIsCalledOncePerStoredCommit(t *testing.T) {
 	s := store.New(pgtest.New(t), nil, func(workspace events.ID, head int64) { moves = append(moves, move{workspace, head}) })
 	t.Cleanup(s.Close)
 	w, other, stream := newID(), newID(), newID()
-	store.Together(s, commit(w, stream, 0, ""), commit(other, stream, 0, ""), commit(w, stream, 5, "refused"), commit(w, stream, 1, ""))
+	store.CommitTogether(s, commit(w, stream, 0, ""), commit(other, stream, 0, ""), commit(w, stream, 5, "refused"), commit(w, stream, 1, ""))
 	require.ElementsMatch(t, []move{{w, 1}, {other, 1}, {w, 2}}, moves)
 }

@@ -49,7 +49,7 @@ func (t *Table[K, R]) TakesUnread() bool { return false }
 
 // After reads on in logs, and decodes what the view takes in.
 func (t *Table[K, R]) After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
-	return store.AfterOf(ctx, db, t.Kinds, list, limit)
+	return store.AfterKinds(ctx, db, t.Kinds, list, limit)
 }
 
 // PrimaryKey names the columns that order the rows.

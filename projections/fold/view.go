@@ -98,7 +98,7 @@ type View interface {
 	PrimaryKey() []string
 	// Lookups names the indexes by which rows are found that are there.
 	Lookups() []string
-	// After reads on in logs, as store.AfterOf does. What the view does not take
+	// After reads on in logs, as store.AfterKinds does. What the view does not take
 	// in need not be decoded.
 	After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
 	// Load queues reading the rows that records touch. The step that it returns

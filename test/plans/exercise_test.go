@@ -71,7 +71,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 		p.live.Moved(workspace, head)
 	})
 	t.Cleanup(p.log.Close)
-	p.log.KeepSnapshots(ring, quiet)
+	p.log.EnableSnapshots(ring, quiet)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	relays := func(ctx context.Context) { bus.Run(ctx, bus.Config{DB: onBus, Log: quiet}, p.relay) }
@@ -144,7 +144,7 @@ func (p *process) command(t *testing.T, round int) {
 	p.commandRunners(t, owner)
 	p.commandJobs(t, owner)
 	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Meta: owner, Member: guest.member}))
-	require.NoError(t, p.log.Keep(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
+	require.NoError(t, p.log.SaveSnapshot(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
 
 	followers := []string{proof.View, bus.View}
 	for _, v := range projections.Followed() {
@@ -322,7 +322,7 @@ func (p *process) askLogs(t *testing.T) {
 	list(p.log.Load(ctx, p.long, idOf(t, 'r', 777), 3))
 	list(store.After(ctx, p.asks, p.long, 500, 100))
 	list(store.AnyAfter(ctx, p.asks, p.long, 500, 100))
-	list(store.AfterOf(ctx, p.asks, []string{"member"}, []store.Position{{Workspace: p.long, Seq: 500}, {Workspace: p.acme}}, 100))
+	list(store.AfterKinds(ctx, p.asks, []string{"member"}, []store.Position{{Workspace: p.long, Seq: 500}, {Workspace: p.acme}}, 100))
 	_, _, err := p.log.Holder(ctx, "email/p777@acme.example")
 	require.NoError(t, err)
 	history := projections.History{DB: p.asks}
