@@ -1,15 +1,15 @@
 package events
 
-// audits are uses of the audit log that it tells itself.
+// audits are uses of the audit log that are themselves recorded.
 var audits = Noun{
 	Name: "audit", Audience: Administrators,
 	kinds: [][]decoder{
-		of[AuditExported](),
+		decodersOf[AuditExported](),
 	},
 }
 
-// AuditExported says that somebody took a copy of the audit log: what Filter
-// left of the records up to the number UpTo.
+// AuditExported says that somebody exported the audit log: the records up to the number
+// UpTo that matched Filter.
 type AuditExported struct {
 	Format string      `json:"format"` // ndjson, csv
 	Filter AuditFilter `json:"filter"`
@@ -18,9 +18,9 @@ type AuditExported struct {
 
 func (AuditExported) Kind() string               { return "audit.exported" }
 func (AuditExported) target(r *Record) Target    { return Target{"audit", r.Stream, ""} }
-func (AuditExported) changes(r *Record) []Change { return r.stated() }
+func (AuditExported) changes(r *Record) []Change { return r.allFields() }
 
-// An AuditFilter is what records were asked for, in the words of the request.
+// An AuditFilter says which records were asked for, with the request's parameters.
 type AuditFilter struct {
 	From      string `json:"from,omitempty"`
 	To        string `json:"to,omitempty"`
@@ -31,9 +31,9 @@ type AuditFilter struct {
 	Q         string `json:"q,omitempty"`
 }
 
-// An Unread stands for a stored event that this build cannot decode: a newer
-// build wrote it, or its bytes are damaged. It is never appended.
+// An Unread takes the place of a stored event that this build cannot decode, because a
+// newer build wrote it or its bytes are damaged. It is never appended.
 type Unread struct{ Name string }
 
-// Kind returns the kind that is stored, whatever that is.
+// Kind returns the stored kind.
 func (e Unread) Kind() string { return e.Name }

@@ -2,21 +2,21 @@ package events
 
 import "time"
 
-// authorities sign the certificates of a workspace's runners.
+// authorities are the keys that sign the certificates of a workspace's runners.
 var authorities = Noun{
 	Name: "authority", Audience: Administrators, NamesTarget: true,
 	kinds: [][]decoder{
-		of[AuthorityCreated](),
-		of[AuthorityRetired](),
+		decodersOf[AuthorityCreated](),
+		decodersOf[AuthorityRetired](),
 	},
 }
 
-// AuthorityStream is the stream of a workspace that has its authorities. It is a UUID of
-// version 7, like every id.
+// AuthorityStream is the stream of a workspace that holds its authorities. It is a version
+// 7 UUID, like every id.
 var AuthorityStream = ID{6: 7 << 4, 8: 0b10 << 6, 15: 2}
 
-// AuthorityCreated says that the workspace got a key which signs the certificates of its
-// runners. The key itself is in the vault.
+// AuthorityCreated says that the workspace got a key which signs its runners' certificates.
+// The key itself is in the vault.
 type AuthorityCreated struct {
 	Authority   ID        `json:"authorityId"`
 	Certificate string    `json:"certificate"` // PEM
@@ -29,8 +29,7 @@ func (e AuthorityCreated) changes(*Record) []Change {
 	return []Change{{"notAfter", nil, e.NotAfter}}
 }
 
-// AuthorityRetired says that certificates which the authority signed open nothing any
-// more.
+// AuthorityRetired says that certificates signed by the authority are no longer accepted.
 type AuthorityRetired struct {
 	Authority ID     `json:"authorityId"`
 	Reason    string `json:"reason"`

@@ -8,30 +8,29 @@ import (
 	"strings"
 )
 
-// An Audience is who may read an event while it happens. Each includes those
-// after it.
+// An Audience says who may read an event live. Each audience includes those after it.
 type Audience int
 
 // The audiences.
 const (
-	Nobody         Audience = iota // what a newer build knows and this one does not
+	Nobody         Audience = iota // for kinds that this build does not know
 	Administrators                 // Owners and Maintainers
 	Members
-	Everybody // tokens too
+	Everybody // service tokens too
 )
 
 // A Noun is what events happen to: the first word of their kinds.
 type Noun struct {
 	Name        string
-	Audience    Audience // of live updates: those who may read the same elsewhere
-	State       bool     // what a workspace was like at a moment depends on its events
-	Rights      bool     // what callers may do depends on its events
-	NamesTarget bool     // its events say what they happened to; of others it is their stream
-	of          string   // the noun that its events happened to, if that is another
+	Audience    Audience // of live updates: those who may read the same data elsewhere
+	State       bool     // its events are part of the state that a past workspace is rebuilt from
+	Rights      bool     // its events change what callers may do
+	NamesTarget bool     // its events say what they happened to; for other nouns it is the stream
+	streamNoun  string   // the noun of the stream that its events are in, if it is another one
 	kinds       [][]decoder
 }
 
-// catalogue is every noun. A new one adds a line.
+// catalogue lists every noun.
 var catalogue = []Noun{
 	users, workspaces, members, invitations, serviceAccounts,
 	denials, audits, signingKeys,
@@ -42,12 +41,11 @@ var catalogue = []Noun{
 }
 
 var (
-	nouns = byName(catalogue)
-	kinds = index(catalogue)
+	nouns = nounsByName(catalogue)
+	kinds = decodersByKind(catalogue)
 )
 
-// NounOf returns the noun of a kind. Of one that this build does not know it has
-// the name alone.
+// NounOf returns the noun of a kind. For an unknown kind it has nothing but a name.
 func NounOf(kind string) Noun {
 	name := nounOf(kind)
 	if n, ok := nouns[name]; ok {
@@ -61,7 +59,7 @@ func nounOf(kind string) string {
 	return name
 }
 
-// NounsThat returns the names of the nouns of which is is true, sorted.
+// NounsThat returns the names of the nouns for which is returns true, sorted.
 func NounsThat(is func(Noun) bool) (names []string) {
 	for name, n := range nouns {
 		if is(n) {
@@ -72,7 +70,7 @@ func NounsThat(is func(Noun) bool) (names []string) {
 	return names
 }
 
-func byName(list []Noun) map[string]Noun {
+func nounsByName(list []Noun) map[string]Noun {
 	m := make(map[string]Noun, len(list))
 	for _, n := range list {
 		m[n.Name] = n
@@ -80,7 +78,7 @@ func byName(list []Noun) map[string]Noun {
 	return m
 }
 
-// Kinds returns every kind there is, sorted.
+// Kinds returns all kinds, sorted.
 func Kinds() []string {
 	list := make([]string, 0, len(kinds))
 	for k := range kinds {
@@ -90,12 +88,13 @@ func Kinds() []string {
 	return list
 }
 
-// Schema returns the version of the stored form that new events of a kind get.
+// Schema returns the schema version that new events of a kind are stored with, 0 for an
+// unknown kind.
 func Schema(kind string) int { return len(kinds[kind]) }
 
-// Decode turns a stored form back into an event of the form that its kind has
-// today. A kind or schema that this build does not know is an error: a newer
-// build wrote it. A form that is not what it should be is [ErrDamaged].
+// Decode decodes a stored event into the current form of its kind. It reports an error if
+// this build does not know the kind or schema, because a newer build wrote the event, and
+// [ErrDamaged] if data does not have the form of the kind.
 func Decode(kind string, schema int, data []byte) (Event, error) {
 	if err := Known(kind, schema); err != nil {
 		return nil, err
@@ -115,14 +114,14 @@ func Known(kind string, schema int) error {
 	return nil
 }
 
-// ErrDamaged says that the stored form of an event is not what its kind has.
+// ErrDamaged means that a stored event does not have the form of its kind.
 var ErrDamaged = errors.New("damaged event")
 
 type damaged struct{ error }
 
 func (damaged) Is(target error) bool { return target == ErrDamaged }
 
-// Encode returns the form of e that is stored.
+// Encode returns the stored form of e.
 func Encode(e Event) ([]byte, error) {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -133,20 +132,19 @@ func Encode(e Event) ([]byte, error) {
 
 type decoder func(data []byte) (Event, error)
 
-// A fact is an event of the catalogue.
-type fact interface {
+// A catalogued is an event of the catalogue. It may use all of its record but for the event.
+type catalogued interface {
 	Event
-	// target says what the event happened to.
+	// target returns what the event happened to.
 	target(r *Record) Target
-	// changes lists what it changed there.
+	// changes returns the fields that the event changed.
 	changes(r *Record) []Change
 }
 
-// of makes the decoders of a kind: one for each form that it had before, the
-// oldest first, and one for that of today. A form that was stored is never
-// changed; a new one takes its place, and the old one becomes a type with a
-// method Now, as runCommitsPushed1 is one.
-func of[E fact](earlier ...decoder) []decoder {
+// decodersOf returns the decoders of a kind: one for each earlier form, oldest first, and one for
+// the current form. A stored form never changes. A new form takes its place, and the old
+// one becomes a type with a method Now; runCommitsPushed1 is an example.
+func decodersOf[E catalogued](earlier ...decoder) []decoder {
 	return append(earlier, func(data []byte) (Event, error) {
 		var e E
 		err := json.Unmarshal(data, &e)
@@ -154,8 +152,8 @@ func of[E fact](earlier ...decoder) []decoder {
 	})
 }
 
-// was decodes an earlier form.
-func was[E interface{ Now() Event }](data []byte) (Event, error) {
+// earlierForm decodes an earlier form and converts it to the current one.
+func earlierForm[E interface{ Now() Event }](data []byte) (Event, error) {
 	var e E
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, err
@@ -163,7 +161,7 @@ func was[E interface{ Now() Event }](data []byte) (Event, error) {
 	return e.Now(), nil
 }
 
-func index(list []Noun) map[string][]decoder {
+func decodersByKind(list []Noun) map[string][]decoder {
 	m := map[string][]decoder{}
 	for _, noun := range list {
 		for _, forms := range noun.kinds {

@@ -14,9 +14,9 @@ import (
 	"svc/events"
 )
 
-// An event whose noun does not list it could be appended and never be read.
+// An event that no noun lists could be appended and never be read.
 func TestEveryEventIsInTheCatalogue(t *testing.T) {
-	known := map[string]bool{"e.Name": true} // of Unread
+	known := map[string]bool{"e.Name": true} // of Undecoded
 	for _, kind := range events.Kinds() {
 		known[strconv.Quote(kind)] = true
 	}
@@ -32,7 +32,7 @@ func TestEveryEventIsInTheCatalogue(t *testing.T) {
 				continue
 			}
 			kind, ok := f.Body.List[0].(*ast.ReturnStmt).Results[0].(*ast.BasicLit)
-			if !ok { // of Unread, which has the kind of something else
+			if !ok { // Undecoded returns a field as its kind
 				continue
 			}
 			found++

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A Commit is what one command adds to the log of a workspace: all of it or
-// nothing.
+// A Commit is what one command adds to the log of a workspace, all of it or nothing.
 type Commit struct {
 	Workspace ID
 	Envelope  Envelope
@@ -19,56 +18,57 @@ type Commit struct {
 	Command   Command
 }
 
-// A Write appends events to a stream whose version is Version, 0 if it is new.
+// A Write appends events to a stream. Version is the stream's version before it, 0 if the
+// stream is new.
 type Write struct {
 	Stream  ID
 	Version int
 	Events  []Event
 }
 
-// A Read makes the commit conflict unless Version is still that of the stream:
-// what was decided by it is then still true.
+// A Read makes the commit conflict unless the stream still has that version, so that what
+// the decision relied on is still true.
 type Read struct {
 	Stream  ID
 	Version int
 }
 
-// A Claim takes a key for Owner, or gives it back. The key can be held once in
-// the workspace or, if Global, once at all.
+// A Claim claims a unique key for Owner, or releases it. A key can be held once in the
+// workspace or, if Global, once in total.
 type Claim struct {
 	Key    string // such as "service_account/ci-bot"
 	Owner  ID
 	Global bool
 }
 
-// A Command makes a commit happen once however often it is asked for. The zero
-// Command has no such guard.
+// A Command is the idempotency key of a commit: however often the commit is sent, it is
+// stored once. The zero Command has no key and is not protected.
 type Command struct {
 	Key    string
-	Hash   []byte // of the request; another request under the same key is refused
-	Answer []byte // JSON, stored for the repetition; never a secret
+	Hash   []byte // of the request; the same key with another request is refused
+	Answer []byte // JSON, returned for repetitions; never contains a secret
 }
 
-// A Committed says where a commit ended up.
+// A Committed is the result of a commit.
 type Committed struct {
-	Head     int64    // the log's number after it
+	Head     int64    // the log's head after it
 	Records  []Record // what was appended; none if Replayed
-	Replayed bool     // the command had been carried out before
-	Answer   []byte   // what it was answered then, if Replayed
+	Replayed bool     // the same command had been stored before
+	Answer   []byte   // its answer then, if Replayed
 }
 
-// LoadLimit is how many records of a stream are in memory at once: each takes some
-// kilobytes until it is folded.
+// LoadLimit is how many records of a stream are loaded at once. A record takes some
+// kilobytes until it has been folded.
 const LoadLimit = 2000
 
-// Streams are what a decision is made by.
+// Streams loads the streams that a decision is based on.
 type Streams interface {
 	// Load returns the records of a stream that follow version, oldest first, up to
 	// LoadLimit of them.
 	Load(ctx context.Context, workspace, stream ID, version int) ([]Record, error)
 }
 
-// Why a commit may not be stored.
+// The reasons for which a commit is not stored.
 var (
 	ErrConflict       = errors.New("a stream has moved on")
 	ErrTaken          = errors.New("a key is taken")
@@ -76,10 +76,10 @@ var (
 	ErrOutcomeUnknown = errors.New("the outcome is unknown")
 )
 
-// A Taken is the [ErrTaken] of one key.
+// A Taken is [ErrTaken] with the key that is taken.
 type Taken struct{ Key string }
 
-func (*Taken) Error() string { return ErrTaken.Error() } // the key may be somebody's address
+func (*Taken) Error() string { return ErrTaken.Error() } // without the key, which may be somebody's e-mail address
 
 // Is makes every Taken an ErrTaken.
 func (*Taken) Is(target error) bool { return target == ErrTaken }

@@ -1,12 +1,12 @@
 package events
 
-// decisions are what runs wait for: they happen to the run.
+// decisions are what runs wait for. They are in the run's stream.
 var decisions = Noun{
-	Name: "decision", Audience: Everybody, of: "run",
+	Name: "decision", Audience: Everybody, streamNoun: "run",
 	kinds: [][]decoder{
-		of[DecisionRaised](),
-		of[DecisionAnswered](),
-		of[DecisionVoided](),
+		decodersOf[DecisionRaised](),
+		decodersOf[DecisionAnswered](),
+		decodersOf[DecisionVoided](),
 	},
 }
 
@@ -20,8 +20,8 @@ const (
 	ProtectedPathOnce DecisionKind = "protected_path_allow_once" // may this commit change a protected path?
 )
 
-// DecisionRaised says that a run waits for a person's decision. Head is the
-// commit that it is about; it is empty for a fact review.
+// DecisionRaised says that a run waits for a person's decision. Head is the commit in
+// question; it is empty for a fact review.
 type DecisionRaised struct {
 	runEvent
 	Decision ID           `json:"decisionId"`
@@ -44,8 +44,8 @@ type DecisionAnswered struct {
 
 func (DecisionAnswered) Kind() string { return "decision.answered" }
 
-// DecisionVoided says that nobody needs to decide any more. Reason is
-// new_commits or run_over.
+// DecisionVoided says that the decision is no longer needed. Reason is new_commits or
+// run_over.
 type DecisionVoided struct {
 	runEvent
 	Decision ID           `json:"decisionId"`

@@ -2,19 +2,19 @@ package events
 
 import "time"
 
-// denials are commands that somebody asked for in vain.
+// denials are commands that were refused to the caller.
 var denials = Noun{
 	Name: "command", Audience: Administrators, NamesTarget: true,
 	kinds: [][]decoder{
-		of[CommandDenied](),
-		of[CommandDenialsOmitted](),
+		decodersOf[CommandDenied](),
+		decodersOf[CommandDenialsOmitted](),
 	},
 }
 
-// CommandDenied says that somebody asked for what they may not have. Each
-// denial is a stream of its own, so that asking again and again holds nobody up.
+// CommandDenied says that a command was refused because the caller may not do it. Each
+// denial has a stream of its own, so that recording many of them causes no conflicts.
 type CommandDenied struct {
-	Action string `json:"action"`            // the kind of the event that did not happen
+	Action string `json:"action"`            // the kind of the event that would have happened
 	Target ID     `json:"targetId,omitzero"` // what it would have happened to
 	Name   string `json:"targetName,omitempty"`
 	Code   string `json:"code"` // of the refusal
@@ -24,9 +24,9 @@ func (CommandDenied) Kind() string             { return "command.denied" }
 func (e CommandDenied) target(*Record) Target  { return Target{nounOf(e.Action), e.Target, e.Name} }
 func (CommandDenied) changes(*Record) []Change { return []Change{} }
 
-// CommandDenialsOmitted says that somebody was denied more, from Since to Until,
-// than was recorded: so many denials have no CommandDenied of their own. The actor
-// is who asked; where too many did at once it is the system, for all the others.
+// CommandDenialsOmitted says that Count denials from Since to Until were not recorded as
+// CommandDenied, because the actor had too many. The actor is the system if all actors
+// together had too many.
 type CommandDenialsOmitted struct {
 	Count int64     `json:"count"`
 	Since time.Time `json:"since"`
@@ -35,4 +35,4 @@ type CommandDenialsOmitted struct {
 
 func (CommandDenialsOmitted) Kind() string               { return "command.denials_omitted" }
 func (CommandDenialsOmitted) target(r *Record) Target    { return Target{"workspace", r.Workspace, ""} }
-func (CommandDenialsOmitted) changes(r *Record) []Change { return r.stated() }
+func (CommandDenialsOmitted) changes(r *Record) []Change { return r.allFields() }

@@ -2,27 +2,27 @@ package events
 
 import "time"
 
-// enrollments are invitations to machines, each with a stream and a token that is used
-// once.
+// enrollments are invitations to machines, each with its own stream and a token that can be
+// used once.
 var enrollments = Noun{
 	Name: "enrollment", Audience: Administrators,
 	kinds: [][]decoder{
-		of[EnrollmentMinted](),
-		of[EnrollmentUsed](),
-		of[EnrollmentRefused](),
-		of[EnrollmentExpired](),
-		of[EnrollmentWithdrawn](),
+		decodersOf[EnrollmentMinted](),
+		decodersOf[EnrollmentUsed](),
+		decodersOf[EnrollmentRefused](),
+		decodersOf[EnrollmentExpired](),
+		decodersOf[EnrollmentWithdrawn](),
 	},
 }
 
-// EnrollmentMinted says that somebody made a token by which a machine becomes a runner.
+// EnrollmentMinted says that a token was created by which a machine can become a runner.
 type EnrollmentMinted struct {
 	Enrollment      ID          `json:"enrollmentId"`
-	Name            string      `json:"name"` // that the runner gets, or "" for what the machine says
+	Name            string      `json:"name"` // of the runner, or "" if the machine chooses
 	Labels          []string    `json:"labels"`
 	ExclusiveLabels []string    `json:"exclusiveLabels"`
 	CapacityLimit   int         `json:"capacityLimit"`
-	Jobs            int         `json:"jobs"` // how many the runner takes before it retires; 0 is no bound
+	Jobs            int         `json:"jobs"` // how many the runner takes before it retires; 0 means no limit
 	ExpiresAt       time.Time   `json:"expiresAt"`
 	Fingerprint     Fingerprint `json:"fingerprint"` // of the token
 	Tail            string      `json:"tail"`        // the token's last four characters
@@ -37,8 +37,8 @@ func (e EnrollmentMinted) changes(*Record) []Change {
 	}
 }
 
-// EnrollmentUsed says that a machine became a runner by the token, which counts no more
-// for any other key than the machine's.
+// EnrollmentUsed says that a machine became a runner with the token. From then on the token
+// is valid for that machine's key only.
 type EnrollmentUsed struct {
 	Enrollment ID      `json:"enrollmentId"`
 	Name       string  `json:"name"` // of the runner
@@ -52,8 +52,8 @@ func (e EnrollmentUsed) changes(*Record) []Change {
 	return []Change{{"runnerId", nil, e.Runner}, {"publicKeySha256", nil, e.Key}}
 }
 
-// EnrollmentRefused says that a machine with another key showed a token that was used.
-// Of one enrolment only so many refusals are recorded.
+// EnrollmentRefused says that a machine with another key showed a token that had been used.
+// The number of recorded refusals of an enrolment is limited.
 type EnrollmentRefused struct {
 	Enrollment ID      `json:"enrollmentId"`
 	Name       string  `json:"name"`
@@ -67,8 +67,7 @@ func (e EnrollmentRefused) changes(*Record) []Change {
 	return []Change{{"reason", nil, e.Reason}, {"publicKeySha256", nil, e.Key}}
 }
 
-// EnrollmentExpired says that somebody showed the token when its time was up, for the
-// first time.
+// EnrollmentExpired says that the token was shown after it had expired, for the first time.
 type EnrollmentExpired struct {
 	Enrollment ID        `json:"enrollmentId"`
 	Name       string    `json:"name"`
@@ -81,7 +80,7 @@ func (e EnrollmentExpired) changes(*Record) []Change {
 	return []Change{{"expiredAt", nil, e.ExpiredAt}}
 }
 
-// EnrollmentWithdrawn says that somebody took the token back before it was used.
+// EnrollmentWithdrawn says that somebody revoked the token before it was used.
 type EnrollmentWithdrawn struct {
 	Enrollment ID     `json:"enrollmentId"`
 	Name       string `json:"name"`

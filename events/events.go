@@ -1,12 +1,12 @@
-// Package events lists everything that can have happened, in the past tense.
+// Package events defines every event that can be in a log, named in the past tense.
 //
-// Events happen to nouns. A noun has a file: the types of its events, each with
-// its kind, what it happened to and what it changed, and the noun itself, which
-// lists them and says who may read them as they happen. The list of nouns is the catalogue.
+// Events happen to nouns. Each noun has a file with the types of its events and the noun
+// itself. An event has a kind, a target (what it happened to) and changes; the noun lists
+// its events and says who may read them live. The list of nouns is the catalogue.
 //
-// An event's kind and JSON form are stored for ever: testdata holds one stored
-// form of each kind, and a test decodes it and encodes it again. A form may
-// gain optional fields; anything else is a new schema version or a new kind.
+// An event's kind and JSON form are stored for ever: testdata holds one stored form of each
+// kind, which a test decodes and encodes again. A form may gain optional fields; anything
+// else is a new schema version or a new kind.
 package events
 
 import (
@@ -25,16 +25,16 @@ type Record struct {
 	Stream    ID // the aggregate it happened to
 	Version   int
 	Schema    int       // the version of the stored form, 1 for the first
-	At        time.Time // UTC, microseconds; never earlier than the record before it
+	At        time.Time // UTC, in microseconds; never earlier than that of the record before
 	Envelope
 	Event Event
 	Meta  []byte // the envelope as stored, byte for byte
 	Data  []byte // the event as stored, byte for byte
 }
 
-// Decoded returns r with the envelope and the event, of that kind, that its Meta
-// and Data hold. Of an envelope that cannot be decoded it keeps what can, of an
-// event that cannot be an [Unread].
+// Decoded returns r with its envelope and event decoded from Meta and Data; kind is the
+// event's kind. It never fails: it keeps what can be decoded of the envelope, and an event
+// that cannot be decoded becomes an [Unread].
 func (r Record) Decoded(kind string) Record {
 	_ = json.Unmarshal(r.Meta, &r.Envelope)
 	var err error
@@ -51,8 +51,8 @@ type Envelope struct {
 	IP        string `json:"ip,omitempty"`
 	UserAgent string `json:"userAgent,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
-	TokenTail string `json:"tokenTail,omitempty"` // of the service token that was used
-	Causation ID     `json:"causation,omitzero"`  // the event this one follows from
+	TokenTail string `json:"tokenTail,omitempty"` // the last characters of the service token that was used
+	Causation ID     `json:"causation,omitzero"`  // the event that caused this one
 }
 
 // An Actor is who did it. Name is what people read: an e-mail address, or "service:ci-bot".
@@ -73,7 +73,7 @@ const (
 	BySystem  ActorType = "system"
 )
 
-// An Origin is the door through which a command came in.
+// An Origin is the interface through which a command came in.
 type Origin string
 
 // The origins.

@@ -12,18 +12,18 @@ import (
 	"svc/events"
 )
 
-// isOptional reports whether a stored form may lack the field.
+// isOptional reports whether the field may be absent in a stored form.
 func isOptional(f reflect.StructField) bool {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return strings.Contains(options, "omit")
 }
 
-// isText reports whether a type is stored as one string.
+// isText reports whether a type is encoded as a JSON string.
 func isText(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// optional lists the names of the optional fields of t, also those within.
+// optional returns the names of the optional fields of t, including nested ones.
 func optional(t reflect.Type) (names []string) {
 	switch {
 	case isText(t):
@@ -40,7 +40,7 @@ func optional(t reflect.Type) (names []string) {
 	return names
 }
 
-// requireOptional checks that every optional field within v is set, or none.
+// requireOptional requires that the optional fields within v are all set, or that none is.
 func requireOptional(t *testing.T, v reflect.Value, set bool) {
 	switch {
 	case isText(v.Type()):
@@ -58,8 +58,7 @@ func requireOptional(t *testing.T, v reflect.Value, set bool) {
 	}
 }
 
-// fill gives every field within v a made-up value, or every one but the
-// optional.
+// fill sets every field within v to a made-up value; optional fields only if asked.
 func fill(v reflect.Value, minimal bool) {
 	at := time.Date(2026, 11, 20, 23, 56, 25, 123e6, time.UTC)
 	switch v.Interface().(type) {
@@ -95,9 +94,9 @@ func fill(v reflect.Value, minimal bool) {
 	}
 }
 
-// Envelopes are stored beside the events and are read as long.
+// Envelopes are stored beside events and have to be readable for as long.
 func TestEnvelopeForms(t *testing.T) {
-	id, err := events.ParseID("019aa3b2-a4a3-3031-3233-343536373839") // of before ids were of version 7
+	id, err := events.ParseID("019aa3b2-a4a3-3031-3233-343536373839") // made before ids were version 7 UUIDs
 	require.NoError(t, err)
 	full := events.Envelope{
 		Actor:  events.Actor{Type: events.ByService, ID: id, Name: "service:ci-bot"},

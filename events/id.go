@@ -10,16 +10,16 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// An ID is a ULID with the version and the variant of a UUID, printed as one in
-// lower case: it sorts by the time it was made, in milliseconds, and is a UUID of
-// version 7 by RFC 9562. Early ones have random bits in the place of version and
-// variant; they stay as they are, and any 128 bits are read.
+// An ID is a ULID with the version and variant bits of a UUID, printed in lower case. It
+// sorts by creation time, in milliseconds, and is a version 7 UUID (RFC 9562). Early IDs
+// have random bits in place of version and variant; they stay as they are, and any 128 bits
+// are accepted.
 type ID [16]byte
 
-// NewID returns an ID made at t.
+// NewID returns an ID for the time t.
 func NewID(t time.Time) ID { return NewIDFrom(t, rand.Reader) }
 
-// NewIDFrom returns an ID made at t, its random part read from entropy.
+// NewIDFrom returns an ID for the time t, with random bits from entropy.
 func NewIDFrom(t time.Time, entropy io.Reader) ID {
 	id := ID(ulid.MustNew(ulid.Timestamp(t), entropy))
 	id[6] = 7<<4 | id[6]&0x0f
@@ -27,7 +27,7 @@ func NewIDFrom(t time.Time, entropy io.Reader) ID {
 	return id
 }
 
-// ParseID reads the printed form, of either case.
+// ParseID parses the printed form, in upper or lower case.
 func ParseID(s string) (id ID, err error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return id, fmt.Errorf("parse id %.40q: want 8-4-4-4-12 hex digits", s)
@@ -45,10 +45,10 @@ func (id ID) String() string {
 	return string(b)
 }
 
-// Time returns when id was made, in milliseconds.
+// Time returns when id was created, to the millisecond.
 func (id ID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()).UTC() }
 
-// IsZero reports whether id names nothing.
+// IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // MarshalText returns the printed form.
@@ -63,7 +63,7 @@ func (id ID) MarshalText() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalText reads the printed form.
+// UnmarshalText parses the printed form.
 func (id *ID) UnmarshalText(text []byte) (err error) {
 	*id, err = ParseID(string(text))
 	return err

@@ -2,15 +2,15 @@ package events
 
 import "time"
 
-// invitations are a workspace's too.
+// invitations are in the stream of their workspace, like members.
 var invitations = Noun{
 	Name: "invitation", Audience: Members, State: true, NamesTarget: true,
 	kinds: [][]decoder{
-		of[InvitationSent](),
-		of[InvitationResent](),
-		of[InvitationRevoked](),
-		of[InvitationAccepted](),
-		of[InvitationRejected](),
+		decodersOf[InvitationSent](),
+		decodersOf[InvitationResent](),
+		decodersOf[InvitationRevoked](),
+		decodersOf[InvitationAccepted](),
+		decodersOf[InvitationRejected](),
 	},
 }
 
@@ -21,7 +21,7 @@ const InvitationLifetime = 48 * time.Hour
 // InvitationSent says that somebody was asked to join the workspace.
 type InvitationSent struct {
 	Invitation ID        `json:"invitationId"`
-	Email      string    `json:"email"` // as package input has it
+	Email      string    `json:"email"` // normalized by package input
 	Role       Role      `json:"role"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 }
@@ -32,7 +32,7 @@ func (e InvitationSent) changes(*Record) []Change {
 	return []Change{{"status", nil, "pending"}, {"role", nil, e.Role}, {"expiresAt", nil, e.ExpiresAt}}
 }
 
-// InvitationResent says that the time of an invitation began again.
+// InvitationResent says that an invitation was sent again, with a new expiry.
 type InvitationResent struct {
 	Invitation ID        `json:"invitationId"`
 	Email      string    `json:"email"`
@@ -43,8 +43,8 @@ func (InvitationResent) Kind() string               { return "invitation.resent"
 func (e InvitationResent) target(*Record) Target    { return Target{"invitation", e.Invitation, e.Email} }
 func (e InvitationResent) changes(*Record) []Change { return []Change{{"expiresAt", nil, e.ExpiresAt}} }
 
-// InvitationRevoked says that the workspace took an invitation back: somebody
-// did or, where there is a reason, what happened to the workspace did.
+// InvitationRevoked says that an invitation can no longer be accepted. Reason is empty if
+// somebody revoked it, and otherwise says which event of the workspace did.
 type InvitationRevoked struct {
 	Invitation ID           `json:"invitationId"`
 	Email      string       `json:"email"`
@@ -64,8 +64,8 @@ func (e InvitationRevoked) changes(*Record) []Change {
 // A RevokeReason says why an invitation was revoked without anybody asking for it.
 type RevokeReason string
 
-// InviterLeft says that whoever sent the invitation last could no longer send it:
-// they are no member any more, or have a role that does not allow it.
+// InviterLeft means that the last sender of the invitation may no longer send it: they have
+// left the workspace, or their role does not allow it.
 const InviterLeft RevokeReason = "inviter_left"
 
 // InvitationAccepted says that the invitee accepted. They joined in the same commit.

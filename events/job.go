@@ -2,29 +2,29 @@ package events
 
 import "time"
 
-// jobs are what the build farm runs, each with a stream.
+// jobs are run by the build farm, each with its own stream.
 var jobs = Noun{
 	Name: "job", Audience: Everybody,
 	kinds: [][]decoder{
-		of[JobSubmitted](),
-		of[JobLeased](),
-		of[JobAccepted](),
-		of[JobDeclined](),
-		of[JobRequeued](),
-		of[JobStarted](),
-		of[JobStepStarted](),
-		of[JobStepFinished](),
-		of[JobFinished](),
-		of[JobLeaseExpired](),
-		of[JobLost](),
-		of[JobCancelRequested](),
-		of[JobCancelled](),
-		of[JobExpired](),
-		of[JobLogSealed](),
-		of[JobArtifactsDeclared](),
-		of[JobArtifactStored](),
-		of[JobArtifactsCompleted](),
-		of[JobArtifactsAbandoned](),
+		decodersOf[JobSubmitted](),
+		decodersOf[JobLeased](),
+		decodersOf[JobAccepted](),
+		decodersOf[JobDeclined](),
+		decodersOf[JobRequeued](),
+		decodersOf[JobStarted](),
+		decodersOf[JobStepStarted](),
+		decodersOf[JobStepFinished](),
+		decodersOf[JobFinished](),
+		decodersOf[JobLeaseExpired](),
+		decodersOf[JobLost](),
+		decodersOf[JobCancelRequested](),
+		decodersOf[JobCancelled](),
+		decodersOf[JobExpired](),
+		decodersOf[JobLogSealed](),
+		decodersOf[JobArtifactsDeclared](),
+		decodersOf[JobArtifactStored](),
+		decodersOf[JobArtifactsCompleted](),
+		decodersOf[JobArtifactsAbandoned](),
 	},
 }
 
@@ -34,15 +34,15 @@ type JobState string
 // The states. Those after JobCancelling are final.
 const (
 	JobQueued     JobState = "queued"
-	JobLeasedOut  JobState = "leased" // a runner has it, and has not begun
+	JobLeasedOut  JobState = "leased" // a runner has it and has not started it
 	JobRunning    JobState = "running"
-	JobCancelling JobState = "cancelling" // a runner has it, and was told to end it
+	JobCancelling JobState = "cancelling" // a runner has it and was told to stop
 
 	JobSucceeded   JobState = "succeeded"
 	JobFailed      JobState = "failed"
 	JobIsCancelled JobState = "cancelled"
 	JobTimedOut    JobState = "timed_out"
-	JobIsLost      JobState = "lost"    // no runner brought it to an end in as many attempts as it has
+	JobIsLost      JobState = "lost"    // no runner finished it within its number of attempts
 	JobIsExpired   JobState = "expired" // no runner took it in time
 )
 
@@ -64,9 +64,9 @@ type JobSubmitted struct {
 	jobEvent
 	Spec        JobSpec   `json:"spec"`
 	Requirement string    `json:"requirement"` // [JobRequires.Key] of the spec
-	FairKey     string    `json:"fairKey"`     // whose turn it takes: of a repository, or of whoever submitted it
-	Turn        int64     `json:"turn"`        // its place in the queue, in milliseconds since 1970; the smallest goes first
-	ExpiresAt   time.Time `json:"expiresAt"`   // if no runner has taken it by then
+	FairKey     string    `json:"fairKey"`     // whose share of the farm it uses: the repository's, or the submitter's
+	Turn        int64     `json:"turn"`        // its position in the queue, in milliseconds since 1970; the smallest goes first
+	ExpiresAt   time.Time `json:"expiresAt"`   // when it expires unless a runner has taken it
 }
 
 func (JobSubmitted) Kind() string              { return "job.submitted" }
@@ -79,16 +79,17 @@ func (e JobSubmitted) changes(*Record) []Change {
 	return list
 }
 
-// JobLeased says that a job was given to a runner, and to no other.
+// JobLeased says that a job was given to a runner, and to no other. Epoch numbers the
+// leases of a job.
 type JobLeased struct {
 	jobEvent
 	Epoch      int       `json:"epoch"`
 	Attempt    int       `json:"attempt"`
 	Runner     ID        `json:"runnerId"`
 	RunnerName string    `json:"runnerName"`
-	AcceptBy   time.Time `json:"acceptBy"` // or it goes to another
+	AcceptBy   time.Time `json:"acceptBy"` // when the lease ends unless the runner has accepted
 	Key        string    `json:"concurrencyKey,omitempty"`
-	Slot       int       `json:"slot,omitempty"` // of that key, from 1
+	Slot       int       `json:"slot,omitempty"` // of that concurrency key, from 1
 }
 
 func (JobLeased) Kind() string { return "job.leased" }
@@ -96,16 +97,16 @@ func (e JobLeased) changes(*Record) []Change {
 	return []Change{{"state", JobQueued, JobLeasedOut}, {"runner", nil, e.RunnerName}, {"attempt", nil, e.Attempt}}
 }
 
-// JobAccepted says that the runner begins it.
+// JobAccepted says that the runner has accepted the lease.
 type JobAccepted struct {
 	jobEvent
 	Epoch    int       `json:"epoch"`
-	Deadline time.Time `json:"deadline"` // by which it has to end, should the runner never say that it has started
+	Deadline time.Time `json:"deadline"` // of the job, in case the runner never reports that it has started
 }
 
 func (JobAccepted) Kind() string { return "job.accepted" }
 
-// JobDeclined says that the runner does not take it. It costs no attempt.
+// JobDeclined says that the runner does not take the job. It does not count as an attempt.
 type JobDeclined struct {
 	jobEvent
 	Epoch  int    `json:"epoch"`
@@ -115,14 +116,14 @@ type JobDeclined struct {
 
 func (JobDeclined) Kind() string { return "job.declined" }
 
-// JobRequeued says that a job which a runner had waits for another one.
+// JobRequeued says that a job which a runner had is back in the queue.
 type JobRequeued struct {
 	jobEvent
-	Epoch     int           `json:"epoch"`  // which is over
+	Epoch     int           `json:"epoch"`  // that has ended
 	Reason    string        `json:"reason"` // declined, lease_expired, infra
 	NotBefore time.Time     `json:"notBefore"`
-	ExpiresAt time.Time     `json:"expiresAt,omitzero"` // the new time of one that was taken; otherwise it stays
-	Said      *JobLastWords `json:"said,omitempty"`     // of infra
+	ExpiresAt time.Time     `json:"expiresAt,omitzero"` // its new expiry if it had been accepted; zero if the expiry stays
+	Said      *JobLastWords `json:"said,omitempty"`     // if the reason is infra
 }
 
 func (JobRequeued) Kind() string { return "job.requeued" }
@@ -130,29 +131,29 @@ func (e JobRequeued) changes(*Record) []Change {
 	return []Change{{"state", nil, JobQueued}, {"reason", nil, e.Why()}}
 }
 
-// Why is the word of the runner, or else the reason.
-func (e JobRequeued) Why() string { return e.Said.or(e.Reason) }
+// Why returns the reason that the runner gave, or else Reason.
+func (e JobRequeued) Why() string { return e.Said.reasonOr(e.Reason) }
 
-// JobLastWords are what a runner says of an attempt that it could not bring to an end.
+// JobLastWords is the runner's report about an attempt that it could not finish.
 type JobLastWords struct {
 	Reason string    `json:"reason,omitempty"` // such as sandbox_failed
 	Log    JobLogSum `json:"log"`
 }
 
-// or returns the reason, or another if nothing was said.
-func (w *JobLastWords) or(reason string) string {
+// reasonOr returns the runner's reason, or reason if the runner gave none.
+func (w *JobLastWords) reasonOr(reason string) string {
 	if w == nil || w.Reason == "" {
 		return reason
 	}
 	return w.Reason
 }
 
-// JobStarted says that the runner runs it.
+// JobStarted says that the runner has started the job.
 type JobStarted struct {
 	jobEvent
 	Epoch    int       `json:"epoch"`
-	Seq      int64     `json:"seq"`      // its number among what the runner said of the epoch
-	Deadline time.Time `json:"deadline"` // by which it has to end
+	Seq      int64     `json:"seq"`      // number of the runner's report in this epoch
+	Deadline time.Time `json:"deadline"` // when the job has to have ended
 }
 
 func (JobStarted) Kind() string             { return "job.started" }
@@ -182,14 +183,14 @@ type JobStepFinished struct {
 
 func (JobStepFinished) Kind() string { return "job.step_finished" }
 
-// JobFinished says how it ended, by the word of the runner. A job that is being
-// cancelled is cancelled whatever the runner says of it.
+// JobFinished says how the job ended, as the runner reported it. A job that is being
+// cancelled ends as cancelled, whatever the runner reports.
 type JobFinished struct {
 	jobEvent
 	Epoch        int       `json:"epoch"`
 	Seq          int64     `json:"seq"`
 	Outcome      JobState  `json:"outcome"`          // a final state
-	Reported     string    `json:"reported"`         // the runner's word: succeeded, failed, cancelled, timed_out, infra
+	Reported     string    `json:"reported"`         // by the runner: succeeded, failed, cancelled, timed_out, infra
 	Reason       string    `json:"reason,omitempty"` // such as artifact_missing
 	ExitCode     *int      `json:"exitCode,omitempty"`
 	Signal       string    `json:"signal,omitempty"`
@@ -199,7 +200,7 @@ type JobFinished struct {
 	CPUMs        int64     `json:"cpuMs"`
 	MaxRSSBytes  int64     `json:"maxRssBytes"`
 	Log          JobLogSum `json:"log"`
-	Artifacts    int       `json:"artifacts"` // files that follow
+	Artifacts    int       `json:"artifacts"` // files that will be uploaded
 }
 
 func (JobFinished) Kind() string { return "job.finished" }
@@ -214,7 +215,7 @@ func (e JobFinished) changes(*Record) []Change {
 	return list
 }
 
-// A JobLogSum is what a runner says of the log that it sent.
+// A JobLogSum describes the log that a runner sent.
 type JobLogSum struct {
 	Bytes     int64  `json:"bytes"`
 	Chunks    int64  `json:"chunks"`
@@ -222,7 +223,7 @@ type JobLogSum struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-// JobLeaseExpired says that the runner which had a job was silent for too long.
+// JobLeaseExpired says that the runner did not renew its lease in time.
 type JobLeaseExpired struct {
 	jobEvent
 	Epoch  int `json:"epoch"`
@@ -231,12 +232,12 @@ type JobLeaseExpired struct {
 
 func (JobLeaseExpired) Kind() string { return "job.lease_expired" }
 
-// JobLost says that no attempt is left.
+// JobLost says that the job has failed its last attempt.
 type JobLost struct {
 	jobEvent
 	Epoch  int           `json:"epoch"`
 	Reason string        `json:"reason"`         // lease_expired, infra
-	Said   *JobLastWords `json:"said,omitempty"` // of infra
+	Said   *JobLastWords `json:"said,omitempty"` // if the reason is infra
 }
 
 func (JobLost) Kind() string { return "job.lost" }
@@ -244,15 +245,15 @@ func (e JobLost) changes(*Record) []Change {
 	return []Change{{"state", nil, JobIsLost}, {"reason", nil, e.Why()}}
 }
 
-// Why is the word of the runner, or else the reason.
-func (e JobLost) Why() string { return e.Said.or(e.Reason) }
+// Why returns the reason that the runner gave, or else Reason.
+func (e JobLost) Why() string { return e.Said.reasonOr(e.Reason) }
 
-// JobCancelRequested says that a job which a runner has is to end.
+// JobCancelRequested says that the runner was told to stop a job.
 type JobCancelRequested struct {
 	jobEvent
-	Reason   string    `json:"reason"`             // of whoever asked, or run_timeout
-	Deadline time.Time `json:"deadline"`           // after which it counts as ended
-	TimedOut bool      `json:"timedOut,omitempty"` // it ran for too long: that is how it ends
+	Reason   string    `json:"reason"`             // that the caller gave, or run_timeout
+	Deadline time.Time `json:"deadline"`           // when the job counts as ended even if the runner has not reported it
+	TimedOut bool      `json:"timedOut,omitempty"` // it is stopped because it ran for too long, and ends as timed out
 }
 
 func (JobCancelRequested) Kind() string { return "job.cancel_requested" }
@@ -260,15 +261,15 @@ func (e JobCancelRequested) changes(*Record) []Change {
 	return []Change{{"state", nil, JobCancelling}, {"reason", nil, e.Reason}}
 }
 
-// JobCancelled says that a job was ended before its end. Forced tells that its runner
-// did not say so itself.
+// JobCancelled says that a job was stopped. Forced means that its runner did not report the
+// end.
 type JobCancelled struct {
 	jobEvent
 	Epoch  int    `json:"epoch,omitempty"` // 0: no runner had it
 	Reason string `json:"reason"`
 	Forced bool   `json:"forced,omitempty"`
 
-	TimedOut bool `json:"timedOut,omitempty"` // it ran for too long: that is how it ended
+	TimedOut bool `json:"timedOut,omitempty"` // it was stopped because it ran for too long
 }
 
 func (JobCancelled) Kind() string { return "job.cancelled" }
@@ -276,7 +277,7 @@ func (e JobCancelled) changes(*Record) []Change {
 	return []Change{{"state", nil, e.State()}, {"reason", nil, e.Reason}}
 }
 
-// State is the one in which it ended.
+// State returns the final state of the job.
 func (e JobCancelled) State() JobState {
 	if e.TimedOut {
 		return JobTimedOut
@@ -284,29 +285,29 @@ func (e JobCancelled) State() JobState {
 	return JobIsCancelled
 }
 
-// JobExpired says that no runner took it in time.
+// JobExpired says that no runner took the job in time.
 type JobExpired struct{ jobEvent }
 
 func (JobExpired) Kind() string             { return "job.expired" }
 func (JobExpired) changes(*Record) []Change { return []Change{{"state", JobQueued, JobIsExpired}} }
 
-// JobLogSealed says that the log of an epoch is whole, or what it lacks: nothing comes any more.
+// JobLogSealed says that the log of an epoch is final: nothing will be added.
 type JobLogSealed struct {
 	jobEvent
 	Epoch     int    `json:"epoch"`
 	Bytes     int64  `json:"bytes"`
 	Chunks    int64  `json:"chunks"`
 	SHA256    string `json:"sha256"`
-	Integrity string `json:"integrity"` // verified, mismatch, incomplete: the runner never said what it had sent
+	Integrity string `json:"integrity"` // verified; mismatch; or incomplete: the runner did not report what it had sent
 }
 
 func (JobLogSealed) Kind() string { return "job.log_sealed" }
 
-// A JobArtifact is a file that a job left.
+// A JobArtifact is a file that a job produced.
 type JobArtifact struct {
 	ID     ID     `json:"id"`
-	Name   string `json:"name"` // of the artifact in the spec
-	Path   string `json:"path"` // in the working directory
+	Name   string `json:"name"` // of the artifact in the job's spec
+	Path   string `json:"path"` // relative to the working directory
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	Mode   int    `json:"mode,omitempty"`
@@ -322,7 +323,7 @@ type JobArtifactsDeclared struct {
 
 func (JobArtifactsDeclared) Kind() string { return "job.artifacts_declared" }
 
-// JobArtifactStored says that a file is whole, its digest checked.
+// JobArtifactStored says that a file was uploaded completely and that its digest is right.
 type JobArtifactStored struct {
 	jobEvent
 	Epoch int         `json:"epoch"`
@@ -331,50 +332,51 @@ type JobArtifactStored struct {
 
 func (JobArtifactStored) Kind() string { return "job.artifact_stored" }
 
-// JobArtifactsCompleted says that all files are there. A job that had succeeded and required
-// artifacts of which none was among them has failed by that.
+// JobArtifactsCompleted says that all files were uploaded. A job that had succeeded fails
+// if required artifacts are not among them.
 type JobArtifactsCompleted struct {
 	jobEvent
 	Epoch   int      `json:"epoch"`
 	Files   int      `json:"files"`
 	Bytes   int64    `json:"bytes"`
-	Missing []string `json:"missing,omitempty"` // as of JobArtifactsAbandoned
+	Missing []string `json:"missing,omitempty"` // as in JobArtifactsAbandoned
 }
 
 func (JobArtifactsCompleted) Kind() string                 { return "job.artifacts_completed" }
-func (e JobArtifactsCompleted) changes(r *Record) []Change { return failing(r, e.FailsJob()) }
+func (e JobArtifactsCompleted) changes(r *Record) []Change { return artifactChanges(r, e.FailsJob()) }
 
-// FailsJob reports whether a job that had succeeded has failed by e.
+// FailsJob reports whether e turns a job that had succeeded into a failed one.
 func (e JobArtifactsCompleted) FailsJob() bool { return len(e.Missing) > 0 }
 
-// JobArtifactsAbandoned says that the files which are not there will not come. A job that
-// had succeeded and lacks artifacts that it requires has failed by that.
+// JobArtifactsAbandoned says that the files which have not been uploaded will not come. A
+// job that had succeeded fails if it lacks required artifacts.
 type JobArtifactsAbandoned struct {
 	jobEvent
 	Epoch   int      `json:"epoch"`
 	Reason  string   `json:"reason"`            // no_upload, incomplete
-	Missing []string `json:"missing,omitempty"` // the required artifacts that a job lacks which had succeeded
+	Missing []string `json:"missing,omitempty"` // required artifacts that are missing; empty unless the job had succeeded
 }
 
 func (JobArtifactsAbandoned) Kind() string                 { return "job.artifacts_abandoned" }
-func (e JobArtifactsAbandoned) changes(r *Record) []Change { return failing(r, e.FailsJob()) }
+func (e JobArtifactsAbandoned) changes(r *Record) []Change { return artifactChanges(r, e.FailsJob()) }
 
-// FailsJob reports whether a job that had succeeded has failed by e.
+// FailsJob reports whether e turns a job that had succeeded into a failed one.
 func (e JobArtifactsAbandoned) FailsJob() bool { return len(e.Missing) > 0 }
 
-// failing returns what r states, and that a job which had succeeded has failed by it, if it has.
-func failing(r *Record, fails bool) []Change {
-	list := r.stated()
+// artifactChanges returns the fields of r and, if fails is true, the change of the job's state to
+// failed.
+func artifactChanges(r *Record, fails bool) []Change {
+	list := r.allFields()
 	if fails {
 		list = append(list, Change{"state", JobSucceeded, JobFailed})
 	}
 	return list
 }
 
-// ArtifactMissing is the reason of a job that failed for want of an artifact that it requires.
+// ArtifactMissing is the reason of a job that failed because it lacks a required artifact.
 const ArtifactMissing = "artifact_missing"
 
-// LeavesRunner reports whether a job that a runner had is nobody's after list.
+// LeavesRunner reports whether one of the events takes a job from its runner.
 func LeavesRunner(list []Event) bool {
 	for _, e := range list {
 		switch e.(type) {
@@ -385,11 +387,11 @@ func LeavesRunner(list []Event) bool {
 	return false
 }
 
-// jobEvent is in every event of a job's stream.
+// jobEvent is embedded in the events of a job's stream.
 type jobEvent struct{}
 
-// IsJob tells that the event happened to a job.
+// IsJob marks events of jobs.
 func (jobEvent) IsJob() {}
 
 func (jobEvent) target(r *Record) Target    { return Target{"job", r.Stream, ""} }
-func (jobEvent) changes(r *Record) []Change { return r.stated() }
+func (jobEvent) changes(r *Record) []Change { return r.allFields() }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A JobSpec is what somebody asks the farm for. It names secrets and holds none.
+// A JobSpec describes a job. It names secrets and contains none.
 type JobSpec struct {
 	Name        string            `json:"name"`
 	Repo        *JobRepo          `json:"repo,omitempty"`
@@ -24,15 +24,15 @@ type JobSpec struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Required returns what a runner has to have to take the job: the labels that it asks
-// for, and its sandbox.
+// Required returns what a runner needs to take the job: the labels that the job requires,
+// and its sandbox.
 func (s JobSpec) Required() JobRequires {
 	r := s.Requires
 	r.Labels = append(slices.Clone(r.Labels), "sandbox="+s.Sandbox.Kind)
 	return r.Canonical()
 }
 
-// A JobRepo is what is checked out before the first step.
+// A JobRepo is the repository that is checked out before the first step.
 type JobRepo struct {
 	ID     ID     `json:"id"`
 	Name   string `json:"name"` // owner/name
@@ -40,7 +40,7 @@ type JobRepo struct {
 	Ref    string `json:"ref,omitempty"`
 }
 
-// A JobStep is a command.
+// A JobStep is a shell command.
 type JobStep struct {
 	Name           string            `json:"name"`
 	Run            string            `json:"run"`
@@ -49,35 +49,38 @@ type JobStep struct {
 	TimeoutSeconds int               `json:"timeoutSeconds,omitempty"`
 }
 
-// JobRequires says which runners will do: those with all of Labels and with all of one set of AnyOf.
+// JobRequires says which runners are suitable: those with all of Labels and all of one set
+// of AnyOf.
 type JobRequires struct {
 	Labels []string   `json:"labels,omitempty"`
 	AnyOf  [][]string `json:"anyOf,omitempty"`
 }
 
-// Canonical returns r with its labels and sets in order, each once. What asks for the
-// same has the same canonical form.
+// Canonical returns r with labels and sets sorted and without duplicates. Equal
+// requirements have the same canonical form.
 func (r JobRequires) Canonical() JobRequires {
-	out := JobRequires{Labels: inOrder(r.Labels)}
+	out := JobRequires{Labels: sortedUnique(r.Labels)}
 	for _, set := range r.AnyOf {
-		out.AnyOf = append(out.AnyOf, inOrder(set))
+		out.AnyOf = append(out.AnyOf, sortedUnique(set))
 	}
 	slices.SortFunc(out.AnyOf, slices.Compare[[]string])
 	out.AnyOf = slices.CompactFunc(out.AnyOf, slices.Equal[[]string])
 	return out
 }
 
-func inOrder(labels []string) []string { return slices.Compact(slices.Sorted(slices.Values(labels))) }
+func sortedUnique(labels []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(labels)))
+}
 
-// Key names what is required: 32 hex digits of the SHA-256 of the canonical form.
+// Key identifies the requirements: 32 hex digits of the SHA-256 of the canonical form.
 func (r JobRequires) Key() string {
 	text, _ := json.Marshal(r.Canonical()) // strings always encode
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Met reports whether a runner with these labels will do. One of its labels that is
-// exclusive ("gpu=a100" for a machine that is kept for such jobs) has to be asked for.
+// Met reports whether a runner with these labels is suitable. Each label that is exclusive
+// ("gpu=a100" for a machine that is reserved for such jobs) has to be asked for.
 func (r JobRequires) Met(labels, exclusive []string) bool {
 	has := func(set []string) bool {
 		return !slices.ContainsFunc(set, func(l string) bool { return !slices.Contains(labels, l) })
@@ -95,7 +98,8 @@ func (r JobRequires) Met(labels, exclusive []string) bool {
 	return met && !slices.ContainsFunc(exclusive, func(l string) bool { return !slices.Contains(asked, l) })
 }
 
-// String shows the labels, such as "arch=amd64 os=linux (gpu=a100 | gpu=h100)".
+// String returns the labels, such as "arch=amd64 os=linux (gpu=a100
+// gpu=h100)".
 func (r JobRequires) String() string {
 	text := strings.Join(r.Labels, " ")
 	if len(r.AnyOf) > 0 {
@@ -108,7 +112,7 @@ func (r JobRequires) String() string {
 	return text
 }
 
-// A JobSandbox is what the steps run in.
+// A JobSandbox is the sandbox that the steps run in.
 type JobSandbox struct {
 	Kind      string  `json:"kind"`    // none, bubblewrap
 	Network   string  `json:"network"` // none, host
@@ -124,40 +128,42 @@ type JobArtifactSpec struct {
 	Required bool     `json:"required,omitempty"`
 }
 
-// A JobPriority says how long a job is ahead of its time.
+// A JobPriority says how far a job is moved up in the queue.
 type JobPriority string
 
-// The priorities. A step is an hour: a job of high priority goes before a normal one
-// that has waited for less than an hour.
+// The priorities are one hour apart: a job of high priority goes before a normal one that
+// has waited for less than an hour.
 const (
 	LowPriority    JobPriority = "low"
 	NormalPriority JobPriority = "normal"
 	HighPriority   JobPriority = "high"
 )
 
-// JobTimeouts bound how long a job may take, in seconds.
+// JobTimeouts limits how long a job may take, in seconds.
 type JobTimeouts struct {
 	QueueSeconds       int `json:"queueSeconds"`
 	RunSeconds         int `json:"runSeconds"`
 	CancelGraceSeconds int `json:"cancelGraceSeconds"`
 }
 
-// JobRetry says how often a job is given to a runner, and after what again: lost (the
-// runner was silent) and infra (the runner says that it was not the job's fault).
+// JobRetry says how many attempts a job has, and after which failures it is tried again:
+// lost (the runner was silent) and infra (the runner reports that it was not the job's
+// fault).
 type JobRetry struct {
 	MaxAttempts int      `json:"maxAttempts"`
 	On          []string `json:"on"`
 }
 
-// JobConcurrency bounds how many jobs of a key run at once.
+// JobConcurrency limits how many jobs with the same key run at once.
 type JobConcurrency struct {
 	Key   string `json:"key"`
 	Limit int    `json:"limit"`
 }
 
-// KeyUse is how many jobs with a concurrency key runners have, and the least limit of those.
+// KeyUse says how many jobs with a concurrency key are held by runners, and the lowest
+// limit among them.
 type KeyUse struct{ Held, Least int }
 
-// Full reports whether no job may begin that has a limit. Jobs of one key may have different
-// ones: of those that run at once the strictest counts.
+// Full reports whether no further job with that limit may start. Jobs with the same key may
+// have different limits: of those that run at once, the lowest counts.
 func (u KeyUse) Full(limit int) bool { return u.Held > 0 && u.Held >= min(u.Least, limit) }

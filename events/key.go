@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// EmailKey is the global key by which the holder of an address is found.
+// EmailKey is the global key of the holder of an e-mail address.
 func EmailKey(address string) string { return "email/" + address }
 
-// AccountKey is the global key by which the person of an account is found.
+// AccountKey is the global key of the user of a provider's account.
 func AccountKey(e UserAccountLinked) string { return "account/" + e.Key() }
 
-// SlugKey is the global key by which the workspace of a slug is found.
+// SlugKey is the global key of the workspace with a slug.
 func SlugKey(slug string) string { return "slug/" + slug }
 
-// InvitationKey is the global key by which the workspace of an invitation is found.
+// InvitationKey is the global key of the workspace of an invitation.
 func InvitationKey(id ID) string { return "invitation/" + id.String() }
 
-// EnrollmentKey is the global key by which the enrolment of a token is found.
+// EnrollmentKey is the global key of the enrolment with a token.
 func EnrollmentKey(f Fingerprint) string { return "enrollment/" + hex.EncodeToString(f[:]) }
 
-// ServiceAccountKey is held in a workspace by the service account of that name.
+// ServiceAccountKey is the workspace's key of the service account with a name.
 func ServiceAccountKey(name string) string { return "service_account/" + name }
 
-// IssueKey is held in a workspace by the active run of an issue.
+// IssueKey is the workspace's key of an issue's active run.
 func IssueKey(repo ID, number int) string { return fmt.Sprintf("issue/%s/%d", repo, number) }
 
-// ConcurrencyKey is held in a workspace by a job that a runner has: one of as many slots as
-// jobs with that key may run at once.
+// ConcurrencyKey is the workspace's key of a job that a runner holds: one slot of as many
+// as jobs with that concurrency key may run at once.
 func ConcurrencyKey(key string, slot int) string {
 	return fmt.Sprintf("job_concurrency/%d/%s", slot, key)
 }

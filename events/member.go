@@ -1,15 +1,15 @@
 package events
 
-// members are the people of a workspace; their events are in its stream.
+// members are the people of a workspace. Their events are in the workspace's stream.
 var members = Noun{
 	Name: "member", Audience: Members, State: true, Rights: true, NamesTarget: true,
 	kinds: [][]decoder{
-		of[MemberJoined](),
-		of[MemberRoleChanged](),
-		of[MemberApproveLoopsSet](),
-		of[MemberProfileChanged](),
-		of[MemberLeft](),
-		of[MemberRemoved](),
+		decodersOf[MemberJoined](),
+		decodersOf[MemberRoleChanged](),
+		decodersOf[MemberApproveLoopsSet](),
+		decodersOf[MemberProfileChanged](),
+		decodersOf[MemberLeft](),
+		decodersOf[MemberRemoved](),
 	},
 }
 
@@ -18,7 +18,7 @@ type MemberJoined struct {
 	Member ID     `json:"memberId"`
 	User   ID     `json:"userId"`
 	Email  string `json:"email"`
-	Name   string `json:"name,omitempty"` // earlier builds did not say it
+	Name   string `json:"name,omitempty"` // missing in events of earlier builds
 	Role   Role   `json:"role"`
 }
 
@@ -26,7 +26,7 @@ func (MemberJoined) Kind() string               { return "member.joined" }
 func (e MemberJoined) target(*Record) Target    { return Target{"member", e.Member, e.Email} }
 func (e MemberJoined) changes(*Record) []Change { return []Change{{"role", nil, e.Role}} }
 
-// MemberRoleChanged says that a member's role became another.
+// MemberRoleChanged says that a member's role changed.
 type MemberRoleChanged struct {
 	Member ID     `json:"memberId"`
 	User   ID     `json:"userId"`
@@ -39,8 +39,8 @@ func (MemberRoleChanged) Kind() string               { return "member.role_chang
 func (e MemberRoleChanged) target(*Record) Target    { return Target{"member", e.Member, e.Email} }
 func (e MemberRoleChanged) changes(*Record) []Change { return []Change{{"role", e.From, e.To}} }
 
-// MemberApproveLoopsSet says that someone ticked or unticked approve-loops for
-// a member: from then on the tick counts, whatever the role.
+// MemberApproveLoopsSet says that somebody set whether a member may approve loops. From
+// then on the setting counts, whatever the role.
 type MemberApproveLoopsSet struct {
 	Member ID     `json:"memberId"`
 	User   ID     `json:"userId"`
@@ -55,8 +55,7 @@ func (e MemberApproveLoopsSet) changes(*Record) []Change {
 	return []Change{{"canApproveLoops", e.From, e.To}}
 }
 
-// MemberProfileChanged says that a member is called otherwise than before, or has
-// another primary address.
+// MemberProfileChanged says that a member's name or primary address changed.
 type MemberProfileChanged struct {
 	Member ID     `json:"memberId"`
 	User   ID     `json:"userId"`

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A Role is what a member may do in a workspace.
+// A Role determines what a member may do in a workspace.
 type Role string
 
-// The roles. Legacy can no longer be given; it displays as Viewer.
+// The roles. Legacy can no longer be given; it is displayed as Viewer.
 const (
 	Owner      Role = "Owner"
 	Maintainer Role = "Maintainer"
@@ -16,10 +16,10 @@ const (
 	Legacy     Role = "member"
 )
 
-// Roles returns the roles in the order of their names in lower case.
+// Roles returns the roles, sorted by their names in lower case.
 func Roles() []Role { return []Role{Maintainer, Legacy, Owner, Viewer} }
 
-// ParseRole reads the name of a role, in any case.
+// ParseRole parses the name of a role, in any case.
 func ParseRole(s string) (Role, bool) {
 	for _, r := range Roles() {
 		if strings.EqualFold(s, string(r)) {
@@ -29,7 +29,7 @@ func ParseRole(s string) (Role, bool) {
 	return "", false
 }
 
-// Displayed returns the name of r that people see.
+// Displayed returns the name that is shown for r.
 func (r Role) Displayed() string {
 	if r == Legacy {
 		return string(Viewer)
@@ -37,7 +37,7 @@ func (r Role) Displayed() string {
 	return string(r)
 }
 
-// A Right is something that members may do by their role. Nobody has the zero Right.
+// A Right is something that a role allows. No role has the zero Right.
 type Right int
 
 // The rights.
@@ -46,8 +46,8 @@ const (
 	QueueIssues                    // put issues in the queue
 	ReviewFacts                    // answer fact_review decisions
 	CancelRuns
-	AllowProtectedPaths   // answer protected_path_allow_once decisions, with approve-loops
-	ApproveLoops          // approve and merge, unless a tick says otherwise
+	AllowProtectedPaths   // answer protected_path_allow_once decisions; needs ApproveLoops too
+	ApproveLoops          // approve and merge, unless the member's own setting says otherwise
 	ManageMembers         // change and remove members, invite, resend, revoke
 	ManageOwners          // make somebody an Owner, and change, remove or invite one
 	ManageServiceAccounts // see, create, rotate, revoke
@@ -56,10 +56,10 @@ const (
 	ChangeWorkspace       // its name and slug
 	RunJobs               // submit and cancel build-farm jobs
 	ManageRunners         // enrol, drain, resume and revoke build machines
-	ManageFarmSecrets     // that jobs of the farm are given
+	ManageFarmSecrets     // the secrets that jobs of the farm receive
 )
 
-// rights is who may what: all there is to know about roles.
+// rights lists the roles that have each right. Nothing else grants rights to roles.
 var rights = [...][]Role{
 	ReadWorkspace:         {Owner, Maintainer, Legacy, Viewer},
 	QueueIssues:           {Owner, Maintainer, Legacy},
@@ -78,10 +78,10 @@ var rights = [...][]Role{
 	ManageFarmSecrets:     {Owner, Maintainer},
 }
 
-// Roles returns the roles that have the right, the strongest first.
+// Roles returns the roles that have the right, strongest first.
 func (r Right) Roles() []Role { return slices.Clone(rights[r]) }
 
-// Rights returns all there are.
+// Rights returns all rights.
 func Rights() (list []Right) {
 	for r := ReadWorkspace; int(r) < len(rights); r++ {
 		list = append(list, r)
@@ -89,17 +89,17 @@ func Rights() (list []Right) {
 	return list
 }
 
-// May reports whether members of role r have a right. Who is no member has no
-// role, and so none.
+// May reports whether role r has a right. The empty role, of somebody who is not a member,
+// has none.
 func (r Role) May(right Right) bool { return slices.Contains(rights[right], r) }
 
-// MayInvite reports whether r may invite somebody as another role.
+// MayInvite reports whether role r may invite somebody as another role.
 func (r Role) MayInvite(as Role) bool {
 	return r.May(ManageMembers) && (as != Owner || r.May(ManageOwners))
 }
 
-// MayApproveLoops reports whether a member may approve and merge: an explicit
-// tick says so or, where there is none, the role.
+// MayApproveLoops reports whether a member may approve and merge: explicit, the member's
+// own setting, decides if there is one, and otherwise the role.
 func MayApproveLoops(role Role, explicit *bool) bool {
 	if explicit != nil {
 		return *explicit

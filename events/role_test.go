@@ -40,7 +40,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// The matrix of the specification, sentence by sentence: who may what.
+// The matrix of the specification: which role has which right.
 func TestRights(t *testing.T) {
 	const owner, maintainer, legacy, viewer = events.Owner, events.Maintainer, events.Legacy, events.Viewer
 	matrix := []struct {

@@ -2,33 +2,33 @@ package events
 
 import "fmt"
 
-// runs take issues through the stages to merged pull requests.
+// runs take issues through the stages to merged pull requests, each with its own stream.
 var runs = Noun{
 	Name: "run", Audience: Everybody,
 	kinds: [][]decoder{
-		of[RunQueued](),
-		of[RunStageEntered](),
-		of[RunStageSucceeded](),
-		of[RunStageFailed](),
-		of[RunFactsRecorded](),
-		of[RunPlanRecorded](),
-		of[RunBudgetSet](),
-		of[RunBranchCreated](),
-		of[RunCommitsPushed](was[runCommitsPushed1]),
-		of[RunGuardrailsChecked](),
-		of[RunJobRequested](),
-		of[RunJobSettled](),
-		of[RunReviewed](),
-		of[RunPullRequestOpened](),
-		of[RunHumanIntervened](),
-		of[RunCostRecorded](),
-		of[RunMergeApproved](),
-		of[RunMergeApprovalVoided](),
-		of[RunMergeAttempted](),
-		of[RunMerged](),
-		of[RunRejected](),
-		of[RunFailed](),
-		of[RunCancelled](),
+		decodersOf[RunQueued](),
+		decodersOf[RunStageEntered](),
+		decodersOf[RunStageSucceeded](),
+		decodersOf[RunStageFailed](),
+		decodersOf[RunFactsRecorded](),
+		decodersOf[RunPlanRecorded](),
+		decodersOf[RunBudgetSet](),
+		decodersOf[RunBranchCreated](),
+		decodersOf[RunCommitsPushed](earlierForm[runCommitsPushed1]),
+		decodersOf[RunGuardrailsChecked](),
+		decodersOf[RunJobRequested](),
+		decodersOf[RunJobSettled](),
+		decodersOf[RunReviewed](),
+		decodersOf[RunPullRequestOpened](),
+		decodersOf[RunHumanIntervened](),
+		decodersOf[RunCostRecorded](),
+		decodersOf[RunMergeApproved](),
+		decodersOf[RunMergeApprovalVoided](),
+		decodersOf[RunMergeAttempted](),
+		decodersOf[RunMerged](),
+		decodersOf[RunRejected](),
+		decodersOf[RunFailed](),
+		decodersOf[RunCancelled](),
 	},
 }
 
@@ -46,7 +46,7 @@ const (
 	RunNeedsInput       RunStatus = "needs_input"
 	RunAwaitingApproval RunStatus = "awaiting_approval"
 	RunMerging          RunStatus = "merging"
-	RunInUnknownStage   RunStatus = "unknown" // which a newer build put it in
+	RunInUnknownStage   RunStatus = "unknown" // a newer build put it in a stage that this build does not know
 
 	RunIsMerged    RunStatus = "merged"
 	RunIsRejected  RunStatus = "rejected"
@@ -54,7 +54,7 @@ const (
 	RunIsCancelled RunStatus = "cancelled"
 )
 
-// Active reports whether a run of status s still moves.
+// Active reports whether a run of status s has not ended.
 func (s RunStatus) Active() bool {
 	switch s {
 	case RunIsMerged, RunIsRejected, RunHasFailed, RunIsCancelled:
@@ -75,7 +75,7 @@ type RunQueued struct {
 	Repo        Repo   `json:"repo"`
 	IssueNumber int    `json:"issueNumber"`
 	IssueTitle  string `json:"issueTitle"`
-	IssueBody   string `json:"issueBody,omitempty"` // of an issue that is only here
+	IssueBody   string `json:"issueBody,omitempty"` // of an issue that exists only here, not at a code host
 }
 
 func (RunQueued) Kind() string { return "run.queued" }
@@ -92,7 +92,7 @@ type RunStageEntered struct {
 
 func (RunStageEntered) Kind() string { return "run.stage_entered" }
 
-// RunStageSucceeded says that a stage did what it is for.
+// RunStageSucceeded says that a stage did its work.
 type RunStageSucceeded struct {
 	runEvent
 	Stage   Stage `json:"stage"`
@@ -101,7 +101,7 @@ type RunStageSucceeded struct {
 
 func (RunStageSucceeded) Kind() string { return "run.stage_succeeded" }
 
-// RunStageFailed says that a stage could not do what it is for.
+// RunStageFailed says that a stage could not do its work.
 type RunStageFailed struct {
 	runEvent
 	Stage   Stage  `json:"stage"`
@@ -119,7 +119,7 @@ type RunFactsRecorded struct {
 
 func (RunFactsRecorded) Kind() string { return "run.facts_recorded" }
 
-// RunPlanRecorded says how the run means to solve the issue.
+// RunPlanRecorded says how the run intends to solve the issue.
 type RunPlanRecorded struct {
 	runEvent
 	Summary string   `json:"summary"`
@@ -128,12 +128,12 @@ type RunPlanRecorded struct {
 
 func (RunPlanRecorded) Kind() string { return "run.plan_recorded" }
 
-// RunBudgetSet says what the run may use up from its beginning to its end. A limit of 0 is none.
+// RunBudgetSet says what the run may use in total. A limit of 0 means no limit.
 type RunBudgetSet struct {
 	runEvent
 	Cents     int64 `json:"cents"`
 	ComputeMS int64 `json:"computeMs"` // on the build farm
-	Rounds    int   `json:"rounds"`    // how often it may enter Implementing
+	Rounds    int   `json:"rounds"`    // how often it may enter the stage Implementing
 }
 
 func (RunBudgetSet) Kind() string { return "run.budget_set" }
@@ -157,21 +157,21 @@ type FileChange struct {
 // A FileChangeKind is what a push does to a file.
 type FileChangeKind string
 
-// The kinds. Events from before there were any have none.
+// The kinds. Events from before they were recorded have none.
 const (
 	FileAdded    FileChangeKind = "added"
 	FileModified FileChangeKind = "modified"
 	FileRemoved  FileChangeKind = "removed"
 )
 
-// Who pushes to the branch of a run.
+// Who pushed to the branch of a run.
 const (
 	PushedByLoop   = "loop"
 	PushedByPerson = "person"
 )
 
-// RunCommitsPushed says that the branch moved to Head. Files is the whole
-// difference from Base, not only that of the last commit.
+// RunCommitsPushed says that the branch moved to Head. Files is the whole difference from
+// Base, not only that of the last commit.
 type RunCommitsPushed struct {
 	runEvent
 	Head  string       `json:"head"`
@@ -182,7 +182,7 @@ type RunCommitsPushed struct {
 
 func (RunCommitsPushed) Kind() string { return "run.commits_pushed" }
 
-// runCommitsPushed1 is the form that RunCommitsPushed had first.
+// runCommitsPushed1 is the first stored form of RunCommitsPushed.
 type runCommitsPushed1 struct {
 	Head     string       `json:"head"`
 	Base     string       `json:"base"`
@@ -190,7 +190,7 @@ type runCommitsPushed1 struct {
 	ByPerson bool         `json:"byPerson"`
 }
 
-// Now tells it in the form of today.
+// Now converts it to the current form.
 func (e runCommitsPushed1) Now() Event {
 	now := RunCommitsPushed{Head: e.Head, Base: e.Base, Files: e.Files, By: PushedByLoop}
 	if e.ByPerson {
@@ -199,15 +199,15 @@ func (e runCommitsPushed1) Now() Event {
 	return now
 }
 
-// A Guardrail is one rule that was held against a push.
+// A Guardrail is a rule that a push was checked against.
 type Guardrail struct {
 	Check    string             `json:"id"`             // such as "protected_paths"
 	Status   string             `json:"status"`         // pass, block, allowed_once
-	Note     string             `json:"note,omitempty"` // what was found, in a few words: "97 of 1,500 lines"
+	Note     string             `json:"note,omitempty"` // what was found, in short: "97 of 1,500 lines"
 	Findings []GuardrailFinding `json:"findings,omitempty"`
 }
 
-// A GuardrailFinding is a path that a rule speaks about.
+// A GuardrailFinding is a path that violates a rule.
 type GuardrailFinding struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`
@@ -245,7 +245,7 @@ type RunJobSettled struct {
 
 func (RunJobSettled) Kind() string { return "run.job_settled" }
 
-// RunReviewed says what the self-review made of Head: pass or blocking.
+// RunReviewed says what the self-review of Head concluded. Verdict is pass or blocking.
 type RunReviewed struct {
 	runEvent
 	Head     string   `json:"head"`
@@ -270,8 +270,8 @@ const (
 	InterventionPush    = "push"           // to its branch
 )
 
-// RunHumanIntervened says that a person had to help, as insights count it.
-// What says how.
+// RunHumanIntervened says that a person had to help, as insights count it. What is one of
+// the interventions.
 type RunHumanIntervened struct {
 	runEvent
 	Repo ID     `json:"repoId"`
@@ -291,7 +291,7 @@ type RunCostRecorded struct {
 
 func (RunCostRecorded) Kind() string { return "run.cost_recorded" }
 
-// RunMergeApproved says that a person approved exactly Head.
+// RunMergeApproved says that a person approved exactly the commit Head.
 type RunMergeApproved struct {
 	runEvent
 	Head string `json:"head"`
@@ -345,8 +345,7 @@ type RunFailed struct {
 
 func (RunFailed) Kind() string { return "run.failed" }
 
-// CancelledAsDuplicate is the reason for which a run is cancelled whose issue
-// is worked on elsewhere.
+// CancelledAsDuplicate is the reason of a cancelled run whose issue is worked on elsewhere.
 const CancelledAsDuplicate = "duplicate"
 
 // RunCancelled says that somebody stopped the run. The run is over.
@@ -358,16 +357,16 @@ type RunCancelled struct {
 
 func (RunCancelled) Kind() string { return "run.cancelled" }
 
-// runEvent is what the events of a run's stream have in common.
+// runEvent is embedded in the events of a run's stream.
 type runEvent struct{}
 
-// IsRun tells that the event happened to a run.
+// IsRun marks events of runs.
 func (runEvent) IsRun() {}
 
 func (runEvent) target(r *Record) Target    { return Target{"run", r.Stream, ""} }
-func (runEvent) changes(r *Record) []Change { return r.stated() }
+func (runEvent) changes(r *Record) []Change { return r.allFields() }
 
-// EndsRun reports whether a run is over after e.
+// EndsRun reports whether e ends its run.
 func EndsRun(e Event) bool {
 	switch e.(type) {
 	case RunMerged, RunRejected, RunFailed, RunCancelled:

@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// runners are build machines that take jobs, each with a stream.
+// runners are build machines that take jobs, each with its own stream.
 var runners = Noun{
 	Name: "runner", Audience: Everybody,
 	kinds: [][]decoder{
-		of[RunnerEnrolled](),
-		of[RunnerOnline](),
-		of[RunnerOffline](),
-		of[RunnerDrainRequested](),
-		of[RunnerDrainEnded](),
-		of[RunnerJobTaken](),
-		of[RunnerJobReturned](),
-		of[RunnerCertificateRenewed](),
-		of[RunnerCertificateSuperseded](),
-		of[RunnerCertificateReused](),
-		of[RunnerSuspended](),
-		of[RunnerRevoked](),
-		of[RunnerRetired](),
+		decodersOf[RunnerEnrolled](),
+		decodersOf[RunnerOnline](),
+		decodersOf[RunnerOffline](),
+		decodersOf[RunnerDrainRequested](),
+		decodersOf[RunnerDrainEnded](),
+		decodersOf[RunnerJobTaken](),
+		decodersOf[RunnerJobReturned](),
+		decodersOf[RunnerCertificateRenewed](),
+		decodersOf[RunnerCertificateSuperseded](),
+		decodersOf[RunnerCertificateReused](),
+		decodersOf[RunnerSuspended](),
+		decodersOf[RunnerRevoked](),
+		decodersOf[RunnerRetired](),
 	},
 }
 
 // A RunnerState says what a runner is doing, or why it does nothing.
 type RunnerState string
 
-// The states. Those after RunnerDraining take no job; the last three are the end of
-// what the runner's certificate opens.
+// The states. A runner in a state after RunnerDraining takes no jobs; in the last three its
+// certificate is not accepted any more.
 const (
-	RunnerIsEnrolled  RunnerState = "enrolled" // and has never connected
+	RunnerIsEnrolled  RunnerState = "enrolled" // it has never connected
 	RunnerIsOnline    RunnerState = "online"
 	RunnerIsOffline   RunnerState = "offline"
-	RunnerIsDraining  RunnerState = "draining" // connected, and takes no more jobs
+	RunnerIsDraining  RunnerState = "draining" // connected, but takes no new jobs
 	RunnerIsSuspended RunnerState = "suspended"
 	RunnerIsRevoked   RunnerState = "revoked"
-	RunnerIsRetired   RunnerState = "retired" // its jobs are done
+	RunnerIsRetired   RunnerState = "retired" // it has done as many jobs as it was enrolled for
 )
 
-// Barred reports whether the certificate of a runner in state s opens nothing.
+// Barred reports whether the certificate of a runner in state s is refused.
 func (s RunnerState) Barred() bool {
 	return s == RunnerIsSuspended || s == RunnerIsRevoked || s == RunnerIsRetired
 }
@@ -58,28 +58,29 @@ const (
 	OfflineTooOld             OfflineReason = "version_too_old"
 )
 
-// An Agent is the program on a runner's machine, as it says of itself.
+// An Agent is the program on a runner's machine, as it describes itself.
 type Agent struct {
 	Version   string   `json:"version"`
 	OS        string   `json:"os"`
 	Arch      string   `json:"arch"`
-	Sandboxes []string `json:"sandboxes"` // kinds of sandboxes that it offers
+	Sandboxes []string `json:"sandboxes"` // kinds of sandbox that it offers
 }
 
-// A KeyHash names a public key: the SHA-256 of its DER form (SubjectPublicKeyInfo).
+// A KeyHash identifies a public key: the SHA-256 of its DER form (SubjectPublicKeyInfo).
 type KeyHash [sha256.Size]byte
 
 // MarshalText returns h in hex.
 func (h KeyHash) MarshalText() ([]byte, error) { return Fingerprint(h).MarshalText() }
 
-// UnmarshalText reads hex.
+// UnmarshalText parses hex.
 func (h *KeyHash) UnmarshalText(text []byte) error { return (*Fingerprint)(h).UnmarshalText(text) }
 
 // String returns h in hex.
 func (h KeyHash) String() string { return hex.EncodeToString(h[:]) }
 
-// A Certificate is what is known of one that an authority issued. With the authority's
-// key, and the public key that Key names, it can be issued again, byte for byte.
+// A Certificate describes a certificate that an authority issued. With the authority's key
+// and the public key that Key identifies, the certificate can be issued again, byte for
+// byte.
 type Certificate struct {
 	Authority ID        `json:"authorityId"`
 	Serial    string    `json:"serial"` // hex, lower case
@@ -94,11 +95,11 @@ type RunnerEnrolled struct {
 	Name            string      `json:"name"`
 	Enrollment      ID          `json:"enrollmentId"`
 	Labels          []string    `json:"labels"`          // sorted; os=, arch= and runner= among them
-	MintedLabels    []string    `json:"mintedLabels"`    // of them those that a person gave: the machine cannot change them
-	ExclusiveLabels []string    `json:"exclusiveLabels"` // a job has to ask for each of them
+	MintedLabels    []string    `json:"mintedLabels"`    // those that a person gave, which the machine cannot change
+	ExclusiveLabels []string    `json:"exclusiveLabels"` // a job has to ask for each of them explicitly
 	Capacity        int         `json:"capacity"`        // jobs at once
-	CapacityLimit   int         `json:"capacityLimit"`   // what Capacity never exceeds
-	Jobs            int         `json:"jobs"`            // how many it takes before it retires; 0 is no bound
+	CapacityLimit   int         `json:"capacityLimit"`   // the maximum of Capacity
+	Jobs            int         `json:"jobs"`            // how many it takes before it retires; 0 means no limit
 	Agent           Agent       `json:"agent"`
 	Certificate     Certificate `json:"certificate"`
 }
@@ -113,12 +114,11 @@ func (e RunnerEnrolled) changes(*Record) []Change {
 	}
 }
 
-// RunnerOnline says that the runner's agent connected, or connected with something
-// about it changed.
+// RunnerOnline says that the runner's agent has connected, or has reconnected with changes.
 type RunnerOnline struct {
 	Runner   ID       `json:"runnerId"`
 	Name     string   `json:"name"`
-	Labels   []string `json:"labels"` // all that count from now on, sorted
+	Labels   []string `json:"labels"` // all labels from now on, sorted
 	Capacity int      `json:"capacity"`
 	Agent    Agent    `json:"agent"`
 }
@@ -131,7 +131,7 @@ func (e RunnerOnline) changes(*Record) []Change {
 	}
 }
 
-// RunnerOffline says that the runner was not heard of any more.
+// RunnerOffline says that the runner is no longer connected.
 type RunnerOffline struct {
 	Runner ID            `json:"runnerId"`
 	Name   string        `json:"name"`
@@ -144,7 +144,7 @@ func (e RunnerOffline) changes(*Record) []Change {
 	return []Change{{"state", nil, RunnerIsOffline}, {"reason", nil, e.Reason}}
 }
 
-// RunnerDrainRequested says that the runner is to take no more jobs.
+// RunnerDrainRequested says that the runner takes no new jobs.
 type RunnerDrainRequested struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`
@@ -167,7 +167,7 @@ func (RunnerDrainEnded) Kind() string              { return "runner.drain_ended"
 func (e RunnerDrainEnded) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (RunnerDrainEnded) changes(*Record) []Change  { return []Change{{"draining", true, false}} }
 
-// RunnerJobTaken says that a runner which takes only so many jobs took one.
+// RunnerJobTaken says that a runner with a limited number of jobs took one.
 type RunnerJobTaken struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`
@@ -181,7 +181,8 @@ func (e RunnerJobTaken) changes(*Record) []Change {
 	return []Change{{"jobId", nil, e.Job}, {"jobsLeft", e.Left + 1, e.Left}}
 }
 
-// RunnerJobReturned says that it gave the job back before it began: that one does not count.
+// RunnerJobReturned says that the runner gave a job back before it began, so that it does
+// not count.
 type RunnerJobReturned struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`

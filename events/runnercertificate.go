@@ -1,7 +1,7 @@
 package events
 
-// RunnerCertificateRenewed says that a runner got another certificate. The one before
-// counts until the new one is used.
+// RunnerCertificateRenewed says that a runner got a new certificate. The previous one stays
+// valid until the new one is used.
 type RunnerCertificateRenewed struct {
 	Runner      ID          `json:"runnerId"`
 	Name        string      `json:"name"`
@@ -14,8 +14,8 @@ func (e RunnerCertificateRenewed) changes(*Record) []Change {
 	return []Change{{"serial", nil, e.Certificate.Serial}, {"notAfter", nil, e.Certificate.NotAfter}}
 }
 
-// RunnerCertificateSuperseded says that the certificate which a runner got last was used
-// for the first time: the one before counts no more.
+// RunnerCertificateSuperseded says that the runner's newest certificate was used for the
+// first time. The previous one is no longer valid.
 type RunnerCertificateSuperseded struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`
@@ -31,8 +31,8 @@ func (e RunnerCertificateSuperseded) changes(*Record) []Change {
 	return []Change{{"serial", e.From, e.Serial}}
 }
 
-// RunnerCertificateReused says that somebody showed a certificate that was superseded:
-// there are two who have the runner's keys.
+// RunnerCertificateReused says that a superseded certificate was used: the runner's keys
+// have been copied.
 type RunnerCertificateReused struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`
@@ -45,8 +45,8 @@ func (e RunnerCertificateReused) changes(*Record) []Change {
 	return []Change{{"serial", nil, e.Serial}}
 }
 
-// RunnerSuspended says that the runner's certificates open nothing any more, because
-// of what was seen: a machine has to be enrolled anew.
+// RunnerSuspended says that the runner's certificates are no longer accepted, for the
+// reason given. The machine has to be enrolled anew.
 type RunnerSuspended struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`
@@ -72,7 +72,7 @@ func (e RunnerRevoked) changes(*Record) []Change {
 	return append([]Change{{"state", nil, RunnerIsRevoked}}, differing(Change{"note", "", e.Note})...)
 }
 
-// RunnerRetired says that the runner has done all the jobs that it was enrolled for.
+// RunnerRetired says that the runner has done as many jobs as it was enrolled for.
 type RunnerRetired struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// serviceAccounts are identities for scripts, each with a stream.
+// serviceAccounts are identities for scripts, each with its own stream.
 var serviceAccounts = Noun{
 	Name: "service_account", Audience: Administrators, State: true, Rights: true,
 	kinds: [][]decoder{
-		of[ServiceAccountCreated](),
-		of[ServiceAccountRotated](),
-		of[ServiceAccountRevoked](),
-		of[ServiceAccountStaleTokenUsed](),
+		decodersOf[ServiceAccountCreated](),
+		decodersOf[ServiceAccountRotated](),
+		decodersOf[ServiceAccountRevoked](),
+		decodersOf[ServiceAccountStaleTokenUsed](),
 	},
 }
 
@@ -27,7 +27,7 @@ const (
 	SubmitJobs Scope = "farm.submit" // submit and cancel build-farm jobs
 )
 
-// A Fingerprint is the SHA-256 of a whole service token, written in hex.
+// A Fingerprint is the SHA-256 of a complete token. Its text form is hex.
 type Fingerprint [sha256.Size]byte
 
 // MarshalText returns f in hex.
@@ -35,7 +35,7 @@ func (f Fingerprint) MarshalText() ([]byte, error) {
 	return []byte(hex.EncodeToString(f[:])), nil
 }
 
-// UnmarshalText reads hex.
+// UnmarshalText parses hex.
 func (f *Fingerprint) UnmarshalText(text []byte) error {
 	if len(text) != 2*len(f) {
 		return fmt.Errorf("fingerprint of %d digits", len(text))
@@ -44,7 +44,7 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 	return err
 }
 
-// BytesValue and ScanBytes are how f is kept in a database.
+// BytesValue and ScanBytes store f in a database as bytes.
 func (f Fingerprint) BytesValue() ([]byte, error) { return f[:], nil }
 
 // ScanBytes is the reverse of BytesValue.
@@ -108,8 +108,8 @@ func (ServiceAccountRevoked) changes(*Record) []Change {
 	return []Change{{"status", "active", "revoked"}}
 }
 
-// ServiceAccountStaleTokenUsed says that somebody still uses a token that was
-// rotated or revoked. At most one an hour is recorded for an account.
+// ServiceAccountStaleTokenUsed says that a token is still in use after it was rotated or
+// revoked. It is recorded at most once an hour for an account.
 type ServiceAccountStaleTokenUsed struct {
 	Account ID        `json:"accountId"`
 	Name    string    `json:"name"`
@@ -122,5 +122,5 @@ func (e ServiceAccountStaleTokenUsed) target(r *Record) Target {
 	return Target{"service_account", r.Stream, "service:" + e.Name}
 }
 func (ServiceAccountStaleTokenUsed) changes(*Record) []Change {
-	return []Change{} // whose token it was, and when, is said already
+	return []Change{} // the event says whose token it was, and nothing changed
 }

@@ -1,20 +1,20 @@
 package events
 
-// signingKeys sign a log.
+// signingKeys sign the checkpoints of a log.
 var signingKeys = Noun{
 	Name: "signing_key", Audience: Administrators,
 	kinds: [][]decoder{
-		of[SigningKeyReplaced](),
+		decodersOf[SigningKeyReplaced](),
 	},
 }
 
-// SigningKeyStream is the stream of a workspace that says which keys its log was
-// signed with. No aggregate has it. It is a UUID of version 7, like every id.
+// SigningKeyStream is the stream of a workspace that records which keys its log was signed
+// with. It has no aggregate. It is a version 7 UUID, like every id.
 var SigningKeyStream = ID{6: 7 << 4, 8: 0b10 << 6, 15: 1}
 
-// SigningKeyReplaced says that the key which signs the log could not be opened any
-// more, and another took its place. Both are named by their public sides. What
-// follows UpTo, up to this event, nobody had signed for until then.
+// SigningKeyReplaced says that the log's signing key could no longer be opened and was
+// replaced. From and To are the public keys. Records after UpTo, up to this event, had not
+// been signed until then.
 type SigningKeyReplaced struct {
 	From string `json:"from"` // signed the records up to UpTo
 	To   string `json:"to"`

@@ -1,10 +1,10 @@
 package events
 
-// A Snapshot is what the events of a stream came to at a version. It is made from
-// the log and says nothing that the log does not.
+// A Snapshot is the state of a stream at a version. It is computed from the log and can be
+// dropped.
 type Snapshot struct {
-	Form    int // what State means; whoever knows another form goes without
+	Form    int // the format of State; a build that uses another format ignores the snapshot
 	Version int
-	Seq     int64  // of the newest event in it
+	Seq     int64  // of the newest event that it includes
 	State   []byte // JSON
 }

@@ -2,7 +2,7 @@ package events
 
 import "slices"
 
-// A Stage is a step of the loop that a run goes through, in this order.
+// A Stage is a step of the loop that a run goes through, in the order below.
 type Stage string
 
 // The stages.
@@ -16,8 +16,8 @@ const (
 	StageMerge        Stage = "merge"
 )
 
-// stages says, in the order of the loop, what each stage is called and the
-// status of a run that works on it.
+// stages lists the stages in the order of the loop, with the name shown for each and the
+// status of a run in it.
 var stages = []struct {
 	stage  Stage
 	label  string
@@ -40,7 +40,7 @@ func Stages() (list []Stage) {
 	return list
 }
 
-// StageAt returns the stage of a place in the loop, "" if this build knows none there.
+// StageAt returns the stage at position i of the loop, "" if there is none.
 func StageAt(i int) Stage {
 	if i < 0 || i >= len(stages) {
 		return ""
@@ -48,13 +48,13 @@ func StageAt(i int) Stage {
 	return stages[i].stage
 }
 
-// Index returns the place of s in the loop, from 0, or -1 if this build knows no
-// such stage: a newer one may.
+// Index returns the position of s in the loop, from 0, or -1 if this build does not know
+// the stage.
 func (s Stage) Index() int {
 	return slices.Index(Stages(), s)
 }
 
-// Label returns the name of s that people see.
+// Label returns the name that is shown for s.
 func (s Stage) Label() string {
 	if i := s.Index(); i >= 0 {
 		return stages[i].label
@@ -62,7 +62,7 @@ func (s Stage) Label() string {
 	return "Unknown"
 }
 
-// Status returns the status of a run that works on s.
+// Status returns the status of a run in stage s.
 func (s Stage) Status() RunStatus {
 	if i := s.Index(); i >= 0 {
 		return stages[i].status

@@ -15,16 +15,16 @@ import (
 	"svc/events"
 )
 
-// A stored form never changes, so what testdata has is never written again.
+// A stored form never changes, so existing files in testdata are never written again.
 var update = flag.Bool("update", false, "write the stored forms that testdata lacks, with made-up values to be replaced by real ones")
 
 const (
-	minimal   = ".minimal"       // ends the name of a form without its optional fields
-	auditText = "audit.txt"      // how the audit log shows them
-	madeUp    = "to be replaced" // what -update writes in the place of text
+	minimal   = ".minimal"       // suffix of forms without optional fields
+	auditText = "audit.txt"      // how the audit log shows the forms
+	madeUp    = "to be replaced" // text that -update writes as a placeholder
 )
 
-// TestEarlierForms reads forms that are no longer written, as what they are today.
+// TestEarlierForms decodes forms that are no longer written, into their current form.
 func TestEarlierForms(t *testing.T) {
 	files := []events.FileChange{{Path: "internal/import/parse.go", Added: 14, Removed: 6}}
 	pushed := events.RunCommitsPushed{Head: "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b", Base: "4be7a90c15d2f8634a1b9c0e57d3862f0e94ab71", Files: files}
@@ -40,12 +40,12 @@ func TestEarlierForms(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, kind := range events.Kinds() { // a kind that gets another form gets a line above
+	for _, kind := range events.Kinds() { // a kind that gets a new form needs a line above
 		require.Equal(t, map[string]int{"run.commits_pushed": 2}[kind], events.Schema(kind)&^1, kind)
 	}
 }
 
-// TestStoredForms reads every form that was ever stored and writes it again.
+// TestStoredForms decodes every stored form and encodes it again.
 func TestStoredForms(t *testing.T) {
 	for name, kind := range wantedForms(t) {
 		t.Run(name, func(t *testing.T) {
@@ -72,20 +72,20 @@ func TestEveryStoredFormIsOfAKind(t *testing.T) {
 	require.NoError(t, err)
 	wanted := wantedForms(t)
 	for _, f := range files {
-		if f.Name() == "fuzz" || f.Name() == auditText { // fuzz is where go test keeps what it found
+		if f.Name() == "fuzz" || f.Name() == auditText { // go test stores findings of fuzzing in fuzz
 			continue
 		}
 		name, ok := strings.CutSuffix(f.Name(), ".json")
 		require.True(t, ok, f.Name())
-		if strings.Contains(name, ".schema") { // of an earlier form
+		if strings.Contains(name, ".schema") { // an earlier form
 			continue
 		}
 		require.Contains(t, wanted, name, "no kind has a form of this name")
 	}
 }
 
-// A form that an older build wrote lacks the fields that were added since, and
-// one of a newer build has some that this one does not know.
+// A form that an older build wrote lacks fields that were added since, and one of a newer
+// build has fields that this build does not know.
 func TestDecodePassesOverUnknownFields(t *testing.T) {
 	e, err := events.Decode("member.left", 1, []byte(`{"email":"zoe@acme.example","since":"2026"}`))
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestKindsAreSortedAndWellFormed(t *testing.T) {
 	}
 }
 
-// wantedForms returns the kind of each file that testdata must have.
+// wantedForms returns the files that testdata must have, with the kind of each.
 func wantedForms(t *testing.T) map[string]string {
 	forms := map[string]string{}
 	for _, kind := range events.Kinds() {
@@ -139,7 +139,7 @@ func wantedForms(t *testing.T) map[string]string {
 
 func sorted(forms map[string]string) []string { return slices.Sorted(maps.Keys(forms)) }
 
-// stored reads a form.
+// stored reads a stored form.
 func stored(t *testing.T, name, kind string) (events.Event, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".json"))
@@ -155,7 +155,7 @@ func zero(t *testing.T, kind string) events.Event {
 	return e
 }
 
-// writeMissing writes a form unless there is one.
+// writeMissing writes a form unless the file exists.
 func writeMissing(t *testing.T, file, kind string, minimal bool) {
 	e := reflect.New(reflect.TypeOf(zero(t, kind))).Elem()
 	fill(e, minimal)

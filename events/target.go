@@ -11,47 +11,47 @@ import (
 type Target struct {
 	Type string // member, service_account, run …
 	ID   ID
-	Name string // as it was then; empty where the event does not say
+	Name string // at that time; empty if the event does not say
 }
 
-// A Change is one field that an event changed. From is nil for what is new.
+// A Change is one field that an event changed. From is nil if there was no value.
 type Change struct {
 	Field    string
 	From, To any
 }
 
-// Target returns what the event of r happened to.
+// Target returns what the record's event happened to.
 func (r *Record) Target() Target {
-	if f, ok := r.Event.(fact); ok {
+	if f, ok := r.Event.(catalogued); ok {
 		return f.target(r)
 	}
 	noun := NounOf(r.Event.Kind())
-	return Target{Type: cmp.Or(noun.of, noun.Name), ID: r.Stream}
+	return Target{Type: cmp.Or(noun.streamNoun, noun.Name), ID: r.Stream}
 }
 
-// Changes returns what the event of r changed. It is not nil.
+// Changes returns what the record's event changed. It is never nil.
 func (r *Record) Changes() []Change {
-	if f, ok := r.Event.(fact); ok {
+	if f, ok := r.Event.(catalogued); ok {
 		return f.changes(r)
 	}
 	return []Change{}
 }
 
-// Action returns what happened or, of a denial, what did not and the code of the
-// refusal.
+// Action returns the kind of event that happened. For a denial, it returns the kind that
+// did not happen and the refusal's code.
 func (r *Record) Action() (action, denied string) {
 	switch e := r.Event.(type) {
 	case CommandDenied:
 		return e.Action, e.Code
 	case CommandDenialsOmitted:
-		return e.Kind(), "denials_omitted" // each had a code of its own
+		return e.Kind(), "denials_omitted" // the denials had different codes
 	}
 	return r.Event.Kind(), ""
 }
 
-// stated lists the fields of an event that only says how things are now, in
-// the order in which they are stored.
-func (r *Record) stated() []Change {
+// allFields returns the fields of the event as changes without a previous value, in stored
+// order.
+func (r *Record) allFields() []Change {
 	list := []Change{}
 	gjson.ParseBytes(r.Data).ForEach(func(name, value gjson.Result) bool {
 		list = append(list, Change{Field: name.String(), To: json.RawMessage(value.Raw)})
@@ -60,7 +60,7 @@ func (r *Record) stated() []Change {
 	return list
 }
 
-// differing leaves of changes those that change something.
+// differing returns the changes whose values differ.
 func differing(list ...Change) []Change {
 	changed := []Change{}
 	for _, c := range list {

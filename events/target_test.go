@@ -13,7 +13,8 @@ import (
 	"svc/events"
 )
 
-// What reads only the target decodes no data unless the noun says that it is there.
+// Readers that need only the target do not decode data unless the noun says that data has
+// the target.
 func TestTargetsAreWhereTheirNounsSay(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Workspace: events.ID{15: 2}}
 	elsewhere := map[string]bool{}
@@ -30,8 +31,8 @@ func TestTargetsAreWhereTheirNounsSay(t *testing.T) {
 	}
 }
 
-// How the audit log shows each stored form: what happened to what, and what that changed.
-// A new kind adds lines by -update.
+// testdata/audit.txt shows each stored form as the audit log does: target and changes.
+// -update adds lines for new kinds.
 func TestHowTheAuditLogShowsForms(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Workspace: events.ID{15: 2}}
 	var got strings.Builder

@@ -4,29 +4,31 @@ package events
 var users = Noun{
 	Name: "user", Audience: Administrators,
 	kinds: [][]decoder{
-		of[UserRegistered](),
-		of[UserAccountLinked](),
-		of[UserEmailsVerified](),
-		of[UserSignedIn](),
-		of[UserSignedOut](),
+		decodersOf[UserRegistered](),
+		decodersOf[UserAccountLinked](),
+		decodersOf[UserEmailsVerified](),
+		decodersOf[UserSignedIn](),
+		decodersOf[UserSignedOut](),
 	},
 }
 
-// UserRegistered says that a person signed in for the first time. It is the
-// first event of the personal workspace that was made for them.
+// UserRegistered says that a person signed in for the first time. It is the first event of
+// their personal workspace.
 type UserRegistered struct {
 	User      ID       `json:"userId"`
 	Name      string   `json:"name"`
-	Emails    []string `json:"emails"` // verified, as package input has them, the primary one first
+	Emails    []string `json:"emails"` // verified, normalized by package input, the primary one first
 	AvatarURL string   `json:"avatarUrl,omitempty"`
 }
 
-func (UserRegistered) Kind() string               { return "user.registered" }
-func (e UserRegistered) target(r *Record) Target  { return Target{"user", r.Stream, first(e.Emails)} }
-func (UserRegistered) changes(r *Record) []Change { return r.stated() }
+func (UserRegistered) Kind() string { return "user.registered" }
+func (e UserRegistered) target(r *Record) Target {
+	return Target{"user", r.Stream, primaryEmail(e.Emails)}
+}
+func (UserRegistered) changes(r *Record) []Change { return r.allFields() }
 
-// UserEmailsVerified says that the code host named other verified addresses
-// than before.
+// UserEmailsVerified says that the code host reported a different set of verified
+// addresses.
 type UserEmailsVerified struct {
 	User   ID       `json:"userId"`
 	From   []string `json:"from"`
@@ -35,11 +37,11 @@ type UserEmailsVerified struct {
 
 func (UserEmailsVerified) Kind() string { return "user.emails_verified" }
 func (e UserEmailsVerified) target(r *Record) Target {
-	return Target{"user", r.Stream, first(e.Emails)}
+	return Target{"user", r.Stream, primaryEmail(e.Emails)}
 }
 func (e UserEmailsVerified) changes(*Record) []Change { return []Change{{"emails", e.From, e.Emails}} }
 
-// UserSignedIn says that a person signed in in a browser.
+// UserSignedIn says that a person signed in with a browser.
 type UserSignedIn struct {
 	User    ID     `json:"userId"`
 	Email   string `json:"email"`
@@ -49,9 +51,9 @@ type UserSignedIn struct {
 
 func (UserSignedIn) Kind() string               { return "user.signed_in" }
 func (e UserSignedIn) target(r *Record) Target  { return Target{"user", r.Stream, e.Email} }
-func (UserSignedIn) changes(r *Record) []Change { return r.stated() }
+func (UserSignedIn) changes(r *Record) []Change { return r.allFields() }
 
-// UserSignedOut says that sessions of a person ended by their own word.
+// UserSignedOut says that a person ended sessions of their own.
 type UserSignedOut struct {
 	User     ID   `json:"userId"`
 	Sessions []ID `json:"sessionIds"`
@@ -59,9 +61,9 @@ type UserSignedOut struct {
 
 func (UserSignedOut) Kind() string               { return "user.signed_out" }
 func (UserSignedOut) target(r *Record) Target    { return Target{"user", r.Stream, ""} }
-func (UserSignedOut) changes(r *Record) []Change { return r.stated() }
+func (UserSignedOut) changes(r *Record) []Change { return r.allFields() }
 
-// UserAccountLinked says that a person signs in by an account at a provider.
+// UserAccountLinked says that a person can sign in with an account at a provider.
 type UserAccountLinked struct {
 	User     ID     `json:"userId"`
 	Provider string `json:"provider"`
@@ -71,13 +73,13 @@ type UserAccountLinked struct {
 
 func (UserAccountLinked) Kind() string               { return "user.account_linked" }
 func (UserAccountLinked) target(r *Record) Target    { return Target{"user", r.Stream, ""} }
-func (UserAccountLinked) changes(r *Record) []Change { return r.stated() }
+func (UserAccountLinked) changes(r *Record) []Change { return r.allFields() }
 
-// Key tells the account apart from all others.
+// Key identifies the account among all providers.
 func (e UserAccountLinked) Key() string { return e.Provider + "/" + e.Account }
 
-// first returns the primary one of addresses. Damaged data may have none.
-func first(emails []string) string {
+// primaryEmail returns the primary address. Damaged data may have none.
+func primaryEmail(emails []string) string {
 	if len(emails) == 0 {
 		return ""
 	}

@@ -1,17 +1,16 @@
 package events
 
-// workspaces are what people work in, each with a log.
+// workspaces are what people work in, each with its own log.
 var workspaces = Noun{
 	Name: "workspace", Audience: Members, State: true,
 	kinds: [][]decoder{
-		of[WorkspaceCreated](),
-		of[WorkspaceRenamed](),
+		decodersOf[WorkspaceCreated](),
+		decodersOf[WorkspaceRenamed](),
 	},
 }
 
-// WorkspaceCreated says that a workspace came into being. Its stream is the
-// workspace's own id, which holds the members too: membership is one decision
-// per workspace.
+// WorkspaceCreated says that a workspace was created. Its stream has the workspace's own id
+// and holds the members too, because rules such as "an Owner remains" concern all of them.
 type WorkspaceCreated struct {
 	Name string `json:"name"`
 	Slug string `json:"slug"`
@@ -19,9 +18,9 @@ type WorkspaceCreated struct {
 
 func (WorkspaceCreated) Kind() string               { return "workspace.created" }
 func (e WorkspaceCreated) target(r *Record) Target  { return Target{"workspace", r.Stream, e.Slug} }
-func (WorkspaceCreated) changes(r *Record) []Change { return r.stated() }
+func (WorkspaceCreated) changes(r *Record) []Change { return r.allFields() }
 
-// WorkspaceRenamed says that a workspace got another name, slug or both.
+// WorkspaceRenamed says that a workspace got another name, another slug or both.
 type WorkspaceRenamed struct {
 	FromName string `json:"fromName"`
 	FromSlug string `json:"fromSlug"`
