@@ -13,13 +13,13 @@ import (
 	"svc/events/store"
 )
 
-// Hold returns how far something has come in logs, and keeps others from moving
-// that until tx ends. Logs that others hold are left out. A process that stops
-// dead in the middle is cut off by the server after 30 s.
+// Hold returns the checkpoints named name in the logs, and locks them until tx ends.
+// Checkpoints that others hold are left out. The server ends tx if its process is silent
+// for 30 s.
 //
-// The commit of tx does not wait for the disk: if the server crashes right after
-// it, work and checkpoints are both as they were before, and it is done again.
-// Whoever has acted upon that work has committed later, and so made it last.
+// The commit of tx does not wait for the disk. If the server crashes right after it, work
+// and checkpoints are both as before, and the work is done again. Anything that relied on
+// the work was committed later, and has flushed it too.
 func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (list []store.Position, err error) {
 	b := &pgx.Batch{}
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
@@ -50,15 +50,15 @@ func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (
 	return append(list, begun...), nil
 }
 
-// A Checkpoint is how far something has come in a log.
+// A Checkpoint says how far the consumer named Name has come in a log.
 type Checkpoint struct {
 	Workspace events.ID
 	Name      string
 	Seq       int64
 }
 
-// HoldAll is [Hold] of several names that share a transaction. The names are
-// written into the statement: they are few, and known to the planner.
+// HoldAll is [Hold] for several names in one transaction. The names are literals in the
+// statement: there are few of them, and the planner then knows them.
 func HoldAll(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) (list []Checkpoint, err error) {
 	b := &pgx.Batch{}
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
@@ -89,7 +89,7 @@ func HoldAll(ctx context.Context, tx pgx.Tx, names []string, workspaces []events
 	return append(list, begun...), nil
 }
 
-// QueueMoveAll queues moving checkpoints that are held, of whatever names.
+// QueueMoveAll queues moving checkpoints that are held, of any names.
 func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
 	workspaces, names, seqs := make([]events.ID, len(list)), make([]string, len(list)), make([]int64, len(list))
 	for i, c := range list {
@@ -101,10 +101,10 @@ func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
 		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspaces, names, seqs)
 }
 
-// QueueClaim queues holding the checkpoints of several names and moving them, in one
-// go, for who knows where all of them are in each log. It fails with [ErrMoved] if one
-// is not there, and nothing is to be done for any. Unlike [HoldAll] it waits for others
-// that hold one: set a limit for that.
+// QueueClaim queues locking and moving the checkpoints of several names in one statement,
+// for callers that know the current position of all of them in each log. It fails with
+// [ErrMoved], changing nothing, if a checkpoint is elsewhere or missing. Unlike [HoldAll]
+// it waits for others that hold a checkpoint: limit the wait.
 func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
 	b.Queue(`set local synchronous_commit = off`)
@@ -122,11 +122,11 @@ func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
 	})
 }
 
-// ErrMoved says that a checkpoint is not where it was taken to be.
+// ErrMoved means that a checkpoint is not where the caller expected it.
 var ErrMoved = errors.New("a checkpoint has been moved by somebody else")
 
-// QueueMove queues moving checkpoints that are held. It is no update, for which
-// the rows of all logs might be read.
+// QueueMove queues moving checkpoints that are held. It is an upsert, because for an update
+// the planner might read the rows of all logs.
 func QueueMove(b *pgx.Batch, name string, list []store.Position) {
 	workspaces, seqs := store.Columns(list)
 	b.Queue(`
@@ -135,7 +135,8 @@ func QueueMove(b *pgx.Batch, name string, list []store.Position) {
 		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspaces, seqs, name)
 }
 
-// Ends returns where records end, in each log.
+// Ends returns the position of the last record of each log. Records of the same log must be
+// adjacent.
 func Ends(records []events.Record) (list []store.Position) {
 	for i, r := range records {
 		if i+1 == len(records) || records[i+1].Workspace != r.Workspace {
@@ -145,7 +146,7 @@ func Ends(records []events.Record) (list []store.Position) {
 	return list
 }
 
-// More returns the logs of which records have as many as were asked for.
+// More returns the logs of which limit records were read, so that there may be more.
 func More(records []events.Record, limit int) (list []events.ID) {
 	n := 0
 	for i, r := range records {
@@ -165,8 +166,8 @@ type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Complete reports an error if a log of which nothing was read, for it is in list
-// and not in ends, is said to go on: then its next event is missing.
+// Complete reports an error if an event is missing at the end of a log: the log is in list
+// but not in ends, so nothing was read of it, although its head is farther on.
 func Complete(ctx context.Context, db Batcher, list, ends []store.Position) error {
 	read := map[events.ID]bool{}
 	for _, p := range ends {

@@ -1,14 +1,13 @@
-// Package follow keeps something up with all logs: views, Merkle logs, the bus.
+// Package follow keeps consumers of the logs up to date: views, Merkle logs, the bus.
 //
-// How far it has come in each log is a row of checkpoints, which changes in the
-// transaction that has the work. So what dies in the middle has done nothing,
-// and where two processes are at the same log, the row lets one of them be.
+// A consumer's position in a log is a row of checkpoints. It changes in the transaction
+// that does the work, so a process that dies in the middle has done nothing, and if two
+// processes work on the same log, the row's lock lets only one of them proceed.
 //
-// Up to 128 logs share a transaction, so that a thousand logs that grow a little
-// cost about as much as one that grows a lot; of logs that are far behind fewer do.
-// A follower that is busy rests between rounds, which leaves the database to those
-// who append. It is woken by whoever appends; a hint may be lost, for each second it
-// looks at all logs.
+// Up to 128 logs share a transaction, so that a thousand logs that grow a little cost about
+// as much as one that grows a lot. Logs that are far behind share it with fewer others. A
+// busy follower pauses between rounds, which leaves the database to those who append.
+// Appends wake it; because a wake-up may be lost, it also looks at all logs every second.
 package follow
 
 import (
@@ -27,35 +26,34 @@ import (
 
 const (
 	batchSize  = 128                    // logs that are followed in one transaction
-	batchWork  = 1000                   // events that a batch takes in together, where it is known how far logs are behind
-	gather     = 10 * time.Millisecond  // between the beginnings of two rounds, in which more logs grow
-	share      = 4                      // of the time, one part in so many is for rounds: those who append come first
-	maxPause   = 250 * time.Millisecond // between the end of one and the next
-	poll       = time.Second            // how often it looks for what nobody told it of
-	minBackoff = time.Second            // of a log that cannot be followed; it grows exponentially, up to
+	batchWork  = 1000                   // events that a batch reads together, if it is known how far its logs are behind
+	minRound   = 10 * time.Millisecond  // minimum time between the starts of two rounds, in which more logs grow
+	workShare  = 4                      // rounds take at most one part in so many of the time, which leaves the rest to appends
+	maxPause   = 250 * time.Millisecond // between the end of a round and the start of the next
+	poll       = time.Second            // how often it looks for logs that it was not notified about
+	minBackoff = time.Second            // of a log that cannot be followed; it doubles up to maxBackoff
 	maxBackoff = 15 * time.Second
 )
 
-// A Follower finds the logs that have grown. Any number of processes may have
-// one of the same name: the one that leads works.
+// A Follower finds the logs that have grown. Any number of processes may run one of the
+// same name: only the leader works.
 type Follower struct {
-	db    *pgxpool.Pool
-	name  string
-	names func() []string // whose checkpoints are looked at: those of name, unless several share the work
-	leads func(name string) bool
-	told  bool // it looks at no log that it was not told of
-	log   *slog.Logger
-	wake  chan struct{}
-	every time.Duration // between the beginnings of two rounds at least
+	db           *pgxpool.Pool
+	name         string
+	names        func() []string // whose checkpoints it looks at: only name, or several that share the work
+	leads        func(name string) bool
+	onlyNotified bool // it follows only logs that it was notified about
+	log          *slog.Logger
+	wake         chan struct{}
+	minInterval  time.Duration // minimum time between the starts of two rounds
 
 	mu    sync.Mutex
-	dirty map[events.ID]bool // logs that have grown; the zero ID: any may have
+	grown map[events.ID]bool // logs that have grown; the zero ID means any log may have
 	stuck map[events.ID]Backoff
 }
 
-// A Take takes in the next events of logs, in one transaction, and returns the
-// logs of which there may be more. If there is an error in one log of several
-// it is called again for each alone.
+// A Take processes the next events of logs in one transaction, and returns the logs that
+// may have more. If it fails for several logs, it is called again for each of them alone.
 type Take func(ctx context.Context, workspaces []events.ID) (more []events.ID, err error)
 
 // A Backoff says how long a log that cannot be followed is left alone.
@@ -64,7 +62,7 @@ type Backoff struct {
 	until time.Time
 }
 
-// Longer returns the backoff that begins now, twice as long as b up to a limit.
+// Longer returns the backoff that starts now and is twice as long as b, up to a limit.
 func (b Backoff) Longer() Backoff {
 	wait := min(max(2*b.wait, minBackoff), maxBackoff)
 	return Backoff{wait, time.Now().Add(wait)}
@@ -73,39 +71,41 @@ func (b Backoff) Longer() Backoff {
 // Over reports whether the log may be tried again.
 func (b Backoff) Over() bool { return !time.Now().Before(b.until) }
 
-// New returns a follower that does nothing until it runs. Its checkpoints are
-// those of that name.
+// New returns a follower that does nothing until Run is called. It moves the checkpoints
+// called name.
 func New(db *pgxpool.Pool, name string, leads func(name string) bool, log *slog.Logger) *Follower {
 	return &Follower{
 		db: db, name: name, names: func() []string { return []string{name} }, leads: leads, log: log.With("view", name),
-		wake: make(chan struct{}, 1), dirty: map[events.ID]bool{}, stuck: map[events.ID]Backoff{},
+		wake: make(chan struct{}, 1), grown: map[events.ID]bool{}, stuck: map[events.ID]Backoff{},
 	}
 }
 
-// NewShared returns a follower for several that share the work: it finds the logs
-// in which any of them is behind. names are those that this process leads at the moment.
+// NewShared returns a follower for several consumers that share the work: it finds the logs
+// in which any of them is behind. names returns those that this process leads at the
+// moment.
 func NewShared(db *pgxpool.Pool, names func() []string, log *slog.Logger) *Follower {
 	f := New(db, "shared", func(string) bool { return len(names()) > 0 }, log)
 	f.names = names
 	return f
 }
 
-// OnlyTold has f follow the logs that it is told of, until they have been taken in,
-// and find no others by itself. Call it before Run.
-func (f *Follower) OnlyTold() { f.told = true }
+// OnlyTold makes f follow only the logs that it is notified about, until they have been
+// processed, and look for no others. Call it before Run.
+func (f *Follower) OnlyTold() { f.onlyNotified = true }
 
-// AtMostEvery has each log followed no more often than that, but for one of which
-// there is more than a page. Call it before Run.
-func (f *Follower) AtMostEvery(every time.Duration) { f.every = every }
+// AtMostEvery makes f follow each log no more often than that, except for a log that has
+// more than a page of new events. Call it before Run.
+func (f *Follower) AtMostEvery(every time.Duration) { f.minInterval = every }
 
-// Moved tells f that a log has grown, or any if workspace is zero. It does not block.
+// Moved notifies f that a log has grown, or that any may have if workspace is zero. It does
+// not block.
 func (f *Follower) Moved(workspace events.ID) {
 	f.mu.Lock()
-	f.dirty[workspace] = true
+	f.grown[workspace] = true
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is awake already
+	default: // it has been woken already
 	}
 }
 
@@ -116,7 +116,7 @@ func (f *Follower) Stuck() int {
 	return len(f.stuck)
 }
 
-// Run follows until ctx ends.
+// Run follows the logs until ctx ends.
 func (f *Follower) Run(ctx context.Context, take Take) {
 	look := time.NewTicker(poll)
 	defer look.Stop()
@@ -133,100 +133,100 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(pause(took)+took, f.every) - time.Since(began)):
+		case <-time.After(max(pause(took)+took, f.minInterval) - time.Since(began)):
 		}
 	}
 }
 
-// Finish takes in what is left, whoever leads, and returns when that is done or ctx
-// ends. Call it after Run, when nothing is appended any more.
+// Finish processes what is left, whether or not f leads, and returns when that is done or
+// ctx ends. Call it after Run, when nothing is appended any more.
 func (f *Follower) Finish(ctx context.Context, take Take) {
-	list, err := f.behind(ctx)
+	list, err := f.laggingLogs(ctx)
 	if err != nil {
 		f.log.WarnContext(ctx, "ends without knowing what is left", "err", err)
 		return
 	}
-	for _, some := range batches(list) {
-		f.follow(ctx, some, take)
+	for _, batch := range batches(list) {
+		f.follow(ctx, batch, take)
 	}
 }
 
-// pause is how long a follower whose round took so long leaves the database to
-// others: most of the time, unless there is so much to do that it never comes to rest.
+// pause returns how long a follower rests after a round of that duration. It rests most of
+// the time, up to maxPause.
 func pause(took time.Duration) time.Duration {
-	return min(max(gather-took, (share-1)*took), maxPause)
+	return min(max(minRound-took, (workShare-1)*took), maxPause)
 }
 
 func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
-	if f.told && everywhere {
-		f.again()
+	if f.onlyNotified && everywhere {
+		f.retryStuck()
 	}
-	list := f.moved()
+	list := f.takeGrown()
 	if !f.leads(f.name) {
 		f.mu.Lock()
-		clear(f.stuck) // whoever leads finds out
+		clear(f.stuck) // the leader finds out by itself
 		f.mu.Unlock()
 		return
 	}
-	work := make([]behind, len(list))
+	work := make([]laggingLog, len(list))
 	for i, workspace := range list {
 		work[i].Workspace = workspace
 	}
-	if !f.told && (everywhere || slices.Contains(list, events.ID{})) {
+	if !f.onlyNotified && (everywhere || slices.Contains(list, events.ID{})) {
 		var err error
-		if work, err = f.behind(ctx); err != nil {
-			f.complain(ctx, "finding logs that have grown", err)
+		if work, err = f.laggingLogs(ctx); err != nil {
+			f.logError(ctx, "finding logs that have grown", err)
 			return
 		}
 	}
-	work = slices.DeleteFunc(work, func(b behind) bool { return f.rests(b.Workspace) })
-	for _, some := range batches(work) {
-		f.follow(ctx, some, take)
+	work = slices.DeleteFunc(work, func(b laggingLog) bool { return f.backingOff(b.Workspace) })
+	for _, batch := range batches(work) {
+		f.follow(ctx, batch, take)
 	}
 }
 
-// A behind is a log that has grown by so many events, 0 if that is not known.
-type behind struct {
+// A laggingLog is a log that has grown, and by how many events, 0 if that is not known.
+type laggingLog struct {
 	Workspace events.ID
 	Events    int64
 }
 
-// batches divides logs into those that share transactions. Of some that are far behind
-// fewer do: they share a page, and where each has but a few events of it there is much
-// that is done again for the next page. Logs wait for none that is farther behind.
-func batches(list []behind) (all [][]events.ID) {
-	slices.SortStableFunc(list, func(a, b behind) int { return cmp.Compare(a.Events, b.Events) })
+// batches divides logs into those that share transactions. Logs that are far behind share
+// with fewer others: they divide a page among them, and each page has a fixed cost that
+// does not pay for a few events of each log. Logs that are less behind come first, so that
+// they do not wait for the others.
+func batches(list []laggingLog) (all [][]events.ID) {
+	slices.SortStableFunc(list, func(a, b laggingLog) int { return cmp.Compare(a.Events, b.Events) })
 	for len(list) > 0 {
 		n := 1
 		for n < min(len(list), batchSize) && int64(n+1)*list[n].Events <= batchWork {
 			n++
 		}
-		some := make([]events.ID, n)
-		for i := range some {
-			some[i] = list[i].Workspace
+		batch := make([]events.ID, n)
+		for i := range batch {
+			batch[i] = list[i].Workspace
 		}
-		all, list = append(all, some), list[len(some):]
+		all, list = append(all, batch), list[len(batch):]
 	}
 	return all
 }
 
-// follow takes in what there is of some logs. If something is wrong with one of
-// them the others go on.
-func (f *Follower) follow(ctx context.Context, some []events.ID, take Take) {
-	for len(some) > 0 && ctx.Err() == nil {
-		more, err := take(ctx, some)
+// follow processes the new events of some logs. If one of them fails, the others continue.
+func (f *Follower) follow(ctx context.Context, batch []events.ID, take Take) {
+	for len(batch) > 0 && ctx.Err() == nil {
+		more, err := take(ctx, batch)
 		switch {
 		case err == nil:
-			f.release(some)
-			some = more
+			f.clearBackoff(batch)
+			batch = more
 		case f.db.Ping(ctx) != nil:
-			f.complain(ctx, "the database", err)
+			f.logError(ctx, "the database", err)
 			return
-		case len(some) == 1:
-			f.leave(ctx, some[0], err)
+		case len(batch) == 1:
+			f.backOff(ctx, batch[0], err)
 			return
 		default:
-			for _, workspace := range some {
+			for _, workspace := range batch {
 				f.follow(ctx, []events.ID{workspace}, take)
 			}
 			return
@@ -234,47 +234,47 @@ func (f *Follower) follow(ctx context.Context, some []events.ID, take Take) {
 	}
 }
 
-// moved returns the logs that f was told of since it last asked.
-func (f *Follower) moved() (list []events.ID) {
+// takeGrown returns the logs that f was notified about since the last call.
+func (f *Follower) takeGrown() (list []events.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for workspace := range f.dirty {
+	for workspace := range f.grown {
 		list = append(list, workspace)
 	}
-	clear(f.dirty)
+	clear(f.grown)
 	return list
 }
 
-// behind finds the logs that have grown.
-func (f *Follower) behind(ctx context.Context) ([]behind, error) {
+// laggingLogs returns the logs that have grown beyond their checkpoints.
+func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
 	names := f.names()
 	if len(names) != 1 {
-		return f.anyBehind(ctx, names)
+		return f.lagsInAny(ctx, names)
 	}
 	rows, _ := f.db.Query(ctx, `
 		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
 		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
 		where l.head > coalesce(c.seq, 0)`, names[0])
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[behind])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[laggingLog])
 }
 
-// anyBehind finds the logs that have grown beyond the checkpoint of any of names.
-func (f *Follower) anyBehind(ctx context.Context, names []string) ([]behind, error) {
+// lagsInAny returns the logs that have grown beyond the checkpoint of any of names.
+func (f *Follower) lagsInAny(ctx context.Context, names []string) ([]laggingLog, error) {
 	rows, _ := f.db.Query(ctx, `
 		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
 		left join (select workspace_id, min(seq) as seq, count(*) as n from checkpoints where view = any($1) group by 1) c
 			on c.workspace_id = l.workspace_id and c.n = $2
 		where l.head > coalesce(c.seq, 0)`, names, len(names))
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[behind])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[laggingLog])
 }
 
-func (f *Follower) rests(workspace events.ID) bool {
+func (f *Follower) backingOff(workspace events.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.stuck[workspace].Over() // it is found again
+	return !f.stuck[workspace].Over() // a later look finds the log again
 }
 
-func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
+func (f *Follower) backOff(ctx context.Context, workspace events.ID, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -282,12 +282,12 @@ func (f *Follower) leave(ctx context.Context, workspace events.ID, err error) {
 	again := f.stuck[workspace].Longer()
 	f.stuck[workspace] = again
 	f.mu.Unlock()
-	f.complain(ctx, "a log", err, "workspace", workspace, "again_in", again.wait)
+	f.logError(ctx, "a log", err, "workspace", workspace, "again_in", again.wait)
 }
 
-// release forgets that logs were stuck. If one of them was, what held it up may have
-// held up the others that are: they are tried again at once.
-func (f *Follower) release(list []events.ID) {
+// clearBackoff clears the backoff of logs that were followed successfully. If one of them was
+// stuck, its cause may have held up the others too, so they are retried at once.
+func (f *Follower) clearBackoff(list []events.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.ContainsFunc(list, func(workspace events.ID) bool { return f.stuck[workspace].wait > 0 }) {
@@ -295,26 +295,26 @@ func (f *Follower) release(list []events.ID) {
 	}
 	for workspace := range f.stuck {
 		if !slices.Contains(list, workspace) {
-			f.dirty[workspace] = true
+			f.grown[workspace] = true
 		}
 	}
 	clear(f.stuck)
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is awake already
+	default: // it has been woken already
 	}
 }
 
-// again has f look at the logs that it could not follow.
-func (f *Follower) again() {
+// retryStuck makes f retry the logs that are stuck.
+func (f *Follower) retryStuck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for workspace := range f.stuck {
-		f.dirty[workspace] = true
+		f.grown[workspace] = true
 	}
 }
 
-func (f *Follower) complain(ctx context.Context, what string, err error, more ...any) {
+func (f *Follower) logError(ctx context.Context, what string, err error, more ...any) {
 	if ctx.Err() == nil {
 		f.log.ErrorContext(ctx, "standing still", append(more, "at", what, "err", err)...)
 	}

@@ -23,13 +23,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const limit = 20 * time.Second
 
-// A counter takes in logs by moving their checkpoints to a head of 3, one event
-// at a time.
+// A counter processes logs by moving their checkpoints to a head of 3, one event at a time.
 type counter struct {
 	db       *pgxpool.Pool
 	bad      events.ID
 	calls    atomic.Int64
-	together atomic.Int64 // the most logs in one call
+	together atomic.Int64 // the largest number of logs in one call
 }
 
 var errBad = errors.New("this one is bad")
@@ -85,8 +84,8 @@ func run(t *testing.T, f *follow.Follower, take follow.Take) {
 	t.Cleanup(func() { stop(); done.Wait() })
 }
 
-// Many logs share transactions; one that is bad costs the others nothing but a
-// transaction of their own.
+// Many logs share transactions. One that fails costs the others only a transaction of their
+// own.
 func TestABadLogHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -101,7 +100,7 @@ func TestABadLogHoldsUpNoOther(t *testing.T) {
 	require.Less(t, c.calls.Load(), int64(400), "three events of 136 logs in three calls each, and 64 alone")
 }
 
-// Two that both believe that they lead do not do the same twice.
+// Two followers that both believe they lead must not do the same work twice.
 func TestALogIsOneFollowersAtATime(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -121,7 +120,7 @@ func TestALogIsOneFollowersAtATime(t *testing.T) {
 	require.Equal(t, map[int64]int{1: 4, 2: 6}, positions(t, db))
 }
 
-// Whoever does not lead leaves the work alone, and begins when it does.
+// A follower that does not lead does no work, and starts when it leads.
 func TestWhoLeadsWorks(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -15,22 +15,22 @@ import (
 
 func TestPause(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
-		0:                      gather,
-		time.Millisecond:       gather - time.Millisecond,
-		5 * time.Millisecond:   15 * time.Millisecond,
-		50 * time.Millisecond:  150 * time.Millisecond,
-		time.Second:            maxPause,
-		10 * time.Second:       maxPause,
-		gather:                 3 * gather,
-		gather / 4:             3 * gather / 4,
-		gather/4 + gather/1000: 3 * (gather/4 + gather/1000),
+		0:                          minRound,
+		time.Millisecond:           minRound - time.Millisecond,
+		5 * time.Millisecond:       15 * time.Millisecond,
+		50 * time.Millisecond:      150 * time.Millisecond,
+		time.Second:                maxPause,
+		10 * time.Second:           maxPause,
+		minRound:                   3 * minRound,
+		minRound / 4:               3 * minRound / 4,
+		minRound/4 + minRound/1000: 3 * (minRound/4 + minRound/1000),
 	} {
 		require.Equal(t, want, pause(took), took)
 	}
 }
 
-// When a log can be followed again, whatever held it up may be over for all: none
-// of the others waits for the end of its own rest.
+// When a stuck log can be followed again, its cause may be gone for the others too, so none
+// of them waits for the end of its own backoff.
 func TestOneThatIsFollowedAgainEndsTheRestOfAll(t *testing.T) {
 	synctest.Test(t, testOneThatIsFollowedAgain)
 }
@@ -40,20 +40,19 @@ func testOneThatIsFollowedAgain(t *testing.T) {
 	var list []events.ID
 	for range 3 {
 		list = append(list, events.NewID(time.Now()))
-		f.leave(t.Context(), list[len(list)-1], errNothing)
+		f.backOff(t.Context(), list[len(list)-1], errNothing)
 	}
 	require.Equal(t, 3, f.Stuck())
-	require.True(t, f.rests(list[1]))
-	f.release([]events.ID{events.NewID(time.Now())})
+	require.True(t, f.backingOff(list[1]))
+	f.clearBackoff([]events.ID{events.NewID(time.Now())})
 	require.Equal(t, 3, f.Stuck(), "another one says nothing about these")
-	f.release(list[:1])
+	f.clearBackoff(list[:1])
 	require.Zero(t, f.Stuck())
-	require.False(t, f.rests(list[1]))
-	require.ElementsMatch(t, list[1:], f.moved(), "they are tried again at once")
+	require.False(t, f.backingOff(list[1]))
+	require.ElementsMatch(t, list[1:], f.takeGrown(), "they are tried again at once")
 }
 
-// Logs that share a page have as many events of it as they are behind, as far as that
-// is known.
+// Each log in a batch takes up as much of the page as it is behind, if that is known.
 func TestLogsThatAreFarBehindShareAPageWithFewer(t *testing.T) {
 	for _, test := range []struct {
 		behind []int64
@@ -64,9 +63,9 @@ func TestLogsThatAreFarBehindShareAPageWithFewer(t *testing.T) {
 		{behind: append([]int64{3, 400}, slices.Repeat([]int64{100}, 20)...), want: []int{10, 10, 2}},
 		{behind: slices.Repeat([]int64{1}, 129), want: []int{128, 1}},
 	} {
-		var list []behind
+		var list []laggingLog
 		for _, n := range test.behind {
-			list = append(list, behind{events.NewID(time.Now()), n})
+			list = append(list, laggingLog{events.NewID(time.Now()), n})
 		}
 		of := map[events.ID]int64{}
 		for _, b := range list {
@@ -90,7 +89,7 @@ func TestARestGrowsToALimit(t *testing.T) {
 	f := New(nil, "view", nil, slog.New(slog.DiscardHandler))
 	log := events.NewID(time.Now())
 	for _, want := range []time.Duration{minBackoff, 2 * minBackoff, 4 * minBackoff, 8 * minBackoff, maxBackoff, maxBackoff} {
-		f.leave(t.Context(), log, errNothing)
+		f.backOff(t.Context(), log, errNothing)
 		require.Equal(t, want, f.stuck[log].wait)
 	}
 }
