@@ -2,5 +2,5 @@ package feed
 
 import "time"
 
-// PollEvery sets how often f looks for what nobody told it of.
+// PollEvery sets how often f reads the heads of watched logs.
 func (f *Feed) PollEvery(d time.Duration) { f.poll = d }

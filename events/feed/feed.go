@@ -1,8 +1,7 @@
-// Package feed tells those who watch a workspace what is new in its log.
+// Package feed delivers new events of a workspace's log to watchers, for live updates.
 //
-// It stands beside follow: both are told of logs that have grown, and look for
-// themselves. A follower moves a checkpoint; a feed keeps nothing, and reads for
-// those who are there.
+// Like a follower, a feed is notified of logs that have grown and also looks for itself.
+// Unlike a follower it keeps no checkpoint: it reads only for those who are watching.
 package feed
 
 import (
@@ -21,41 +20,40 @@ import (
 )
 
 const (
-	newsPage = 500              // that are read together
-	newsKept = 1000             // of the newest of a watched log, in memory
-	newsPoll = 2 * time.Second  // how often heads are read, for what nobody told of
-	newsWait = 10 * time.Second // for the database
+	pageSize     = 500              // events that are read together
+	tailSize     = 1000             // of the newest events of a watched log, kept in memory
+	pollInterval = 2 * time.Second  // how often heads are read, in case a notification was lost
+	queryTimeout = 10 * time.Second // limit for a query
 )
 
-// A Feed tells those who watch a workspace what is new in its log.
+// A Feed delivers new events of logs to watchers.
 //
-// That a log has grown it is told by [Feed.Moved], or sees for itself a little
-// later. What is new it reads from the log: so nobody misses an event, or gets
-// one twice or out of order, whatever became of the telling. Those who watch the
-// same workspace share what was read. Who comes from long ago reads alone, and
-// all who do take turns.
+// [Feed.Moved] notifies it that a log has grown; it also polls the heads of logs. Events
+// are always read from the log, so no watcher misses one or gets one twice or out of order,
+// whatever happens to notifications. Watchers of the same workspace share what was read.
+// Watchers that are far behind read for themselves, one at a time.
 type Feed struct {
-	db   *pgxpool.Pool
-	log  *slog.Logger
-	pace pace // of those who are far behind
-	poll time.Duration
-	wake chan struct{} // has a value when there are hints
+	db    *pgxpool.Pool
+	log   *slog.Logger
+	turns turns // for watchers that are far behind
+	poll  time.Duration
+	wake  chan struct{} // holds a value when there are hints
 
 	mu    sync.Mutex
-	tails map[events.ID]*tail // of the logs that are watched
-	hints map[events.ID]bool  // watched logs that have grown, nobody said how far
+	tails map[events.ID]*tail // of watched logs
+	hints map[events.ID]bool  // watched logs that have grown to an unknown head
 }
 
-// New returns a Feed that sees nothing for itself until it runs.
+// New returns a Feed. It does not poll until Run is called.
 func New(db *pgxpool.Pool, log *slog.Logger) *Feed {
 	return &Feed{
-		db: db, log: log, pace: newPace(), poll: newsPoll, wake: make(chan struct{}, 1),
+		db: db, log: log, turns: newTurns(), poll: pollInterval, wake: make(chan struct{}, 1),
 		tails: map[events.ID]*tail{}, hints: map[events.ID]bool{},
 	}
 }
 
-// News is an event as far as those who only follow along are told: what kind of
-// thing happened to what, and when. The target has no name.
+// News is what watchers are told of an event: what kind of thing happened to what, and
+// when. The target has no name.
 type News struct {
 	Seq    int64
 	At     time.Time
@@ -66,32 +64,32 @@ type News struct {
 // A tail is the end of a log that somebody watches.
 type tail struct {
 	workspace events.ID
-	watches   map[*Watch]bool // under Feed.mu
-	head      int64           // as far as anybody said, under Feed.mu
+	watches   map[*Watch]bool // guarded by Feed.mu
+	head      int64           // the highest known head, guarded by Feed.mu
 
-	reading sync.Mutex // by one at a time; the others find what it read
-	from    int64      // list begins after this one; -1 if it has not begun
+	reading sync.Mutex // held while one watcher reads; the others then find what it read
+	from    int64      // number of the event before list; -1 if nothing was read
 	list    []News
 }
 
-// A Watch looks at one workspace's log. Close it.
+// A Watch watches one workspace's log. Close it after use.
 type Watch struct {
-	// Moved has a value when there may be more to read.
+	// Moved holds a value when there may be more to read.
 	Moved chan struct{}
 
 	feed  *Feed
 	tail  *tail
-	nouns []string // of those whose target is in the data, those that are of interest
+	nouns []string // nouns of interest whose target is in the event's data
 }
 
-// namingTarget returns the nouns whose events say what they happened to. The others
-// happened to their stream, and need not be decoded to tell.
+// namingTarget returns the nouns whose events contain their target. The target of other
+// events is their stream, so their data need not be decoded.
 func namingTarget() []string {
 	return events.NounsThat(func(n events.Noun) bool { return n.NamesTarget })
 }
 
-// Watch begins to watch a workspace. Of events whose kind begins with none of
-// nouns the target may be left out.
+// Watch starts watching a workspace. The target may be missing in events whose noun is not
+// in nouns.
 func (f *Feed) Watch(workspace events.ID, nouns []string) *Watch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,14 +117,14 @@ func (w *Watch) Close() {
 	}
 }
 
-// Moved tells f that a log has grown up to head, as often and in whatever order.
-// Head 0 is a hint that it has grown, and with workspace zero that any may have:
-// then f looks. It does not block.
+// Moved notifies f that a log has grown up to head. It may be called repeatedly and in any
+// order. If head is 0 the head is unknown, and if workspace is zero too any log may have
+// grown: f then reads the heads. It does not block.
 func (f *Feed) Moved(workspace events.ID, head int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if head == 0 {
-		f.hinted(workspace)
+		f.addHint(workspace)
 		return
 	}
 	t := f.tails[workspace]
@@ -137,13 +135,13 @@ func (f *Feed) Moved(workspace events.ID, head int64) {
 	for w := range t.watches {
 		select {
 		case w.Moved <- struct{}{}:
-		default: // it knows already
+		default: // it has been notified already
 		}
 	}
 }
 
-// Knows reports whether f need not be told of an event: it was told, as of all that this
-// process appends, or nobody watches the log.
+// Knows reports whether f need not be notified of an event: it knows the event already, as
+// it does of all that this process appends, or nobody watches the log.
 func (f *Feed) Knows(workspace events.ID, seq int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,20 +149,21 @@ func (f *Feed) Knows(workspace events.ID, seq int64) bool {
 	return t == nil || t.head >= seq
 }
 
-// hinted has the head of a log read that is watched, or of all of them if
-// workspace is zero.
-func (f *Feed) hinted(workspace events.ID) {
+// addHint makes f read the head of a watched log, or of all watched logs if workspace is
+// zero.
+func (f *Feed) addHint(workspace events.ID) {
 	if f.tails[workspace] == nil && !workspace.IsZero() {
 		return
 	}
 	f.hints[workspace] = true
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is awake already
+	default: // it has been woken already
 	}
 }
 
-// Run looks, where it is hinted at and at times everywhere, until ctx ends.
+// Run reads heads, of hinted logs at once and of all watched logs regularly, until ctx
+// ends.
 func (f *Feed) Run(ctx context.Context) {
 	look := time.NewTicker(f.poll)
 	defer look.Stop()
@@ -177,14 +176,15 @@ func (f *Feed) Run(ctx context.Context) {
 			everywhere = true
 		case <-f.wake:
 		}
-		if err := f.look(ctx, f.watched(everywhere)); err != nil && ctx.Err() == nil {
+		if err := f.readHeads(ctx, f.takeHinted(everywhere)); err != nil && ctx.Err() == nil {
 			f.log.ErrorContext(ctx, "look for news", "err", err)
 		}
 	}
 }
 
-// watched returns the watched logs that were hinted at, or all of them.
-func (f *Feed) watched(everywhere bool) (list []events.ID) {
+// takeHinted returns the watched logs that were hinted at, or all of them if everywhere is
+// true or a hint was for any log.
+func (f *Feed) takeHinted(everywhere bool) (list []events.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	everywhere = everywhere || f.hints[events.ID{}]
@@ -197,8 +197,8 @@ func (f *Feed) watched(everywhere bool) (list []events.ID) {
 	return list
 }
 
-// look reads how far logs have come.
-func (f *Feed) look(ctx context.Context, watched []events.ID) error {
+// readHeads reads the heads of logs.
+func (f *Feed) readHeads(ctx context.Context, watched []events.ID) error {
 	if len(watched) == 0 {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (f *Feed) look(ctx context.Context, watched []events.ID) error {
 	return err
 }
 
-// Head reads the number of the newest event of the log.
+// Head returns the number of the newest event of the log.
 func (w *Watch) Head(ctx context.Context) (head int64, err error) {
 	head, err = w.head(ctx)
 	w.feed.Moved(w.tail.workspace, head)
@@ -226,15 +226,14 @@ func (w *Watch) head(ctx context.Context) (head int64, err error) {
 	return head, nil
 }
 
-// After returns what follows an event, the oldest first: a part of it, until
-// all that is known to be there was returned, and then nothing. Far behind the
-// head it waits for its turn.
+// After returns events that follow seq, oldest first. Repeated calls return everything up
+// to the known head, and then nothing. A watcher that is far behind waits for its turn.
 func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 	w.feed.mu.Lock()
 	head := w.tail.head
 	w.feed.mu.Unlock()
-	if head-seq > newsKept {
-		err = w.feed.pace.take(ctx, func() error {
+	if head-seq > tailSize {
+		err = w.feed.turns.take(ctx, func() error {
 			list, err = w.read(ctx, seq, w.nouns)
 			return err
 		})
@@ -245,13 +244,13 @@ func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 	switch {
 	case t.from < 0:
 		t.from = seq
-	case seq < t.from: // it has been away for a moment
+	case seq < t.from: // the watcher is behind the list
 		t.reading.Unlock()
 		return w.read(ctx, seq, w.nouns)
 	}
 	defer t.reading.Unlock()
 	end := t.from + int64(len(t.list))
-	if seq > end { // it knows of more than we have read
+	if seq > end { // the watcher is ahead of the list
 		t.from, t.list, end = seq, nil, seq
 	}
 	if seq == end && head > end {
@@ -260,21 +259,21 @@ func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 			return nil, err
 		}
 		t.list = append(t.list, more...)
-		if over := len(t.list) - newsKept; over > 0 {
+		if over := len(t.list) - tailSize; over > 0 {
 			t.from, t.list = t.from+int64(over), slices.Clone(t.list[over:])
 		}
 	}
 	return slices.Clip(t.list[seq-t.from:]), nil
 }
 
-// read reads from the log. It decodes no events but those of nouns.
+// read reads events from the log. It decodes only those of nouns.
 func (w *Watch) read(ctx context.Context, seq int64, nouns []string) (list []News, err error) {
-	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	rows, _ := w.feed.db.Query(ctx, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, null::json,
 			case when split_part(kind, '.', 1) = any($4) then data end
-		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, w.tail.workspace, seq, newsPage, nouns)
+		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, w.tail.workspace, seq, pageSize, nouns)
 	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 	if err != nil {
 		return nil, fmt.Errorf("news: read log %s after %d: %w", w.tail.workspace, seq, err)

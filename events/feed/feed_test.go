@@ -17,7 +17,7 @@ import (
 	"svc/test/world"
 )
 
-// newLive returns a world in which only live is told what moved.
+// newLive returns a world in which only live is notified of appends.
 func newLive(t *testing.T) (*world.World, *feed.Feed) {
 	t.Helper()
 	w := world.NewSilent(t)
@@ -28,7 +28,7 @@ func newLive(t *testing.T) (*world.World, *feed.Feed) {
 	return w, live
 }
 
-// follows reads from after seq up to an event, and requires that it misses none.
+// follows reads after seq up to an event and requires that none is missing.
 func follows(t *testing.T, watch *feed.Watch, seq, upTo int64) {
 	t.Helper()
 	for seq < upTo {
@@ -65,8 +65,8 @@ func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
 	require.False(t, list[0].At.IsZero())
 }
 
-// While many write, those who watch from the beginning, from somewhere and from
-// now on all read every event after where they began, once and in order.
+// While many write, watchers that start at the beginning, in the middle and at the head all
+// read every later event once and in order.
 func TestWhoeverWatchesMissesNothing(t *testing.T) {
 	t.Parallel()
 	w, live := newLive(t)
@@ -79,7 +79,7 @@ func TestWhoeverWatchesMissesNothing(t *testing.T) {
 		for i := range more {
 			w.Bills(t, workspace, run, 1)
 			if i%50 == 0 {
-				live.Moved(workspace, 3) // an old message of the bus comes late
+				live.Moved(workspace, 3) // a late message of the bus
 			}
 		}
 	})
@@ -98,8 +98,7 @@ func TestWhoeverWatchesMissesNothing(t *testing.T) {
 	group.Wait()
 }
 
-// What nobody told of, because another process appended it and the bus is
-// away, is found.
+// Events of another process are found even if the bus is unavailable.
 func TestLiveLooksForItself(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
@@ -118,8 +117,7 @@ func TestLiveLooksForItself(t *testing.T) {
 	running.Wait()
 }
 
-// A hint of another process says that a log has grown, or that any may have,
-// and not how far.
+// A hint of another process says that a log, or any log, has grown, but not how far.
 func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
@@ -134,7 +132,7 @@ func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
 	defer elsewhere.Close()
 	run := w.Queued(t, workspace)
 	w.Queued(t, other)
-	live.Moved(world.NewID(), 0) // nobody watches that
+	live.Moved(world.NewID(), 0) // nobody watches that log
 	live.Moved(workspace, 0)
 	follows(t, watch, 0, 1)
 	require.Empty(t, elsewhere.Moved)
@@ -146,7 +144,8 @@ func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
 	running.Wait()
 }
 
-// Of what it knows nobody needs to tell it: what it was told, and logs that nobody watches.
+// The feed knows events that it was notified of, and needs to know none of logs that nobody
+// watches.
 func TestLiveSaysWhatItKnows(t *testing.T) {
 	t.Parallel()
 	w, live := newLive(t)
@@ -163,7 +162,7 @@ func TestLiveSaysWhatItKnows(t *testing.T) {
 	require.True(t, live.Knows(workspace, 2))
 }
 
-// Who has fallen behind what is kept in memory reads from the log.
+// A watcher that is behind what is kept in memory reads from the log.
 func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	t.Parallel()
 	w, live := newLive(t)

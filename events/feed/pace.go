@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// A pace lets one at a time of many do something that is a burden to others, and
-// after each nobody for as long as it took. So all of them together take half of
-// one processor, however many they are.
+// A turns runs costly actions of many callers one at a time, and rests after each for as
+// long as it took. All callers together thus use at most half of one processor.
 //
-// The channel has the moment from which the next may begin, unless somebody is
-// at it.
-type pace chan time.Time
+// The channel holds the time at which the next action may begin. It is empty while an
+// action runs.
+type turns chan time.Time
 
-func newPace() pace {
-	p := make(pace, 1)
+func newTurns() turns {
+	p := make(turns, 1)
 	p <- time.Time{}
 	return p
 }
 
-// take waits for its turn, in the order of coming, and does it.
-func (p pace) take(ctx context.Context, do func() error) error {
+// take waits for its turn, first come first served, and runs do.
+func (p turns) take(ctx context.Context, do func() error) error {
 	var free time.Time
 	select {
 	case <-ctx.Done():

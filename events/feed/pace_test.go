@@ -17,12 +17,12 @@ import (
 	"svc/test/pgtest"
 )
 
-// However many want to, one is at it at a time, and that half of the time.
+// However many callers there are, one runs at a time, and for half of the time at most.
 func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, turns, took = 12, 10, 5 * time.Millisecond
-		p, begun := newPace(), time.Now()
-		var under, most, done int // one at a time changes them: -race sees if not
+		p, begun := newTurns(), time.Now()
+		var under, most, done int // changed by one goroutine at a time: the race detector would notice otherwise
 		var last time.Time
 		var group sync.WaitGroup
 		for range many {
@@ -53,11 +53,11 @@ func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
 
 func TestWhoLeavesGivesTheTurnBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
+		p := newTurns()
 		broken := errors.New("broken")
 		require.ErrorIs(t, p.take(t.Context(), func() error { <-time.After(time.Second); return broken }), broken)
 		never := func() error { assert.Fail(t, "it had left"); return nil }
-		for range 3 { // of whom one waits for the moment, the others for that one
+		for range 3 { // one of them waits for the time, the others for it
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			go func() { assert.ErrorIs(t, p.take(ctx, never), context.DeadlineExceeded) }()
@@ -69,12 +69,12 @@ func TestWhoLeavesGivesTheTurnBack(t *testing.T) {
 	})
 }
 
-// While it is somebody else's turn whoever is far behind waits, and those who
-// are near the head read on.
+// While the turn is taken, watchers that are far behind wait, and those near the head read
+// on.
 func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace, head := events.NewID(time.Now()), int64(2*newsKept)
+	workspace, head := events.NewID(time.Now()), int64(2*tailSize)
 	lengthen(t, db, workspace, workspace, head)
 	live := New(db, slog.New(slog.DiscardHandler))
 	watch := live.Watch(workspace, nil)
@@ -82,31 +82,31 @@ func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
 	_, err := watch.Head(t.Context())
 	require.NoError(t, err)
 
-	turn := <-live.pace // somebody has it
+	turn := <-live.turns // somebody else has the turn
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, seq := range []int64{0, head - newsKept - 1} {
+	for _, seq := range []int64{0, head - tailSize - 1} {
 		_, err = watch.After(gone, seq)
 		require.Equal(t, context.Canceled, err, "it did not begin to read")
 	}
-	for _, seq := range []int64{head - 1, head - newsKept} { // the tail, and what is before it
+	for _, seq := range []int64{head - 1, head - tailSize} { // within the tail, and just before it
 		list, err := watch.After(t.Context(), seq)
 		require.NoError(t, err)
 		require.Equal(t, seq+1, list[0].Seq)
 	}
-	live.pace <- turn
+	live.turns <- turn
 	list, err := watch.After(t.Context(), 0)
 	require.NoError(t, err)
-	require.Len(t, list, newsPage)
+	require.Len(t, list, pageSize)
 	require.EqualValues(t, 1, list[0].Seq)
 }
 
-// What the caller is not told of anyway is not decoded.
+// Events whose target the caller does not need are not decoded.
 func TestWhoIsFarBehindDecodesWhatIsOfInterest(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace, member := events.NewID(time.Now()), events.NewID(time.Now())
-	lengthen(t, db, workspace, member, 2*newsKept)
+	lengthen(t, db, workspace, member, 2*tailSize)
 	live := New(db, slog.New(slog.DiscardHandler))
 	for _, c := range []struct {
 		nouns []string
@@ -126,7 +126,7 @@ func TestWhoIsFarBehindDecodesWhatIsOfInterest(t *testing.T) {
 	}
 }
 
-// lengthen makes a log in which every second event is the member's.
+// lengthen makes a log in which every second event is about the member.
 func lengthen(t *testing.T, db *pgxpool.Pool, workspace, member events.ID, head int64) {
 	t.Helper()
 	for _, sql := range []string{`insert into logs values ($1::uuid, $2::bigint, now())`, `
