@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	batch = 100                    // messages that are read together
-	look  = 250 * time.Millisecond // how often a subscriber looks for some
-	again = time.Second            // after an error
+	readBatch    = 100                    // messages read together
+	pollInterval = 250 * time.Millisecond // how often a subscriber polls
+	retryDelay   = time.Second            // pause after an error
 )
 
-// table tells watermill-sql how to read a topic by plain position: the next
-// messages are those after the last one, in the order of the primary key,
-// however many wait. Nobody's open transaction holds anybody else back.
-type table struct{}
+// schemaAdapter makes watermill-sql read a topic by position: the next messages are those after the
+// last one, in the order of the primary key, however many wait. No open transaction blocks
+// another reader.
+type schemaAdapter struct{}
 
-// InsertQuery numbers the messages under the row of their topic.
-func (table) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
+// InsertQuery assigns positions to the messages while it holds the row of their topic.
+func (schemaAdapter) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
 	var ids, metadata []string
 	var payloads [][]byte
 	for _, m := range p.Msgs {
@@ -48,8 +48,8 @@ func (table) InsertQuery(p sqlbus.InsertQueryParams) (sqlbus.Query, error) {
 		p.Topic, int64(len(p.Msgs)), ids, metadata, payloads), nil
 }
 
-// selectMessages reads messages in their whole form. Should an event be gone from its
-// log its message is empty.
+// selectMessages reads messages with their content. If an event is no longer in its log,
+// its message is empty.
 const selectMessages = `
 	select m.position, coalesce(m.id, e.id::text, ''),
 		coalesce(m.metadata, json_build_object('` + metaWorkspace + `', m.workspace_id::text, '` + metaSeq + `', m.seq::text,
@@ -61,12 +61,11 @@ const selectMessages = `
 	left join lateral (
 		select id, kind, schema, stream, at, data from events where workspace_id = m.workspace_id and seq = m.seq offset 0) e on true `
 
-// SelectQuery reads on from where the group is. There is no gap in the
-// positions, so it can say up to where: whatever is planned, as many rows are
-// read as are wanted. With "order by position limit n" alone a plan that is made
-// before the table was analyzed reads and sorts all that wait. Should an event
-// be gone from its log its message is empty.
-func (table) SelectQuery(p sqlbus.SelectQueryParams) (sqlbus.Query, error) {
+// SelectQuery reads the next messages of the group. Positions have no gap, so the query can
+// bound them on both sides and reads as many rows as wanted with every plan. With "order by
+// position limit n" alone, a plan that was made before the table was analyzed reads and
+// sorts all waiting messages.
+func (schemaAdapter) SelectQuery(p sqlbus.SelectQueryParams) (sqlbus.Query, error) {
 	next, err := p.OffsetsAdapter.NextOffsetQuery(sqlbus.NextOffsetQueryParams{Topic: p.Topic, ConsumerGroup: p.ConsumerGroup})
 	return query(fmt.Sprintf(`
 		with at as (%s), behind as (
@@ -74,10 +73,10 @@ func (table) SelectQuery(p sqlbus.SelectQueryParams) (sqlbus.Query, error) {
 		)
 		`+selectMessages+`
 		where m.topic = $1 and m.position > (select position from behind) and m.position <= (select position from behind) + %d
-		order by m.position`, next.Query, batch), next.Args...), err
+		order by m.position`, next.Query, readBatch), next.Args...), err
 }
 
-func (table) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlbus.Row, err error) {
+func (schemaAdapter) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlbus.Row, err error) {
 	var id string
 	if err := p.Row.Scan(&row.Offset, &id, &row.Metadata, &row.Payload); err != nil {
 		return row, fmt.Errorf("read message: %w", err)
@@ -89,16 +88,16 @@ func (table) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlbus.Row, 
 	return row, nil
 }
 
-func (table) SchemaInitializingQueries(sqlbus.SchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
-	return nil, nil // the migrations have done it
+func (schemaAdapter) SchemaInitializingQueries(sqlbus.SchemaInitializingQueriesParams) ([]sqlbus.Query, error) {
+	return nil, nil // the migrations create the schema
 }
 
-// SubscribeIsolationLevel: whoever has waited for the others of its group sees
-// where they have come to.
-func (table) SubscribeIsolationLevel() sql.IsolationLevel { return sql.LevelReadCommitted }
+// SubscribeIsolationLevel is read committed: a reader that has waited for others of its
+// group sees the position that they have reached.
+func (schemaAdapter) SubscribeIsolationLevel() sql.IsolationLevel { return sql.LevelReadCommitted }
 
-// offsets keep how far a group has come, in a row that keeps the others of the group out
-// meanwhile.
+// offsets stores the position of a group in a row, whose lock keeps out the other members
+// of the group.
 type offsets struct{ group string }
 
 func (o offsets) NextOffsetQuery(p sqlbus.NextOffsetQueryParams) (sqlbus.Query, error) {
@@ -124,21 +123,21 @@ func (offsets) SchemaInitializingQueries(sqlbus.OffsetsSchemaInitializingQueries
 
 func query(text string, args ...any) sqlbus.Query { return sqlbus.Query{Query: text, Args: args} }
 
-// pauses are those of a subscriber between two looks.
-type pauses struct {
+// pollBackoff returns how long a subscriber waits before it polls again.
+type pollBackoff struct {
 	log          *slog.Logger
 	topic, group string
 }
 
-func (p *pauses) HandleError(_ watermill.LoggerAdapter, none bool, err error) time.Duration {
+func (p *pollBackoff) HandleError(_ watermill.LoggerAdapter, none bool, err error) time.Duration {
 	switch {
-	case errors.Is(err, context.Canceled): // it is being closed
-		return look
+	case errors.Is(err, context.Canceled): // the subscriber is being closed
+		return pollInterval
 	case err != nil:
-		p.log.Error("read from the bus", "topic", p.topic, "group", p.group, "again_in", again, "err", err)
-		return again
+		p.log.Error("read from the bus", "topic", p.topic, "group", p.group, "again_in", retryDelay, "err", err)
+		return retryDelay
 	case none:
-		return look
+		return pollInterval
 	}
 	return 0
 }

@@ -18,27 +18,26 @@ import (
 )
 
 const (
-	// Topic is where every event is published.
+	// Topic is the topic of all events.
 	Topic = "svc_events"
-	// Parked is where a message goes that a consumer could not take in, with
-	// the reason in its metadata (reason_poisoned, handler_poisoned).
+	// Parked is the topic of messages that a consumer failed to process. Their metadata has
+	// the reason (reason_poisoned, handler_poisoned).
 	Parked = "svc_events_parked"
 
-	kept       = 7 * 24 * time.Hour  // messages, for a group that is away
-	keptParked = 30 * 24 * time.Hour // parked messages, for the operator
-	openLimit  = 10 * time.Second    // to reach a server
+	retention       = 7 * 24 * time.Hour  // how long messages are kept for groups that are away
+	parkedRetention = 30 * 24 * time.Hour // how long parked messages are kept for the operator
+	openLimit       = 10 * time.Second    // limit for connecting to a server
 )
 
-// A Config says which bus there is, and what it needs.
+// A Config selects the bus and has what it needs.
 type Config struct {
-	URLs []string      // as SVC_BUS_URL has them; none: the bus is in DB
-	DB   *pgxpool.Pool // has the log
+	URLs []string      // from SVC_BUS_URL; none: the bus is in DB
+	DB   *pgxpool.Pool // the database that holds the log
 	Log  *slog.Logger
 }
 
-// Check returns an error unless the addresses name one bus: nats:// or tls://
-// servers of one cluster, or kafka:// brokers of one cluster, or none. It
-// quotes none of them.
+// Check returns an error unless the addresses name one bus: nats:// or tls:// servers of
+// one cluster, kafka:// brokers of one cluster, or nothing. The error quotes no address.
 func Check(urls []string) error {
 	_, err := kindOf(urls)
 	return err
@@ -50,49 +49,50 @@ func kindOf(urls []string) (kind string, err error) {
 		if err != nil || u.Host == "" {
 			return "", errors.New("want addresses such as nats://host:4222 or kafka://host:9092")
 		}
-		of := map[string]string{"nats": "nats", "tls": "nats", "kafka": "kafka"}[u.Scheme]
+		found := map[string]string{"nats": "nats", "tls": "nats", "kafka": "kafka"}[u.Scheme]
 		switch {
-		case of == "":
+		case found == "":
 			return "", errors.New("want nats:// or kafka://, or nothing for the bus in PostgreSQL")
-		case kind != "" && of != kind:
+		case kind != "" && found != kind:
 			return "", errors.New("want addresses of one kind, all nats:// or all kafka://")
 		}
-		kind = of
+		kind = found
 	}
 	return kind, nil
 }
 
-// A Bus is open until it is closed.
+// A Bus publishes and delivers messages until it is closed.
 type Bus struct {
 	transport
 	log     *slog.Logger
 	retries retries
 }
 
-// A transport is what differs between the kinds of bus.
+// A transport is the part that differs between the kinds of bus.
 type transport interface {
-	// publish hands messages over, in order, and returns when they are kept, or
-	// with an error how many are, of the first ones.
+	// publish publishes messages in order and returns when they are stored. With an error,
+	// it returns how many of the first ones are stored.
 	publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error)
-	// relay publishes what logs have behind positions, up to limit events of each, for
-	// so long at most. It returns up to where that is kept, which may be a part if there
-	// is an error, and the logs of which there may be more. tx is that of the checkpoints:
-	// a transport that can writes in it, and so keeps all or none.
+	// relay publishes the events that follow positions, up to limit events of each log, and
+	// stops after most. It returns the positions up to which events are stored, which may
+	// be only a part if there is an error, and the logs that may have more. tx is the
+	// transaction of the checkpoints: a transport that can write in it does, and so stores
+	// all or nothing.
 	relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
 		ends []store.Position, more []events.ID, err error)
-	// page is how many events are relayed together.
+	// page returns how many events are relayed together.
 	page() int
-	// subscribe returns the messages of a topic, one at a time. Of those that
-	// name the same group each gets its share, beginning with the oldest message
-	// that is kept. Who names none gets every message, from now
-	// on; those of events that it knows may be left out.
+	// subscribe returns a subscriber to the messages of a topic, one at a time. Subscribers
+	// of the same group share the messages, beginning with the oldest one that is kept. A
+	// subscriber without a group gets every message from now on, but may leave out events
+	// that it knows.
 	subscribe(ctx context.Context, topic, group string, knows Knows) (message.Subscriber, error)
-	// tidy removes what nobody needs any more.
+	// tidy deletes messages that are no longer needed.
 	tidy(ctx context.Context) error
 	close() error
 }
 
-// Open opens the bus that cfg names. It takes ten seconds at most.
+// Open opens the bus that cfg selects. It takes at most ten seconds.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	kind, err := kindOf(cfg.URLs)
 	if err != nil {
@@ -100,14 +100,14 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
-	b := &Bus{log: cfg.Log, retries: patient}
+	b := &Bus{log: cfg.Log, retries: defaultRetries}
 	switch kind {
 	case "nats":
-		b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longest(), cfg.Log)
+		b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longestDelivery(), cfg.Log)
 	case "kafka":
-		b.transport, err = openKafka(cfg.URLs, quiet(cfg.Log))
+		b.transport, err = openKafka(cfg.URLs, quietLogger(cfg.Log))
 	default:
-		b.transport = &postgres{db: cfg.DB, log: cfg.Log, logger: quiet(cfg.Log)}
+		b.transport = &postgres{db: cfg.DB, log: cfg.Log, logger: quietLogger(cfg.Log)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the bus: %w", err)
@@ -115,8 +115,8 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	return b, nil
 }
 
-// oneByOne publishes to a server that each message is a round trip to.
-func oneByOne(ctx context.Context, p message.Publisher, topic string, list []*message.Message) (n int, err error) {
+// publishEach publishes messages to a server that needs one round trip for each.
+func publishEach(ctx context.Context, p message.Publisher, topic string, list []*message.Message) (n int, err error) {
 	for n, m := range list {
 		if err := ctx.Err(); err != nil {
 			return n, err
@@ -128,11 +128,11 @@ func oneByOne(ctx context.Context, p message.Publisher, topic string, list []*me
 	return len(list), nil
 }
 
-// Close ends the connections that are the bus's own.
+// Close closes the bus's own connections.
 func (b *Bus) Close() error { return b.close() }
 
-// quiet is log for Watermill, whose notes on starting and stopping are of use
-// to nobody but who looks for faults.
-func quiet(log *slog.Logger) watermill.LoggerAdapter {
+// quietLogger returns a logger for Watermill that logs its notes on starting and stopping at
+// debug level.
+func quietLogger(log *slog.Logger) watermill.LoggerAdapter {
 	return watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
 }

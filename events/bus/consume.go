@@ -14,26 +14,25 @@ import (
 	"svc/fault"
 )
 
-// A Consumer acts upon events. The processes that run one of the same name
-// share the messages: each goes to one of them, and what came while none of
-// them was there waits. A consumer that is Live has every message in every
-// process, from the moment on that it is there.
+// A Consumer processes events. Processes that run consumers of the same name share the
+// messages: each message goes to one of them, and messages that arrive while none is
+// running wait. A consumer that is Live gets every message in every process, from the
+// moment on that it subscribes.
 //
-// An error of Take means try again; after a few times the message is parked
-// and the next one comes, unless the error is that something is away ([fault.Away]):
-// then it is tried until that is back. A try ends with the message's context, after a few
-// seconds, and Take has to heed that: on NATS another process gets what is held for
-// longer than all tries may take. Messages come one after the other, so it hands on
-// what takes long.
+// If Take fails, the message is retried a few times and then parked. If the error says that
+// something is unavailable ([fault.Away]), it is retried until that is back. The message's
+// context ends after a few seconds, and Take has to return then: on NATS, another process
+// gets a message that is held for longer than all tries may take. Messages are processed
+// one after the other, so Take should pass on long work.
 type Consumer struct {
 	Name  string
 	Live  bool
-	Knows Knows // of one that is live; nil: nothing is known
+	Knows Knows // for live consumers; nil: none is known
 	Take  func(m *message.Message) error
 }
 
-// Knows reports whether a live consumer knows of an event, in a workspace's log, without
-// being told: most are this process's own. Its message may then be left out.
+// Knows reports whether a live consumer knows an event already; its process appended most
+// of them. The message of such an event may be left out.
 type Knows func(workspace events.ID, seq int64) bool
 
 func (c Consumer) group() string {
@@ -43,39 +42,39 @@ func (c Consumer) group() string {
 	return c.Name
 }
 
-// retries say how often, and how fast, what went wrong is tried again.
+// retries says how often, and how soon, a failed message is retried.
 type retries struct {
-	most        int
-	first, last time.Duration // pauses, each factor times the one before
-	each        time.Duration // for a try
-	slack       time.Duration // to park the message, or to say what became of it
+	max                int           // retries after the first try
+	minPause, maxPause time.Duration // pauses between tries, growing by factor
+	tryTimeout         time.Duration // time limit of a try
+	slack              time.Duration // limit for parking the message, or for acknowledging it
 }
 
-const factor = 3
+const pauseFactor = 3
 
-var patient = retries{4, 100 * time.Millisecond, 3 * time.Second, 3 * time.Second, 10 * time.Second} // tests have less time
+var defaultRetries = retries{4, 100 * time.Millisecond, 3 * time.Second, 3 * time.Second, 10 * time.Second} // tests use shorter times
 
-// longest is how long a message may be under way in a process.
-func (r retries) longest() time.Duration {
-	sum, pause := r.each+r.slack, r.first
-	for range r.most {
-		sum += pause + r.each
-		pause = min(factor*pause, r.last)
+// longestDelivery returns how long a process may take for a message.
+func (r retries) longestDelivery() time.Duration {
+	sum, pause := r.tryTimeout+r.slack, r.minPause
+	for range r.max {
+		sum += pause + r.tryTimeout
+		pause = min(pauseFactor*pause, r.maxPause)
 	}
 	return sum
 }
 
 const (
-	closeLimit = 5 * time.Second // for a message that is being taken in when the service stops
-	rest       = time.Second     // before a bus that failed is tried again, doubled each time, up to
-	restMost   = 30 * time.Second
+	closeLimit = 5 * time.Second // for a message that is being processed when the service stops
+	minBackoff = time.Second     // before a failed bus is retried, doubled each time, up to
+	maxBackoff = 30 * time.Second
 )
 
-// Run opens the bus and has the relay and the consumers work on it until ctx
-// ends. What fails it says and begins anew: the bus may be away, for a while
-// or when the service starts, and nothing but the bus's work stands still.
+// Run opens the bus and runs the relay and the consumers on it until ctx ends. Failures are
+// logged and retried: the bus may be unavailable at any time, also when the service starts,
+// which stops nothing but its own work.
 func Run(ctx context.Context, cfg Config, relay *Relay, consumers ...Consumer) {
-	cfg.persist(ctx, "open the bus", func() error {
+	cfg.retry(ctx, "open the bus", func() error {
 		b, err := Open(ctx, cfg)
 		if err != nil {
 			return err
@@ -84,7 +83,7 @@ func Run(ctx context.Context, cfg Config, relay *Relay, consumers ...Consumer) {
 		group.Go(func() { relay.run(ctx, b) })
 		for _, c := range consumers {
 			group.Go(func() {
-				cfg.persist(ctx, "consume "+c.Name, func() error { return b.consume(ctx, c) })
+				cfg.retry(ctx, "consume "+c.Name, func() error { return b.consume(ctx, c) })
 			})
 		}
 		group.Wait()
@@ -95,16 +94,16 @@ func Run(ctx context.Context, cfg Config, relay *Relay, consumers ...Consumer) {
 	})
 }
 
-// persist does something until it is done or ctx ends.
-func (cfg Config) persist(ctx context.Context, what string, do func() error) {
-	for pause := rest; ; pause = min(2*pause, restMost) {
+// retry calls do until it succeeds or ctx ends, with a backoff.
+func (cfg Config) retry(ctx context.Context, what string, do func() error) {
+	for pause := minBackoff; ; pause = min(2*pause, maxBackoff) {
 		begun := time.Now()
 		err := do()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > 2*restMost { // it went well for long
-			pause = rest
+		if time.Since(begun) > 2*maxBackoff { // it worked for long enough
+			pause = minBackoff
 		}
 		cfg.Log.Error("the bus stands still", "at", what, "again_in", pause, "err", err)
 		select {
@@ -114,9 +113,9 @@ func (cfg Config) persist(ctx context.Context, what string, do func() error) {
 	}
 }
 
-// consume takes in messages until ctx ends, or their source does.
+// consume processes messages until ctx ends, or their source does.
 func (b *Bus) consume(ctx context.Context, c Consumer) error {
-	// Messages live on when ctx ends: the one that is being taken in is finished.
+	// Messages outlive ctx: the one that is being processed is finished.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	opening, opened := context.WithTimeout(inner, openLimit)
@@ -140,7 +139,7 @@ func (b *Bus) consume(ctx context.Context, c Consumer) error {
 		select {
 		case <-ctx.Done():
 			<-router.Running()
-			_ = router.Close() // if it takes longer than it may, what it is at comes again
+			_ = router.Close() // if it takes too long, its message is redelivered
 			cancel()
 		case <-ended:
 		}
@@ -154,46 +153,46 @@ func (b *Bus) consume(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// subscribed is a subscriber that has subscribed already: a router that cannot
-// would wait for it for ever.
+// subscribed is a subscriber whose subscription exists already. A router that fails to
+// subscribe would otherwise wait for it for ever.
 type subscribed struct {
 	messages <-chan *message.Message
 	message.Subscriber
 }
 
-// Subscribe returns the messages that there are.
+// Subscribe returns the existing subscription's messages.
 func (s subscribed) Subscribe(context.Context, string) (<-chan *message.Message, error) {
 	return s.messages, nil
 }
 
-// router tries again, then parks. A message that is not at fault is not parked; it
-// comes again, and the ones behind it wait.
+// router returns a router that retries and then parks. A message that is not at fault is
+// not parked: it is redelivered, and those behind it wait.
 func (b *Bus) router() (*message.Router, error) {
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeLimit}, quiet(b.log))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeLimit}, quietLogger(b.log))
 	if err != nil {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
-	park, err := middleware.PoisonQueueWithFilter(lot{b}, Parked, poisonous)
+	park, err := middleware.PoisonQueueWithFilter(parkedPublisher{b}, Parked, shouldPark)
 	if err != nil {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
 	again := middleware.Retry{
-		MaxRetries: b.retries.most, InitialInterval: b.retries.first, MaxInterval: b.retries.last, Multiplier: factor,
+		MaxRetries: b.retries.max, InitialInterval: b.retries.minPause, MaxInterval: b.retries.maxPause, Multiplier: pauseFactor,
 		ResetContextOnRetry: true,
 	}
-	router.AddMiddleware(park, again.Middleware, middleware.Timeout(b.retries.each), middleware.Recoverer)
+	router.AddMiddleware(park, again.Middleware, middleware.Timeout(b.retries.tryTimeout), middleware.Recoverer)
 	return router, nil
 }
 
-// poisonous reports whether the message is at fault, and not that the service
-// stops or something that the consumer needs is away for longer than the tries.
-func poisonous(err error) bool { return !errors.Is(err, context.Canceled) && !fault.Away(err) }
+// shouldPark reports whether an error is the message's fault. It is not if the service is
+// stopping, or if something that the consumer needs is unavailable.
+func shouldPark(err error) bool { return !errors.Is(err, context.Canceled) && !fault.Away(err) }
 
-// lot is where messages are parked, loudly.
-type lot struct{ *Bus }
+// parkedPublisher publishes parked messages and logs an error for each.
+type parkedPublisher struct{ *Bus }
 
 // Publish parks messages.
-func (l lot) Publish(topic string, list ...*message.Message) error {
+func (l parkedPublisher) Publish(topic string, list ...*message.Message) error {
 	for _, m := range list {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), l.retries.slack)
 		_, err := l.publish(ctx, topic, m.Copy())
@@ -207,5 +206,5 @@ func (l lot) Publish(topic string, list ...*message.Message) error {
 	return nil
 }
 
-// Close leaves the bus open: it is not the lot's.
-func (l lot) Close() error { return nil }
+// Close does nothing, because the bus stays open.
+func (l parkedPublisher) Close() error { return nil }

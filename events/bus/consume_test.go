@@ -42,8 +42,8 @@ func TestWhatGoesWrongOnceIsTriedAgain(t *testing.T) {
 	})
 }
 
-// While the database of a consumer is away no message is to blame: none is parked
-// and none overtakes another, however long it takes.
+// While a consumer's database is unavailable, no message is parked and none overtakes
+// another, however long it takes.
 func TestAnOutageParksNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -52,7 +52,7 @@ func TestAnOutageParksNothing(t *testing.T) {
 		w.relay(t, b, workspace)
 		taken, tries := make(chan string, 100), 0
 		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
-			if tries++; tries <= 4*(b.retries.most+1) {
+			if tries++; tries <= 4*(b.retries.max+1) {
 				return fmt.Errorf("look it up: %w", &pgconn.PgError{Code: "57P03", Message: "the database system is starting up"})
 			}
 			taken <- m.UUID
@@ -65,8 +65,8 @@ func TestAnOutageParksNothing(t *testing.T) {
 	})
 }
 
-// Where every try takes as long as it may, a message is still one process's at a
-// time. It is not parked: whatever it waits for is away.
+// Even if every try takes as long as it may, only one process has a message at a time. It
+// is not parked, because what it waits for is unavailable.
 func TestAMessageIsWithOneProcessHoweverLongItTakes(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -85,7 +85,7 @@ func TestAMessageIsWithOneProcessHoweverLongItTakes(t *testing.T) {
 				return m.Context().Err()
 			}})
 		}
-		for range 3 * (b.retries.most + 1) { // it has come three times
+		for range 3 * (b.retries.max + 1) { // it is delivered three times
 			require.NoError(t, within(t, begun), "a try has its time, whatever the one before took")
 			require.ErrorIs(t, within(t, ended), context.DeadlineExceeded, "the message was not taken away")
 		}
@@ -96,10 +96,11 @@ func TestAMessageIsWithOneProcessHoweverLongItTakes(t *testing.T) {
 
 func TestLongestIsAllTriesAndThePausesBetweenThem(t *testing.T) {
 	r := retries{4, 100 * time.Millisecond, 2 * time.Second, 3 * time.Second, 10 * time.Second}
-	require.Equal(t, 5*3*time.Second+(100+300+900+2000)*time.Millisecond+10*time.Second, r.longest())
+	require.Equal(t, 5*3*time.Second+(100+300+900+2000)*time.Millisecond+10*time.Second, r.longestDelivery())
 }
 
-// A build whose tries take longer than those of the one before has the server wait for longer.
+// A build whose tries take longer than those of the previous one makes the server wait
+// longer.
 func TestAGroupOnNATSWaitsForThisBuildsTries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
@@ -107,7 +108,7 @@ func TestAGroupOnNATSWaitsForThisBuildsTries(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	b, workspace := w.open(t), newID()
-	require.NoError(t, provideGroup(t.Context(), conn, Topic, "c", time.Millisecond))
+	require.NoError(t, ensureConsumer(t.Context(), conn, Topic, "c", time.Millisecond))
 	want := w.append(t, workspace, 1)
 	w.relay(t, b, workspace)
 	require.Equal(t, want, take(t, listen(t, b, Topic, "c"), 1))
@@ -115,11 +116,11 @@ func TestAGroupOnNATSWaitsForThisBuildsTries(t *testing.T) {
 	require.NoError(t, err)
 	info, err := js.ConsumerInfo(Topic, "c")
 	require.NoError(t, err)
-	require.Equal(t, b.retries.longest(), info.Config.AckWait)
+	require.Equal(t, b.retries.longestDelivery(), info.Config.AckWait)
 }
 
-// A message that no try takes in is parked with the reason, and the next ones
-// come; also one on which the consumer panics.
+// A message that fails in every try, or makes the consumer panic, is parked with the
+// reason, and the next ones are delivered.
 func TestAPoisonedMessageIsParkedAndBlocksNobody(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -157,7 +158,7 @@ func TestAPoisonedMessageIsParkedAndBlocksNobody(t *testing.T) {
 	})
 }
 
-// Each of two consumers takes in everything; what came while one was away waits.
+// Each of two consumers gets all messages, also those that arrived while it was away.
 func TestConsumersOfOtherNamesDoNotShare(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -181,7 +182,7 @@ func TestConsumersOfOtherNamesDoNotShare(t *testing.T) {
 	})
 }
 
-// Processes of one name share: each message is taken in once, in order.
+// Processes of one name share: each message is processed once, in order.
 func TestConsumersOfOneNameShare(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -200,7 +201,7 @@ func TestConsumersOfOneNameShare(t *testing.T) {
 	})
 }
 
-// When one of them goes, the others go on where it was.
+// When one process ends, the others continue at its position.
 func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -214,14 +215,14 @@ func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
 			require.Equal(t, id, within(t, taken))
 			before = id
 		}
-		for range 2 { // the one that was there first, and then the second
+		for range 2 { // the process that started first, and then the second
 			next := consume(t, w.open(t), c)
 			require.NoError(t, stop())
 			stop = next
 			want := w.append(t, workspace, 5)
 			w.relay(t, b, workspace)
 			again := within(t, taken)
-			for again != want[0] { // the last one, whose acknowledgement was too late
+			for again != want[0] { // its last message, whose acknowledgement came too late
 				require.Equal(t, before, again)
 				again = within(t, taken)
 			}
@@ -233,8 +234,8 @@ func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
 	})
 }
 
-// The order's idempotency key is the message's id, so a message that comes
-// twice does once what it does.
+// The command's idempotency key is the message's id, so a message that is delivered twice
+// has its effect once.
 func TestAConsumerThatMeetsAnEventAgainDoesNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -261,7 +262,8 @@ func TestAConsumerThatMeetsAnEventAgainDoesNothing(t *testing.T) {
 	})
 }
 
-// redeliver publishes again what NATS would know by its id.
+// redeliver publishes a message again. On NATS it uses the publisher that sets no message
+// ids, because the server would drop a known one.
 func (b *Bus) redeliver(ctx context.Context, m *message.Message) error {
 	if n, ok := b.transport.(*jetStream); ok {
 		return n.publishers[Parked].Publish(Topic, m)
@@ -270,30 +272,31 @@ func (b *Bus) redeliver(ctx context.Context, m *message.Message) error {
 	return err
 }
 
-// When the service stops, a message that is being taken in is finished, and one
-// that cannot be is not parked but comes again.
+// When the service stops, a message that is being processed is finished. One that cannot be
+// finished is redelivered and not parked.
 func TestStoppingParksNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
 		want := w.append(t, workspace, 1)
 		w.relay(t, b, workspace)
-		b.retries.each = limit // it is stopping that cuts it off
+		b.retries.tryTimeout = limit // only stopping may cancel it
 		begun, taken := make(chan bool), make(chan string, 1)
 		stop := consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
 			begun <- true
-			<-m.Context().Done() // it takes long
+			<-m.Context().Done() // a slow handler
 			return m.Context().Err()
 		}})
 		within(t, begun)
-		_ = stop() // with an error or without: it was cut off
+		_ = stop() // with or without an error, because it was cancelled
 		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
 		require.Equal(t, want[0], within(t, taken))
 		require.NotContains(t, w.notes.String(), "parked")
 	})
 }
 
-// A subscriber that is closed has its message taken in, and leaves the next ones to others at once.
+// Closing waits for the message that is being processed, and leaves the next ones to others
+// at once.
 func TestClosingOnNATSWaitsForTheMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
@@ -328,7 +331,7 @@ func TestALiveConsumerHasWhatComesInEveryProcess(t *testing.T) {
 	})
 }
 
-// Run goes on where the bus was away when it began, and says so.
+// Run works on although the bus was unavailable when it started, and logs that.
 func TestRunWaitsForABusThatIsAway(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -349,12 +352,12 @@ func TestRunWaitsForABusThatIsAway(t *testing.T) {
 		requireNext(t, taken, seen, id)
 	}
 
-	// It may also go away later.
+	// The bus may also become unavailable later.
 	conn, err := nats.Connect(second.ClientURL(), nats.Timeout(limit))
 	require.NoError(t, err)
 	js, err := conn.JetStream(nats.MaxWait(limit))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // else the last one would come again, in half a minute
+	require.Eventually(t, func() bool { // otherwise the last message would be redelivered half a minute later
 		info, err := js.ConsumerInfo(Topic, "c")
 		return err == nil && info.AckFloor.Stream == 3
 	}, limit, 5*time.Millisecond)

@@ -16,18 +16,18 @@ import (
 	"svc/events/store"
 )
 
-// kafka is the bus on Kafka brokers. A workspace's events share a partition,
-// and so stay in order. Topics and how long they keep messages are the
-// operator's, or the broker's where that makes topics by itself.
+// kafka is the bus on Kafka brokers. The events of a workspace share a partition, and so
+// stay in order. Topics and their retention are managed by the operator, or by the broker
+// if it creates topics automatically.
 type kafka struct {
 	brokers   []string
-	account   *url.URL // the first address: user, password and options hold for all
+	account   *url.URL // the first address, whose user, password and options are used for all
 	logger    watermill.LoggerAdapter
 	publisher message.Publisher
 }
 
-// inPartition leads messages to the partition of their workspace.
-var inPartition = kafkabus.NewWithPartitioningMarshaler(func(_ string, m *message.Message) (string, error) {
+// byWorkspace assigns messages to the partition of their workspace.
+var byWorkspace = kafkabus.NewWithPartitioningMarshaler(func(_ string, m *message.Message) (string, error) {
 	return m.Metadata.Get(metaWorkspace), nil
 })
 
@@ -53,8 +53,8 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 	c := b.config()
 	c.Producer.RequiredAcks, c.Producer.Idempotent, c.Net.MaxOpenRequests = sarama.WaitForAll, true, 1
 	c.Producer.Return.Successes = true
-	c.Producer.Retry.Max = 1 // a message is not long under way; the relay tries again
-	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: inPartition,
+	c.Producer.Retry.Max = 1 // fail soon; the relay retries
+	publisher, err := kafkabus.NewPublisher(kafkabus.PublisherConfig{Brokers: b.brokers, Marshaler: byWorkspace,
 		OverwriteSaramaConfig: c}, logger)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Kafka: %w", err)
@@ -63,8 +63,8 @@ func openKafka(urls []string, logger watermill.LoggerAdapter) (*kafka, error) {
 	return b, nil
 }
 
-// config is what publisher and subscribers have in common. tls=true in the
-// address encrypts, a user and password sign in by SASL/PLAIN.
+// config returns the settings that publisher and subscribers share. tls=true in the address
+// turns on TLS; a user and password turn on SASL/PLAIN.
 func (b *kafka) config() *sarama.Config {
 	c := sarama.NewConfig()
 	c.ClientID, c.Version = "workspace-service", sarama.V2_1_0_0
@@ -79,17 +79,17 @@ func (b *kafka) config() *sarama.Config {
 }
 
 func (b *kafka) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
-	return oneByOne(ctx, b.publisher, topic, list)
+	return publishEach(ctx, b.publisher, topic, list)
 }
 
 func (b *kafka) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
 	ends []store.Position, more []events.ID, err error) {
 	return relayEach(ctx, tx, list, limit, most, func(ctx context.Context, messages []*message.Message) (int, error) {
-		return oneByOne(ctx, b.publisher, Topic, messages)
+		return publishEach(ctx, b.publisher, Topic, messages)
 	})
 }
 
-func (b *kafka) page() int { return page }
+func (b *kafka) page() int { return pageSize }
 
 func (b *kafka) subscribe(_ context.Context, _, group string, _ Knows) (message.Subscriber, error) {
 	c := b.config()
@@ -98,7 +98,7 @@ func (b *kafka) subscribe(_ context.Context, _, group string, _ Knows) (message.
 		c.Consumer.Offsets.Initial = sarama.OffsetOldest
 	}
 	return kafkabus.NewSubscriber(kafkabus.SubscriberConfig{
-		Brokers: b.brokers, Unmarshaler: inPartition, ConsumerGroup: group, OverwriteSaramaConfig: c, NackResendSleep: again,
+		Brokers: b.brokers, Unmarshaler: byWorkspace, ConsumerGroup: group, OverwriteSaramaConfig: c, NackResendSleep: retryDelay,
 	}, b.logger)
 }
 

@@ -13,7 +13,7 @@ import (
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		urls []string
-		want string // in the error; "" for none
+		want string // part of the error; "" for none
 	}{
 		"the bus in PostgreSQL":    {nil, ""},
 		"NATS":                     {[]string{"nats://a:4222"}, ""},
@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// silent is a server that accepts and never says a word.
+// silent is a server that accepts connections and never answers.
 func silent(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestKafkaSignsInAndEncryptsWhereTheAddressSaysSo(t *testing.T) {
 	require.False(t, b.config().Net.TLS.Enable || b.config().Net.SASL.Enable)
 }
 
-// A broker's part is played here; it takes messages and gives them out.
+// A mock broker takes messages and delivers them.
 func TestMessagesGoThroughKafka(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +107,7 @@ func TestMessagesGoThroughKafka(t *testing.T) {
 func TestAWorkspaceHasAPartition(t *testing.T) {
 	w := message.NewMessage("id", []byte("payload"))
 	w.Metadata.Set("workspace", "acme")
-	m, err := inPartition.Marshal(Topic, w)
+	m, err := byWorkspace.Marshal(Topic, w)
 	require.NoError(t, err)
 	key, err := m.Key.Encode()
 	require.NoError(t, err)

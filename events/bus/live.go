@@ -13,66 +13,67 @@ import (
 	"svc/events"
 )
 
-const liveBatch = 1000 // positions that are looked at together
+const liveBatch = 1000 // positions read together
 
 const (
-	lookSQL = `
+	positionsSQL = `
 		with behind as (select greatest(tail, $2::bigint) as position from bus_topics where topic = $1)
 		select position, workspace_id, seq from bus_messages
 		where topic = $1 and position > (select position from behind) and position <= (select position from behind) + $3
 		order by position`
-	handSQL = `
+	messagesSQL = `
 		select r.* from unnest((select $2::bigint[])) as k (position)
 		cross join lateral (` + selectMessages + `where m.topic = $1 and m.position = k.position offset 0) r order by position`
 )
 
-// live is a subscriber that is in no group: it has every message from a position on.
-// First it reads where their events are; what is known is not read any further.
+// live is a subscriber without a group: it gets every message from a position on. It first
+// reads the positions of their events, and then only the messages of events that are not
+// known.
 type live struct {
-	db    *pgxpool.Pool
-	at    int64 // the last position that it has passed
-	knows Knows // may be nil
-	rest  func(none bool, err error) time.Duration
+	db       *pgxpool.Pool
+	position int64 // the last position that it has passed
+	knows    Knows // may be nil
+	backoff  func(none bool, err error) time.Duration
 
-	reading
+	subscription
 }
 
-// Subscribe reads on until ctx ends or the subscriber is closed.
+// Subscribe delivers messages until ctx ends or the subscriber is closed.
 func (l *live) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	return l.read(ctx, func(ctx context.Context, to chan<- *message.Message) {
 		for ctx.Err() == nil {
 			n, err := l.next(ctx, topic, to)
 			select {
 			case <-ctx.Done():
-			case <-time.After(l.rest(n == 0, err)):
+			case <-time.After(l.backoff(n == 0, err)):
 			}
 		}
 	}), nil
 }
 
-// next hands on the next messages, and returns how many it has passed.
+// next delivers the next messages, and returns how many it has passed.
 func (l *live) next(ctx context.Context, topic string, to chan<- *message.Message) (n int, err error) {
-	wanted, end, n, err := l.look(ctx, topic)
+	wanted, end, n, err := l.scanPositions(ctx, topic)
 	if err != nil {
 		return 0, err
 	}
 	if len(wanted) > 0 {
-		if err := l.hand(ctx, topic, wanted, to); err != nil {
+		if err := l.deliverAll(ctx, topic, wanted, to); err != nil {
 			return 0, err
 		}
 	}
-	l.at = end
+	l.position = end
 	return n, nil
 }
 
-// look returns the next positions whose messages are wanted, and where the n that it
-// has looked at end.
-func (l *live) look(ctx context.Context, topic string) (wanted []int64, end int64, n int, err error) {
-	rows, _ := l.db.Query(ctx, lookSQL, topic, l.at, liveBatch)
+// scanPositions reads the next n positions. It returns those whose messages are wanted, and the last
+// one.
+func (l *live) scanPositions(ctx context.Context, topic string) (wanted []int64, end int64, n int, err error) {
+	rows, _ := l.db.Query(ctx, positionsSQL, topic, l.position, liveBatch)
 	var position int64
-	var workspace *events.ID // nil of what is no event
+	var workspace *events.ID // nil if the message is not of an event
 	var seq *int64
-	end = l.at
+	end = l.position
 	_, err = pgx.ForEachRow(rows, []any{&position, &workspace, &seq}, func() error {
 		if l.knows == nil || workspace == nil || !l.knows(*workspace, *seq) {
 			wanted = append(wanted, position)
@@ -86,14 +87,15 @@ func (l *live) look(ctx context.Context, topic string) (wanted []int64, end int6
 	return wanted, end, n, nil
 }
 
-// hand hands messages on, one when the one before was taken in. It passes each that was.
-func (l *live) hand(ctx context.Context, topic string, wanted []int64, to chan<- *message.Message) error {
+// deliverAll delivers messages, each after the previous one was processed. It moves past each
+// that was.
+func (l *live) deliverAll(ctx context.Context, topic string, wanted []int64, to chan<- *message.Message) error {
 	type row struct {
 		position          int64
 		id                string
 		metadata, payload []byte
 	}
-	rows, _ := l.db.Query(ctx, handSQL, topic, wanted)
+	rows, _ := l.db.Query(ctx, messagesSQL, topic, wanted)
 	list, err := pgx.CollectRows(rows, func(found pgx.CollectableRow) (r row, err error) {
 		return r, found.Scan(&r.position, &r.id, &r.metadata, &r.payload)
 	})
@@ -108,12 +110,12 @@ func (l *live) hand(ctx context.Context, topic string, wanted []int64, to chan<-
 		if err := deliver(ctx, m, to); err != nil {
 			return err
 		}
-		l.at = r.position
+		l.position = r.position
 	}
 	return nil
 }
 
-// deliver returns when a message was taken in. One that was refused comes again.
+// deliver returns when a message was processed. It sends a message that was refused again.
 func deliver(ctx context.Context, m *message.Message, to chan<- *message.Message) error {
 	for {
 		within, cancel := context.WithCancel(ctx)

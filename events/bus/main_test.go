@@ -23,18 +23,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	patient = retries{2, time.Millisecond, time.Millisecond, 500 * time.Millisecond, 20 * time.Second}
+	defaultRetries = retries{2, time.Millisecond, time.Millisecond, 500 * time.Millisecond, 20 * time.Second}
 	pgtest.Main(m)
 }
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// limit bounds whatever a test waits for.
+// limit bounds every wait of a test.
 const limit = time.Minute
 
 func newID() events.ID { return events.NewID(epoch) }
 
-// A world is a database, a log in it, and a bus of some kind.
+// A world has a database with a log, and a bus of some kind.
 type world struct {
 	db    *pgxpool.Pool
 	url   string // of the database
@@ -43,7 +43,7 @@ type world struct {
 	notes *notes
 }
 
-// onEach runs a test on every kind of bus that there is a server for.
+// onEach runs a test on every kind of bus whose server is available.
 func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) {
@@ -66,7 +66,7 @@ func newWorld(t *testing.T, urls ...string) *world {
 	return w
 }
 
-// connect returns a pool of its own, as another process would have one.
+// connect returns a separate pool, as another process would have.
 func (w *world) connect(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db, err := pgxpool.New(t.Context(), w.url)
@@ -75,7 +75,7 @@ func (w *world) connect(t *testing.T) *pgxpool.Pool {
 	return db
 }
 
-// natsServer is a NATS server with JetStream that ends with t.
+// natsServer starts a NATS server with JetStream that ends with t.
 func natsServer(t *testing.T, folder string, port int) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true})
@@ -86,7 +86,7 @@ func natsServer(t *testing.T, folder string, port int) *server.Server {
 	return s
 }
 
-// open opens the bus until t ends.
+// open returns an open bus that is closed when t ends.
 func (w *world) open(t *testing.T) *Bus {
 	t.Helper()
 	b, err := Open(t.Context(), w.cfg)
@@ -114,7 +114,7 @@ func (w *world) append(t *testing.T, workspace events.ID, n int) (ids []string) 
 	return ids
 }
 
-// relay publishes what a log has.
+// relay publishes what a log has, until it has nothing more.
 func (w *world) relay(t *testing.T, b *Bus, workspace events.ID) {
 	t.Helper()
 	for more := []events.ID{workspace}; len(more) > 0; {
@@ -124,14 +124,14 @@ func (w *world) relay(t *testing.T, b *Bus, workspace events.ID) {
 	}
 }
 
-// position is how far the relay has come in a log.
+// position returns the relay's checkpoint in a log.
 func (w *world) position(t *testing.T, workspace events.ID) (seq int64) {
 	t.Helper()
 	require.NoError(t, w.db.QueryRow(t.Context(), `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`, workspace, View).Scan(&seq))
 	return seq
 }
 
-// consume runs a consumer. What stop returns is what it came to.
+// consume runs a consumer. stop ends it and returns its error.
 func consume(t *testing.T, b *Bus, c Consumer) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -145,7 +145,7 @@ func consume(t *testing.T, b *Bus, c Consumer) (stop func() error) {
 	return stop
 }
 
-// listen hands on what a subscriber gets, acknowledged.
+// listen returns a channel of the messages that a subscriber gets, which it acknowledges.
 func listen(t *testing.T, b *Bus, topic, group string) <-chan *message.Message {
 	t.Helper()
 	s, err := b.subscribe(t.Context(), topic, group, nil)
@@ -176,7 +176,7 @@ func take(t *testing.T, from <-chan *message.Message, n int) (ids []string) {
 	return ids
 }
 
-// within returns what c delivers, and fails the test if nothing comes.
+// within returns the next value of c, and fails the test if none comes in time.
 func within[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -187,7 +187,7 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// rowsOf is what a query finds.
+// rowsOf returns the rows that a query finds.
 func rowsOf[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) []T {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), sql, args...)
@@ -196,7 +196,7 @@ func rowsOf[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) []T 
 	return list
 }
 
-// notes is a log that a test reads.
+// notes collects log output for a test.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -223,8 +223,8 @@ func portOf(t *testing.T, address string) int {
 	return port
 }
 
-// requireNext requires that what comes next is a message, but for such as were
-// seen and come again.
+// requireNext requires that the next message is the one given, not counting messages that
+// were delivered before.
 func requireNext(t *testing.T, taken <-chan string, seen map[string]bool, id string) {
 	t.Helper()
 	got := within(t, taken)

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	same   = 2 * time.Minute // how long the server knows the id of a message that it has
-	absent = time.Hour       // until a subscriber without a group is forgotten that lost its connection
+	duplicateWindow = 2 * time.Minute // how long the server remembers message ids to drop duplicates
+	inactiveLimit   = time.Hour       // how long the server keeps a subscriber without a group that has lost its connection
 )
 
 // jetStream is the bus on NATS servers.
 type jetStream struct {
 	urls       string
-	ackWait    time.Duration // until a message comes again that nobody acknowledged, because whoever had it has ended
+	ackWait    time.Duration // after which the server redelivers an unacknowledged message, because its process has died
 	log        *slog.Logger
-	publishers map[string]message.Publisher // by topic; on one connection
+	publishers map[string]message.Publisher // by topic; they share a connection
 }
 
 func openNATS(ctx context.Context, urls []string, ackWait time.Duration, log *slog.Logger) (*jetStream, error) {
@@ -38,17 +38,17 @@ func openNATS(ctx context.Context, urls []string, ackWait time.Duration, log *sl
 	if err != nil {
 		return nil, err
 	}
-	if err := provide(ctx, conn); err != nil {
+	if err := createStreams(ctx, conn); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	for topic := range b.publishers {
-		// The server leaves out an event that it has. What two consumers have
-		// parked has one id and is there twice.
+		// The server drops an event that it has already. Parked messages keep duplicates:
+		// two consumers may have parked the same event.
 		once := natsbus.JetStreamConfig{TrackMsgId: topic == Topic}
 		b.publishers[topic], err = natsbus.NewPublisherWithNatsConn(conn, natsbus.PublisherPublishConfig{
 			Marshaler: &natsbus.NATSMarshaler{}, SubjectCalculator: natsbus.DefaultSubjectCalculator, JetStream: once,
-		}, quiet(log))
+		}, quietLogger(log))
 		if err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("publisher of %s: %w", topic, err)
@@ -57,7 +57,7 @@ func openNATS(ctx context.Context, urls []string, ackWait time.Duration, log *sl
 	return b, nil
 }
 
-// connect comes back to servers that were away for however long.
+// connect returns a connection that reconnects, however long the servers are away.
 func (b *jetStream) connect() (*nats.Conn, error) {
 	conn, err := nats.Connect(b.urls, nats.Name("workspace-service"), nats.Timeout(openLimit/2), nats.MaxReconnects(-1))
 	if err != nil {
@@ -66,18 +66,18 @@ func (b *jetStream) connect() (*nats.Conn, error) {
 	return conn, nil
 }
 
-// provide makes the streams that are not there. An operator who wants others,
-// with more replicas for one, makes them first.
-func provide(ctx context.Context, conn *nats.Conn) error {
+// createStreams creates the streams that do not exist. An operator who wants other settings, such
+// as more replicas, creates them first.
+func createStreams(ctx context.Context, conn *nats.Conn) error {
 	js, err := conn.JetStream()
 	if err != nil {
 		return fmt.Errorf("use JetStream: %w", err)
 	}
-	for topic, age := range map[string]time.Duration{Topic: kept, Parked: keptParked} {
+	for topic, age := range map[string]time.Duration{Topic: retention, Parked: parkedRetention} {
 		_, err := js.StreamInfo(topic, nats.Context(ctx))
 		if errors.Is(err, nats.ErrStreamNotFound) {
 			_, err = js.AddStream(&nats.StreamConfig{Name: topic, Subjects: []string{topic}, MaxAge: age,
-				Duplicates: same}, nats.Context(ctx))
+				Duplicates: duplicateWindow}, nats.Context(ctx))
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", topic, err)
@@ -87,20 +87,20 @@ func provide(ctx context.Context, conn *nats.Conn) error {
 }
 
 func (b *jetStream) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
-	return oneByOne(ctx, b.publishers[topic], topic, list)
+	return publishEach(ctx, b.publishers[topic], topic, list)
 }
 
 func (b *jetStream) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
 	ends []store.Position, more []events.ID, err error) {
 	return relayEach(ctx, tx, list, limit, most, func(ctx context.Context, messages []*message.Message) (int, error) {
-		return oneByOne(ctx, b.publishers[Topic], Topic, messages)
+		return publishEach(ctx, b.publishers[Topic], Topic, messages)
 	})
 }
 
-func (b *jetStream) page() int { return page }
+func (b *jetStream) page() int { return pageSize }
 
-// subscribe has a connection of its own, because a subscriber that is closed
-// closes its connection.
+// subscribe opens a connection for each subscriber, because a subscriber closes its
+// connection when it is closed.
 func (b *jetStream) subscribe(ctx context.Context, topic, group string, _ Knows) (message.Subscriber, error) {
 	conn, err := b.connect()
 	if err != nil {
@@ -111,9 +111,9 @@ func (b *jetStream) subscribe(ctx context.Context, topic, group string, _ Knows)
 		conn.Close()
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	s := &jetSubscriber{conn: conn, js: js, group: group, ackWait: b.ackWait, log: b.log, reading: newReading()}
+	s := &jetSubscriber{conn: conn, js: js, group: group, ackWait: b.ackWait, log: b.log, subscription: newSubscription()}
 	if group != "" {
-		if err := provideGroup(ctx, conn, topic, group, b.ackWait); err != nil {
+		if err := ensureConsumer(ctx, conn, topic, group, b.ackWait); err != nil {
 			conn.Close()
 			return nil, err
 		}
@@ -121,43 +121,44 @@ func (b *jetStream) subscribe(ctx context.Context, topic, group string, _ Knows)
 	return s, nil
 }
 
-// A jetSubscriber hands on the messages of one subscription, each when the one before was
-// taken in. It is not that of watermill-nats, which closes its channel while it may still
-// send to it: a process that stops at that moment panics.
+// A jetSubscriber delivers the messages of one subscription, each after the previous one
+// was processed. It replaces that of watermill-nats, which may send to its channel after
+// closing it and so panics in a process that is stopping.
 type jetSubscriber struct {
 	conn    *nats.Conn
 	js      nats.JetStreamContext
 	group   string // may be empty
 	ackWait time.Duration
 	log     *slog.Logger
-	reading
+	subscription
 }
 
-// Subscribe subscribes at once and hands on until ctx ends, the subscriber is closed, or
-// the subscription fails.
+// Subscribe subscribes at once. It delivers messages until ctx ends, the subscriber is
+// closed, or the subscription fails.
 func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	options := []nats.SubOpt{nats.Bind(topic, s.group)}
 	if s.group == "" {
-		options = []nats.SubOpt{nats.BindStream(topic), nats.AckExplicit(), nats.AckWait(s.ackWait), nats.DeliverNew(), nats.InactiveThreshold(absent)}
+		options = []nats.SubOpt{nats.BindStream(topic), nats.AckExplicit(), nats.AckWait(s.ackWait), nats.DeliverNew(), nats.InactiveThreshold(inactiveLimit)}
 	}
-	subscription, err := s.js.QueueSubscribeSync(topic, s.group, options...)
+	queue, err := s.js.QueueSubscribeSync(topic, s.group, options...)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", topic, err)
 	}
-	// Before a message is given back: it would come again at once, to nobody who takes it in.
+	// The subscription has to end before a message is given back: otherwise the server
+	// would send it here again.
 	leave := sync.OnceFunc(func() {
-		if err := subscription.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		if err := queue.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			s.log.Warn("leave the bus", "topic", topic, "group", s.group, "err", err)
 		}
 	})
 	return s.read(ctx, func(ctx context.Context, to chan<- *message.Message) {
 		defer leave()
 		for ctx.Err() == nil {
-			m, err := subscription.NextMsgWithContext(ctx)
+			m, err := queue.NextMsgWithContext(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return
-			case errors.Is(err, nats.ErrSlowConsumer): // what was dropped comes again
+			case errors.Is(err, nats.ErrSlowConsumer): // messages that were dropped are redelivered
 				continue
 			case err != nil:
 				s.log.Error("read from the bus", "topic", topic, "group", s.group, "err", err)
@@ -170,11 +171,11 @@ func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *me
 	}), nil
 }
 
-// deliver returns when a message was taken in or refused. One that is being taken in when
-// ctx ends has half of closeLimit for it, and is then cut off.
+// deliver returns when a message was processed or refused. A message that is being
+// processed when ctx ends gets half of closeLimit, and is then cancelled.
 func (s *jetSubscriber) deliver(ctx context.Context, raw *nats.Msg, to chan<- *message.Message, leave func()) error {
 	m, err := (&natsbus.NATSMarshaler{}).Unmarshal(raw)
-	if err != nil { // somebody else's: no event has a header twice
+	if err != nil { // not published by this service: events have no duplicate headers
 		s.log.Error("a message is left out", "subject", raw.Subject, "err", err)
 		return raw.Term()
 	}
@@ -196,7 +197,7 @@ func (s *jetSubscriber) deliver(ctx context.Context, raw *nats.Msg, to chan<- *m
 			}
 			return raw.AckSync()
 		case <-m.Nacked():
-			return raw.NakWithDelay(again)
+			return raw.NakWithDelay(retryDelay)
 		case <-ending:
 			leave()
 			ending, cut, late = nil, time.After(closeLimit/2), time.After(closeLimit*3/4)
@@ -208,23 +209,21 @@ func (s *jetSubscriber) deliver(ctx context.Context, raw *nats.Msg, to chan<- *m
 	}
 }
 
-// Close waits for the message that is being taken in, and ends the connection.
+// Close waits for the message that is being processed, and closes the connection.
 func (s *jetSubscriber) Close() error {
-	err := s.reading.Close()
+	err := s.subscription.Close()
 	if s.conn.IsConnected() {
-		_ = s.conn.FlushTimeout(closeLimit) // what was refused is with the server
+		_ = s.conn.FlushTimeout(closeLimit) // let the server know what was refused
 	}
 	s.conn.Close()
 	return err
 }
 
-// provideGroup makes the consumer of a group if it is not there, or has it wait
-// as long as this build's tries take. One that the
-// client library makes while it subscribes it would also remove when it ends,
-// from under the others of the group and with all that it knows. A group takes
-// in one message at a time, whichever process does: so they stay in order also
-// when one has to come again.
-func provideGroup(ctx context.Context, conn *nats.Conn, topic, group string, ackWait time.Duration) error {
+// ensureConsumer creates the consumer of a group, or sets its ackWait to that of this build.
+// A consumer that the client library creates while subscribing would also be deleted with
+// the subscription, together with the position of the group. A group processes one message
+// at a time in all processes, so messages stay in order even if one is redelivered.
+func ensureConsumer(ctx context.Context, conn *nats.Conn, topic, group string, ackWait time.Duration) error {
 	js, err := conn.JetStream()
 	if err != nil {
 		return fmt.Errorf("use JetStream: %w", err)
@@ -246,6 +245,6 @@ func provideGroup(ctx context.Context, conn *nats.Conn, topic, group string, ack
 	return nil
 }
 
-func (b *jetStream) tidy(context.Context) error { return nil } // streams have an age
+func (b *jetStream) tidy(context.Context) error { return nil } // streams have a maximum age
 
 func (b *jetStream) close() error { return b.publishers[Topic].Close() }

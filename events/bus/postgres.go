@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	rests     = time.Minute // how long a message stays that every group has passed
-	sweepSize = 10_000      // messages that are removed at once
+	passedRetention = time.Minute // how long a message is kept after every group has passed it
+	sweepSize       = 10_000      // messages deleted in one statement
 
 	positionsPage = 4000 // events whose positions are published together
 )
 
-// postgres is the bus in the database that has the log.
+// postgres is the bus in the database that holds the log.
 type postgres struct {
 	db     *pgxpool.Pool
 	log    *slog.Logger
@@ -32,7 +32,7 @@ type postgres struct {
 }
 
 func (p *postgres) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
-	publisher, err := sqlbus.NewPublisher(sqlbus.BeginnerFromPgx(p.db), sqlbus.PublisherConfig{SchemaAdapter: table{}}, p.logger)
+	publisher, err := sqlbus.NewPublisher(sqlbus.BeginnerFromPgx(p.db), sqlbus.PublisherConfig{SchemaAdapter: schemaAdapter{}}, p.logger)
 	if err != nil {
 		return 0, err
 	}
@@ -45,8 +45,8 @@ func (p *postgres) publish(ctx context.Context, topic string, list ...*message.M
 	return len(list), nil
 }
 
-// relay writes in the checkpoints' transaction: the messages are there if and only if
-// those have moved. Each is the position of an event of the log, so no event is read.
+// relay writes in the checkpoints' transaction, so messages exist if and only if the
+// checkpoints have moved. A message is only the position of its event, so no event is read.
 func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, _ time.Duration) (
 	ends []store.Position, more []events.ID, err error) {
 	ends, err = store.EndsAfter(ctx, tx, list, limit)
@@ -67,18 +67,19 @@ func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, 
 			more = append(more, end.Workspace)
 		}
 	}
-	if err := number(ctx, tx, behind, ends); err != nil {
+	if err := insertPositions(ctx, tx, behind, ends); err != nil {
 		return nil, nil, fmt.Errorf("publish: %w", err)
 	}
 	return ends, more, nil
 }
 
-// number writes the messages of the events behind positions up to others, those of each
-// log in their order. Who has the row of the topic is the only one who numbers.
-func number(ctx context.Context, tx pgx.Tx, behind, ends []store.Position) error {
+// insertPositions inserts a message for each event from the positions behind up to ends, in the
+// order of each log. It locks the topic's row, so only one transaction at a time assigns
+// positions.
+func insertPositions(ctx context.Context, tx pgx.Tx, behind, ends []store.Position) error {
 	workspaces, from := store.Columns(behind)
 	_, to := store.Columns(ends)
-	before, n := make([]int64, len(ends)), int64(0) // messages of the logs before each
+	before, n := make([]int64, len(ends)), int64(0) // how many messages precede those of each log
 	for i := range ends {
 		before[i], n = n, n+to[i]-from[i]
 	}
@@ -98,32 +99,32 @@ func number(ctx context.Context, tx pgx.Tx, behind, ends []store.Position) error
 func (p *postgres) page() int { return positionsPage }
 
 func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Knows) (message.Subscriber, error) {
-	rest := &pauses{log: p.log, topic: topic, group: group}
+	rest := &pollBackoff{log: p.log, topic: topic, group: group}
 	if group != "" {
 		return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(p.db), sqlbus.SubscriberConfig{
-			ConsumerGroup: group, SchemaAdapter: table{}, OffsetsAdapter: offsets{group}, BackoffManager: rest,
+			ConsumerGroup: group, SchemaAdapter: schemaAdapter{}, OffsetsAdapter: offsets{group}, BackoffManager: rest,
 		}, p.logger)
 	}
 	l := &live{
-		db: p.db, knows: knows, reading: newReading(),
-		rest: func(none bool, err error) time.Duration { return rest.HandleError(p.logger, none, err) },
+		db: p.db, knows: knows, subscription: newSubscription(),
+		backoff: func(none bool, err error) time.Duration { return rest.HandleError(p.logger, none, err) },
 	}
-	err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&l.at)
+	err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&l.position)
 	if err != nil {
 		return nil, fmt.Errorf("position of topic %s: %w", topic, err)
 	}
 	return l, nil
 }
 
-func (p *postgres) close() error { return nil } // the pool is its owner's
+func (p *postgres) close() error { return nil } // the pool belongs to the caller
 
-// tidy removes messages that every group has passed and, with a warning, those
-// that are too old for a group that has not.
+// tidy deletes messages that every group has passed and, with a warning, those that are too
+// old for a group that has not.
 func (p *postgres) tidy(ctx context.Context) error {
-	if err := p.sweep(ctx, Topic, rests, kept); err != nil {
+	if err := p.sweep(ctx, Topic, passedRetention, retention); err != nil {
 		return err
 	}
-	return p.sweep(ctx, Parked, keptParked, keptParked)
+	return p.sweep(ctx, Parked, parkedRetention, parkedRetention)
 }
 
 func (p *postgres) sweep(ctx context.Context, topic string, passed, unpassed time.Duration) error {

@@ -25,8 +25,8 @@ func messages(n int, name string) (list []*message.Message) {
 	return list
 }
 
-// A reader that pages by position while many write, some of them slow to
-// commit and some of them rolling back, finds every position in turn.
+// Many writers, some slow to commit and some rolling back, write while a reader pages by
+// position. The reader must find every position in turn.
 func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -41,7 +41,7 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 					one, other := newID(), newID()
 					behind := []store.Position{{Workspace: one, Seq: 7}, {Workspace: other}}
 					ends := []store.Position{{Workspace: one, Seq: 8}, {Workspace: other, Seq: int64(n % 5)}}
-					if err := number(context.Background(), tx, behind, ends); err != nil {
+					if err := insertPositions(context.Background(), tx, behind, ends); err != nil {
 						return err
 					}
 					if _, err := tx.Exec(context.Background(), `select pg_sleep(random() * 0.003)`); err != nil {
@@ -80,8 +80,8 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 	require.EqualValues(t, writers*35*3, at, "all but each eighth")
 }
 
-// A subscriber whose transaction stays open, as that of a slow handler, holds
-// back neither another group nor who publishes.
+// A subscriber whose transaction stays open, as a slow handler's does, blocks neither
+// another group nor a publisher.
 func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,18 +104,18 @@ func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 	}
 }
 
-// A message of an event takes the same room, 80 bytes, however large the event is.
+// The message of an event takes the same space, 80 bytes, however large the event is.
 func TestAMessageOfAnEventIsItsPosition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
-	w.append(t, workspace, page)
+	w.append(t, workspace, pageSize)
 	w.relay(t, b, workspace)
 	sizes := rowsOf[int64](t, w.db, `select max(pg_column_size(m.*))::bigint from bus_messages m`)
 	require.Less(t, sizes[0], int64(90))
 }
 
-// Whatever became of an event, the messages behind it are read.
+// Messages behind one whose event is gone are still delivered.
 func TestAMessageWhoseEventIsGoneIsEmpty(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,9 +147,9 @@ func TestReadingCostsTheSameHoweverManyMessagesWait(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.db.Exec(t.Context(), `insert into bus_topics values ('svc_events', 50000, 100)`)
 	require.NoError(t, err)
-	q, err := table{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: offsets{"g"}})
+	q, err := schemaAdapter{}.SelectQuery(sqlbus.SelectQueryParams{Topic: Topic, OffsetsAdapter: offsets{"g"}})
 	require.NoError(t, err)
-	for _, q := range []sqlbus.Query{q, query(lookSQL, Topic, 20000, 100), query(handSQL, Topic, positionsFrom(20001, 100))} {
+	for _, q := range []sqlbus.Query{q, query(positionsSQL, Topic, 20000, 100), query(messagesSQL, Topic, positionsFrom(20001, 100))} {
 		plan := strings.Join(rowsOf[string](t, w.db, `explain (analyze, timing off, costs off, summary off) `+q.Query, q.Args...), "\n")
 		for _, rows := range regexp.MustCompile(`actual rows=(\d+)`).FindAllStringSubmatch(plan, -1) {
 			require.LessOrEqual(t, len(rows[1]), len("100"), plan)
@@ -212,7 +212,7 @@ func TestParkedMessagesStayForAMonth(t *testing.T) {
 	require.Equal(t, []int64{2, 3}, rowsOf[int64](t, w.db, `select position from bus_messages order by position`))
 }
 
-// A consumer goes on when the connections to the database were cut.
+// A consumer continues after its connections to the database were cut.
 func TestAConsumerOutlivesItsConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -223,7 +223,7 @@ func TestAConsumerOutlivesItsConnections(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	taken := make(chan string, 100)
-	consume(t, &Bus{transport: &postgres{db: db, log: w.cfg.Log, logger: quiet(w.cfg.Log)}, log: w.cfg.Log}, Consumer{
+	consume(t, &Bus{transport: &postgres{db: db, log: w.cfg.Log, logger: quietLogger(w.cfg.Log)}, log: w.cfg.Log}, Consumer{
 		Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil },
 	})
 	seen := map[string]bool{}
@@ -238,7 +238,7 @@ func TestAConsumerOutlivesItsConnections(t *testing.T) {
 	}
 }
 
-// What a live consumer knows it is not told, nor is it when something else comes between.
+// A live consumer does not get what it knows, also if other messages come in between.
 func TestALiveConsumerIsNotToldWhatItKnows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -254,7 +254,7 @@ func TestALiveConsumerIsNotToldWhatItKnows(t *testing.T) {
 	reading.Go(func() {
 		for m := range messages {
 			if tries++; tries == 1 {
-				m.Nack() // it comes again
+				m.Nack() // it is redelivered
 				continue
 			}
 			got <- m.UUID

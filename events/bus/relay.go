@@ -18,18 +18,17 @@ import (
 	"svc/events/store"
 )
 
-// View is the name under which the relay's position is kept among those of the
-// views.
+// View is the name of the relay's checkpoints, which are stored with those of the views.
 const View = "bus"
 
 const (
-	page       = 400              // events that are published together, where each is a message
-	sweeping   = time.Minute      // how often the relay tidies
-	patience   = 25 * time.Second // for a page
-	publishing = 10 * time.Second // for a page's messages, and one that is under way; then there is time to commit
+	pageSize       = 400              // events published together, on a bus where each is a message
+	sweepInterval  = time.Minute      // how often the relay calls tidy
+	pageTimeout    = 25 * time.Second // limit for a page, with its transaction
+	publishTimeout = 10 * time.Second // limit for publishing a page; the rest of pageTimeout is for the commit
 )
 
-// The metadata of a message. Its payload is the event's stored form.
+// The keys of a message's metadata. The payload is the event's stored form.
 const (
 	metaWorkspace = "workspace"
 	metaSeq       = "seq"
@@ -39,29 +38,29 @@ const (
 	metaAt        = "at"
 )
 
-// A Relay publishes what the logs have, each in its order. Any number of
-// processes may run one: the one that leads does the work, and where two believe
-// that they lead, the checkpoint's row lets one of them at a time work on a
-// workspace. It moves past the messages that are kept, and no others.
+// A Relay publishes the events of each log in order. Any number of processes may run one:
+// only the leader works. If two believe that they lead, the lock on a checkpoint lets one
+// at a time work on that workspace. Checkpoints move past messages that the bus has stored,
+// and no others.
 type Relay struct {
-	db         *pgxpool.Pool
-	leads      func(view string) bool
-	log        *slog.Logger
-	follow     *follow.Follower
-	publishing time.Duration
+	db             *pgxpool.Pool
+	leads          func(view string) bool
+	log            *slog.Logger
+	follow         *follow.Follower
+	publishTimeout time.Duration
 }
 
-// NewRelay returns a relay that does nothing until [Run] has it run. It works
-// while it leads [View].
+// NewRelay returns a relay that does nothing until [Run] runs it. It works while leads
+// reports that this process leads [View].
 func NewRelay(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Relay {
-	return &Relay{db: db, leads: leads, log: log, follow: follow.New(db, View, leads, log), publishing: publishing}
+	return &Relay{db: db, leads: leads, log: log, follow: follow.New(db, View, leads, log), publishTimeout: publishTimeout}
 }
 
-// Moved tells r that a log has grown, or with the zero ID that any may have. It
-// does not block.
+// Moved notifies r that a log has grown, or that any may have if workspace is zero. It does
+// not block.
 func (r *Relay) Moved(workspace events.ID, _ int64) { r.follow.Moved(workspace) }
 
-// Stuck returns in how many logs r stands still.
+// Stuck returns how many logs cannot be relayed at present.
 func (r *Relay) Stuck() int { return r.follow.Stuck() }
 
 // run relays until ctx ends.
@@ -75,7 +74,7 @@ func (r *Relay) run(ctx context.Context, b *Bus) {
 }
 
 func (r *Relay) tidy(ctx context.Context, b *Bus) {
-	sweep := time.NewTicker(sweeping)
+	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	for {
 		select {
@@ -92,11 +91,11 @@ func (r *Relay) tidy(ctx context.Context, b *Bus) {
 	}
 }
 
-// relayPage publishes the next events of logs and then moves the checkpoints. If
-// publishing ends early they move past what was published, so that a slow bus is
-// not sent the same for ever.
+// relayPage publishes the next events of logs and then moves the checkpoints. If publishing
+// ends early, they move past what was published, so that a slow bus is not sent the same
+// events for ever.
 func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (more []events.ID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	limit := max(b.page()/len(workspaces), 1)
 	var broken error
@@ -106,7 +105,7 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 			return err
 		}
 		var ends []store.Position
-		ends, more, err = b.relay(ctx, tx, list, limit, r.publishing)
+		ends, more, err = b.relay(ctx, tx, list, limit, r.publishTimeout)
 		if len(ends) == 0 {
 			return err
 		}
@@ -121,8 +120,8 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 	return more, nil
 }
 
-// relayEach reads what logs have next and hands it to publish, for so long at most, as
-// a transport that is elsewhere does.
+// relayEach reads the next events of logs and passes them to publish, which stops after
+// most. It is for transports outside the database.
 func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration,
 	publish func(context.Context, []*message.Message) (int, error)) (ends []store.Position, more []events.ID, err error) {
 	records, err := store.StoredAfterEach(ctx, tx, list, limit)
@@ -136,7 +135,7 @@ func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int,
 	defer cancel()
 	n, err := publish(publishing, messagesOf(records))
 	switch {
-	case err != nil && n > 0 && publishing.Err() != nil: // it is the time that is up
+	case err != nil && n > 0 && publishing.Err() != nil: // the time limit is no error: the rest is published next
 		err = nil
 	case err != nil:
 		err = fmt.Errorf("publish: %w", err)
@@ -161,7 +160,7 @@ func messagesOf(records []events.Record) []*message.Message {
 	return list
 }
 
-// PositionOf returns where in which log the event of a message is.
+// PositionOf returns the position in the log of a message's event.
 func PositionOf(m *message.Message) (workspace events.ID, seq int64, err error) {
 	if workspace, err = events.ParseID(m.Metadata.Get(metaWorkspace)); err != nil {
 		return workspace, 0, fmt.Errorf("message %s: workspace: %w", m.UUID, err)

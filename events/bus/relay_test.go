@@ -23,7 +23,7 @@ func TestTheRelayPublishesALogInItsOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
 		got := listen(t, b, Topic, "readers")
-		want := w.append(t, workspace, 2*page+7)
+		want := w.append(t, workspace, 2*pageSize+7)
 		w.relay(t, b, workspace)
 		want = append(want, w.append(t, workspace, 1)...)
 		w.relay(t, b, workspace)
@@ -57,7 +57,7 @@ func TestAMessageHasTheStoredFormOfItsEvent(t *testing.T) {
 	})
 }
 
-// An event that a newer build wrote is passed on as it is.
+// An event that a newer build wrote is published as it is stored.
 func TestTheRelayNeedNotKnowAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,7 +71,7 @@ func TestTheRelayNeedNotKnowAnEvent(t *testing.T) {
 	require.Equal(t, "7", m.Metadata.Get("schema"))
 }
 
-// flaky is a transport after whose publishing something goes wrong.
+// flaky is a transport that fails after it has published.
 type flaky struct {
 	transport
 	after func() error
@@ -88,9 +88,9 @@ func (f flaky) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limi
 	return ends, more, nil
 }
 
-// A relay that dies after it has published and before its checkpoint moves
-// publishes again. What NATS still knows by its id it leaves out; in PostgreSQL
-// the messages had gone with the transaction.
+// A relay that dies after publishing and before moving its checkpoint publishes again. NATS
+// drops the duplicates by their id; in PostgreSQL the messages were rolled back with the
+// transaction.
 func TestARelayThatDiesBeforeItsCheckpointLosesNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -122,7 +122,7 @@ func TestACheckpointStaysWhereItIsWhenPublishingFails(t *testing.T) {
 	require.Empty(t, rowsOf[int64](t, w.db, `select position from bus_messages`))
 }
 
-// held is a publisher before whose every message something happens.
+// held is a publisher that calls a hook before each message.
 type held struct {
 	message.Publisher
 	before func() error
@@ -135,7 +135,7 @@ func (h held) Publish(topic string, list ...*message.Message) error {
 	return h.Publisher.Publish(topic, list...)
 }
 
-// before has something happen before each message that a bus on NATS publishes.
+// before installs a hook that is called before each message that a bus on NATS publishes.
 func (b *Bus) before(do func() error) {
 	publishers := b.transport.(*jetStream).publishers
 	publishers[Topic] = held{publishers[Topic], do}
@@ -152,7 +152,7 @@ func TestASlowBusGetsEverythingOnce(t *testing.T) {
 		return nil
 	})
 	r := NewRelay(w.db, always, w.cfg.Log)
-	r.publishing = 100 * time.Millisecond
+	r.publishTimeout = 100 * time.Millisecond
 	one, other := newID(), newID()
 	want := map[events.ID][]string{one: w.append(t, one, 25), other: w.append(t, other, 25)}
 	pages := 0
@@ -174,7 +174,7 @@ func TestASlowBusGetsEverythingOnce(t *testing.T) {
 	}
 }
 
-// What was published before the bus went away is not published again.
+// What was published before the bus failed is not published again.
 func TestTheCheckpointMovesPastWhatWasPublished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
@@ -195,8 +195,8 @@ func TestTheCheckpointMovesPastWhatWasPublished(t *testing.T) {
 	require.Equal(t, want, take(t, listen(t, b, Topic, "readers"), 5))
 }
 
-// Several processes relay the logs of many workspaces while those grow: each
-// event is published once, and those of a workspace in order.
+// Several processes relay the logs of many workspaces while they grow. Each event is
+// published once, and those of a workspace in order.
 func TestRelaysShareTheWork(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
@@ -238,7 +238,7 @@ func TestRelaysShareTheWork(t *testing.T) {
 	})
 }
 
-// What happened while nobody relayed, and nobody said, is found.
+// Events from a time without a relay, of which no notification came, are found.
 func TestARelayLooksAround(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,7 +255,7 @@ func TestARelayLooksAround(t *testing.T) {
 	running.Wait()
 }
 
-// A log from which something was taken stands still; the others go on.
+// A log with a missing event is not relayed; the others are.
 func TestAMissingEventHoldsUpItsLogOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
