@@ -1,37 +1,36 @@
 // Package aggregates decides what may happen.
 //
-// An aggregate is the fold of one stream of events. Its methods look at that
-// state and return the events that follow, or why none may. They change
-// nothing, read no clock and know no database. Apply is the only thing that
-// changes an aggregate, and it never refuses.
+// An aggregate is the fold of one stream of events. Its methods look at that state and
+// return the events that follow, or an error that says why none may. They change nothing,
+// read no clock and know no database. Only Apply changes an aggregate, and it never refuses
+// an event.
 //
-// # Runs and what they ask people
+// # Runs and decisions
 //
-// A run is one stream, and its decisions are part of it: raised, then answered or
-// voided. So an answer and what follows from it (an approval, another round, the end
-// of the run) are one decision of one aggregate and one append. A run asks one thing
-// at a time and enters no stage meanwhile. An approval names a commit; a push that
-// moves the branch voids both the open decision and an approval that was given, so
-// nothing is merged that nobody looked at. While a run is merging it takes neither
-// pushes nor a cancellation.
+// A run is one stream, and the decisions that it asks people for are part of it: raised,
+// then answered or voided. So an answer and its consequences (an approval, another round,
+// the end of the run) are one decision of one aggregate and one append. A run asks for one
+// decision at a time and enters no stage meanwhile. An approval names a commit. A push that
+// moves the branch voids both an open decision and an approval, so nothing is merged that
+// nobody looked at. While a run is merging it accepts neither pushes nor a cancellation.
 //
 // Who may answer depends on the kind of the decision and is read from the workspace's
-// stream in the same append: a right that is taken away at the same moment either
-// comes first and wins, or comes after.
+// stream in the same append. A right that is revoked at the same moment is either revoked
+// first, and the answer refused, or revoked after the answer.
 //
 // # Invitations
 //
-// Membership is one stream per workspace, because that one Owner always remains is one
-// decision; invitations are in it, because accepting one is becoming a member. Whether
-// one has expired is read from the clock when it matters, so no job has to run for
-// that. Whoever sent an invitation last answers for it: with their right to send it,
-// it is withdrawn in the same append.
+// Membership is one stream per workspace, because the rule that one Owner always remains
+// concerns all members. Invitations are in it, because accepting one makes a member.
+// Whether an invitation has expired is computed when it matters, so no job has to run for
+// that. An invitation depends on its last sender: when they lose the right to send it, it
+// is revoked in the same append.
 package aggregates
 
 import "svc/events"
 
-// An Aggregate is a *T that takes in events and who caused each. The zero T is a
-// stream without any.
+// An Aggregate is a *T that is the fold of events and who caused each. The zero T is the
+// fold of an empty stream.
 type Aggregate[T any] interface {
 	*T
 	Apply(e events.Event, by events.ID)

@@ -5,8 +5,8 @@ import (
 	"svc/input"
 )
 
-// Export lets whoever may take a copy of the audit log, unless what it is filtered by
-// holds a token.
+// Export records an export of the audit log. It refuses callers without the right, and
+// filters that contain a token.
 func (w *Workspace) Export(by events.ID, e events.AuditExported) ([]events.Event, error) {
 	if err := w.Allow(by, events.ExportAudit); err != nil {
 		return nil, err

@@ -5,17 +5,17 @@ import (
 	"svc/fault"
 )
 
-// ErrNoAuthority says that a workspace has no such authority.
+// ErrNoAuthority means that a workspace has no such authority.
 var ErrNoAuthority = fault.New(fault.NotFound, "authority_not_found", "There is no such authority.")
 
-// An Authority is what signs the certificates of a workspace's runners: one key at a
-// time, and those before it, whose certificates count until it is retired.
+// An Authority is the fold of a workspace's certificate authorities. One key signs at a
+// time; certificates of earlier keys stay valid until those are retired.
 type Authority struct {
-	signs  events.ID // the one that was created last
+	signs  events.ID // the newest, unless it was retired
 	active map[events.ID]bool
 }
 
-// Apply takes in one event.
+// Apply adds one event.
 func (a *Authority) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.AuthorityCreated:
@@ -31,10 +31,10 @@ func (a *Authority) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// Signs returns the authority that signs; it is zero if there is none.
+// Signs returns the authority that signs new certificates, or the zero ID if there is none.
 func (a *Authority) Signs() events.ID { return a.signs }
 
-// Create makes an authority the one that signs, unless it is.
+// Create adds an authority and makes it the signing one. It returns no event if it exists.
 func (a *Authority) Create(e events.AuthorityCreated) ([]events.Event, error) {
 	if a.signs == e.Authority || a.active[e.Authority] {
 		return nil, nil
@@ -42,7 +42,7 @@ func (a *Authority) Create(e events.AuthorityCreated) ([]events.Event, error) {
 	return one(e)
 }
 
-// Retire ends what an authority signed.
+// Retire makes all certificates of an authority invalid.
 func (a *Authority) Retire(id events.ID, reason string) ([]events.Event, error) {
 	if !a.active[id] {
 		return nil, ErrNoAuthority

@@ -11,7 +11,7 @@ import (
 	"svc/input"
 )
 
-// Why a decision may refuse an answer.
+// The reasons for which an answer is refused.
 var (
 	ErrNoDecision         = fault.New(fault.NotFound, "decision_not_found", "There is no such decision.")
 	ErrDecisionAnswered   = fault.New(fault.Conflict, "decision_answered", "This decision has been answered already.")
@@ -19,7 +19,7 @@ var (
 	ErrCapabilityRequired = fault.New(fault.Denied, "capability_required", "Only members who may approve loops decide this.")
 )
 
-// Actions of the kinds of decisions.
+// The actions with which decisions are answered.
 const (
 	ActionConfirm         = "confirm"
 	ActionCorrect         = "correct"
@@ -30,8 +30,7 @@ const (
 	ActionDeny            = "deny"
 )
 
-// Actions returns what can be answered to a kind of decision, the most likely
-// first.
+// Actions returns the possible answers to a kind of decision, the most likely first.
 func Actions(k events.DecisionKind) []string {
 	switch k {
 	case events.FactReview:
@@ -44,12 +43,12 @@ func Actions(k events.DecisionKind) []string {
 	return nil
 }
 
-// maxNote is how many characters the note of an answer may have.
+// maxNote is the maximum number of characters of a note.
 const maxNote = 10_000
 
-// An Answer is what a person decides. Note explains it, and is needed to
-// correct facts and to ask for changes; ExpectedHead is the commit that the
-// person looked at, and is needed to approve.
+// An Answer is a person's answer to a decision. Note explains it, and is required to
+// correct facts and to request changes. ExpectedHead is the commit that the person looked
+// at, and is required to approve.
 type Answer struct {
 	Decision     events.ID
 	Action       string
@@ -57,7 +56,7 @@ type Answer struct {
 	ExpectedHead string
 }
 
-// A decision of a run, as long as the run remembers it: for good.
+// A decision is one that the run has raised. Runs keep all of them.
 type decision struct {
 	kind     events.DecisionKind
 	head     string
@@ -65,7 +64,8 @@ type decision struct {
 	voided   bool
 }
 
-// MayDecide refuses a member who has no say in decisions of a kind.
+// MayDecide returns an error unless the role, or for other kinds than fact reviews the
+// setting approveLoops, allows answering decisions of kind k.
 func MayDecide(k events.DecisionKind, role events.Role, approveLoops bool) error {
 	switch {
 	case k == events.FactReview && !role.May(events.ReviewFacts):
@@ -78,8 +78,7 @@ func MayDecide(k events.DecisionKind, role events.Role, approveLoops bool) error
 	return nil
 }
 
-// Decide refuses a person who has no say in decisions of a kind here, at this
-// moment.
+// Decide returns an error unless the user may answer decisions of kind k.
 func (w *Workspace) Decide(by events.ID, k events.DecisionKind) error {
 	m, ok := w.members[w.byUser[by]]
 	if !ok {
@@ -88,7 +87,7 @@ func (w *Workspace) Decide(by events.ID, k events.DecisionKind) error {
 	return MayDecide(k, m.role, events.MayApproveLoops(m.role, m.approveLoops))
 }
 
-// Asked returns the kind of a decision of the run.
+// Asked returns the kind of one of the run's decisions.
 func (r *Run) Asked(id events.ID) (events.DecisionKind, error) {
 	d, ok := r.decisions[id]
 	if !ok {
@@ -101,7 +100,7 @@ func (r *Run) applyDecision(e events.Event) {
 	switch e := e.(type) {
 	case events.DecisionRaised:
 		r.decisions[e.Decision] = decision{kind: e.About, head: e.Head}
-		if e.About != events.MergeApproval { // for which the stage itself waits
+		if e.About != events.MergeApproval { // for a merge approval, the stage's own status says that it waits
 			r.status = events.RunNeedsInput
 		}
 	case events.DecisionAnswered:
@@ -117,14 +116,14 @@ func (r *Run) applyDecision(e events.Event) {
 	}
 }
 
-// goOn lets a run go on that waited for a decision of a kind.
+// goOn resumes a run that waited for a decision of kind k.
 func (r *Run) goOn(k events.DecisionKind) {
 	if k != events.MergeApproval && r.status == events.RunNeedsInput {
 		r.status = r.stage.Status()
 	}
 }
 
-// open returns the decisions that wait for an answer, in the order of their ids.
+// open returns the decisions that wait for an answer, sorted by id.
 func (r *Run) open() (ids []events.ID) {
 	for id, d := range r.decisions {
 		if !d.answered && !d.voided {
@@ -135,7 +134,8 @@ func (r *Run) open() (ids []events.ID) {
 	return ids
 }
 
-// mayRaise lets the loop ask what belongs to where the run is, one thing at a time.
+// mayRaise reports whether the run may raise a decision: one at a time, in the right stage
+// and about the newest commit.
 func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	_, known := r.decisions[e.Decision]
 	switch {
@@ -151,7 +151,7 @@ func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	return false
 }
 
-// voidOpen closes the decisions that a fact makes pointless.
+// voidOpen voids the open decisions for which about returns true.
 func (r *Run) voidOpen(reason string, about func(decision) bool) (list []events.Event) {
 	for _, id := range r.open() {
 		if d := r.decisions[id]; about(d) {
@@ -163,7 +163,7 @@ func (r *Run) voidOpen(reason string, about func(decision) bool) (list []events.
 
 func anyDecision(decision) bool { return true }
 
-// Answer decides, and does what follows from it.
+// Answer answers a decision. The events include the consequences of the answer.
 func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	d, ok := r.decisions[a.Decision]
 	switch {
@@ -195,7 +195,7 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	return append(list, more...), nil
 }
 
-// following are the facts that an answer leads to.
+// following returns the events that an answer leads to.
 func (r *Run) following(k events.DecisionKind, a Answer) []events.Event {
 	helped := events.RunHumanIntervened{Repo: r.repo.ID, What: events.InterventionAnswer}
 	switch a.Action {
@@ -214,7 +214,7 @@ func (r *Run) following(k events.DecisionKind, a Answer) []events.Event {
 	return []events.Event{helped}
 }
 
-// backToCode ends the stage that the run is in and begins Implementing again.
+// backToCode ends the current stage and enters Implementing again.
 func (r *Run) backToCode(reason string) (list []events.Event) {
 	if !r.settled {
 		list = append(list, events.RunStageFailed{Stage: r.stage, Attempt: r.attempts[r.stage], Reason: reason})

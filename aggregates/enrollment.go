@@ -10,8 +10,8 @@ import (
 	"svc/input"
 )
 
-// Why an enrolment may refuse a command. Whoever shows a token that opens nothing is told
-// the same, whatever the reason.
+// The reasons for which a command about an enrolment is refused. All invalid tokens get the
+// same error, whatever the reason.
 var (
 	ErrNoEnrollment      = fault.New(fault.NotFound, "enrollment_not_found", "There is no such enrolment.")
 	ErrEnrollmentInvalid = fault.New(fault.Unauthenticated, "enrollment_invalid",
@@ -23,22 +23,22 @@ var (
 )
 
 const (
-	// LongestEnrollment is how long a token counts at most.
+	// LongestEnrollment is the longest lifetime of a token.
 	LongestEnrollment  = time.Hour
 	shortestEnrollment = time.Minute
-	recordedRefusals   = 10 // of one enrolment: its token may be known to many
+	recordedRefusals   = 10 // per enrolment, because many may know its token
 )
 
-// An Enrollment is an invitation to one machine, by a token that is used once.
+// An Enrollment is an invitation to one machine, with a token that can be used once.
 type Enrollment struct {
 	minted    events.EnrollmentMinted
 	used      events.EnrollmentUsed
-	expired   bool // and that is recorded
+	expired   bool // the expiry has been recorded
 	withdrawn bool
 	refusals  int
 }
 
-// Apply takes in one event.
+// Apply adds one event.
 func (n *Enrollment) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.EnrollmentMinted:
@@ -54,7 +54,7 @@ func (n *Enrollment) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// Mint makes the enrolment. Its name, if it has one, becomes the runner's.
+// Mint creates the enrolment. Its name, if it has one, becomes the runner's name.
 func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Event, error) {
 	if e.Name != "" {
 		if err := input.RunnerName.Check("name", e.Name); err != nil {
@@ -88,9 +88,9 @@ func set(list []string) []string {
 	return slices.Compact(slices.AppendSeq([]string{}, slices.Values(slices.Sorted(slices.Values(list)))))
 }
 
-// A Machine is what asks to become a runner.
+// A Machine is a machine that asks to become a runner.
 type Machine struct {
-	Name  string // that it would have, where the enrolment names none
+	Name  string // its own choice, used if the enrolment has no name
 	Key   events.KeyHash
 	Hello Hello
 }
@@ -112,10 +112,10 @@ func (n *Enrollment) check(m *Machine) error {
 	return m.Hello.check()
 }
 
-// Use makes a runner of a machine: what happens to the enrolment, and what begins the
-// stream of the runner. Nothing follows where the same key has used it before: Runner
-// tells which it became. Beside [ErrEnrollmentUsed] and [ErrEnrollmentInvalid] there may
-// be events, which say that somebody tried.
+// Use makes a machine a runner. own are events of the enrolment, its are the first events
+// of the runner's stream. If the same key has used the token before, there are no events,
+// and Runner returns the runner that the machine became. With [ErrEnrollmentUsed] and
+// [ErrEnrollmentInvalid] there may be events of the enrolment, which record the attempt.
 func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at time.Time) (own, its []events.Event, err error) {
 	id := n.minted.Enrollment
 	switch {
@@ -147,11 +147,10 @@ func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at t
 	return own, its, nil
 }
 
-// Runner returns which runner the machine became that used the token; it is zero if
-// none has.
+// Runner returns the runner that was enrolled with the token, or the zero ID if none was.
 func (n *Enrollment) Runner() events.ID { return n.used.Runner }
 
-// Withdraw takes the token back.
+// Withdraw revokes the token.
 func (n *Enrollment) Withdraw() ([]events.Event, error) {
 	switch {
 	case n.minted.Enrollment.IsZero():

@@ -9,9 +9,8 @@ import (
 	"svc/events"
 )
 
-// expiries are the invitations of one sender that wait for an answer, in the order
-// in which they expire: those that can still be accepted are at the end, however
-// many have expired before.
+// expiries are the pending invitations of one sender, ordered by expiry. Those that can
+// still be accepted are at the end, however many have expired.
 type expiries []expiry
 
 type expiry struct {

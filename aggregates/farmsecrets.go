@@ -5,21 +5,22 @@ import (
 	"svc/fault"
 )
 
-// MaxFarmSecrets is how many secrets a workspace has at most.
+// MaxFarmSecrets is how many secrets a workspace may have.
 const MaxFarmSecrets = 100
 
-// Why secrets of jobs may refuse a command.
+// The reasons for which a command about farm secrets is refused.
 var (
 	ErrNoFarmSecret  = fault.New(fault.NotFound, "farm_secret_not_found", "There is no such secret.")
 	ErrFarmSecretMax = fault.New(fault.Conflict, "farm_secrets_full", "A workspace has %d secrets at most. Remove one first.", MaxFarmSecrets)
 )
 
-// FarmSecrets are what jobs of a workspace are given by name. Their values are in the vault.
+// FarmSecrets are the secrets that jobs of a workspace receive by name. The values are in
+// the vault.
 type FarmSecrets struct {
 	values map[string]events.ID
 }
 
-// Apply takes in one event.
+// Apply adds one event.
 func (s *FarmSecrets) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.FarmSecretSet:
@@ -32,10 +33,11 @@ func (s *FarmSecrets) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// Value returns the value that a secret has; it is zero if there is none.
+// Value returns the vault's id of a secret's value, or the zero ID if there is no such
+// secret.
 func (s *FarmSecrets) Value(name string) events.ID { return s.values[name] }
 
-// Set gives a secret a value.
+// Set gives a secret a value, which replaces the one before.
 func (s *FarmSecrets) Set(name string, value events.ID) ([]events.Event, error) {
 	if err := SecretName.Check("name", name); err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func (s *FarmSecrets) Set(name string, value events.ID) ([]events.Event, error) 
 	return one(events.FarmSecretSet{Name: name, Value: value})
 }
 
-// Remove takes a secret away.
+// Remove removes a secret.
 func (s *FarmSecrets) Remove(name string) ([]events.Event, error) {
 	value, there := s.values[name]
 	if !there {

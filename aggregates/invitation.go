@@ -9,7 +9,7 @@ import (
 	"svc/input"
 )
 
-// Why a workspace may refuse what is asked about an invitation.
+// The reasons for which a command about an invitation is refused.
 var (
 	ErrNoInvitation         = fault.New(fault.NotFound, "invitation_not_found", "There is no such invitation.")
 	ErrInvitationNotPending = fault.New(fault.Conflict, "invitation_not_pending", "This invitation can no longer be answered. "+
@@ -18,8 +18,8 @@ var (
 	ErrNotInvitee     = fault.New(fault.Denied, "invitation_not_yours", "This invitation is for another address.")
 )
 
-// An invitation waits for its answer, whether or not its time is up. One that
-// was answered or revoked is only remembered by its id.
+// An invitation is pending, even if it has expired. Of those that were answered or revoked
+// only the id is kept.
 type invitation struct {
 	email   string
 	role    events.Role
@@ -27,14 +27,15 @@ type invitation struct {
 	sender  events.ID // who sent it last
 }
 
-// maxWithdrawn is how many invitations are withdrawn together with their sender's
-// right to send them: an append has five seconds. Of any beyond, none can be
-// accepted as long as the sender has no right to send it.
+// maxWithdrawn limits how many invitations are revoked together with their sender's right
+// to send them, because an append has a time limit of five seconds. The rest cannot be
+// accepted anyway while the sender lacks the right.
 const maxWithdrawn = 1000
 
 func (i invitation) expired(at time.Time) bool { return !at.Before(i.expires) }
 
-// expiryOf is when an invitation of a time expires, as precisely as tables keep it.
+// expiryOf returns when an invitation sent at a time expires, in microseconds as tables
+// store it.
 func expiryOf(at time.Time) time.Time {
 	return at.UTC().Truncate(time.Microsecond).Add(events.InvitationLifetime)
 }
@@ -42,7 +43,7 @@ func expiryOf(at time.Time) time.Time {
 // An Invitee is a person who answers an invitation.
 type Invitee struct {
 	User   events.ID
-	Name   string
+	Name   string   // verified, normalized by input.Email, the primary one first
 	Emails []string // verified, as input.Email has them, the primary one first
 }
 
@@ -85,14 +86,14 @@ func (w *Workspace) unsend(id events.ID, i invitation) {
 	}
 }
 
-// acceptable reports whether the invitee may accept an invitation at a time: who
-// sent it last could still send it.
+// acceptable reports whether the invitee may accept an invitation: it has not expired, and
+// its last sender could still send it.
 func (w *Workspace) acceptable(i invitation, at time.Time) bool {
 	return !i.expired(at) && w.Role(i.sender).MayInvite(i.role)
 }
 
-// withdraw takes back what a sender whose role becomes another, or none, could then
-// no longer send. Of what has expired already nothing has to be taken back.
+// withdraw revokes the invitations that a sender could no longer send with another role, ""
+// for none. Expired invitations are left as they are.
 func (w *Workspace) withdraw(sender events.ID, role events.Role, at time.Time) (list []events.Event) {
 	for _, e := range slices.Backward(w.sent[sender]) {
 		i := w.invitations[e.invitation]
@@ -106,9 +107,9 @@ func (w *Workspace) withdraw(sender events.ID, role events.Role, at time.Time) (
 	return list
 }
 
-// Invite asks the holder of an address to join. known is the person who has
-// verified the address, zero if nobody has. An invitation to the same address
-// that can no longer be accepted gives way to the new one.
+// Invite invites the holder of an address. known is the user who has verified the address,
+// zero if nobody has. It replaces an invitation to the same address that can no longer be
+// accepted.
 func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, known events.ID, at time.Time) ([]events.Event, error) {
 	address, ok := input.Email(address)
 	if !ok {
@@ -134,7 +135,7 @@ func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, k
 	return one(sent)
 }
 
-// Resend lets the 48 hours of an invitation begin again.
+// Resend restarts the 48 hours in which an invitation can be accepted.
 func (w *Workspace) Resend(by, id events.ID, at time.Time) ([]events.Event, error) {
 	i, err := w.waiting(by, id)
 	if err != nil {
@@ -146,7 +147,7 @@ func (w *Workspace) Resend(by, id events.ID, at time.Time) ([]events.Event, erro
 	return one(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: expiryOf(at)})
 }
 
-// Revoke takes an invitation back.
+// Revoke revokes an invitation.
 func (w *Workspace) Revoke(by, id events.ID) ([]events.Event, error) {
 	i, err := w.waiting(by, id)
 	if err != nil {
@@ -155,7 +156,7 @@ func (w *Workspace) Revoke(by, id events.ID) ([]events.Event, error) {
 	return one(events.InvitationRevoked{Invitation: id, Email: i.email})
 }
 
-// Accept makes the invitee a member, with the role that they were invited to.
+// Accept makes the invitee a member with the role of the invitation.
 func (w *Workspace) Accept(by Invitee, id, member events.ID, at time.Time) ([]events.Event, error) {
 	i, err := w.answerable(by, id)
 	switch _, joined := w.byUser[by.User]; {
@@ -172,8 +173,7 @@ func (w *Workspace) Accept(by Invitee, id, member events.ID, at time.Time) ([]ev
 	}, nil
 }
 
-// Reject says no to an invitation. That needs no hurry: one whose time is up
-// can be rejected too.
+// Reject rejects an invitation, even an expired one.
 func (w *Workspace) Reject(by Invitee, id events.ID) ([]events.Event, error) {
 	i, err := w.answerable(by, id)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *Workspace) mayInvite(by events.ID, role events.Role) error {
 	return nil
 }
 
-// waiting returns an invitation that somebody who administers asks about.
+// waiting returns a pending invitation, if by may manage members.
 func (w *Workspace) waiting(by, id events.ID) (invitation, error) {
 	if err := w.Allow(by, events.ManageMembers); err != nil {
 		return invitation{}, err
@@ -200,7 +200,7 @@ func (w *Workspace) waiting(by, id events.ID) (invitation, error) {
 	return w.pending(id)
 }
 
-// answerable returns an invitation that the invitee may answer.
+// answerable returns a pending invitation, if it is to one of the invitee's addresses.
 func (w *Workspace) answerable(by Invitee, id events.ID) (invitation, error) {
 	i, err := w.pending(id)
 	if err == nil && !slices.Contains(by.Emails, i.email) {

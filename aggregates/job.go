@@ -10,7 +10,7 @@ import (
 	"svc/input"
 )
 
-// Why a job may refuse a command.
+// The reasons for which a command about a job is refused.
 var (
 	ErrNoJob       = fault.New(fault.NotFound, "farm_job_not_found", "There is no such job.")
 	ErrJobTaken    = fault.New(fault.Conflict, "farm_job_taken", "Another runner was given this job, or it is over.")
@@ -20,42 +20,43 @@ var (
 	ErrArtifactsClosed = fault.New(fault.Conflict, "artifacts_closed", "The artifacts of this job are complete, or came too late.")
 )
 
-// ForceAfter is what a runner has beyond the grace to say that a job has ended.
+// ForceAfter is how long a runner has, after the grace period, to report that a cancelled
+// job has ended.
 const ForceAfter = 30 * time.Second
 
 const (
-	acceptLimit  = 20 * time.Second // that a runner has to say that it begins
-	timeoutExtra = time.Minute      // that a runner has beyond the time of a job to end it itself
-	backoff      = 5 * time.Second  // until a job is given out again whose runner failed, for each attempt
-	retryWait    = 24 * time.Hour   // for a runner to take a job again, unless it may wait longer for the first
-	maxDeclined  = 5 * time.Minute  // until a job is given out again that runners have declined often
+	acceptLimit  = 20 * time.Second // for a runner to accept a lease
+	timeoutExtra = time.Minute      // for a runner to end a job itself after the job's time limit
+	backoff      = 5 * time.Second  // before a failed job is leased again, times the number of failed attempts
+	retryWait    = 24 * time.Hour   // for a runner to take a job again, unless its queue timeout is longer
+	maxDeclined  = 5 * time.Minute  // the longest time before a job that was declined often is leased again
 )
 
-// A Job runs on one runner of the build farm at a time. Each time that one is given it
-// is an epoch: what an older one says changes nothing.
+// A Job runs on one runner of the build farm at a time. Each lease has a new epoch, which
+// fences off the runners of earlier leases.
 type Job struct {
 	spec     events.JobSpec
 	state    events.JobState // "" before it is submitted
 	epoch    int
 	attempt  int
 	runner   events.ID
-	slot     int // of its concurrency key, 0 if it has none
+	slot     int // of its concurrency key; 0 if it has none
 	declined int // how often in a row
 	accepted bool
 	started  bool
-	step     int   // the last one that began, -1 before the first
-	stepping bool  // it has not finished
-	seq      int64 // the number of the last event that the runner said of the epoch
-	timedOut bool  // it is being cancelled because it ran for too long
+	step     int   // the last one that was started; -1 before the first
+	stepping bool  // that step has not finished
+	seq      int64 // number of the runner's last report in this epoch
+	timedOut bool  // it is being cancelled because it exceeded its time limit
 	reason   string
-	deadline time.Time    // by which it has to be over; of one that is being cancelled, by force
-	expires  time.Time    // if it waits by then
-	sealed   map[int]bool // epochs whose log is whole
+	deadline time.Time    // when it has to have ended; while it is being cancelled, when it is ended by force
+	expires  time.Time    // when it expires unless a runner has taken it
+	sealed   map[int]bool // epochs whose log is final
 
 	artifacts artifacts
 }
 
-// Apply takes in one event.
+// Apply adds one event.
 func (j *Job) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.JobSubmitted:
@@ -69,7 +70,7 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 			j.deadline = e.Deadline
 		}
 	case events.JobDeclined:
-		j.attempt-- // it did not count
+		j.attempt-- // a declined lease is not an attempt
 		j.declined++
 	case events.JobRequeued:
 		j.state, j.runner, j.slot = events.JobQueued, events.ID{}, 0
@@ -78,7 +79,7 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 		}
 	case events.JobStarted:
 		j.seq, j.started = e.Seq, true
-		if j.state == events.JobLeasedOut { // and not being cancelled, which has a deadline of its own
+		if j.state == events.JobLeasedOut { // a job that is being cancelled keeps its deadline
 			j.state, j.deadline = events.JobRunning, e.Deadline
 		}
 	case events.JobStepStarted:
@@ -98,19 +99,19 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 		j.end(events.JobIsExpired)
 	case events.JobLogSealed:
 		j.sealed[e.Epoch] = true
-	case events.JobLeaseExpired: // what follows from it is said by the next event
+	case events.JobLeaseExpired: // the event after it says what follows
 	default:
 		j.applyArtifacts(e)
 	}
 }
 
-// end ends a job whose runner has not said how: it has no artifacts.
+// end ends a job without a report of its runner. Such a job has no artifacts.
 func (j *Job) end(state events.JobState) {
 	j.state = state
 	j.artifacts.await(0)
 }
 
-// Submit asks for the job. What the spec leaves open has been filled in.
+// Submit submits the job. CheckJob has filled in what the spec left open.
 func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
 	if j.state != "" {
 		return nil, fault.Field("jobId", "is taken")
@@ -118,13 +119,14 @@ func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
 	return one(e)
 }
 
-// State returns what the job is doing.
+// State returns the job's state, "" before it is submitted.
 func (j *Job) State() events.JobState { return j.state }
 
-// Name returns what the job is called.
+// Name returns the job's name.
 func (j *Job) Name() string { return j.spec.Name }
 
-// Slot returns which slot of which concurrency key the job holds. ok is false if it holds none.
+// Slot returns the concurrency key and the slot of it that the job holds. ok is false if it
+// holds none.
 func (j *Job) Slot() (key string, slot int, ok bool) {
 	if !j.state.Held() || j.slot == 0 {
 		return "", 0, false
@@ -132,7 +134,7 @@ func (j *Job) Slot() (key string, slot int, ok bool) {
 	return j.spec.Concurrency.Key, j.slot, true
 }
 
-// Concurrency returns the key of which only so many jobs run at once. ok is false if the job has none.
+// Concurrency returns the job's concurrency key and limit. ok is false if it has none.
 func (j *Job) Concurrency() (key string, limit int, ok bool) {
 	if j.spec.Concurrency == nil {
 		return "", 0, false
@@ -140,7 +142,7 @@ func (j *Job) Concurrency() (key string, limit int, ok bool) {
 	return j.spec.Concurrency.Key, j.spec.Concurrency.Limit, true
 }
 
-// Lease gives the job to a runner. Slot is one of its concurrency key, 0 if it has none.
+// Lease gives the job to a runner. slot is a slot of its concurrency key, 0 if it has none.
 func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]events.Event, error) {
 	if j.state != events.JobQueued {
 		return nil, ErrJobTaken
@@ -150,12 +152,12 @@ func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]e
 	return one(e)
 }
 
-// has reports whether a runner has the job in an epoch.
+// has reports whether a runner holds the lease of an epoch.
 func (j *Job) has(runner events.ID, epoch int) bool {
 	return j.state.Held() && j.epoch == epoch && j.runner == runner
 }
 
-// Accept notes that the runner begins. A repetition changes nothing.
+// Accept records that the runner accepts the lease. A repetition returns no event.
 func (j *Job) Accept(runner events.ID, epoch int, now time.Time) ([]events.Event, error) {
 	switch {
 	case !j.has(runner, epoch):
@@ -166,16 +168,16 @@ func (j *Job) Accept(runner events.ID, epoch int, now time.Time) ([]events.Event
 	return one(events.JobAccepted{Epoch: epoch, Deadline: j.runLimit(now)})
 }
 
-// runLimit is when a job has to be over that begins now.
+// runLimit returns when a job that starts now has to have ended.
 func (j *Job) runLimit(now time.Time) time.Time {
 	return now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutExtra)
 }
 
-// NoAnswer is the reason with which a job is given back of which its runner said nothing.
+// NoAnswer is the reason for declining a lease that the runner did not answer.
 const NoAnswer = "no_answer"
 
-// Decline gives the job back: by the word of the runner or, with the reason [NoAnswer],
-// because it said none. A job that is being cancelled has ended then.
+// Decline gives the job back, as its runner asked or, with the reason [NoAnswer], because
+// the runner did not answer. A job that is being cancelled ends instead.
 func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time) ([]events.Event, error) {
 	switch {
 	case !j.has(runner, epoch):
@@ -191,8 +193,9 @@ func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time)
 	}, nil
 }
 
-// declinedFor is how long a job rests that was declined so often before: the first time
-// not at all, then ever longer, so that runners which cannot take it are not asked without end.
+// declinedFor returns how long a job rests that was declined that many times before: not at
+// all at first, then with exponential backoff, so that runners which cannot take it are not
+// asked over and over.
 func declinedFor(times int) time.Duration {
 	if times == 0 {
 		return 0
@@ -200,7 +203,7 @@ func declinedFor(times int) time.Duration {
 	return min(maxDeclined, backoff<<min(times-1, 10))
 }
 
-// LoseLease takes the job from a runner that was silent for too long.
+// LoseLease takes the job from a runner that did not renew its lease.
 func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
 	if !j.state.Held() || j.epoch != epoch {
 		return nil, nil
@@ -209,9 +212,9 @@ func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
 	return append([]events.Event{expired}, j.fail("lost", nil, now)...), nil
 }
 
-// fail says what becomes of a job whose runner did not bring it to an end: for it was
-// lost, or something of its own failed (infra), of which it said so much. The time that a job may wait
-// for a runner is over once one has taken it: to be tried again it waits anew.
+// fail ends or requeues a job whose runner did not finish it. why is "lost", or "infra" if
+// something of the runner's own failed, with the runner's report. A job that was accepted
+// has used up its queue timeout, so it gets a new one when it is requeued.
 func (j *Job) fail(why string, said *events.JobLastWords, now time.Time) []events.Event {
 	reason := why
 	if why == "lost" {
@@ -228,9 +231,9 @@ func (j *Job) fail(why string, said *events.JobLastWords, now time.Time) []event
 	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Said: said}}
 }
 
-// Cancel ends the job: at once if no runner has it. One that has ended stays as it is. A grace
-// that is not nil, in seconds, is instead of that of the job, and makes that of a job which is
-// being cancelled shorter.
+// Cancel ends the job, at once if no runner has it. It returns no event if the job has
+// ended. grace, in seconds, replaces the job's grace period if it is not nil; for a job
+// that is already being cancelled it can only shorten the period.
 func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, error) {
 	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
 		return nil, err
@@ -256,9 +259,9 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 	return one(e)
 }
 
-// TimeOut does what the clock asks for: a job that no runner took in time expires, one
-// that runs for too long, or was accepted and never started, is cancelled, and one that is being cancelled ends by force
-// when its deadline is over or, if silent, its runner says nothing any more.
+// TimeOut applies the job's time limits. A job that no runner took in time expires. A job
+// that runs for too long, or was accepted and never started, is cancelled. A job that is
+// being cancelled is ended by force at its deadline, or at once if its runner is silent.
 func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	switch {
 	case j.state == events.JobQueued && !now.Before(j.expires):
@@ -272,7 +275,8 @@ func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	return nil, nil
 }
 
-// SealLog says that nothing is added to the log of an epoch any more. A repetition changes nothing.
+// SealLog records that nothing will be added to the log of an epoch. A repetition returns
+// no event.
 func (j *Job) SealLog(e events.JobLogSealed) ([]events.Event, error) {
 	switch {
 	case e.Epoch < 1 || e.Epoch > j.epoch || e.Epoch == j.epoch && j.state.Held():

@@ -7,16 +7,16 @@ import (
 	"svc/fault"
 )
 
-// artifacts are the files that a job leaves. They are uploaded after it has finished.
+// artifacts are the files that a job produced. They are uploaded after it has finished.
 type artifacts struct {
 	declared bool
 	files    []events.JobArtifact
 	stored   map[events.ID]bool
 	complete bool
-	closed   bool // complete, abandoned, or the job ended without a word of its runner
+	closed   bool // complete, abandoned, or the job ended without a report of its runner
 }
 
-// await notes how many files follow.
+// await sets how many files will be uploaded.
 func (a *artifacts) await(files int) {
 	*a = artifacts{stored: map[events.ID]bool{}, closed: files == 0}
 }
@@ -36,7 +36,7 @@ func (j *Job) applyArtifacts(e events.Event) {
 	}
 }
 
-// closeArtifacts notes that no more files come, and that the job has failed by that if it has.
+// closeArtifacts records that no more files come. If fails is true, the job fails.
 func (j *Job) closeArtifacts(fails bool) {
 	j.artifacts.closed = true
 	if fails {
@@ -44,8 +44,8 @@ func (j *Job) closeArtifacts(fails bool) {
 	}
 }
 
-// uploads refuses a runner that may not upload files of the job. One that does not have it is
-// told what it is told of a job that there is not.
+// uploads returns an error unless the runner may upload files of the job. A runner that
+// does not have the job gets the same error as for a job that does not exist.
 func (j *Job) uploads(runner events.ID, epoch int) error {
 	switch {
 	case j.state == "" || j.runner != runner:
@@ -58,8 +58,8 @@ func (j *Job) uploads(runner events.ID, epoch int) error {
 	return nil
 }
 
-// DeclareArtifacts says which files the runner is about to upload. The same again
-// changes nothing; others are refused.
+// DeclareArtifacts records which files the runner will upload. Repeating the same list
+// returns no event; another list is refused.
 func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobArtifact) ([]events.Event, error) {
 	if err := j.uploads(runner, epoch); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobAr
 	return one(events.JobArtifactsDeclared{Epoch: epoch, Files: files, Bytes: bytesOf(files)})
 }
 
-// keeps reports whether the job asks for an artifact of a name.
+// keeps reports whether the job's spec has an artifact of that name.
 func (j *Job) keeps(name string) bool {
 	return slices.ContainsFunc(j.spec.Artifacts, func(a events.JobArtifactSpec) bool { return a.Name == name })
 }
@@ -93,8 +93,8 @@ func bytesOf(files []events.JobArtifact) (sum int64) {
 	return sum
 }
 
-// StoreArtifacts says that files that were declared are whole. The last one completes the artifacts.
-// A job that succeeded fails then if an artifact that it requires was not declared.
+// StoreArtifacts records that declared files were uploaded completely. With the last one
+// the artifacts are complete; the job then fails if it lacks an artifact that it requires.
 func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list []events.Event, err error) {
 	if err := j.uploads(runner, epoch); err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list
 	return list, nil
 }
 
-// AbandonArtifacts says that no more files come. A job that succeeded fails if it lacks
-// artifacts that it requires.
+// AbandonArtifacts records that no more files come. A job that had succeeded fails if it
+// lacks artifacts that it requires.
 func (j *Job) AbandonArtifacts() ([]events.Event, error) {
 	if !j.state.Final() || j.artifacts.closed {
 		return nil, nil
@@ -135,7 +135,7 @@ func (j *Job) AbandonArtifacts() ([]events.Event, error) {
 	return one(e)
 }
 
-// lacks returns which artifacts there are not that the job requires, if it has succeeded.
+// lacks returns the required artifacts that are missing, if the job has succeeded.
 func (j *Job) lacks(there func(name string) bool) (names []string) {
 	if j.state != events.JobSucceeded {
 		return nil
@@ -163,7 +163,7 @@ func (a *artifacts) names(name string) bool {
 	return slices.ContainsFunc(a.files, func(f events.JobArtifact) bool { return f.Name == name })
 }
 
-// whole reports whether an artifact has files, and each is stored.
+// whole reports whether files of an artifact were declared and all of them stored.
 func (a *artifacts) whole(name string) bool {
 	lost := func(f events.JobArtifact) bool { return f.Name == name && !a.stored[f.ID] }
 	return a.names(name) && !slices.ContainsFunc(a.files, lost)

@@ -10,25 +10,26 @@ import (
 	"svc/input"
 )
 
-// A JobReport is what a runner says of a job that it has.
+// A JobReport is a report of a runner about a job that it has.
 type JobReport struct {
 	Epoch int
 	Seq   int64
-	Event events.Event // JobStarted, JobStepStarted, JobStepFinished, JobFinished; nil of what is no event
+	Event events.Event // JobStarted, JobStepStarted, JobStepFinished or JobFinished; nil for reports that are no event
 
-	MissingArtifacts []string // of a JobFinished: the required ones of which there is no file
+	MissingArtifacts []string // for JobFinished: artifacts of the spec of which there is no file
 }
 
-// What a runner may say of how a step or a job ended.
+// The outcomes that a runner may report for a step and for a job.
 var (
 	stepOutcomes = []string{"succeeded", "failed", "cancelled", "timed_out"}
 	jobOutcomes  = append(slices.Clone(stepOutcomes), "infra")
 )
 
-// clockSkew is how far a runner's clock may be off: farther, and ours is taken.
+// clockSkew is how far a runner's clock may be off. Beyond that, our time is recorded
+// instead.
 const clockSkew = 48 * time.Hour
 
-// RunnerTime is a time as it is kept that a runner tells.
+// RunnerTime returns the time to record for a time that a runner reported.
 func RunnerTime(t, now time.Time) time.Time {
 	if t.Sub(now).Abs() > clockSkew {
 		t = now
@@ -36,13 +37,13 @@ func RunnerTime(t, now time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// maxNumber is the most that a number has which is kept: all readers of JSON know it.
+// maxNumber is the largest number that is recorded: every JSON parser can represent it.
 const maxNumber = 1<<53 - 1
 
-// RunnerNumber is a number as it is kept that a runner tells.
+// RunnerNumber returns the number to record for one that a runner reported.
 func RunnerNumber(n int64) int64 { return min(max(n, 0), maxNumber) }
 
-// exitCode is an exit code as it is kept that a runner tells, in 32 bits.
+// exitCode limits a reported exit code to 32 bits.
 func exitCode(code *int) *int {
 	if code == nil {
 		return nil
@@ -50,7 +51,7 @@ func exitCode(code *int) *int {
 	return new(min(max(*code, math.MinInt32), math.MaxInt32))
 }
 
-// Report takes in what the runner says. What it has taken in it takes in again as nothing.
+// Report records a report of the runner. Reports that were recorded before return no event.
 func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Event, error) {
 	switch {
 	case j.epoch == r.Epoch && j.runner == runner && r.Seq <= j.seq:
@@ -78,8 +79,8 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 	return nil, nil
 }
 
-// beginStep takes in that a step began. Steps begin once each and in their order, so that
-// what a runner can say of an epoch has an end.
+// beginStep records the start of a step. Each step can start once, in order, which bounds
+// how many events a runner can cause in an epoch.
 func (j *Job) beginStep(e events.JobStepStarted) ([]events.Event, error) {
 	if !j.started || e.Step <= j.step || e.Step >= len(j.spec.Steps) {
 		return nil, fault.Field("step", "must be a step of a job that has started, after those that have begun")
@@ -97,13 +98,13 @@ func (j *Job) endStep(e events.JobStepFinished) ([]events.Event, error) {
 	return one(e)
 }
 
-// finish says how the job ends by the word of its runner.
+// finish ends the job as its runner reported.
 func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]events.Event, error) {
 	if !slices.Contains(jobOutcomes, e.Reported) {
 		return nil, fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out, infra")
 	}
 	for _, text := range []*string{&e.Reason, &e.Signal, &e.SignalReason, &e.Log.SHA256} {
-		*text = input.CleanName(*text) // it is kept
+		*text = input.CleanName(*text) // it is stored
 	}
 	for _, t := range []*time.Time{&e.StartedAt, &e.FinishedAt} {
 		if !t.IsZero() {
@@ -115,11 +116,11 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	}
 	e.ExitCode = exitCode(e.ExitCode)
 	if len(j.spec.Artifacts) == 0 {
-		e.Artifacts = 0 // none would be taken: nothing is awaited
+		e.Artifacts = 0 // no upload would be accepted, so none is awaited
 	}
 	e.Artifacts = max(0, e.Artifacts)
 	if e.Artifacts == 0 {
-		missing = append(missing, j.required()...) // whether the runner says so or not
+		missing = append(missing, j.required()...) // even if the runner does not report them as missing
 	}
 	switch {
 	case j.state == events.JobCancelling && j.timedOut:
@@ -135,7 +136,7 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	case e.Reported == "timed_out":
 		e.Outcome = events.JobTimedOut
 	default:
-		e.Outcome = events.JobFailed // also one that says that it was cancelled though nobody asked for it
+		e.Outcome = events.JobFailed // includes "cancelled" if nobody asked for that
 	}
 	return one(e)
 }

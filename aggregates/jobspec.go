@@ -14,12 +14,12 @@ import (
 	"svc/input"
 )
 
-// Bounds of what a job may ask for.
+// Limits of a job's spec.
 const (
 	maxSteps       = 50
-	maxScript      = 64 << 10 // bytes of a step
-	maxEnv         = 100      // variables of a step
-	maxEnvText     = 32 << 10 // bytes of a variable
+	maxScript      = 64 << 10 // bytes per step
+	maxEnv         = 100      // variables per step
+	maxEnvText     = 32 << 10 // bytes per variable
 	maxJobLabels   = 16
 	maxLabelSets   = 8
 	maxSecrets     = 50
@@ -32,11 +32,11 @@ const (
 	day = 24 * 60 * 60 // seconds
 )
 
-// MaxSecretBytes is how many bytes the secrets that a job names may have together: as many
-// as its runner can be told at once, whatever is in them.
+// MaxSecretBytes limits the total size of a job's secrets. Whatever they contain, so much
+// fits into one message to the runner.
 const MaxSecretBytes = 512 << 10
 
-// Forms of the texts in a job.
+// The forms of texts in a spec.
 var (
 	SecretName = input.Form{
 		Pattern: regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,63}$`),
@@ -60,8 +60,8 @@ var (
 	}
 )
 
-// CheckJob returns a spec as it is kept, with what it leaves open filled in, or says by
-// field what is wrong with it.
+// CheckJob returns the spec with defaults filled in, or an error that lists what is wrong
+// with each field.
 func CheckJob(s events.JobSpec) (events.JobSpec, error) {
 	c := &jobCheck{wrong: map[string][]string{}}
 	c.spec(&s)
@@ -71,7 +71,7 @@ func CheckJob(s events.JobSpec) (events.JobSpec, error) {
 	return s, nil
 }
 
-// A jobCheck gathers what is wrong.
+// A jobCheck collects what is wrong with each field.
 type jobCheck struct{ wrong map[string][]string }
 
 func (c *jobCheck) must(ok bool, field, format string, args ...any) {
@@ -85,7 +85,8 @@ func (c *jobCheck) fits(f input.Form, field, text string) {
 	c.must(!input.HasToken(text), field, "not hold a service token")
 }
 
-// text holds a text against what every text has to keep to.
+// text checks the rules for all texts: at most so many bytes, valid, no NUL, no service
+// token.
 func (c *jobCheck) text(field, text string, most int) {
 	c.must(len(text) <= most, field, "have %d bytes at most", most)
 	c.must(utf8.ValidString(text) && !strings.ContainsRune(text, 0), field, "be text without NUL")
@@ -178,7 +179,7 @@ func (c *jobCheck) sandbox(s *events.JobSandbox) {
 	s.Kind, s.Network = cmp.Or(s.Kind, "bubblewrap"), cmp.Or(s.Network, "none")
 	c.one(s.Kind, "sandbox.kind", "none", "bubblewrap")
 	if s.Kind == "none" {
-		s.Network = "host" // nothing keeps it from there
+		s.Network = "host" // without a sandbox nothing can restrict the network
 	}
 	c.one(s.Network, "sandbox.network", "none", "host")
 	c.between(s.MemoryMiB, 0, 1<<20, "sandbox.memoryMiB")

@@ -7,7 +7,7 @@ import (
 	"svc/fault"
 )
 
-// Why a workspace may refuse a change of its members.
+// The reasons for which a change of members is refused.
 var (
 	ErrNoMember        = fault.New(fault.NotFound, "member_not_found", "There is no such member.")
 	ErrMemberForbidden = fault.New(fault.Denied, "member_update_forbidden", "You are not allowed to update this member.")
@@ -45,12 +45,12 @@ func (w *Workspace) drop(id events.ID) {
 	delete(w.members, id)
 }
 
-// Role returns the role of a user, "" if they are no member.
+// Role returns the role of a user, "" if they are not a member.
 func (w *Workspace) Role(user events.ID) events.Role {
 	return w.members[w.byUser[user]].role
 }
 
-// Allow refuses everyone whose role does not give them a right.
+// Allow returns an error unless the user's role has the right.
 func (w *Workspace) Allow(by events.ID, right events.Right) error {
 	switch role := w.Role(by); {
 	case role == "":
@@ -66,7 +66,7 @@ func RoleRequired(right events.Right) *fault.Fault {
 	return ErrRoleRequired.With("required", right.Roles())
 }
 
-// Join adds a person.
+// Join adds a member.
 func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
 	if !w.created {
 		return nil, fault.ErrTenantNotFound
@@ -77,10 +77,9 @@ func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
 	return one(e)
 }
 
-// Update gives a member another role, ticks or unticks approve-loops, or both;
-// nil leaves either as it is. A tick counts from then on, also through changes
-// of the role. Invitations that the member could not send in the new role are
-// withdrawn.
+// Update changes a member's role, their approve-loops setting, or both; nil leaves a value
+// as it is. Once set, approve-loops stays as it is when the role changes. Invitations that
+// the member could not send in the new role are revoked.
 func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bool, at time.Time) (list []events.Event, err error) {
 	if err := w.Allow(by, events.ManageMembers); err != nil {
 		return nil, err
@@ -106,12 +105,12 @@ func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bo
 
 var errRole = fault.Field("role", "must be one of Owner, Maintainer, Viewer")
 
-// assignable reports whether a role may be given. The legacy one may not.
+// assignable reports whether a role may be given. The legacy role may not.
 func assignable(r events.Role) bool {
 	return r == events.Owner || r == events.Maintainer || r == events.Viewer
 }
 
-// mayGive refuses a role that by may not give to m.
+// mayGive returns an error if by may not give m the role to.
 func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	switch {
 	case !assignable(to):
@@ -124,18 +123,18 @@ func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	return nil
 }
 
-// Present says what a member is called, and which address they have. The workspace
-// knows no names, so whoever asks has seen that it is news.
+// Present records a new name and address of a member. The workspace does not keep names, so
+// the caller has to know that something changed.
 func (w *Workspace) Present(user events.ID, name, email string) ([]events.Event, error) {
 	id, ok := w.byUser[user]
 	if !ok {
-		return nil, nil // left meanwhile
+		return nil, nil // has left meanwhile
 	}
 	return one(events.MemberProfileChanged{Member: id, User: user, Email: email, Name: name})
 }
 
-// Remove takes a member out. Members who remove themselves leave. Invitations that
-// the member sent are withdrawn.
+// Remove removes a member, or lets members who remove themselves leave. Invitations that
+// the member sent are revoked.
 func (w *Workspace) Remove(by, id events.ID, at time.Time) ([]events.Event, error) {
 	m, ok := w.members[id]
 	leaves := ok && m.user == by
@@ -157,8 +156,8 @@ func (w *Workspace) Remove(by, id events.ID, at time.Time) ([]events.Event, erro
 	return append([]events.Event{gone}, w.withdraw(m.user, "", at)...), nil
 }
 
-// changeable returns a member whom by, who administers, may change: only an
-// Owner changes an Owner.
+// changeable returns a member whom by may change: only an Owner may change an Owner. It
+// assumes that by may manage members.
 func (w *Workspace) changeable(by, id events.ID) (member, error) {
 	m, ok := w.members[id]
 	switch {

@@ -10,7 +10,7 @@ import (
 	"svc/input"
 )
 
-// Why a run may refuse a command.
+// The reasons for which a command about a run is refused.
 var (
 	ErrNoRun        = fault.New(fault.NotFound, "run_not_found", "There is no such run.")
 	ErrRunOver      = fault.New(fault.Conflict, "run_over", "This run has stopped.")
@@ -18,8 +18,8 @@ var (
 	ErrQueued       = fault.New(fault.Conflict, "already_queued", "This issue is queued already.")
 )
 
-// largest is the largest number of an issue or a pull request. No list could
-// show a larger one, nor a text with a NUL in it.
+// largest is the largest accepted number of an issue or a pull request. Views store them in
+// 32 bits; they could not store a NUL in a text either.
 const largest = math.MaxInt32
 
 // A Run takes one issue through the stages to a merged pull request.
@@ -27,19 +27,19 @@ type Run struct {
 	repo     events.Repo
 	issue    int
 	status   events.RunStatus // "" before it is queued
-	stage    events.Stage     // the stage it is in; a newer build may have put it in one that this one does not know
-	settled  bool             // that stage has succeeded or failed
-	passed   bool             // that stage has succeeded
+	stage    events.Stage     // the current stage; a newer build may have entered one that this build does not know
+	settled  bool             // the stage has succeeded or failed
+	passed   bool             // the stage has succeeded
 	attempts map[events.Stage]int
-	head     string // the newest commit of its branch
-	approved string // the commit that a person approved, while the approval counts
-	jobs     map[events.ID]bool
+	head     string             // newest commit of its branch
+	approved string             // the commit that a person approved, while the approval is valid
+	jobs     map[events.ID]bool // those that the run requested
 
 	decisions map[events.ID]decision // all that were ever raised
 }
 
-// Apply takes in one event. None counts before the run is queued: the stream of
-// something else may be asked for as a run.
+// Apply adds one event. Events before RunQueued are ignored, because any stream may be
+// loaded as a run's.
 func (r *Run) Apply(e events.Event, _ events.ID) {
 	if _, begins := e.(events.RunQueued); r.status == "" && !begins {
 		return
@@ -48,7 +48,7 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 	case events.RunQueued:
 		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
 		r.attempts, r.jobs, r.decisions = map[events.Stage]int{}, map[events.ID]bool{}, map[events.ID]decision{}
-		r.stage, r.settled, r.passed = events.StageQueued, true, true // Queued is done with as soon as a slot is free
+		r.stage, r.settled, r.passed = events.StageQueued, true, true // a run leaves Queued as soon as a slot is free
 	case events.RunStageEntered:
 		r.stage, r.settled, r.passed, r.status = e.Stage, false, false, e.Stage.Status()
 		r.attempts[e.Stage] = e.Attempt
@@ -79,13 +79,13 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 		r.status = events.RunIsCancelled
 	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked, events.RunJobSettled,
 		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
-		// nothing is decided by them
+		// nothing is decided by them // no decision depends on them
 	default:
 		r.applyDecision(e)
 	}
 }
 
-// Queue begins the run.
+// Queue starts the run.
 func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 	switch {
 	case r.status != "":
@@ -107,14 +107,14 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 	return one(e)
 }
 
-// Issue returns what the run works on.
+// Issue returns the issue that the run works on.
 func (r *Run) Issue() (repo events.Repo, number int) { return r.repo, r.issue }
 
-// Over reports whether the run has stopped.
+// Over reports whether the run has ended.
 func (r *Run) Over() bool { return !r.status.Active() }
 
-// Record takes in what the loop reports, all of it or nothing: each fact must
-// follow from the ones before it.
+// Record adds facts that the loop reports, all of them or none: each has to be possible
+// after the ones before it.
 func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 	next := r.copied()
 	for _, f := range facts {
@@ -132,7 +132,7 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 	return list, nil
 }
 
-// Cancel stops the run by a person's word, unless it is being merged.
+// Cancel stops the run at a person's request, unless it is being merged.
 func (r *Run) Cancel(reason string) ([]events.Event, error) {
 	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (r *Run) Cancel(reason string) ([]events.Event, error) {
 	return r.Record(events.RunCancelled{Repo: r.repo.ID, Reason: reason})
 }
 
-// noTokenIn refuses a fact with a token in it: whoever reports takes tokens out of
-// what others said, such as a log, before.
+// noTokenIn refuses a fact that contains a token. Whoever reports text from elsewhere, such
+// as a log, has to mask tokens first.
 func noTokenIn(fact events.Event) error {
 	text, err := events.Encode(fact)
 	if err != nil {
@@ -153,7 +153,7 @@ func noTokenIn(fact events.Event) error {
 	return input.NoTokens(map[string]string{"facts": string(text)})
 }
 
-// own fills in the repository, which the run knows best: views count by it.
+// own sets the fact's repository to the run's. Views count by it.
 func (r *Run) own(f events.Event) events.Event {
 	switch e := f.(type) {
 	case events.RunHumanIntervened:
@@ -178,8 +178,8 @@ func (r *Run) own(f events.Event) events.Event {
 	return f
 }
 
-// with returns a fact and what it makes pointless: a push, what was asked and
-// approved of the commit before; the end of the run, all that was asked.
+// with returns a fact and the events that follow from it: a push voids decisions and
+// approvals of the commit before it, and the end of the run voids all open decisions.
 func (r *Run) with(f events.Event) []events.Event {
 	if events.EndsRun(f) {
 		return append(r.voidOpen("run_over", anyDecision), f)
@@ -201,9 +201,9 @@ func (r *Run) allows(fact events.Event) error {
 	}
 	_, ok := fact.(interface{ IsRun() })
 	switch e := fact.(type) {
-	case events.RunCostRecorded: // bills may arrive late
+	case events.RunCostRecorded: // bills may arrive after the run has ended
 		return nil
-	case events.RunJobSettled: // and so may jobs
+	case events.RunJobSettled: // and so may results of jobs
 		if !r.jobs[e.Job] {
 			return ErrRunOutOfStep
 		}
@@ -225,9 +225,9 @@ func (r *Run) allows(fact events.Event) error {
 	case events.DecisionRaised:
 		ok = r.mayRaise(e)
 	case events.DecisionAnswered, events.DecisionVoided:
-		ok = false // persons answer, and facts make pointless
+		ok = false // answers come from Answer, and voids from other facts
 	case events.RunCommitsPushed:
-		ok = r.status != events.RunMerging // what is approved is what is merged
+		ok = r.status != events.RunMerging // the approved commit has to be the one that is merged
 	case events.RunPullRequestOpened:
 		ok = e.Number >= 1 && e.Number <= largest
 	case events.RunMergeApproved:
@@ -251,9 +251,9 @@ func (r *Run) allows(fact events.Event) error {
 // at reports whether head is the newest commit of the run's branch.
 func (r *Run) at(head string) bool { return head != "" && head == r.head }
 
-// mayEnter lets a run go on to the next stage when this one has succeeded, or
-// back to an earlier one, or into the same one again; not while it waits for a
-// person, nor out of a stage that this build does not know.
+// mayEnter reports whether the run may enter a stage: the next one if the current one has
+// succeeded, the same one again, or an earlier one. It may not while it waits for a person,
+// or if it is in a stage that this build does not know.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	from, to := r.stage.Index(), e.Stage.Index()
 	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= from || to == from+1 && r.passed)

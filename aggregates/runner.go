@@ -7,7 +7,7 @@ import (
 	"svc/fault"
 )
 
-// Why a runner may refuse a command.
+// The reasons for which a command about a runner is refused.
 var (
 	ErrNoRunner       = fault.New(fault.NotFound, "runner_not_found", "There is no such runner.")
 	ErrRunnerOver     = fault.New(fault.Conflict, "runner_over", "This runner is suspended, revoked or retired. Enrol the machine anew.")
@@ -19,8 +19,7 @@ var (
 		"It is too early for the next certificate. Wait as long as Retry-After says.")
 )
 
-// A Runner is a build machine that takes jobs. The zero Runner is a stream of something
-// else.
+// A Runner is a build machine that takes jobs. It is zero if the stream is not a runner's.
 type Runner struct {
 	id        events.ID
 	name      string
@@ -29,20 +28,21 @@ type Runner struct {
 	exclusive []string
 	capacity  int
 	limit     int
-	jobs      int // that it takes before it retires; 0 is no bound
+	jobs      int // how many it takes before it retires; 0 means no limit
 	taken     []events.ID
 	agent     events.Agent
 
-	connected, online bool               // ever, and now
-	draining          bool               //
-	over              events.RunnerState // why its certificates open nothing, or ""
+	connected, online bool               // connected: has ever been online
+	draining          bool               // takes no new jobs
+	over              events.RunnerState // why its certificates are refused, or ""
 
 	current    events.Certificate
-	next       events.Certificate // that it got and has not used yet
+	next       events.Certificate // issued and not used yet
 	superseded []events.Certificate
 }
 
-// Apply takes in one event. None counts before the runner is enrolled.
+// Apply adds one event. Events before RunnerEnrolled are ignored, because any stream may be
+// loaded as a runner's.
 func (r *Runner) Apply(e events.Event, _ events.ID) {
 	if _, begins := e.(events.RunnerEnrolled); r.id.IsZero() && !begins {
 		return
@@ -78,7 +78,7 @@ func (r *Runner) Apply(e events.Event, _ events.ID) {
 
 func (r *Runner) end(why events.RunnerState) { r.over, r.online = why, false }
 
-// State says what the runner is doing, "" if there is none.
+// State returns the runner's state, "" if there is no runner.
 func (r *Runner) State() events.RunnerState {
 	switch {
 	case r.id.IsZero():
@@ -98,16 +98,17 @@ func (r *Runner) State() events.RunnerState {
 // Name returns the runner's name.
 func (r *Runner) Name() string { return r.name }
 
-// Capacity returns how many jobs the runner takes at once.
+// Capacity returns how many jobs the runner can have at once.
 func (r *Runner) Capacity() int { return r.capacity }
 
-// Labels returns what jobs may ask of the runner, sorted.
+// Labels returns the labels that jobs can require, sorted.
 func (r *Runner) Labels() []string { return slices.Clone(r.labels) }
 
-// Draining reports whether the runner is to take no more jobs, connected or not.
+// Draining reports whether the runner takes no new jobs, whether it is connected or not.
 func (r *Runner) Draining() bool { return r.draining }
 
-// JobsLeft returns how many more jobs the runner takes, if that is bounded.
+// JobsLeft returns how many more jobs the runner takes. bounded is false if there is no
+// limit.
 func (r *Runner) JobsLeft() (left int, bounded bool) {
 	if r.jobs == 0 {
 		return 0, false
@@ -115,7 +116,7 @@ func (r *Runner) JobsLeft() (left int, bounded bool) {
 	return max(0, r.jobs-len(r.taken)), true
 }
 
-// MayTake returns why the runner may not take a job now, or nil.
+// MayTake returns an error if the runner cannot take a job now.
 func (r *Runner) MayTake() error {
 	left, bounded := r.JobsLeft()
 	switch {
@@ -133,8 +134,9 @@ func (r *Runner) MayTake() error {
 	return nil
 }
 
-// Take lets the runner take a job, in the append that leases it. Nothing follows for one
-// that takes any number of jobs: then it is enough that its stream does not move.
+// Take counts a job that is leased to the runner, in the append of the lease. It returns no
+// event for a runner without a limit: there it is enough that the append conflicts if the
+// runner's stream changes.
 func (r *Runner) Take(job events.ID) ([]events.Event, error) {
 	if err := r.MayTake(); err != nil {
 		return nil, err
@@ -146,8 +148,8 @@ func (r *Runner) Take(job events.ID) ([]events.Event, error) {
 	return one(events.RunnerJobTaken{Runner: r.id, Name: r.name, Job: job, Left: left - 1})
 }
 
-// Return takes back that the runner took a job which it has not begun, in the append that
-// puts the job back into the queue. Nothing follows where that did not count, or the runner is over.
+// Return uncounts a job that the runner has not begun, in the append that requeues the job.
+// It returns no event if the job was not counted or the runner has ended.
 func (r *Runner) Return(job events.ID) ([]events.Event, error) {
 	if r.over != "" || !slices.Contains(r.taken, job) {
 		return nil, nil
@@ -155,7 +157,7 @@ func (r *Runner) Return(job events.ID) ([]events.Event, error) {
 	return one(events.RunnerJobReturned{Runner: r.id, Name: r.name, Job: job, Left: r.jobs - len(r.taken) + 1})
 }
 
-// Drain lets the runner take no more jobs; what it has it finishes.
+// Drain makes the runner take no new jobs. It finishes those that it has.
 func (r *Runner) Drain(note string) ([]events.Event, error) {
 	if err := checkNote(note); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func (r *Runner) Drain(note string) ([]events.Event, error) {
 	return one(events.RunnerDrainRequested{Runner: r.id, Name: r.name, Note: note})
 }
 
-// Resume lets a runner that was drained take jobs again.
+// Resume ends the draining of a runner.
 func (r *Runner) Resume() ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
@@ -198,8 +200,8 @@ func (r *Runner) Revoke(note string) ([]events.Event, error) {
 	return one(events.RunnerRevoked{Runner: r.id, Name: r.name, Note: note})
 }
 
-// Retire ends a runner that has done all its jobs. Of one that may take more nothing
-// comes.
+// Retire ends a runner that has done all its jobs. It returns no event if the runner may
+// take more.
 func (r *Runner) Retire() ([]events.Event, error) {
 	left, bounded := r.JobsLeft()
 	if r.id.IsZero() || r.over != "" || !bounded || left > 0 {

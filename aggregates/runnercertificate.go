@@ -7,7 +7,7 @@ import (
 	"svc/events"
 )
 
-// suspendedFor is why a runner is suspended whose old certificate was seen.
+// suspendedFor is the reason for suspending a runner whose superseded certificate was used.
 const suspendedFor = "certificate_reused"
 
 func (r *Runner) applyCertificate(e events.Event) {
@@ -16,22 +16,22 @@ func (r *Runner) applyCertificate(e events.Event) {
 		r.next = e.Certificate
 	case events.RunnerCertificateSuperseded:
 		old := slices.DeleteFunc(slices.Clone(r.superseded), func(c events.Certificate) bool {
-			return c.NotAfter.Before(r.next.NotBefore) // nobody is let in by it anyhow
+			return c.NotAfter.Before(r.next.NotBefore) // it has expired anyway
 		})
 		r.superseded, r.current, r.next = append(old, r.current), r.next, events.Certificate{}
-	case events.RunnerCertificateReused: // the suspension is an event of its own
+	case events.RunnerCertificateReused: // the suspension is a separate event
 	}
 }
 
-// How soon a runner may have its next certificate. Each is an event, and whoever has a
-// certificate, perhaps a copy, can ask for the next in a loop.
+// How soon a runner may renew its certificate. Each renewal is an event, so whoever has a
+// certificate, perhaps a copy, must not be able to renew in a loop.
 const (
-	renewShare = 3         // a third of the life of the one that it has must be over
-	renewAgain = time.Hour // after one that it has not used: the answer was lost, and the key with it
+	renewShare = 3         // a third of the certificate's lifetime must be over
+	renewAgain = time.Hour // since the last renewal, if that certificate was not used: the answer and the key were lost
 )
 
-// Renew gives the runner another certificate. Asked again for the same key the one that
-// it got counts, if it has not used it: the answer was lost.
+// Renew gives the runner a new certificate. It returns no event if the last one is for the
+// same key and was not used: its answer was lost, and it is valid.
 func (r *Runner) Renew(c events.Certificate, shown string, at time.Time) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
@@ -49,8 +49,8 @@ func (r *Runner) Renew(c events.Certificate, shown string, at time.Time) ([]even
 	return one(events.RunnerCertificateRenewed{Runner: r.id, Name: r.name, Certificate: c})
 }
 
-// renewableAt is when the runner may have a certificate of an authority: at once, if the
-// last one is of another.
+// renewableAt returns when the runner may get a certificate of an authority. The time is
+// zero if the last certificate is of another authority.
 func (r *Runner) renewableAt(authority events.ID) time.Time {
 	last := r.Renewed()
 	switch {
@@ -70,9 +70,9 @@ func (r *Runner) Renewed() events.Certificate {
 	return r.current
 }
 
-// Show takes in that a certificate of the runner was used, which is known to be
-// genuine. The first use of a new one supersedes the one before; the use of one that was
-// superseded suspends the runner: somebody has a copy.
+// Show records the use of one of the runner's certificates, whose signature was verified.
+// The first use of a new one supersedes the one before. The use of a superseded one
+// suspends the runner, because somebody has a copy.
 func (r *Runner) Show(serial string, at time.Time) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
@@ -84,7 +84,7 @@ func (r *Runner) Show(serial string, at time.Time) ([]events.Event, error) {
 	}
 	reused := func(c events.Certificate) bool { return c.Serial == serial && at.Before(c.NotAfter) }
 	if !slices.ContainsFunc(r.superseded, reused) {
-		return nil, ErrSerialUnknown // it was issued and replaced before anybody used it
+		return nil, ErrSerialUnknown // it was issued and replaced before it was ever used
 	}
 	return []events.Event{
 		events.RunnerCertificateReused{Runner: r.id, Name: r.name, Serial: serial},

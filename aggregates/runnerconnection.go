@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	maxLabels    = 32 // that a person, and that a machine, may give
+	maxLabels    = 32 // from a person, and as many from the machine
 	maxCapacity  = 64
 	maxReason    = 500
 	maxSandboxes = 8
 )
 
-// reserved begins the labels that the service sets by itself.
+// reserved are the prefixes of labels that only the service sets.
 var reserved = []string{"os=", "arch=", "runner=", "sandbox="}
 
-// A Hello is what an agent says of itself when it connects.
+// A Hello is what an agent reports about itself when it connects.
 type Hello struct {
 	Labels   []string
 	Capacity int
 	Agent    events.Agent
 }
 
-// Connect says that the runner is there, unless that is known and nothing about it has
-// changed or, if quiet, whatever has.
+// Connect records that the runner is online. It returns no event if that is known and
+// nothing has changed. If quiet is true, changes of an online runner are not recorded.
 func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
@@ -49,7 +49,7 @@ func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 	return one(e)
 }
 
-// Disconnect says that the runner is not there any more, unless that is known.
+// Disconnect records that the runner is offline. It returns no event if that is known.
 func (r *Runner) Disconnect(why events.OfflineReason) ([]events.Event, error) {
 	if !r.online {
 		return nil, nil
@@ -71,7 +71,7 @@ func (h Hello) check() error {
 	return checkLabels("labels", h.Labels)
 }
 
-// checkAgent refuses texts that no agent says of itself.
+// checkAgent refuses texts that no genuine agent sends.
 func checkAgent(a events.Agent) error {
 	if len(a.Sandboxes) > maxSandboxes {
 		return fault.Field("agent.sandboxes", "must have %d items or fewer", maxSandboxes)
@@ -96,7 +96,7 @@ func checkWord(field, text string) error {
 	return input.NoTokens(map[string]string{field: text})
 }
 
-// checkLabels refuses labels that are none, or that the service sets.
+// checkLabels refuses malformed labels and those that only the service sets.
 func checkLabels(field string, labels []string) error {
 	if len(labels) > maxLabels {
 		return fault.Field(field, "must have %d items or fewer", maxLabels)
@@ -115,8 +115,8 @@ func checkLabels(field string, labels []string) error {
 	return nil
 }
 
-// labelsOf is the set of labels that a runner has: those that a person gave, those of the
-// machine with other keys, and those that the service sets.
+// labelsOf returns the labels of a runner: those that a person gave, those of the machine
+// that have other keys, and those that the service sets.
 func labelsOf(minted, own []string, a events.Agent, name string) []string {
 	given := map[string]bool{}
 	for _, l := range minted {

@@ -6,8 +6,8 @@ import (
 	"svc/events"
 )
 
-// runnerSnapshot is a [Runner] as it is kept: a runner lives for years, and its stream says each
-// time that it comes and goes.
+// runnerSnapshot is the stored form of a [Runner]. A runner lives for years, and its stream
+// records each time that it connects and disconnects.
 type runnerSnapshot struct {
 	ID         events.ID            `json:"id"`
 	Name       string               `json:"name"`
@@ -28,10 +28,10 @@ type runnerSnapshot struct {
 	Superseded []events.Certificate `json:"superseded"`
 }
 
-// Form is 1.
+// Form returns 1.
 func (r *Runner) Form() int { return 1 }
 
-// Snapshot returns the state, which is that of no runner on another's stream.
+// Snapshot returns the state. If the stream is not a runner's, that is the zero state.
 func (r *Runner) Snapshot() ([]byte, error) {
 	return json.Marshal(runnerSnapshot{
 		r.id, r.name, r.labels, r.minted, r.exclusive, r.capacity, r.limit, r.jobs, r.taken, r.agent,
@@ -39,7 +39,7 @@ func (r *Runner) Snapshot() ([]byte, error) {
 	})
 }
 
-// Restore takes in a snapshot.
+// Restore sets the state of a snapshot.
 func (r *Runner) Restore(snapshot []byte) error {
 	var s runnerSnapshot
 	if err := json.Unmarshal(snapshot, &s); err != nil {

@@ -9,7 +9,7 @@ import (
 	"svc/input"
 )
 
-// Why a service account may refuse a command.
+// The reasons for which a command about a service account is refused.
 var (
 	ErrNoServiceAccount       = fault.New(fault.NotFound, "service_account_not_found", "There is no such service account.")
 	ErrServiceAccountRevoked  = fault.New(fault.Conflict, "service_account_revoked", "This service account is revoked. Create a new one.")
@@ -20,16 +20,15 @@ var (
 		"This service token is not valid. It may have been rotated or revoked.")
 )
 
-// ErrScopeMissing refuses an account that lacks a scope.
+// ErrScopeMissing returns the error for an account that lacks a scope.
 func ErrScopeMissing(s events.Scope) *fault.Fault {
 	return fault.New(fault.Denied, "service_scope_missing", "This service account lacks the %s scope.", s).With("scope", s)
 }
 
-// staleUseEvery is how seldom the use of an old token is recorded.
+// staleUseEvery is the minimum time between two records of the use of an old token.
 const staleUseEvery = time.Hour
 
-// A ServiceAccount is an identity for scripts that holds exactly one token at
-// a time.
+// A ServiceAccount is an identity for scripts with exactly one valid token.
 type ServiceAccount struct {
 	id          events.ID
 	name        string
@@ -40,13 +39,13 @@ type ServiceAccount struct {
 	staleUse    time.Time // when the use of an old token was last recorded
 }
 
-// A Token is what may be known of a service token: not the token.
+// A Token is what is stored of a service token. It is not the token itself.
 type Token struct {
 	Fingerprint events.Fingerprint
 	Tail        string
 }
 
-// Apply takes in one event.
+// Apply adds one event.
 func (a *ServiceAccount) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.ServiceAccountCreated:
@@ -60,7 +59,7 @@ func (a *ServiceAccount) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// Create makes the account with its first token.
+// Create creates the account with its first token.
 func (a *ServiceAccount) Create(id events.ID, name string, scopes []events.Scope, t Token) ([]events.Event, error) {
 	if err := input.AccountName.Check("name", name); err != nil {
 		return nil, err
@@ -96,8 +95,7 @@ func (a *ServiceAccount) Revoke() ([]events.Event, error) {
 	return one(events.ServiceAccountRevoked{Account: a.id, Name: a.name, Fingerprint: a.fingerprint, Tail: a.tail})
 }
 
-// NoteStaleToken records that an old token was used, unless that was recorded
-// within the hour.
+// NoteStaleToken records that an old token was used, at most once an hour.
 func (a *ServiceAccount) NoteStaleToken(tail string, at time.Time) ([]events.Event, error) {
 	if a.id.IsZero() || at.Sub(a.staleUse) < staleUseEvery {
 		return nil, nil
@@ -118,7 +116,8 @@ func (a *ServiceAccount) usable() error {
 	return nil
 }
 
-// Allow refuses a token that is not the account's any more, and an account without the scope.
+// Allow returns an error unless token is the account's current token and the account has
+// the scope.
 func (a *ServiceAccount) Allow(token events.Fingerprint, scope events.Scope) error {
 	switch {
 	case a.revoked || a.fingerprint != token:

@@ -13,15 +13,15 @@ import (
 	"svc/events"
 )
 
-// A Snapshotter is an aggregate whose stream may grow long. Its state is kept now
-// and then, so that a process that begins reads only what came after.
+// A Snapshotter is an aggregate whose stream may grow long. Its state is saved from time to
+// time, so that a process which loads the stream has to read only later events.
 type Snapshotter interface {
-	// Form is that of what Snapshot returns. It counts up whenever that is to mean
-	// something else, or Apply takes in an event differently.
+	// Form returns the format of snapshots. It has to be increased whenever the meaning of
+	// a snapshot changes, or Apply treats an event differently.
 	Form() int
 	// Snapshot returns the state as JSON.
 	Snapshot() ([]byte, error)
-	// Restore makes a zero aggregate what the snapshot was taken of.
+	// Restore sets a zero aggregate to the state of a snapshot.
 	Restore(snapshot []byte) error
 }
 
@@ -35,8 +35,8 @@ type workspaceSnapshot struct {
 	Closed      map[events.ID]bool               `json:"closed"`
 }
 
-// A memberSnapshot is one text: there may be 100,000, and objects take several times
-// as long to read.
+// A memberSnapshot is encoded as one string: there may be 100,000, and objects take several
+// times as long to decode.
 type memberSnapshot struct {
 	ID, User     events.ID
 	Role         events.Role
@@ -44,7 +44,8 @@ type memberSnapshot struct {
 	Email        string
 }
 
-// MarshalText returns "ID USER ROLE TICK EMAIL". TICK is true, false or a dash.
+// MarshalText returns "ID USER ROLE TICK EMAIL". TICK is ApproveLoops: true, false or a
+// dash for nil.
 func (m memberSnapshot) MarshalText() ([]byte, error) {
 	tick := "-"
 	if m.ApproveLoops != nil {
@@ -53,7 +54,7 @@ func (m memberSnapshot) MarshalText() ([]byte, error) {
 	return []byte(m.ID.String() + " " + m.User.String() + " " + string(m.Role) + " " + tick + " " + m.Email), nil
 }
 
-// UnmarshalText reads what MarshalText returns.
+// UnmarshalText parses the text of MarshalText.
 func (m *memberSnapshot) UnmarshalText(text []byte) (err error) {
 	fields := strings.SplitN(string(text), " ", 5)
 	if len(fields) < 5 {
@@ -78,11 +79,10 @@ type invitationSnapshot struct {
 	Sender  events.ID   `json:"sender"`
 }
 
-// Form is 3: in the first one an invitation had no sender, and in the second one the
-// members were objects.
+// Form returns 3. In form 1 an invitation had no sender; in form 2 members were objects.
 func (w *Workspace) Form() int { return 3 }
 
-// Snapshot returns the state, which is that of no workspace on another's stream.
+// Snapshot returns the state. If the stream is not a workspace's, that is the zero state.
 func (w *Workspace) Snapshot() ([]byte, error) {
 	s := workspaceSnapshot{
 		Created: w.created, Name: w.name, Slug: w.slug, Invited: w.invited, Closed: w.closed,
@@ -98,7 +98,7 @@ func (w *Workspace) Snapshot() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Restore takes in a snapshot.
+// Restore sets the state of a snapshot.
 func (w *Workspace) Restore(snapshot []byte) error {
 	var s workspaceSnapshot
 	if err := json.Unmarshal(snapshot, &s); err != nil {
@@ -115,7 +115,7 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	byExpiry := slices.SortedFunc(maps.Keys(s.Invitations), func(a, b events.ID) int {
 		return s.Invitations[a].Expires.Compare(s.Invitations[b].Expires)
 	})
-	for _, id := range byExpiry { // so that each is opened behind the last of its sender
+	for _, id := range byExpiry { // in order of expiry, so that each is appended to its sender's list
 		i := s.Invitations[id]
 		w.open(id, invitation{i.Email, i.Role, i.Expires, i.Sender})
 	}

@@ -9,22 +9,22 @@ import (
 	"svc/input"
 )
 
-// Why a person may not sign in.
+// The reasons for which a person may not sign in.
 var (
 	ErrNoUser       = fault.New(fault.NotFound, "user_not_found", "There is no such person.")
 	ErrOtherAccount = fault.New(fault.Denied, "other_account", "This person signs in by another account of the same provider.")
 )
 
-// A User is a person. Their stream lies in their personal workspace.
+// A User is a person. Their stream is in their personal workspace.
 type User struct {
 	registered bool
 	name       string
 	emails     []string
-	accounts   map[string]bool // provider/id at the provider
+	accounts   map[string]bool // keys: provider and the id there
 }
 
-// Apply takes in one event. None counts before the person is registered: the
-// stream of something else may be asked for as a person.
+// Apply adds one event. Events before UserRegistered are ignored, because any stream may be
+// loaded as a user's.
 func (u *User) Apply(e events.Event, _ events.ID) {
 	if _, begins := e.(events.UserRegistered); !u.registered && !begins {
 		return
@@ -36,11 +36,11 @@ func (u *User) Apply(e events.Event, _ events.ID) {
 		u.emails = e.Emails
 	case events.UserAccountLinked:
 		u.accounts[e.Key()] = true
-	case events.UserSignedIn, events.UserSignedOut: // nothing is decided by them
+	case events.UserSignedIn, events.UserSignedOut: // no decision depends on them
 	}
 }
 
-// Register makes the person known. To register again changes nothing.
+// Register registers the person. It returns no event if they are registered.
 func (u *User) Register(e events.UserRegistered) ([]events.Event, error) {
 	if u.registered {
 		return nil, nil
@@ -51,8 +51,8 @@ func (u *User) Register(e events.UserRegistered) ([]events.Event, error) {
 	return one(e)
 }
 
-// checkEmails refuses addresses that are not in the form in which they are kept:
-// they are keys, by which people are found.
+// checkEmails refuses addresses that are not normalized: they are unique keys by which
+// people are found.
 func checkEmails(list []string) error {
 	for _, address := range list {
 		if kept, ok := input.Email(address); !ok || kept != address {
@@ -62,13 +62,13 @@ func checkEmails(list []string) error {
 	return nil
 }
 
-// Name returns what the person is called.
+// Name returns the person's name.
 func (u *User) Name() string { return u.name }
 
-// Emails returns the addresses that the person has verified, the primary one first.
+// Emails returns the verified addresses, the primary one first.
 func (u *User) Emails() []string { return u.emails }
 
-// Verify replaces the addresses by those that the provider names now.
+// Verify replaces the verified addresses by those that the provider reports now.
 func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
 	switch {
 	case !u.registered:
@@ -82,7 +82,7 @@ func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
 	return one(events.UserEmailsVerified{User: user, From: u.emails, Emails: emails})
 }
 
-// Link adds an account by which the person signs in.
+// Link adds an account with which the person can sign in.
 func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
 	switch {
 	case !u.registered:
@@ -93,9 +93,9 @@ func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
 	return one(e)
 }
 
-// SignIn refuses an account other than the one by which the person signs in at the
-// same provider: an address that was given up there and verified by somebody else
-// does not open the first one's door.
+// SignIn returns an error if the person has another account at the same provider. Otherwise
+// an address that was given up there and then verified by somebody else would give them
+// access to this person's account.
 func (u *User) SignIn(by events.UserAccountLinked) error {
 	switch {
 	case !u.registered:
@@ -111,7 +111,7 @@ func (u *User) SignIn(by events.UserAccountLinked) error {
 	return nil
 }
 
-// Record takes in what the person did about their own account.
+// Record records an event of the person's own account, such as signing in.
 func (u *User) Record(e events.Event) ([]events.Event, error) {
 	if !u.registered {
 		return nil, ErrNoUser

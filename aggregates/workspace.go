@@ -6,29 +6,29 @@ import (
 	"svc/input"
 )
 
-// Why a workspace may refuse a command.
+// The reasons for which a command about a workspace is refused.
 var (
 	ErrSlugTaken     = fault.New(fault.Conflict, "slug_taken", "Another workspace has this slug.")
 	ErrOwnerRequired = fault.New(fault.Denied, "owner_required", "Only an owner can make someone an owner.")
 )
 
-// A Workspace is a name and the people in it, one of whom is always an Owner.
+// A Workspace has a name, members of whom one is always an Owner, and invitations.
 type Workspace struct {
 	created bool
 	name    string
 	slug    string
 	members map[events.ID]member
-	byUser  map[events.ID]events.ID // the member that a user is
+	byUser  map[events.ID]events.ID // the member id of each user
 	owners  int
 
-	invitations map[events.ID]invitation // that wait for an answer
-	invited     map[string]events.ID     // the invitation that an address has
-	sent        map[events.ID]expiries   // by who sent them last
-	closed      map[events.ID]bool       // those that were answered or revoked
+	invitations map[events.ID]invitation // pending ones
+	invited     map[string]events.ID     // the pending invitation of each address
+	sent        map[events.ID]expiries   // pending ones, by their last sender
+	closed      map[events.ID]bool       // ids of those that were answered or revoked
 }
 
-// Apply takes in one event and who caused it. None counts before the workspace is
-// created: the stream of something else may be asked for as a workspace.
+// Apply adds one event and who caused it. Events before WorkspaceCreated are ignored,
+// because any stream may be loaded as a workspace's.
 func (w *Workspace) Apply(e events.Event, by events.ID) {
 	if _, begins := e.(events.WorkspaceCreated); !w.created && !begins {
 		return
@@ -64,7 +64,8 @@ func (w *Workspace) Apply(e events.Event, by events.ID) {
 	}
 }
 
-// Create makes the workspace, with its first Owner.
+// Create creates the workspace with its first Owner. It returns no event if the workspace
+// exists.
 func (w *Workspace) Create(name, slug string, owner events.MemberJoined) ([]events.Event, error) {
 	if w.created {
 		return nil, nil
@@ -80,14 +81,14 @@ func (w *Workspace) Create(name, slug string, owner events.MemberJoined) ([]even
 	return []events.Event{events.WorkspaceCreated{Name: name, Slug: slug}, owner}, nil
 }
 
-// Rename gives the workspace another name, another slug, or both; nil leaves
-// either as it is. Only an Owner may.
+// Rename changes the workspace's name, slug or both; nil leaves a value as it is. Only an
+// Owner may.
 func (w *Workspace) Rename(by events.ID, name, slug *string) ([]events.Event, error) {
 	if err := w.Allow(by, events.ChangeWorkspace); err != nil {
 		return nil, err
 	}
 	e := events.WorkspaceRenamed{FromName: w.name, FromSlug: w.slug, Name: w.name, Slug: w.slug}
-	if name != nil { // one that was given under earlier rules may stay
+	if name != nil { // an unchanged name is accepted even if today's rules would refuse it
 		kept, err := input.Name("name", *name)
 		if err != nil {
 			return nil, err
