@@ -36,4 +36,4 @@ type Aggregate[T any] interface {
 	Apply(e events.Event, by events.ID)
 }
 
-func one(e events.Event) ([]events.Event, error) { return []events.Event{e}, nil }
+func oneEvent(e events.Event) ([]events.Event, error) { return []events.Event{e}, nil }

@@ -15,5 +15,5 @@ func (w *Workspace) Export(by events.ID, e events.AuditExported) ([]events.Event
 	if err := input.NoTokens(map[string]string{"actor": f.Actor, "action": f.Action, "target": f.Target, "q": f.Q}); err != nil {
 		return nil, err
 	}
-	return one(e)
+	return oneEvent(e)
 }

@@ -11,8 +11,8 @@ var ErrNoAuthority = fault.New(fault.NotFound, "authority_not_found", "There is 
 // An Authority is the fold of a workspace's certificate authorities. One key signs at a
 // time; certificates of earlier keys stay valid until those are retired.
 type Authority struct {
-	signs  events.ID // the newest, unless it was retired
-	active map[events.ID]bool
+	current events.ID // the newest, unless it was retired
+	active  map[events.ID]bool
 }
 
 // Apply adds one event.
@@ -22,24 +22,24 @@ func (a *Authority) Apply(e events.Event, _ events.ID) {
 		if a.active == nil {
 			a.active = map[events.ID]bool{}
 		}
-		a.signs, a.active[e.Authority] = e.Authority, true
+		a.current, a.active[e.Authority] = e.Authority, true
 	case events.AuthorityRetired:
 		delete(a.active, e.Authority)
-		if a.signs == e.Authority {
-			a.signs = events.ID{}
+		if a.current == e.Authority {
+			a.current = events.ID{}
 		}
 	}
 }
 
 // Signs returns the authority that signs new certificates, or the zero ID if there is none.
-func (a *Authority) Signs() events.ID { return a.signs }
+func (a *Authority) Signs() events.ID { return a.current }
 
 // Create adds an authority and makes it the signing one. It returns no event if it exists.
 func (a *Authority) Create(e events.AuthorityCreated) ([]events.Event, error) {
-	if a.signs == e.Authority || a.active[e.Authority] {
+	if a.current == e.Authority || a.active[e.Authority] {
 		return nil, nil
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // Retire makes all certificates of an authority invalid.
@@ -47,5 +47,5 @@ func (a *Authority) Retire(id events.ID, reason string) ([]events.Event, error) 
 	if !a.active[id] {
 		return nil, ErrNoAuthority
 	}
-	return one(events.AuthorityRetired{Authority: id, Reason: reason})
+	return oneEvent(events.AuthorityRetired{Authority: id, Reason: reason})
 }

@@ -107,24 +107,24 @@ func (r *Run) applyDecision(e events.Event) {
 		d := r.decisions[e.Decision]
 		d.answered = true
 		r.decisions[e.Decision] = d
-		r.goOn(e.About)
+		r.resume(e.About)
 	case events.DecisionVoided:
 		d := r.decisions[e.Decision]
 		d.voided = true
 		r.decisions[e.Decision] = d
-		r.goOn(e.About)
+		r.resume(e.About)
 	}
 }
 
-// goOn resumes a run that waited for a decision of kind k.
-func (r *Run) goOn(k events.DecisionKind) {
+// resume resumes a run that waited for a decision of kind k.
+func (r *Run) resume(k events.DecisionKind) {
 	if k != events.MergeApproval && r.status == events.RunNeedsInput {
 		r.status = r.stage.Status()
 	}
 }
 
-// open returns the decisions that wait for an answer, sorted by id.
-func (r *Run) open() (ids []events.ID) {
+// openDecisions returns the decisions that wait for an answer, sorted by id.
+func (r *Run) openDecisions() (ids []events.ID) {
 	for id, d := range r.decisions {
 		if !d.answered && !d.voided {
 			ids = append(ids, id)
@@ -139,21 +139,21 @@ func (r *Run) open() (ids []events.ID) {
 func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	_, known := r.decisions[e.Decision]
 	switch {
-	case known || e.Decision.IsZero() || len(r.open()) > 0:
+	case known || e.Decision.IsZero() || len(r.openDecisions()) > 0:
 		return false
 	case e.About == events.FactReview:
 		return r.stage == events.StageAnalyze
 	case e.About == events.MergeApproval:
-		return r.status == events.RunAwaitingApproval && r.at(e.Head)
+		return r.status == events.RunAwaitingApproval && r.isHead(e.Head)
 	case e.About == events.ProtectedPathOnce:
-		return r.stage.Index() >= events.StageImplementing.Index() && r.at(e.Head)
+		return r.stage.Index() >= events.StageImplementing.Index() && r.isHead(e.Head)
 	}
 	return false
 }
 
 // voidOpen voids the open decisions for which about returns true.
 func (r *Run) voidOpen(reason string, about func(decision) bool) (list []events.Event) {
-	for _, id := range r.open() {
+	for _, id := range r.openDecisions() {
 		if d := r.decisions[id]; about(d) {
 			list = append(list, events.DecisionVoided{Decision: id, About: d.kind, Reason: reason})
 		}
@@ -179,24 +179,24 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 		return nil, fault.Field("expectedHead", "must be the commit that is approved")
 	case d.answered:
 		return nil, ErrDecisionAnswered
-	case d.voided, a.ExpectedHead != "" && d.head != "" && a.ExpectedHead != d.head, d.head != "" && !r.at(d.head):
+	case d.voided, a.ExpectedHead != "" && d.head != "" && a.ExpectedHead != d.head, d.head != "" && !r.isHead(d.head):
 		return nil, ErrDecisionStale
 	}
 	if err := input.NoTokens(map[string]string{"note": a.Note}); err != nil {
 		return nil, err
 	}
 	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
-	next := r.copied()
+	next := r.clone()
 	next.Apply(list[0], events.ID{})
-	more, err := next.Record(next.following(d.kind, a)...)
+	more, err := next.Record(next.consequences(d.kind, a)...)
 	if err != nil {
 		return nil, err
 	}
 	return append(list, more...), nil
 }
 
-// following returns the events that an answer leads to.
-func (r *Run) following(k events.DecisionKind, a Answer) []events.Event {
+// consequences returns the events that an answer leads to.
+func (r *Run) consequences(k events.DecisionKind, a Answer) []events.Event {
 	helped := events.RunHumanIntervened{Repo: r.repo.ID, What: events.InterventionAnswer}
 	switch a.Action {
 	case ActionCorrect:
@@ -205,18 +205,18 @@ func (r *Run) following(k events.DecisionKind, a Answer) []events.Event {
 		return []events.Event{events.RunMergeApproved{Head: a.ExpectedHead}}
 	case ActionRequestChanges:
 		helped.What = events.InterventionChanges
-		return append([]events.Event{helped}, r.backToCode("Changes were asked for: "+a.Note)...)
+		return append([]events.Event{helped}, r.reenterImplementing("Changes were asked for: "+a.Note)...)
 	case ActionDeny:
-		return append([]events.Event{helped}, r.backToCode("A protected path may not be changed.")...)
+		return append([]events.Event{helped}, r.reenterImplementing("A protected path may not be changed.")...)
 	case ActionReject:
 		return []events.Event{events.RunRejected{Repo: r.repo.ID, Reason: a.Note}}
 	}
 	return []events.Event{helped}
 }
 
-// backToCode ends the current stage and enters Implementing again.
-func (r *Run) backToCode(reason string) (list []events.Event) {
-	if !r.settled {
+// reenterImplementing ends the current stage and enters Implementing again.
+func (r *Run) reenterImplementing(reason string) (list []events.Event) {
+	if !r.stageOver {
 		list = append(list, events.RunStageFailed{Stage: r.stage, Attempt: r.attempts[r.stage], Reason: reason})
 	}
 	const code = events.StageImplementing

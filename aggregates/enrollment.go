@@ -24,9 +24,9 @@ var (
 
 const (
 	// LongestEnrollment is the longest lifetime of a token.
-	LongestEnrollment  = time.Hour
-	shortestEnrollment = time.Minute
-	recordedRefusals   = 10 // per enrolment, because many may know its token
+	LongestEnrollment     = time.Hour
+	minEnrollmentLifetime = time.Minute
+	maxRecordedRefusals   = 10 // per enrolment, because many may know its token
 )
 
 // An Enrollment is an invitation to one machine, with a token that can be used once.
@@ -75,16 +75,16 @@ func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Eve
 		return nil, fault.Field("capacityLimit", "must be from 1 to %d", maxCapacity)
 	case e.Jobs < 0:
 		return nil, fault.Field("jobs", "must be 0 or more")
-	case lasts < shortestEnrollment || lasts > LongestEnrollment:
+	case lasts < minEnrollmentLifetime || lasts > LongestEnrollment:
 		return nil, fault.Field("ttlSeconds", "must be from 60 to 3600")
 	}
 	e.ExpiresAt = e.ExpiresAt.UTC().Truncate(time.Microsecond)
-	e.Labels = set(append(slices.Clone(e.Labels), e.ExclusiveLabels...))
-	e.ExclusiveLabels = set(e.ExclusiveLabels)
-	return one(e)
+	e.Labels = sortedSet(append(slices.Clone(e.Labels), e.ExclusiveLabels...))
+	e.ExclusiveLabels = sortedSet(e.ExclusiveLabels)
+	return oneEvent(e)
 }
 
-func set(list []string) []string {
+func sortedSet(list []string) []string {
 	return slices.Compact(slices.AppendSeq([]string{}, slices.Values(slices.Sorted(slices.Values(list)))))
 }
 
@@ -129,7 +129,7 @@ func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at t
 	case n.used.Key == m.Key && !n.used.Runner.IsZero():
 		return nil, nil, nil
 	case !n.used.Runner.IsZero():
-		if n.refusals < recordedRefusals {
+		if n.refusals < maxRecordedRefusals {
 			own = append(own, events.EnrollmentRefused{Enrollment: id, Name: n.used.Name, Key: m.Key, Reason: ErrEnrollmentUsed.Code})
 		}
 		return own, nil, ErrEnrollmentUsed
@@ -160,5 +160,5 @@ func (n *Enrollment) Withdraw() ([]events.Event, error) {
 	case n.withdrawn:
 		return nil, nil
 	}
-	return one(events.EnrollmentWithdrawn{Enrollment: n.minted.Enrollment, Name: n.minted.Name, Tail: n.minted.Tail})
+	return oneEvent(events.EnrollmentWithdrawn{Enrollment: n.minted.Enrollment, Name: n.minted.Name, Tail: n.minted.Tail})
 }

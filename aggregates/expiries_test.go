@@ -52,7 +52,7 @@ func many(n int, first time.Time) []events.Event {
 		var id events.ID
 		binary.BigEndian.PutUint32(id[:], uint32(i+1))
 		list = append(list, caused{events.InvitationSent{
-			Invitation: id, Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer, ExpiresAt: expiryOf(first.Add(time.Duration(i) * time.Second)),
+			Invitation: id, Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer, ExpiresAt: expiryAfter(first.Add(time.Duration(i) * time.Second)),
 		}, mel})
 	}
 	return list

@@ -45,7 +45,7 @@ func (s *FarmSecrets) Set(name string, value events.ID) ([]events.Event, error) 
 	if _, there := s.values[name]; !there && len(s.values) >= MaxFarmSecrets {
 		return nil, ErrFarmSecretMax
 	}
-	return one(events.FarmSecretSet{Name: name, Value: value})
+	return oneEvent(events.FarmSecretSet{Name: name, Value: value})
 }
 
 // Remove removes a secret.
@@ -54,5 +54,5 @@ func (s *FarmSecrets) Remove(name string) ([]events.Event, error) {
 	if !there {
 		return nil, ErrNoFarmSecret
 	}
-	return one(events.FarmSecretRemoved{Name: name, Value: value})
+	return oneEvent(events.FarmSecretRemoved{Name: name, Value: value})
 }

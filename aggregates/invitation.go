@@ -34,9 +34,9 @@ const maxWithdrawn = 1000
 
 func (i invitation) expired(at time.Time) bool { return !at.Before(i.expires) }
 
-// expiryOf returns when an invitation sent at a time expires, in microseconds as tables
+// expiryAfter returns when an invitation sent at a time expires, in microseconds as tables
 // store it.
-func expiryOf(at time.Time) time.Time {
+func expiryAfter(at time.Time) time.Time {
 	return at.UTC().Truncate(time.Microsecond).Add(events.InvitationLifetime)
 }
 
@@ -50,39 +50,39 @@ type Invitee struct {
 func (w *Workspace) applyInvitation(e events.Event, by events.ID) {
 	switch e := e.(type) {
 	case events.InvitationSent:
-		w.open(e.Invitation, invitation{email: e.Email, role: e.Role, expires: e.ExpiresAt, sender: by})
+		w.addInvitation(e.Invitation, invitation{email: e.Email, role: e.Role, expires: e.ExpiresAt, sender: by})
 	case events.InvitationResent:
 		i := w.invitations[e.Invitation]
-		w.unsend(e.Invitation, i)
+		w.removeFromSender(e.Invitation, i)
 		i.expires, i.sender = e.ExpiresAt, by
-		w.open(e.Invitation, i)
+		w.addInvitation(e.Invitation, i)
 	case events.InvitationRevoked:
-		w.close(e.Invitation)
+		w.closeInvitation(e.Invitation)
 	case events.InvitationAccepted:
-		w.close(e.Invitation)
+		w.closeInvitation(e.Invitation)
 	case events.InvitationRejected:
-		w.close(e.Invitation)
+		w.closeInvitation(e.Invitation)
 	}
 }
 
-func (w *Workspace) open(id events.ID, i invitation) {
+func (w *Workspace) addInvitation(id events.ID, i invitation) {
 	w.invitations[id], w.invited[i.email] = i, id
-	w.sent[i.sender] = w.sent[i.sender].with(expiry{i.expires, id})
+	w.pendingBySender[i.sender] = w.pendingBySender[i.sender].with(expiry{i.expires, id})
 }
 
-func (w *Workspace) close(id events.ID) {
+func (w *Workspace) closeInvitation(id events.ID) {
 	i := w.invitations[id]
-	w.unsend(id, i)
+	w.removeFromSender(id, i)
 	delete(w.invited, i.email)
 	delete(w.invitations, id)
 	w.closed[id] = true
 }
 
-func (w *Workspace) unsend(id events.ID, i invitation) {
-	if list := w.sent[i.sender].without(expiry{i.expires, id}); len(list) > 0 {
-		w.sent[i.sender] = list
+func (w *Workspace) removeFromSender(id events.ID, i invitation) {
+	if list := w.pendingBySender[i.sender].without(expiry{i.expires, id}); len(list) > 0 {
+		w.pendingBySender[i.sender] = list
 	} else {
-		delete(w.sent, i.sender)
+		delete(w.pendingBySender, i.sender)
 	}
 }
 
@@ -95,7 +95,7 @@ func (w *Workspace) acceptable(i invitation, at time.Time) bool {
 // withdraw revokes the invitations that a sender could no longer send with another role, ""
 // for none. Expired invitations are left as they are.
 func (w *Workspace) withdraw(sender events.ID, role events.Role, at time.Time) (list []events.Event) {
-	for _, e := range slices.Backward(w.sent[sender]) {
+	for _, e := range slices.Backward(w.pendingBySender[sender]) {
 		i := w.invitations[e.invitation]
 		if i.expired(at) || len(list) == maxWithdrawn {
 			break
@@ -124,7 +124,7 @@ func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, k
 	case member:
 		return nil, ErrAlreadyMember
 	}
-	sent := events.InvitationSent{Invitation: id, Email: address, Role: role, ExpiresAt: expiryOf(at)}
+	sent := events.InvitationSent{Invitation: id, Email: address, Role: role, ExpiresAt: expiryAfter(at)}
 	before, waits := w.invited[address]
 	switch {
 	case waits && w.acceptable(w.invitations[before], at):
@@ -132,28 +132,28 @@ func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, k
 	case waits:
 		return []events.Event{events.InvitationRevoked{Invitation: before, Email: address}, sent}, nil
 	}
-	return one(sent)
+	return oneEvent(sent)
 }
 
 // Resend restarts the 48 hours in which an invitation can be accepted.
 func (w *Workspace) Resend(by, id events.ID, at time.Time) ([]events.Event, error) {
-	i, err := w.waiting(by, id)
+	i, err := w.pendingForManager(by, id)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.mayInvite(by, i.role); err != nil {
 		return nil, err
 	}
-	return one(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: expiryOf(at)})
+	return oneEvent(events.InvitationResent{Invitation: id, Email: i.email, ExpiresAt: expiryAfter(at)})
 }
 
 // Revoke revokes an invitation.
 func (w *Workspace) Revoke(by, id events.ID) ([]events.Event, error) {
-	i, err := w.waiting(by, id)
+	i, err := w.pendingForManager(by, id)
 	if err != nil {
 		return nil, err
 	}
-	return one(events.InvitationRevoked{Invitation: id, Email: i.email})
+	return oneEvent(events.InvitationRevoked{Invitation: id, Email: i.email})
 }
 
 // Accept makes the invitee a member with the role of the invitation.
@@ -179,7 +179,7 @@ func (w *Workspace) Reject(by Invitee, id events.ID) ([]events.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return one(events.InvitationRejected{Invitation: id, Email: i.email, User: by.User})
+	return oneEvent(events.InvitationRejected{Invitation: id, Email: i.email, User: by.User})
 }
 
 func (w *Workspace) mayInvite(by events.ID, role events.Role) error {
@@ -192,8 +192,8 @@ func (w *Workspace) mayInvite(by events.ID, role events.Role) error {
 	return nil
 }
 
-// waiting returns a pending invitation, if by may manage members.
-func (w *Workspace) waiting(by, id events.ID) (invitation, error) {
+// pendingForManager returns a pending invitation, if by may manage members.
+func (w *Workspace) pendingForManager(by, id events.ID) (invitation, error) {
 	if err := w.Allow(by, events.ManageMembers); err != nil {
 		return invitation{}, err
 	}

@@ -25,33 +25,33 @@ var (
 const ForceAfter = 30 * time.Second
 
 const (
-	acceptLimit  = 20 * time.Second // for a runner to accept a lease
-	timeoutExtra = time.Minute      // for a runner to end a job itself after the job's time limit
-	backoff      = 5 * time.Second  // before a failed job is leased again, times the number of failed attempts
-	retryWait    = 24 * time.Hour   // for a runner to take a job again, unless its queue timeout is longer
-	maxDeclined  = 5 * time.Minute  // the longest time before a job that was declined often is leased again
+	acceptTimeout     = 20 * time.Second // for a runner to accept a lease
+	timeoutGrace      = time.Minute      // for a runner to end a job itself after the job's time limit
+	backoff           = 5 * time.Second  // before a failed job is leased again, times the number of failed attempts
+	minRequeueTimeout = 24 * time.Hour   // for a runner to take a job again, unless its queue timeout is longer
+	maxDeclineBackoff = 5 * time.Minute  // the longest time before a job that was declined often is leased again
 )
 
 // A Job runs on one runner of the build farm at a time. Each lease has a new epoch, which
 // fences off the runners of earlier leases.
 type Job struct {
-	spec     events.JobSpec
-	state    events.JobState // "" before it is submitted
-	epoch    int
-	attempt  int
-	runner   events.ID
-	slot     int // of its concurrency key; 0 if it has none
-	declined int // how often in a row
-	accepted bool
-	started  bool
-	step     int   // the last one that was started; -1 before the first
-	stepping bool  // that step has not finished
-	seq      int64 // number of the runner's last report in this epoch
-	timedOut bool  // it is being cancelled because it exceeded its time limit
-	reason   string
-	deadline time.Time    // when it has to have ended; while it is being cancelled, when it is ended by force
-	expires  time.Time    // when it expires unless a runner has taken it
-	sealed   map[int]bool // epochs whose log is final
+	spec        events.JobSpec
+	state       events.JobState // "" before it is submitted
+	epoch       int
+	attempt     int
+	runner      events.ID
+	slot        int // of its concurrency key; 0 if it has none
+	declined    int // how often in a row
+	accepted    bool
+	started     bool
+	step        int   // the last one that was started; -1 before the first
+	stepRunning bool  // that step has not finished
+	seq         int64 // number of the runner's last report in this epoch
+	timedOut    bool  // it is being cancelled because it exceeded its time limit
+	reason      string
+	deadline    time.Time    // when it has to have ended; while it is being cancelled, when it is ended by force
+	expires     time.Time    // when it expires unless a runner has taken it
+	sealed      map[int]bool // epochs whose log is final
 
 	artifacts artifacts
 }
@@ -63,7 +63,7 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 		j.spec, j.state, j.expires, j.sealed = e.Spec, events.JobQueued, e.ExpiresAt, map[int]bool{}
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobLeasedOut, e.Epoch, e.Attempt, e.Runner, e.Slot
-		j.accepted, j.started, j.step, j.stepping, j.seq = false, false, -1, false, 0
+		j.accepted, j.started, j.step, j.stepRunning, j.seq = false, false, -1, false, 0
 	case events.JobAccepted:
 		j.accepted, j.declined = true, 0
 		if j.state == events.JobLeasedOut {
@@ -83,20 +83,20 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 			j.state, j.deadline = events.JobRunning, e.Deadline
 		}
 	case events.JobStepStarted:
-		j.seq, j.step, j.stepping = e.Seq, e.Step, true
+		j.seq, j.step, j.stepRunning = e.Seq, e.Step, true
 	case events.JobStepFinished:
-		j.seq, j.stepping = e.Seq, false
+		j.seq, j.stepRunning = e.Seq, false
 	case events.JobFinished:
 		j.seq, j.state = e.Seq, e.Outcome
-		j.artifacts.await(e.Artifacts)
+		j.artifacts.expect(e.Artifacts)
 	case events.JobCancelRequested:
 		j.state, j.deadline, j.timedOut, j.reason = events.JobCancelling, e.Deadline, e.TimedOut, e.Reason
 	case events.JobCancelled:
-		j.end(e.State())
+		j.endWithoutReport(e.State())
 	case events.JobLost:
-		j.end(events.JobIsLost)
+		j.endWithoutReport(events.JobIsLost)
 	case events.JobExpired:
-		j.end(events.JobIsExpired)
+		j.endWithoutReport(events.JobIsExpired)
 	case events.JobLogSealed:
 		j.sealed[e.Epoch] = true
 	case events.JobLeaseExpired: // the event after it says what follows
@@ -105,10 +105,10 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// end ends a job without a report of its runner. Such a job has no artifacts.
-func (j *Job) end(state events.JobState) {
+// endWithoutReport ends a job without a report of its runner. Such a job has no artifacts.
+func (j *Job) endWithoutReport(state events.JobState) {
 	j.state = state
-	j.artifacts.await(0)
+	j.artifacts.expect(0)
 }
 
 // Submit submits the job. CheckJob has filled in what the spec left open.
@@ -116,7 +116,7 @@ func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
 	if j.state != "" {
 		return nil, fault.Field("jobId", "is taken")
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // State returns the job's state, "" before it is submitted.
@@ -147,30 +147,30 @@ func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]e
 	if j.state != events.JobQueued {
 		return nil, ErrJobTaken
 	}
-	e := events.JobLeased{Epoch: j.epoch + 1, Attempt: j.attempt + 1, Runner: runner, RunnerName: name, AcceptBy: now.Add(acceptLimit), Slot: slot}
+	e := events.JobLeased{Epoch: j.epoch + 1, Attempt: j.attempt + 1, Runner: runner, RunnerName: name, AcceptBy: now.Add(acceptTimeout), Slot: slot}
 	e.Key, _, _ = j.Concurrency()
-	return one(e)
+	return oneEvent(e)
 }
 
-// has reports whether a runner holds the lease of an epoch.
-func (j *Job) has(runner events.ID, epoch int) bool {
+// heldBy reports whether a runner holds the lease of an epoch.
+func (j *Job) heldBy(runner events.ID, epoch int) bool {
 	return j.state.Held() && j.epoch == epoch && j.runner == runner
 }
 
 // Accept records that the runner accepts the lease. A repetition returns no event.
 func (j *Job) Accept(runner events.ID, epoch int, now time.Time) ([]events.Event, error) {
 	switch {
-	case !j.has(runner, epoch):
+	case !j.heldBy(runner, epoch):
 		return nil, ErrJobNotOwner
 	case j.accepted || j.started:
 		return nil, nil
 	}
-	return one(events.JobAccepted{Epoch: epoch, Deadline: j.runLimit(now)})
+	return oneEvent(events.JobAccepted{Epoch: epoch, Deadline: j.runDeadline(now)})
 }
 
-// runLimit returns when a job that starts now has to have ended.
-func (j *Job) runLimit(now time.Time) time.Time {
-	return now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutExtra)
+// runDeadline returns when a job that starts now has to have ended.
+func (j *Job) runDeadline(now time.Time) time.Time {
+	return now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutGrace)
 }
 
 // NoAnswer is the reason for declining a lease that the runner did not answer.
@@ -180,27 +180,27 @@ const NoAnswer = "no_answer"
 // the runner did not answer. A job that is being cancelled ends instead.
 func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time) ([]events.Event, error) {
 	switch {
-	case !j.has(runner, epoch):
+	case !j.heldBy(runner, epoch):
 		return nil, ErrJobNotOwner
 	case j.accepted || j.started:
 		return nil, nil
 	case j.state == events.JobCancelling:
-		return one(events.JobCancelled{Epoch: epoch, Reason: j.reason})
+		return oneEvent(events.JobCancelled{Epoch: epoch, Reason: j.reason})
 	}
 	return []events.Event{
 		events.JobDeclined{Epoch: epoch, Runner: runner, Reason: input.CleanName(reason)},
-		events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: now.Add(declinedFor(j.declined))},
+		events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: now.Add(declineBackoff(j.declined))},
 	}, nil
 }
 
-// declinedFor returns how long a job rests that was declined that many times before: not at
+// declineBackoff returns how long a job rests that was declined that many times before: not at
 // all at first, then with exponential backoff, so that runners which cannot take it are not
 // asked over and over.
-func declinedFor(times int) time.Duration {
+func declineBackoff(times int) time.Duration {
 	if times == 0 {
 		return 0
 	}
-	return min(maxDeclined, backoff<<min(times-1, 10))
+	return min(maxDeclineBackoff, backoff<<min(times-1, 10))
 }
 
 // LoseLease takes the job from a runner that did not renew its lease.
@@ -209,13 +209,13 @@ func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
 		return nil, nil
 	}
 	expired := events.JobLeaseExpired{Epoch: epoch, Runner: j.runner}
-	return append([]events.Event{expired}, j.fail("lost", nil, now)...), nil
+	return append([]events.Event{expired}, j.failAttempt("lost", nil, now)...), nil
 }
 
-// fail ends or requeues a job whose runner did not finish it. why is "lost", or "infra" if
+// failAttempt ends or requeues a job whose runner did not finish it. why is "lost", or "infra" if
 // something of the runner's own failed, with the runner's report. A job that was accepted
 // has used up its queue timeout, so it gets a new one when it is requeued.
-func (j *Job) fail(why string, said *events.JobLastWords, now time.Time) []events.Event {
+func (j *Job) failAttempt(why string, said *events.JobLastWords, now time.Time) []events.Event {
 	reason := why
 	if why == "lost" {
 		reason = "lease_expired"
@@ -225,7 +225,7 @@ func (j *Job) fail(why string, said *events.JobLastWords, now time.Time) []event
 		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
 	case j.attempt < j.spec.Retry.MaxAttempts && slices.Contains(j.spec.Retry.On, why):
 		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff), Said: said}
-		again.ExpiresAt = again.NotBefore.Add(max(retryWait, seconds(j.spec.Timeouts.QueueSeconds)))
+		again.ExpiresAt = again.NotBefore.Add(max(minRequeueTimeout, seconds(j.spec.Timeouts.QueueSeconds)))
 		return []events.Event{again}
 	}
 	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Said: said}}
@@ -242,7 +242,7 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 	case j.state == "":
 		return nil, ErrNoJob
 	case j.state == events.JobQueued:
-		return one(events.JobCancelled{Reason: reason})
+		return oneEvent(events.JobCancelled{Reason: reason})
 	case !j.state.Held():
 		return nil, nil
 	}
@@ -256,7 +256,7 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 		}
 		e.Reason, e.TimedOut = cmp.Or(reason, j.reason), j.timedOut
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // TimeOut applies the job's time limits. A job that no runner took in time expires. A job
@@ -265,12 +265,12 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	switch {
 	case j.state == events.JobQueued && !now.Before(j.expires):
-		return one(events.JobExpired{})
+		return oneEvent(events.JobExpired{})
 	case (j.state == events.JobRunning || j.state == events.JobLeasedOut && j.accepted) && !now.Before(j.deadline):
 		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + ForceAfter)
-		return one(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
+		return oneEvent(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
 	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):
-		return j.fail("lost", nil, now), nil
+		return j.failAttempt("lost", nil, now), nil
 	}
 	return nil, nil
 }
@@ -284,7 +284,7 @@ func (j *Job) SealLog(e events.JobLogSealed) ([]events.Event, error) {
 	case j.sealed[e.Epoch]:
 		return nil, nil
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -31,11 +31,11 @@ func jobOf(change func(*events.JobSpec)) events.JobSubmitted {
 var (
 	machineA, machineB = id(50), id(51)
 
-	runLimitOfNoon = noon.Add(100*time.Second + timeoutExtra)
+	runLimitOfNoon = noon.Add(100*time.Second + timeoutGrace)
 	cancelLimit    = noon.Add(10*time.Second + ForceAfter)
 
 	jobSubmitted = jobOf(nil)
-	jobLeased    = events.JobLeased{Epoch: 1, Attempt: 1, Runner: machineA, RunnerName: "builder", AcceptBy: noon.Add(acceptLimit)}
+	jobLeased    = events.JobLeased{Epoch: 1, Attempt: 1, Runner: machineA, RunnerName: "builder", AcceptBy: noon.Add(acceptTimeout)}
 	jobAccepted  = events.JobAccepted{Epoch: 1, Deadline: runLimitOfNoon}
 	jobStarted   = events.JobStarted{Epoch: 1, Seq: 1, Deadline: runLimitOfNoon}
 	stepBegun    = events.JobStepStarted{Epoch: 1, Seq: 2, At: noon}
@@ -95,7 +95,7 @@ func TestJobIsGivenToOneRunner(t *testing.T) {
 		{name: "declined while it is cancelled", given: append(leasedJob[:2:2], cancelling), when: decline(1, "busy"),
 			then: []events.Event{events.JobCancelled{Epoch: 1, Reason: "superseded"}}},
 	})
-	require.Equal(t, maxDeclined, declinedFor(1000), "a rest has an end")
+	require.Equal(t, maxDeclineBackoff, declineBackoff(1000), "a rest has an end")
 	j := folded[Job](again)
 	require.Zero(t, j.attempt, "what was declined cost no attempt")
 }
@@ -153,7 +153,7 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobIsCancelled, "succeeded", "")},
 		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobIsCancelled, "infra", "")},
 		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobTimedOut, "cancelled", "")},
-		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(retryWait), Said: &events.JobLastWords{}}}},
+		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Said: &events.JobLastWords{}}}},
 		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: &events.JobLastWords{}}}},
 		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: &events.JobLastWords{}}}},
 		{name: "by a word that there is not", given: runningJob, when: end("exploded"),
@@ -165,7 +165,7 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	}
 	said := &events.JobLastWords{Reason: "sandbox_failed", Log: sum}
 	check(t, []spec[Job]{
-		{name: "what failed", given: runningJob, when: broken, then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(retryWait), Said: said}}},
+		{name: "what failed", given: runningJob, when: broken, then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Said: said}}},
 		{name: "what failed last", given: once, when: broken, then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: said}}},
 	})
 	list, err := folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
@@ -195,7 +195,7 @@ func TestJobIsTakenFromASilentRunner(t *testing.T) {
 	expired := events.JobLeaseExpired{Epoch: 1, Runner: machineA}
 	check(t, []spec[Job]{
 		{name: "once", given: runningJob, when: lose(1), then: []events.Event{
-			expired, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon, ExpiresAt: noon.Add(retryWait)}}},
+			expired, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout)}}},
 		{name: "for the last time", given: secondLease, when: lose(2), then: []events.Event{
 			events.JobLeaseExpired{Epoch: 2, Runner: machineB}, events.JobLost{Epoch: 2, Reason: "lease_expired"}}},
 		{name: "while it is cancelled", given: endingJob, when: lose(1), then: []events.Event{

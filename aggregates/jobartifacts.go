@@ -16,8 +16,8 @@ type artifacts struct {
 	closed   bool // complete, abandoned, or the job ended without a report of its runner
 }
 
-// await sets how many files will be uploaded.
-func (a *artifacts) await(files int) {
+// expect sets how many files will be uploaded.
+func (a *artifacts) expect(files int) {
 	*a = artifacts{stored: map[events.ID]bool{}, closed: files == 0}
 }
 
@@ -44,9 +44,9 @@ func (j *Job) closeArtifacts(fails bool) {
 	}
 }
 
-// uploads returns an error unless the runner may upload files of the job. A runner that
+// checkUpload returns an error unless the runner may upload files of the job. A runner that
 // does not have the job gets the same error as for a job that does not exist.
-func (j *Job) uploads(runner events.ID, epoch int) error {
+func (j *Job) checkUpload(runner events.ID, epoch int) error {
 	switch {
 	case j.state == "" || j.runner != runner:
 		return ErrNoJob
@@ -61,7 +61,7 @@ func (j *Job) uploads(runner events.ID, epoch int) error {
 // DeclareArtifacts records which files the runner will upload. Repeating the same list
 // returns no event; another list is refused.
 func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobArtifact) ([]events.Event, error) {
-	if err := j.uploads(runner, epoch); err != nil {
+	if err := j.checkUpload(runner, epoch); err != nil {
 		return nil, err
 	}
 	a := &j.artifacts
@@ -75,14 +75,14 @@ func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobAr
 		return nil, fault.Field("files", "must name a file")
 	case a.declared:
 		return nil, fault.Field("files", "must be those that were declared before")
-	case slices.ContainsFunc(files, func(f events.JobArtifact) bool { return !j.keeps(f.Name) }):
+	case slices.ContainsFunc(files, func(f events.JobArtifact) bool { return !j.wantsArtifact(f.Name) }):
 		return nil, fault.Field("files", "must be of artifacts that the job asks for")
 	}
-	return one(events.JobArtifactsDeclared{Epoch: epoch, Files: files, Bytes: bytesOf(files)})
+	return oneEvent(events.JobArtifactsDeclared{Epoch: epoch, Files: files, Bytes: bytesOf(files)})
 }
 
-// keeps reports whether the job's spec has an artifact of that name.
-func (j *Job) keeps(name string) bool {
+// wantsArtifact reports whether the job's spec has an artifact of that name.
+func (j *Job) wantsArtifact(name string) bool {
 	return slices.ContainsFunc(j.spec.Artifacts, func(a events.JobArtifactSpec) bool { return a.Name == name })
 }
 
@@ -96,27 +96,27 @@ func bytesOf(files []events.JobArtifact) (sum int64) {
 // StoreArtifacts records that declared files were uploaded completely. With the last one
 // the artifacts are complete; the job then fails if it lacks an artifact that it requires.
 func (j *Job) StoreArtifacts(runner events.ID, epoch int, ids []events.ID) (list []events.Event, err error) {
-	if err := j.uploads(runner, epoch); err != nil {
+	if err := j.checkUpload(runner, epoch); err != nil {
 		return nil, err
 	}
 	a := &j.artifacts
-	told := map[events.ID]bool{}
+	listed := map[events.ID]bool{}
 	for _, id := range ids {
 		i := slices.IndexFunc(a.files, func(f events.JobArtifact) bool { return f.ID == id })
 		switch {
 		case i < 0:
 			return nil, fault.Field("files", "must be declared first")
-		case a.stored[id] || told[id]:
+		case a.stored[id] || listed[id]:
 			continue
 		case a.closed:
 			return nil, ErrArtifactsClosed
 		}
-		told[id] = true
+		listed[id] = true
 		list = append(list, events.JobArtifactStored{Epoch: epoch, File: a.files[i]})
 	}
 	if len(list) > 0 && len(a.stored)+len(list) == len(a.files) {
 		list = append(list, events.JobArtifactsCompleted{
-			Epoch: epoch, Files: len(a.files), Bytes: bytesOf(a.files), Missing: j.lacks(a.names),
+			Epoch: epoch, Files: len(a.files), Bytes: bytesOf(a.files), Missing: j.missingArtifacts(a.isDeclared),
 		})
 	}
 	return list, nil
@@ -128,15 +128,15 @@ func (j *Job) AbandonArtifacts() ([]events.Event, error) {
 	if !j.state.Final() || j.artifacts.closed {
 		return nil, nil
 	}
-	e := events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete", Missing: j.lacks(j.artifacts.whole)}
+	e := events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete", Missing: j.missingArtifacts(j.artifacts.isStored)}
 	if !j.artifacts.declared {
 		e.Reason = "no_upload"
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
-// lacks returns the required artifacts that are missing, if the job has succeeded.
-func (j *Job) lacks(there func(name string) bool) (names []string) {
+// missingArtifacts returns the required artifacts that are missing, if the job has succeeded.
+func (j *Job) missingArtifacts(there func(name string) bool) (names []string) {
 	if j.state != events.JobSucceeded {
 		return nil
 	}
@@ -158,13 +158,13 @@ func (j *Job) required() (names []string) {
 	return names
 }
 
-// names reports whether files of an artifact were declared.
-func (a *artifacts) names(name string) bool {
+// isDeclared reports whether files of an artifact were declared.
+func (a *artifacts) isDeclared(name string) bool {
 	return slices.ContainsFunc(a.files, func(f events.JobArtifact) bool { return f.Name == name })
 }
 
-// whole reports whether files of an artifact were declared and all of them stored.
-func (a *artifacts) whole(name string) bool {
+// isStored reports whether files of an artifact were declared and all of them stored.
+func (a *artifacts) isStored(name string) bool {
 	lost := func(f events.JobArtifact) bool { return f.Name == name && !a.stored[f.ID] }
-	return a.names(name) && !slices.ContainsFunc(a.files, lost)
+	return a.isDeclared(name) && !slices.ContainsFunc(a.files, lost)
 }

@@ -56,7 +56,7 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 	switch {
 	case j.epoch == r.Epoch && j.runner == runner && r.Seq <= j.seq:
 		return nil, nil
-	case !j.has(runner, r.Epoch):
+	case !j.heldBy(runner, r.Epoch):
 		return nil, ErrJobNotOwner
 	}
 	switch e := r.Event.(type) {
@@ -64,8 +64,8 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 		if j.started {
 			return nil, nil
 		}
-		e.Epoch, e.Seq, e.Deadline = r.Epoch, r.Seq, j.runLimit(now)
-		return one(e)
+		e.Epoch, e.Seq, e.Deadline = r.Epoch, r.Seq, j.runDeadline(now)
+		return oneEvent(e)
 	case events.JobStepStarted:
 		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, RunnerTime(e.At, now)
 		return j.beginStep(e)
@@ -85,17 +85,17 @@ func (j *Job) beginStep(e events.JobStepStarted) ([]events.Event, error) {
 	if !j.started || e.Step <= j.step || e.Step >= len(j.spec.Steps) {
 		return nil, fault.Field("step", "must be a step of a job that has started, after those that have begun")
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 func (j *Job) endStep(e events.JobStepFinished) ([]events.Event, error) {
-	if !j.stepping || e.Step != j.step {
+	if !j.stepRunning || e.Step != j.step {
 		return nil, fault.Field("step", "must be the step that goes on")
 	}
 	if !slices.Contains(stepOutcomes, e.Outcome) {
 		return nil, fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out")
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // finish ends the job as its runner reported.
@@ -128,7 +128,7 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	case j.state == events.JobCancelling:
 		e.Outcome = events.JobIsCancelled
 	case e.Reported == "infra":
-		return j.fail("infra", &events.JobLastWords{Reason: e.Reason, Log: e.Log}, now), nil
+		return j.failAttempt("infra", &events.JobLastWords{Reason: e.Reason, Log: e.Log}, now), nil
 	case e.Reported == "succeeded" && len(missing) > 0:
 		e.Outcome, e.Reason = events.JobFailed, events.ArtifactMissing
 	case e.Reported == "succeeded":
@@ -138,5 +138,5 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	default:
 		e.Outcome = events.JobFailed // includes "cancelled" if nobody asked for that
 	}
-	return one(e)
+	return oneEvent(e)
 }

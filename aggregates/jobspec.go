@@ -80,7 +80,7 @@ func (c *jobCheck) must(ok bool, field, format string, args ...any) {
 	}
 }
 
-func (c *jobCheck) fits(f input.Form, field, text string) {
+func (c *jobCheck) matches(f input.Form, field, text string) {
 	c.must(f.Fits(text), field, "%s", f.Rule)
 	c.must(!input.HasToken(text), field, "not hold a service token")
 }
@@ -97,7 +97,7 @@ func (c *jobCheck) between(n, least, most int, field string) {
 	c.must(n >= least && n <= most, field, "be between %d and %d", least, most)
 }
 
-func (c *jobCheck) one(value string, field string, of ...string) {
+func (c *jobCheck) oneOf(value string, field string, of ...string) {
 	c.must(slices.Contains(of, value), field, "be one of %s", strings.Join(of, ", "))
 }
 
@@ -118,25 +118,25 @@ func (c *jobCheck) spec(s *events.JobSpec) {
 	c.sandbox(&s.Sandbox)
 	c.must(len(s.Secrets) <= maxSecrets, "secrets", "be %d at most", maxSecrets)
 	for _, name := range s.Secrets {
-		c.fits(SecretName, "secrets", name)
+		c.matches(SecretName, "secrets", name)
 	}
 	c.artifacts(s)
 	s.Priority = cmp.Or(s.Priority, events.NormalPriority)
-	c.one(string(s.Priority), "priority", "low", "normal", "high")
+	c.oneOf(string(s.Priority), "priority", "low", "normal", "high")
 	c.limits(s)
 	c.must(len(s.Annotations) <= maxAnnotations, "annotations", "be %d at most", maxAnnotations)
 	for key, text := range s.Annotations {
-		c.fits(artifactName, "annotations", key)
+		c.matches(artifactName, "annotations", key)
 		c.text("annotations", text, 500)
 	}
 }
 
 func (c *jobCheck) repo(r events.JobRepo) {
 	if r.Commit != "" {
-		c.fits(commitID, "repo.commit", r.Commit)
+		c.matches(commitID, "repo.commit", r.Commit)
 	}
 	if r.Ref != "" {
-		c.fits(gitRef, "repo.ref", r.Ref)
+		c.matches(gitRef, "repo.ref", r.Ref)
 		c.must(!strings.Contains(r.Ref, ".."), "repo.ref", "%s", gitRef.Rule)
 	}
 	c.must(r.Commit != "" || r.Ref != "", "repo", "name a commit or a ref")
@@ -150,10 +150,10 @@ func (c *jobCheck) step(s *events.JobStep, i int) {
 	c.must(strings.TrimSpace(s.Run) != "", field+"run", "say what to run")
 	c.text(field+"run", s.Run, maxScript)
 	s.Shell = cmp.Or(s.Shell, "sh")
-	c.one(s.Shell, field+"shell", "sh", "bash")
+	c.oneOf(s.Shell, field+"shell", "sh", "bash")
 	c.must(len(s.Env) <= maxEnv, field+"env", "be %d at most", maxEnv)
 	for key, text := range s.Env {
-		c.fits(envName, field+"env", key)
+		c.matches(envName, field+"env", key)
 		c.text(field+"env", text, maxEnvText)
 	}
 	c.between(s.TimeoutSeconds, 0, day, field+"timeoutSeconds")
@@ -171,17 +171,17 @@ func (c *jobCheck) requires(r events.JobRequires) {
 func (c *jobCheck) labels(list []string, field string) {
 	c.must(len(list) <= maxJobLabels, field, "be %d at most", maxJobLabels)
 	for _, l := range list {
-		c.fits(input.Label, field, l)
+		c.matches(input.Label, field, l)
 	}
 }
 
 func (c *jobCheck) sandbox(s *events.JobSandbox) {
 	s.Kind, s.Network = cmp.Or(s.Kind, "bubblewrap"), cmp.Or(s.Network, "none")
-	c.one(s.Kind, "sandbox.kind", "none", "bubblewrap")
+	c.oneOf(s.Kind, "sandbox.kind", "none", "bubblewrap")
 	if s.Kind == "none" {
 		s.Network = "host" // without a sandbox nothing can restrict the network
 	}
-	c.one(s.Network, "sandbox.network", "none", "host")
+	c.oneOf(s.Network, "sandbox.network", "none", "host")
 	c.between(s.MemoryMiB, 0, 1<<20, "sandbox.memoryMiB")
 	c.must(s.CPUs >= 0 && s.CPUs <= 1024, "sandbox.cpus", "be between 0 and 1024")
 }
@@ -193,10 +193,10 @@ func (c *jobCheck) artifacts(s *events.JobSpec) {
 	for i := range s.Artifacts {
 		a, field := &s.Artifacts[i], fmt.Sprintf("artifacts.%d.", i)
 		a.When = cmp.Or(a.When, "success")
-		c.fits(artifactName, field+"name", a.Name)
+		c.matches(artifactName, field+"name", a.Name)
 		c.must(!names[input.Lower(a.Name)], field+"name", "be another than those before it")
 		names[input.Lower(a.Name)] = true
-		c.one(a.When, field+"when", "success", "failure", "always")
+		c.oneOf(a.When, field+"when", "success", "failure", "always")
 		c.must(len(a.Paths) >= 1 && len(a.Paths) <= maxPaths, field+"paths", "have 1 to %d items", maxPaths)
 		for _, p := range a.Paths {
 			c.text(field+"paths", p, 400)
@@ -220,7 +220,7 @@ func (c *jobCheck) limits(s *events.JobSpec) {
 	}
 	c.between(r.MaxAttempts, 1, maxAttempts, "retry.maxAttempts")
 	for _, why := range r.On {
-		c.one(why, "retry.on", "lost", "infra")
+		c.oneOf(why, "retry.on", "lost", "infra")
 	}
 	if s.Concurrency != nil {
 		s.Concurrency.Limit = cmp.Or(s.Concurrency.Limit, 1)

@@ -25,15 +25,15 @@ type member struct {
 	approveLoops *bool
 }
 
-func (w *Workspace) put(id events.ID, m member) {
-	w.drop(id)
+func (w *Workspace) putMember(id events.ID, m member) {
+	w.dropMember(id)
 	w.members[id], w.byUser[m.user] = m, id
 	if m.role == events.Owner {
 		w.owners++
 	}
 }
 
-func (w *Workspace) drop(id events.ID) {
+func (w *Workspace) dropMember(id events.ID) {
 	m, ok := w.members[id]
 	if !ok {
 		return
@@ -74,7 +74,7 @@ func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
 	if _, ok := w.byUser[e.User]; ok {
 		return nil, ErrAlreadyMember
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // Update changes a member's role, their approve-loops setting, or both; nil leaves a value
@@ -130,7 +130,7 @@ func (w *Workspace) Present(user events.ID, name, email string) ([]events.Event,
 	if !ok {
 		return nil, nil // has left meanwhile
 	}
-	return one(events.MemberProfileChanged{Member: id, User: user, Email: email, Name: name})
+	return oneEvent(events.MemberProfileChanged{Member: id, User: user, Email: email, Name: name})
 }
 
 // Remove removes a member, or lets members who remove themselves leave. Invitations that

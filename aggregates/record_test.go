@@ -70,7 +70,7 @@ func TestRecord(t *testing.T) {
 		{"a budget", coding, budget, nil},
 		{"a budget without limits", coding, events.RunBudgetSet{}, nil},
 		{"a budget below zero is none", coding, events.RunBudgetSet{Cents: -1}, no},
-		{"nor is one of too many rounds", coding, events.RunBudgetSet{Rounds: largest + 1}, no},
+		{"nor is one of too many rounds", coding, events.RunBudgetSet{Rounds: maxInt32 + 1}, no},
 		{"nor for a run that is over", merged, budget, ErrRunOver},
 		{"a branch", coding, branch, nil},
 		{"commits", coding, pushed, nil},

@@ -18,22 +18,22 @@ var (
 	ErrQueued       = fault.New(fault.Conflict, "already_queued", "This issue is queued already.")
 )
 
-// largest is the largest accepted number of an issue or a pull request. Views store them in
+// maxInt32 is the largest accepted number of an issue or a pull request. Views store them in
 // 32 bits; they could not store a NUL in a text either.
-const largest = math.MaxInt32
+const maxInt32 = math.MaxInt32
 
 // A Run takes one issue through the stages to a merged pull request.
 type Run struct {
-	repo     events.Repo
-	issue    int
-	status   events.RunStatus // "" before it is queued
-	stage    events.Stage     // the current stage; a newer build may have entered one that this build does not know
-	settled  bool             // the stage has succeeded or failed
-	passed   bool             // the stage has succeeded
-	attempts map[events.Stage]int
-	head     string             // newest commit of its branch
-	approved string             // the commit that a person approved, while the approval is valid
-	jobs     map[events.ID]bool // those that the run requested
+	repo           events.Repo
+	issue          int
+	status         events.RunStatus // "" before it is queued
+	stage          events.Stage     // the current stage; a newer build may have entered one that this build does not know
+	stageOver      bool             // the stage has succeeded or failed
+	stageSucceeded bool             // the stage has succeeded
+	attempts       map[events.Stage]int
+	head           string             // newest commit of its branch
+	approved       string             // the commit that a person approved, while the approval is valid
+	jobs           map[events.ID]bool // those that the run requested
 
 	decisions map[events.ID]decision // all that were ever raised
 }
@@ -48,14 +48,14 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 	case events.RunQueued:
 		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
 		r.attempts, r.jobs, r.decisions = map[events.Stage]int{}, map[events.ID]bool{}, map[events.ID]decision{}
-		r.stage, r.settled, r.passed = events.StageQueued, true, true // a run leaves Queued as soon as a slot is free
+		r.stage, r.stageOver, r.stageSucceeded = events.StageQueued, true, true // a run leaves Queued as soon as a slot is free
 	case events.RunStageEntered:
-		r.stage, r.settled, r.passed, r.status = e.Stage, false, false, e.Stage.Status()
+		r.stage, r.stageOver, r.stageSucceeded, r.status = e.Stage, false, false, e.Stage.Status()
 		r.attempts[e.Stage] = e.Attempt
 	case events.RunStageSucceeded:
-		r.settled, r.passed = true, true
+		r.stageOver, r.stageSucceeded = true, true
 	case events.RunStageFailed:
-		r.settled = true
+		r.stageOver = true
 	case events.RunCommitsPushed:
 		r.head = e.Head
 	case events.RunJobRequested:
@@ -94,8 +94,8 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 		return nil, fault.Field("repoId", "must name a repository")
 	case e.IssueNumber < 1:
 		return nil, fault.Field("issueNumber", "must be 1 or more")
-	case e.IssueNumber > largest:
-		return nil, fault.Field("issueNumber", "must be %d or less", largest)
+	case e.IssueNumber > maxInt32:
+		return nil, fault.Field("issueNumber", "must be %d or less", maxInt32)
 	case strings.ContainsRune(e.Repo.Name, 0):
 		return nil, fault.Field("repoId", "must not hold a NUL")
 	case strings.ContainsRune(e.IssueTitle, 0):
@@ -104,7 +104,7 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 	if err := input.NoTokens(map[string]string{"title": e.IssueTitle, "body": e.IssueBody, "repoId": e.Repo.Name}); err != nil {
 		return nil, err
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // Issue returns the issue that the run works on.
@@ -116,15 +116,15 @@ func (r *Run) Over() bool { return !r.status.Active() }
 // Record adds facts that the loop reports, all of them or none: each has to be possible
 // after the ones before it.
 func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
-	next := r.copied()
+	next := r.clone()
 	for _, f := range facts {
-		if err := next.allows(f); err != nil {
+		if err := next.check(f); err != nil {
 			return nil, err
 		}
 		if err := noTokenIn(f); err != nil {
 			return nil, err
 		}
-		for _, e := range next.with(next.own(f)) {
+		for _, e := range next.withVoided(next.withRepo(f)) {
 			next.Apply(e, events.ID{})
 			list = append(list, e)
 		}
@@ -153,8 +153,8 @@ func noTokenIn(fact events.Event) error {
 	return input.NoTokens(map[string]string{"facts": string(text)})
 }
 
-// own sets the fact's repository to the run's. Views count by it.
-func (r *Run) own(f events.Event) events.Event {
+// withRepo sets the fact's repository to the run's. Views count by it.
+func (r *Run) withRepo(f events.Event) events.Event {
 	switch e := f.(type) {
 	case events.RunHumanIntervened:
 		e.Repo = r.repo.ID
@@ -178,9 +178,9 @@ func (r *Run) own(f events.Event) events.Event {
 	return f
 }
 
-// with returns a fact and the events that follow from it: a push voids decisions and
+// withVoided returns a fact and the events that follow from it: a push voids decisions and
 // approvals of the commit before it, and the end of the run voids all open decisions.
-func (r *Run) with(f events.Event) []events.Event {
+func (r *Run) withVoided(f events.Event) []events.Event {
 	if events.EndsRun(f) {
 		return append(r.voidOpen("run_over", anyDecision), f)
 	}
@@ -195,7 +195,7 @@ func (r *Run) with(f events.Event) []events.Event {
 	return list
 }
 
-func (r *Run) allows(fact events.Event) error {
+func (r *Run) check(fact events.Event) error {
 	if r.status == "" {
 		return ErrNoRun
 	}
@@ -213,15 +213,15 @@ func (r *Run) allows(fact events.Event) error {
 	case events.RunStageEntered:
 		ok = r.mayEnter(e)
 	case events.RunStageSucceeded:
-		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.stageOver
 	case events.RunStageFailed:
-		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.settled
+		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.stageOver
 	case events.RunBudgetSet:
-		ok = e.Cents >= 0 && e.ComputeMS >= 0 && e.Rounds >= 0 && e.Rounds <= largest
+		ok = e.Cents >= 0 && e.ComputeMS >= 0 && e.Rounds >= 0 && e.Rounds <= maxInt32
 	case events.RunGuardrailsChecked:
-		ok = r.at(e.Head)
+		ok = r.isHead(e.Head)
 	case events.RunReviewed:
-		ok = r.at(e.Head)
+		ok = r.isHead(e.Head)
 	case events.DecisionRaised:
 		ok = r.mayRaise(e)
 	case events.DecisionAnswered, events.DecisionVoided:
@@ -229,15 +229,15 @@ func (r *Run) allows(fact events.Event) error {
 	case events.RunCommitsPushed:
 		ok = r.status != events.RunMerging // the approved commit has to be the one that is merged
 	case events.RunPullRequestOpened:
-		ok = e.Number >= 1 && e.Number <= largest
+		ok = e.Number >= 1 && e.Number <= maxInt32
 	case events.RunMergeApproved:
-		ok = r.status == events.RunAwaitingApproval && r.at(e.Head)
+		ok = r.status == events.RunAwaitingApproval && r.isHead(e.Head)
 	case events.RunMergeApprovalVoided:
 		ok = r.approved != "" && e.Head == r.approved
 	case events.RunMergeAttempted:
-		ok = r.status == events.RunAwaitingApproval && e.Head == r.approved && r.at(e.Head)
+		ok = r.status == events.RunAwaitingApproval && e.Head == r.approved && r.isHead(e.Head)
 	case events.RunMerged:
-		ok = r.status == events.RunMerging && r.at(e.Head)
+		ok = r.status == events.RunMerging && r.isHead(e.Head)
 	}
 	switch {
 	case r.Over():
@@ -248,18 +248,18 @@ func (r *Run) allows(fact events.Event) error {
 	return nil
 }
 
-// at reports whether head is the newest commit of the run's branch.
-func (r *Run) at(head string) bool { return head != "" && head == r.head }
+// isHead reports whether head is the newest commit of the run's branch.
+func (r *Run) isHead(head string) bool { return head != "" && head == r.head }
 
 // mayEnter reports whether the run may enter a stage: the next one if the current one has
 // succeeded, the same one again, or an earlier one. It may not while it waits for a person,
 // or if it is in a stage that this build does not know.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	from, to := r.stage.Index(), e.Stage.Index()
-	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= from || to == from+1 && r.passed)
+	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= from || to == from+1 && r.stageSucceeded)
 }
 
-func (r *Run) copied() *Run {
+func (r *Run) clone() *Run {
 	next := *r
 	next.attempts, next.jobs, next.decisions = maps.Clone(r.attempts), maps.Clone(r.jobs), maps.Clone(r.decisions)
 	return &next

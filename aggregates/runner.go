@@ -34,7 +34,7 @@ type Runner struct {
 
 	connected, online bool               // connected: has ever been online
 	draining          bool               // takes no new jobs
-	over              events.RunnerState // why its certificates are refused, or ""
+	ended             events.RunnerState // why its certificates are refused, or ""
 
 	current    events.Certificate
 	next       events.Certificate // issued and not used yet
@@ -76,15 +76,15 @@ func (r *Runner) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-func (r *Runner) end(why events.RunnerState) { r.over, r.online = why, false }
+func (r *Runner) end(why events.RunnerState) { r.ended, r.online = why, false }
 
 // State returns the runner's state, "" if there is no runner.
 func (r *Runner) State() events.RunnerState {
 	switch {
 	case r.id.IsZero():
 		return ""
-	case r.over != "":
-		return r.over
+	case r.ended != "":
+		return r.ended
 	case !r.connected:
 		return events.RunnerIsEnrolled
 	case !r.online:
@@ -122,7 +122,7 @@ func (r *Runner) MayTake() error {
 	switch {
 	case r.id.IsZero():
 		return ErrNoRunner
-	case r.over != "":
+	case r.ended != "":
 		return ErrRunnerOver
 	case r.draining:
 		return ErrRunnerDraining
@@ -145,16 +145,16 @@ func (r *Runner) Take(job events.ID) ([]events.Event, error) {
 	if !bounded || slices.Contains(r.taken, job) {
 		return nil, nil
 	}
-	return one(events.RunnerJobTaken{Runner: r.id, Name: r.name, Job: job, Left: left - 1})
+	return oneEvent(events.RunnerJobTaken{Runner: r.id, Name: r.name, Job: job, Left: left - 1})
 }
 
 // Return uncounts a job that the runner has not begun, in the append that requeues the job.
 // It returns no event if the job was not counted or the runner has ended.
 func (r *Runner) Return(job events.ID) ([]events.Event, error) {
-	if r.over != "" || !slices.Contains(r.taken, job) {
+	if r.ended != "" || !slices.Contains(r.taken, job) {
 		return nil, nil
 	}
-	return one(events.RunnerJobReturned{Runner: r.id, Name: r.name, Job: job, Left: r.jobs - len(r.taken) + 1})
+	return oneEvent(events.RunnerJobReturned{Runner: r.id, Name: r.name, Job: job, Left: r.jobs - len(r.taken) + 1})
 }
 
 // Drain makes the runner take no new jobs. It finishes those that it has.
@@ -165,12 +165,12 @@ func (r *Runner) Drain(note string) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.over != "":
+	case r.ended != "":
 		return nil, ErrRunnerOver
 	case r.draining:
 		return nil, nil
 	}
-	return one(events.RunnerDrainRequested{Runner: r.id, Name: r.name, Note: note})
+	return oneEvent(events.RunnerDrainRequested{Runner: r.id, Name: r.name, Note: note})
 }
 
 // Resume ends the draining of a runner.
@@ -178,12 +178,12 @@ func (r *Runner) Resume() ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.over != "":
+	case r.ended != "":
 		return nil, ErrRunnerOver
 	case !r.draining:
 		return nil, nil
 	}
-	return one(events.RunnerDrainEnded{Runner: r.id, Name: r.name})
+	return oneEvent(events.RunnerDrainEnded{Runner: r.id, Name: r.name})
 }
 
 // Revoke ends the runner and its certificates for good.
@@ -194,18 +194,18 @@ func (r *Runner) Revoke(note string) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.over == events.RunnerIsRevoked:
+	case r.ended == events.RunnerIsRevoked:
 		return nil, nil
 	}
-	return one(events.RunnerRevoked{Runner: r.id, Name: r.name, Note: note})
+	return oneEvent(events.RunnerRevoked{Runner: r.id, Name: r.name, Note: note})
 }
 
 // Retire ends a runner that has done all its jobs. It returns no event if the runner may
 // take more.
 func (r *Runner) Retire() ([]events.Event, error) {
 	left, bounded := r.JobsLeft()
-	if r.id.IsZero() || r.over != "" || !bounded || left > 0 {
+	if r.id.IsZero() || r.ended != "" || !bounded || left > 0 {
 		return nil, nil
 	}
-	return one(events.RunnerRetired{Runner: r.id, Name: r.name})
+	return oneEvent(events.RunnerRetired{Runner: r.id, Name: r.name})
 }

@@ -7,8 +7,8 @@ import (
 	"svc/events"
 )
 
-// suspendedFor is the reason for suspending a runner whose superseded certificate was used.
-const suspendedFor = "certificate_reused"
+// reasonReused is the reason for suspending a runner whose superseded certificate was used.
+const reasonReused = "certificate_reused"
 
 func (r *Runner) applyCertificate(e events.Event) {
 	switch e := e.(type) {
@@ -26,8 +26,8 @@ func (r *Runner) applyCertificate(e events.Event) {
 // How soon a runner may renew its certificate. Each renewal is an event, so whoever has a
 // certificate, perhaps a copy, must not be able to renew in a loop.
 const (
-	renewShare = 3         // a third of the certificate's lifetime must be over
-	renewAgain = time.Hour // since the last renewal, if that certificate was not used: the answer and the key were lost
+	minLifetimeShare = 3         // a third of the certificate's lifetime must be over
+	minRetryInterval = time.Hour // since the last renewal, if that certificate was not used: the answer and the key were lost
 )
 
 // Renew gives the runner a new certificate. It returns no event if the last one is for the
@@ -36,7 +36,7 @@ func (r *Runner) Renew(c events.Certificate, shown string, at time.Time) ([]even
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.over != "":
+	case r.ended != "":
 		return nil, ErrRunnerOver
 	case shown != r.current.Serial:
 		return nil, ErrSerialUnknown
@@ -46,7 +46,7 @@ func (r *Runner) Renew(c events.Certificate, shown string, at time.Time) ([]even
 	if wait := r.renewableAt(c.Authority).Sub(at); wait > 0 {
 		return nil, ErrRenewalEarly.After(wait)
 	}
-	return one(events.RunnerCertificateRenewed{Runner: r.id, Name: r.name, Certificate: c})
+	return oneEvent(events.RunnerCertificateRenewed{Runner: r.id, Name: r.name, Certificate: c})
 }
 
 // renewableAt returns when the runner may get a certificate of an authority. The time is
@@ -57,9 +57,9 @@ func (r *Runner) renewableAt(authority events.ID) time.Time {
 	case last.Authority != authority:
 		return time.Time{}
 	case r.next.Serial != "":
-		return last.NotBefore.Add(renewAgain)
+		return last.NotBefore.Add(minRetryInterval)
 	}
-	return last.NotBefore.Add(last.NotAfter.Sub(last.NotBefore) / renewShare)
+	return last.NotBefore.Add(last.NotAfter.Sub(last.NotBefore) / minLifetimeShare)
 }
 
 // Renewed returns the certificate that the runner got last.
@@ -77,10 +77,10 @@ func (r *Runner) Show(serial string, at time.Time) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.over != "" || serial == r.current.Serial:
+	case r.ended != "" || serial == r.current.Serial:
 		return nil, nil
 	case serial == r.next.Serial:
-		return one(events.RunnerCertificateSuperseded{Runner: r.id, Name: r.name, From: r.current.Serial, Serial: serial})
+		return oneEvent(events.RunnerCertificateSuperseded{Runner: r.id, Name: r.name, From: r.current.Serial, Serial: serial})
 	}
 	reused := func(c events.Certificate) bool { return c.Serial == serial && at.Before(c.NotAfter) }
 	if !slices.ContainsFunc(r.superseded, reused) {
@@ -88,6 +88,6 @@ func (r *Runner) Show(serial string, at time.Time) ([]events.Event, error) {
 	}
 	return []events.Event{
 		events.RunnerCertificateReused{Runner: r.id, Name: r.name, Serial: serial},
-		events.RunnerSuspended{Runner: r.id, Name: r.name, Reason: suspendedFor},
+		events.RunnerSuspended{Runner: r.id, Name: r.name, Reason: reasonReused},
 	}, nil
 }

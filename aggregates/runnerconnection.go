@@ -32,7 +32,7 @@ func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.over != "":
+	case r.ended != "":
 		return nil, ErrRunnerOver
 	}
 	if err := h.check(); err != nil {
@@ -46,7 +46,7 @@ func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 	if r.online && (quiet || same) {
 		return nil, nil
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // Disconnect records that the runner is offline. It returns no event if that is known.
@@ -54,7 +54,7 @@ func (r *Runner) Disconnect(why events.OfflineReason) ([]events.Event, error) {
 	if !r.online {
 		return nil, nil
 	}
-	return one(events.RunnerOffline{Runner: r.id, Name: r.name, Reason: why})
+	return oneEvent(events.RunnerOffline{Runner: r.id, Name: r.name, Reason: why})
 }
 
 func sameAgent(a, b events.Agent) bool {

@@ -35,7 +35,7 @@ func (r *Runner) Form() int { return 1 }
 func (r *Runner) Snapshot() ([]byte, error) {
 	return json.Marshal(runnerSnapshot{
 		r.id, r.name, r.labels, r.minted, r.exclusive, r.capacity, r.limit, r.jobs, r.taken, r.agent,
-		r.connected, r.online, r.draining, r.over, r.current, r.next, r.superseded,
+		r.connected, r.online, r.draining, r.ended, r.current, r.next, r.superseded,
 	})
 }
 

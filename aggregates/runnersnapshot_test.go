@@ -23,7 +23,7 @@ func runnerStory() []events.Event {
 		events.RunnerCertificateRenewed{Runner: builder, Name: "builder-1", Certificate: next}, wentOffline,
 		events.RunnerCertificateSuperseded{Runner: builder, Name: "builder-1", From: "a1", Serial: "b2"}, online, drained, resumed, drained,
 		events.RunnerCertificateReused{Runner: builder, Name: "builder-1", Serial: "a1"},
-		events.RunnerSuspended{Runner: builder, Name: "builder-1", Reason: suspendedFor}, ended,
+		events.RunnerSuspended{Runner: builder, Name: "builder-1", Reason: reasonReused}, ended,
 	}
 }
 

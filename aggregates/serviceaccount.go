@@ -73,7 +73,7 @@ func (a *ServiceAccount) Create(id events.ID, name string, scopes []events.Scope
 			return nil, fault.Field("scopes", "must be among api.read, farm.submit")
 		}
 	}
-	return one(events.ServiceAccountCreated{Account: id, Name: name, Scopes: scopes, Fingerprint: t.Fingerprint, Tail: t.Tail})
+	return oneEvent(events.ServiceAccountCreated{Account: id, Name: name, Scopes: scopes, Fingerprint: t.Fingerprint, Tail: t.Tail})
 }
 
 // Rotate replaces the token.
@@ -81,7 +81,7 @@ func (a *ServiceAccount) Rotate(t Token) ([]events.Event, error) {
 	if err := a.usable(); err != nil {
 		return nil, err
 	}
-	return one(events.ServiceAccountRotated{
+	return oneEvent(events.ServiceAccountRotated{
 		Account: a.id, Name: a.name, Scopes: a.scopes,
 		From: a.fingerprint, FromTail: a.tail, Fingerprint: t.Fingerprint, Tail: t.Tail,
 	})
@@ -92,7 +92,7 @@ func (a *ServiceAccount) Revoke() ([]events.Event, error) {
 	if err := a.usable(); err != nil {
 		return nil, err
 	}
-	return one(events.ServiceAccountRevoked{Account: a.id, Name: a.name, Fingerprint: a.fingerprint, Tail: a.tail})
+	return oneEvent(events.ServiceAccountRevoked{Account: a.id, Name: a.name, Fingerprint: a.fingerprint, Tail: a.tail})
 }
 
 // NoteStaleToken records that an old token was used, at most once an hour.
@@ -100,7 +100,7 @@ func (a *ServiceAccount) NoteStaleToken(tail string, at time.Time) ([]events.Eve
 	if a.id.IsZero() || at.Sub(a.staleUse) < staleUseEvery {
 		return nil, nil
 	}
-	return one(events.ServiceAccountStaleTokenUsed{Account: a.id, Name: a.name, Tail: tail, UsedAt: at.UTC().Truncate(time.Microsecond)})
+	return oneEvent(events.ServiceAccountStaleTokenUsed{Account: a.id, Name: a.name, Tail: tail, UsedAt: at.UTC().Truncate(time.Microsecond)})
 }
 
 // Name returns the account's name, "" if there is no account.

@@ -110,14 +110,14 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.ID{})
 	w.members, w.byUser = make(map[events.ID]member, len(s.Members)), make(map[events.ID]events.ID, len(s.Members))
 	for _, m := range s.Members {
-		w.put(m.ID, member{m.User, m.Email, m.Role, m.ApproveLoops})
+		w.putMember(m.ID, member{m.User, m.Email, m.Role, m.ApproveLoops})
 	}
 	byExpiry := slices.SortedFunc(maps.Keys(s.Invitations), func(a, b events.ID) int {
 		return s.Invitations[a].Expires.Compare(s.Invitations[b].Expires)
 	})
 	for _, id := range byExpiry { // in order of expiry, so that each is appended to its sender's list
 		i := s.Invitations[id]
-		w.open(id, invitation{i.Email, i.Role, i.Expires, i.Sender})
+		w.addInvitation(id, invitation{i.Email, i.Role, i.Expires, i.Sender})
 	}
 	for address, id := range s.Invited {
 		w.invited[address] = id

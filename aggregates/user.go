@@ -48,7 +48,7 @@ func (u *User) Register(e events.UserRegistered) ([]events.Event, error) {
 	if err := checkEmails(e.Emails); err != nil {
 		return nil, err
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // checkEmails refuses addresses that are not normalized: they are unique keys by which
@@ -79,7 +79,7 @@ func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
 	if err := checkEmails(emails); err != nil {
 		return nil, err
 	}
-	return one(events.UserEmailsVerified{User: user, From: u.emails, Emails: emails})
+	return oneEvent(events.UserEmailsVerified{User: user, From: u.emails, Emails: emails})
 }
 
 // Link adds an account with which the person can sign in.
@@ -90,7 +90,7 @@ func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
 	case u.accounts[e.Key()]:
 		return nil, nil
 	}
-	return one(e)
+	return oneEvent(e)
 }
 
 // SignIn returns an error if the person has another account at the same provider. Otherwise
@@ -116,5 +116,5 @@ func (u *User) Record(e events.Event) ([]events.Event, error) {
 	if !u.registered {
 		return nil, ErrNoUser
 	}
-	return one(e)
+	return oneEvent(e)
 }

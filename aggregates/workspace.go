@@ -21,10 +21,10 @@ type Workspace struct {
 	byUser  map[events.ID]events.ID // the member id of each user
 	owners  int
 
-	invitations map[events.ID]invitation // pending ones
-	invited     map[string]events.ID     // the pending invitation of each address
-	sent        map[events.ID]expiries   // pending ones, by their last sender
-	closed      map[events.ID]bool       // ids of those that were answered or revoked
+	invitations     map[events.ID]invitation // pending ones
+	invited         map[string]events.ID     // the pending invitation of each address
+	pendingBySender map[events.ID]expiries   // pending ones, by their last sender
+	closed          map[events.ID]bool       // ids of those that were answered or revoked
 }
 
 // Apply adds one event and who caused it. Events before WorkspaceCreated are ignored,
@@ -38,27 +38,27 @@ func (w *Workspace) Apply(e events.Event, by events.ID) {
 		w.created, w.name, w.slug = true, e.Name, e.Slug
 		w.members, w.byUser = map[events.ID]member{}, map[events.ID]events.ID{}
 		w.invitations, w.invited, w.closed = map[events.ID]invitation{}, map[string]events.ID{}, map[events.ID]bool{}
-		w.sent = map[events.ID]expiries{}
+		w.pendingBySender = map[events.ID]expiries{}
 	case events.WorkspaceRenamed:
 		w.name, w.slug = e.Name, e.Slug
 	case events.MemberJoined:
-		w.put(e.Member, member{user: e.User, email: e.Email, role: e.Role})
+		w.putMember(e.Member, member{user: e.User, email: e.Email, role: e.Role})
 	case events.MemberRoleChanged:
 		m := w.members[e.Member]
 		m.role = e.To
-		w.put(e.Member, m)
+		w.putMember(e.Member, m)
 	case events.MemberApproveLoopsSet:
 		m := w.members[e.Member]
 		m.approveLoops = &e.To
-		w.put(e.Member, m)
+		w.putMember(e.Member, m)
 	case events.MemberProfileChanged:
 		m := w.members[e.Member]
 		m.email = e.Email
-		w.put(e.Member, m)
+		w.putMember(e.Member, m)
 	case events.MemberLeft:
-		w.drop(e.Member)
+		w.dropMember(e.Member)
 	case events.MemberRemoved:
-		w.drop(e.Member)
+		w.dropMember(e.Member)
 	default:
 		w.applyInvitation(e, by)
 	}
@@ -104,5 +104,5 @@ func (w *Workspace) Rename(by events.ID, name, slug *string) ([]events.Event, er
 	if e.Name == w.name && e.Slug == w.slug {
 		return nil, nil
 	}
-	return one(e)
+	return oneEvent(e)
 }
