@@ -7,7 +7,7 @@ import (
 	"svc/events"
 )
 
-// ExportAudit takes a copy of the audit log, as it is up to the record UpTo.
+// ExportAudit exports the audit log up to the record UpTo.
 type ExportAudit struct {
 	Meta   `json:"-"`
 	Format string             `json:"format"`
@@ -19,10 +19,10 @@ func (c ExportAudit) denial() events.CommandDenied {
 	return denialOf(events.AuditExported{}, c.Workspace)
 }
 
-// ExportAudit records that the copy is taken, before its first byte is sent. It refuses
-// everybody but Owners.
+// ExportAudit records the export before its first byte is sent. It refuses everybody but
+// Owners.
 func (h *Handler) ExportAudit(ctx context.Context, c ExportAudit) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Export(c.Actor.ID, events.AuditExported{Format: c.Format, Filter: c.Filter, UpTo: c.UpTo})
 	})
 }

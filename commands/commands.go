@@ -1,20 +1,19 @@
 // Package commands carries out what people, scripts and the engine ask for.
 //
-// A command is a struct in the imperative. The [Handler] method of the same
-// name folds the streams it concerns, lets their aggregates decide, and appends
-// the answer to the log. There is no other way by which anything happens.
+// A command is a struct named in the imperative. The [Handler] method of the same name
+// loads the streams that it concerns, lets their aggregates decide, and appends the
+// resulting events to the log. Nothing else appends what callers ask for.
 //
-// Concurrency is optimistic. Streams are cached as folds, which may be stale: the
-// append compares versions, of what is written and of what was only read, and a
-// conflict is retried on the log as it is then. A command that conflicts again
-// decides under the lock of the log, and backs off exponentially where that is in
-// vain (retry.go). Commands of one process queue for a fold (folds.go), so that
-// they do not conflict with each other.
+// Concurrency is optimistic. Folds of streams are cached and may be stale: the append
+// compares the versions of the streams that were written and of those that were only read,
+// and a conflict is retried with the current log. A command that conflicts again decides
+// under the lock of the log, and backs off exponentially if that fails (retry.go). Commands
+// of one process queue for a fold (folds.go), so that they do not conflict with each other.
 //
-// A command with an idempotency key happens once: its hash and answer are stored
-// with its events. What a person may do in a day is a quota, reserved before the
-// append and given back when nothing comes of it (quota.go). What is refused is
-// recorded under what the command itself says, whoever refuses it (denial.go).
+// A command with an idempotency key happens once: its hash and answer are stored with its
+// events. What a person may do in a day is a quota, which is reserved before the append and
+// given back if the command fails (quota.go). Refusals are recorded under the kind that the
+// command itself names, whoever refuses it (denial.go).
 package commands
 
 import (
@@ -40,16 +39,15 @@ type Handler struct {
 	daily  Daily
 }
 
-// New returns a handler that appends to log, at the times that now tells.
+// New returns a handler that appends to log. now is its clock.
 func New(log Log, now func() time.Time) *Handler {
 	return &Handler{log: log, now: now, folds: newFolds(), denied: newDenials(), logger: slog.New(slog.DiscardHandler)}
 }
 
-// LogTo lets h say in a log what operators should know. Call it before the first
-// command.
+// LogTo sets the logger for messages to operators. Call it before the first command.
 func (h *Handler) LogTo(l *slog.Logger) { h.logger = l }
 
-// A Log holds the streams of all workspaces.
+// A Log stores the streams of all workspaces. store.Store implements it.
 type Log interface {
 	events.Streams
 	Append(context.Context, *events.Commit) (events.Committed, error)
@@ -61,24 +59,24 @@ type Log interface {
 	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
 }
 
-// Why a command may fail whatever it asks for.
+// Errors that any command may return.
 var (
 	ErrKeyReused      = fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key belongs to another request.")
 	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. "+
 		"The change may or may not have been made.")
 )
 
-// A Meta is what every command carries beside what it asks for: who asks, in
-// which workspace. Key, if not empty, makes the command happen once.
+// A Meta holds what all commands have in common: the caller and the workspace. Key is the
+// idempotency key; the command happens once if it is not empty.
 type Meta struct {
 	events.Envelope
 	Workspace events.ID
 	Key       string
 }
 
-// A Result says where a command took its log. Replayed tells that it had been
-// carried out before, and Answer what was kept of that, as JSON; Idle that there was
-// nothing to do.
+// A Result is the outcome of a command. Position is the log's number after it. Replayed
+// means that the command had been carried out before, with Answer as its stored answer, in
+// JSON. Idle means that there was nothing to do.
 type Result struct {
 	Position int64
 	Replayed bool
@@ -86,15 +84,15 @@ type Result struct {
 	Idle     bool
 }
 
-// carry lets decide work until its decision is stored. What it finds in memory
-// may be old: a decision to do something is then caught by the append, and one
-// to do nothing, or a refusal, is made again on what the log says.
-func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*work) error) (result Result, err error) {
+// execute runs decide until its decision is stored. Cached folds may be stale. If decide
+// wants to write, the append notices that; if it refuses or does nothing, it is run again
+// on what the log says.
+func (h *Handler) execute(ctx context.Context, m Meta, request any, decide func(*work) error) (result Result, err error) {
 	command, before, err := h.repeated(ctx, m, request)
 	if before != nil || err != nil {
-		return orNone(before), err
+		return valueOrZero(before), err
 	}
-	quota := h.quotaOf(m, request)
+	quota := h.newQuota(m, request)
 	defer func() { quota.settle(ctx, result, err) }()
 	within, cancel := withDeadline(ctx)
 	defer cancel()
@@ -105,9 +103,9 @@ func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*w
 	case err == nil && w.decided:
 		return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
 	case !w.decided:
-		// It may have been refused because it has just happened.
+		// It may have been refused because the same command has just been carried out.
 		if _, before, lookup := h.repeated(ctx, m, request); before != nil || lookup != nil {
-			return orNone(before), lookup
+			return valueOrZero(before), lookup
 		}
 	case taken != nil:
 		err = w.refusals[taken.Key]
@@ -117,14 +115,14 @@ func (h *Handler) carry(ctx context.Context, m Meta, request any, decide func(*w
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	h.deny(ctx, m, request, err)
-	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // it is logged
+	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // such errors are logged
 		err = fmt.Errorf("%T in %s: %w", request, m.Workspace, err)
 	}
 	return Result{Position: w.position, Idle: err == nil}, err
 }
 
-// repeated looks for the answer of a command that has a key, and returns what
-// marks it as carried out if there is none.
+// repeated returns the stored result of a command with an idempotency key, or nil and the
+// key and hash to store with it if it has not been carried out.
 func (h *Handler) repeated(ctx context.Context, m Meta, request any) (events.Command, *Result, error) {
 	if m.Key == "" {
 		return events.Command{}, nil, nil
@@ -146,7 +144,7 @@ func (h *Handler) repeated(ctx context.Context, m Meta, request any) (events.Com
 	return events.Command{}, &Result{Position: answer.Head, Replayed: true, Answer: answer.Answer}, nil
 }
 
-func orNone(r *Result) Result {
+func valueOrZero(r *Result) Result {
 	if r == nil {
 		return Result{}
 	}

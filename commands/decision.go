@@ -7,7 +7,7 @@ import (
 	"svc/events"
 )
 
-// AnswerDecision decides what a run waits for.
+// AnswerDecision answers a decision that a run waits for.
 type AnswerDecision struct {
 	Meta `json:"-"`
 	Run  events.ID `json:"runId"`
@@ -18,11 +18,11 @@ func (c AnswerDecision) denial() events.CommandDenied {
 	return denialOf(events.DecisionAnswered{}, c.Decision)
 }
 
-// AnswerDecision has a run go on as the answer says, or end. It refuses whoever has no
-// say at the moment at which the answer is stored, what was answered before, and what
-// is about a commit that is no longer the newest.
+// AnswerDecision continues or ends the run as the answer says. It refuses an actor who may
+// not answer at the moment at which the answer is stored, a decision that was answered
+// before, and an answer about a commit that is no longer the newest.
 func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err
@@ -31,11 +31,11 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 		if err != nil {
 			return err
 		}
-		if err := look(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Decide(c.Actor.ID, kind) }); err != nil {
+		if err := inspect(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Decide(c.Actor.ID, kind) }); err != nil {
 			return err
 		}
 		list, err := run.Answer(c.Answer)
-		if err := w.then(c.Run, list, err); err != nil {
+		if err := w.addEvents(c.Run, list, err); err != nil {
 			return err
 		}
 		w.freeIssue(c.Run, run, list)

@@ -14,85 +14,83 @@ import (
 )
 
 const (
-	denialsRemembered = 10_000
-	denialAgain       = time.Minute // before the same denial is recorded again
-	denialsAtOnce     = 30          // of one actor in a workspace, and then
-	denialPause       = 2 * time.Second
-	workspaceDenials  = 10 // times as many of all actors in a workspace together
+	maxRecentDenials      = 10_000
+	denialRepeatAfter     = time.Minute     // before the same denial is recorded again
+	denialBurst           = 30              // burst of one actor in a workspace
+	denialInterval        = 2 * time.Second // between records of one actor after the burst
+	workspaceDenialFactor = 10              // factor for all actors of a workspace together
 )
 
-// denials remembers what was recorded a moment ago, and counts what was not.
+// denials remembers recent denials, and counts those that are not recorded.
 type denials struct {
-	mu      sync.Mutex // from the look at a denial to its note
-	noted   *lru.Cache[denial, time.Time]
-	budget  *lru.Cache[denied, *rate.Limiter] // the log is for ever: nobody fills it by asking for what they may not have
-	omitted omitted
+	mu       sync.Mutex // held from checking a denial until it is noted
+	recent   *lru.Cache[denial, time.Time]
+	limiters *lru.Cache[denialSubject, *rate.Limiter] // denials are stored for ever, so the number that an actor can cause is limited
+	omitted  omitted
 }
 
 func newDenials() *denials {
-	noted, err := lru.New[denial, time.Time](denialsRemembered)
+	noted, err := lru.New[denial, time.Time](maxRecentDenials)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	budget, err := lru.New[denied, *rate.Limiter](denialsRemembered)
+	budget, err := lru.New[denialSubject, *rate.Limiter](maxRecentDenials)
 	if err != nil {
 		panic(err)
 	}
-	return &denials{noted: noted, budget: budget, omitted: omitted{}}
+	return &denials{recent: noted, limiters: budget, omitted: omitted{}}
 }
 
-// note reports whether a denial is to be recorded, and notes that it is or counts
-// it as left out.
-func (d *denials) note(key denial, actor events.Actor, now time.Time) bool {
+// shouldRecord reports whether to record a denial. If so, it remembers the denial; if not, it
+// counts it as omitted.
+func (d *denials) shouldRecord(key denial, actor events.Actor, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	last, known := d.noted.Get(key)
-	if known && now.Sub(last) < denialAgain || !d.allow(key.by, now, 1) ||
-		!d.allow(denied{workspace: key.by.workspace}, now, workspaceDenials) {
+	last, known := d.recent.Get(key)
+	if known && now.Sub(last) < denialRepeatAfter || !d.allow(key.by, now, 1) ||
+		!d.allow(denialSubject{workspace: key.by.workspace}, now, workspaceDenialFactor) {
 		d.omitted.add(key.by, omission{actor: actor, count: 1, since: now, until: now})
 		return false
 	}
-	d.noted.Add(key, now)
+	d.recent.Add(key, now)
 	return true
 }
 
-// allow takes one from what may be recorded of somebody, or of all in a workspace
-// if that is nobody, which is so many times as much.
-func (d *denials) allow(by denied, now time.Time, times int) bool {
-	budget, ok := d.budget.Get(by)
+// allow takes one from what may be recorded of an actor or, if by has no actor, of a whole
+// workspace, whose limit is times as high.
+func (d *denials) allow(by denialSubject, now time.Time, times int) bool {
+	budget, ok := d.limiters.Get(by)
 	if !ok {
-		budget = rate.NewLimiter(rate.Every(denialPause/time.Duration(times)), denialsAtOnce*times)
-		d.budget.Add(by, budget)
+		budget = rate.NewLimiter(rate.Every(denialInterval/time.Duration(times)), denialBurst*times)
+		d.limiters.Add(by, budget)
 	}
 	return budget.AllowN(now, 1)
 }
 
-// A Deniable command is one whose refusal is recorded, be it by the guard of its
-// route or by its aggregate. It says under which kind of event, and what that would
-// have happened to.
+// A Deniable command is one whose refusal is recorded, whether its route's guard or its
+// aggregate refuses it. denial returns the record, without the refusal's code.
 type Deniable interface {
 	denial() events.CommandDenied
 }
 
-// deny records that a command was refused, if refusals of its kind are
-// recorded and this is one: a right that is lacking, or a rule in the way.
-// The refusal stands whether or not that succeeds.
+// deny records a refused command if it is Deniable and was refused for lack of a right or
+// because of a rule. The refusal stands even if recording fails.
 func (h *Handler) deny(ctx context.Context, m Meta, request any, refusal error) {
 	d, ok := request.(Deniable)
 	f := fault.As(refusal)
 	switch {
 	case !ok || f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict:
 		return
-	case f.Code == aggregates.ErrSlugTaken.Code: // another workspace's name is no matter of rights
+	case f.Code == aggregates.ErrSlugTaken.Code: // that a slug exists elsewhere is not about rights
 		return
 	}
-	_ = h.Deny(ctx, m, d, f) // best effort: the caller hears of the refusal, not of this
+	_ = h.Deny(ctx, m, d, f) // best effort: the caller gets the refusal anyway
 }
 
-// Deny records that somebody was refused a command: here, or by who let them in.
-// The same denial of the same person is recorded once a minute, 30 a minute of
-// all that they are denied, and 300 a minute of all in a workspace; how many more
-// there were [Handler.Run] records.
+// Deny records that somebody was refused a command, by a guard or by the command itself.
+// The same denial of the same person is recorded once a minute, at most 30 denials a minute
+// of one person, and 300 a minute of all in a workspace. [Handler.Run] records how many
+// more there were.
 func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
@@ -101,7 +99,7 @@ func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal er
 	e := command.denial()
 	e.Code = f.Code
 	now := h.now()
-	if !h.denied.note(denial{denied{m.Workspace, m.Actor.ID}, e}, m.Actor, now) {
+	if !h.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, m.Actor, now) {
 		return nil
 	}
 	_, err := h.log.Append(ctx, &events.Commit{
@@ -112,14 +110,15 @@ func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal er
 }
 
 type denial struct {
-	by   denied
+	by   denialSubject
 	what events.CommandDenied
 }
 
-// A denied is who was denied something, and in which workspace.
-type denied struct{ workspace, actor events.ID }
+// A denialSubject is an actor in a workspace. Without an actor it stands for all in that
+// workspace.
+type denialSubject struct{ workspace, actor events.ID }
 
-// denialOf is the denial of a command that asks for an event.
+// denialOf returns the record of a refused command that would have caused e.
 func denialOf(e events.Event, target events.ID) events.CommandDenied {
 	return events.CommandDenied{Action: e.Kind(), Target: target}
 }

@@ -10,8 +10,8 @@ import (
 	"svc/input"
 )
 
-// MintEnrollment makes a token by which a machine becomes a runner. The caller has made
-// the token, and shows it once, and has the authority of the workspace.
+// MintEnrollment creates an enrolment, with a token that lets a machine become a runner.
+// The caller has generated the token, which is shown once, and the workspace's authority.
 type MintEnrollment struct {
 	Meta            `json:"-"`
 	Enrollment      events.ID               `json:"-"`
@@ -33,14 +33,14 @@ func (c MintEnrollment) denial() events.CommandDenied {
 	return e
 }
 
-// MintEnrollment refuses whoever does not manage runners, as do all below that people
-// ask for. With the first enrolment of a workspace its authority is written down.
+// MintEnrollment refuses callers who may not manage runners; so do the other commands here
+// that people issue. It records the workspace's authority if it is new.
 func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allow(events.ManageRunners); err != nil {
 			return err
 		}
-		if err := w.certify(c.Authority); err != nil {
+		if err := w.recordAuthority(c.Authority); err != nil {
 			return err
 		}
 		enrollment, err := load[aggregates.Enrollment](w, c.Enrollment)
@@ -50,24 +50,24 @@ func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result,
 		w.claim(events.Claim{Key: events.EnrollmentKey(c.Token.Fingerprint()), Owner: c.Enrollment, Global: true}, nil)
 		list, err := enrollment.Mint(events.EnrollmentMinted{
 			Enrollment: c.Enrollment, Name: c.Name, Labels: c.Labels, ExclusiveLabels: c.ExclusiveLabels,
-			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, ExpiresAt: w.at.Add(c.Lasts),
+			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, ExpiresAt: w.now.Add(c.Lasts),
 			Fingerprint: c.Token.Fingerprint(), Tail: c.Token.Tail(),
-		}, w.at)
-		return w.then(c.Enrollment, list, err)
+		}, w.now)
+		return w.addEvents(c.Enrollment, list, err)
 	})
 }
 
-// certify writes an authority of the workspace down, unless it is.
-func (w *work) certify(a events.AuthorityCreated) error {
+// recordAuthority records an authority of the workspace, unless it is known.
+func (w *work) recordAuthority(a events.AuthorityCreated) error {
 	authority, err := load[aggregates.Authority](w, events.AuthorityStream)
 	if err != nil {
 		return err
 	}
 	list, err := authority.Create(a)
-	return w.then(events.AuthorityStream, list, err)
+	return w.addEvents(events.AuthorityStream, list, err)
 }
 
-// WithdrawEnrollment takes a token back that nobody has used.
+// WithdrawEnrollment revokes a token that nobody has used.
 type WithdrawEnrollment struct {
 	Meta       `json:"-"`
 	Enrollment events.ID `json:"enrollmentId"`
@@ -77,9 +77,9 @@ func (c WithdrawEnrollment) denial() events.CommandDenied {
 	return denialOf(events.EnrollmentWithdrawn{}, c.Enrollment)
 }
 
-// WithdrawEnrollment refuses one that was used.
+// WithdrawEnrollment refuses a token that was used.
 func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allow(events.ManageRunners); err != nil {
 			return err
 		}
@@ -88,12 +88,12 @@ func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) 
 			return err
 		}
 		list, err := enrollment.Withdraw()
-		return w.then(c.Enrollment, list, err)
+		return w.addEvents(c.Enrollment, list, err)
 	})
 }
 
-// RegisterRunner makes a machine a runner, by a token that it showed. Runner and
-// Certificate are what it would become, if it has not yet.
+// RegisterRunner makes a machine that showed a token a runner. Runner and Certificate are
+// used if the machine has not been registered before.
 type RegisterRunner struct {
 	Meta
 	Token       EnrollmentToken
@@ -103,7 +103,7 @@ type RegisterRunner struct {
 	Certificate events.Certificate
 }
 
-// A Registered is which runner a machine became, and what its certificate is to be.
+// A Registered is a registered runner and its certificate.
 type Registered struct {
 	Workspace, Runner events.ID
 	Name              string
@@ -111,7 +111,7 @@ type Registered struct {
 	Position          int64
 }
 
-// Enrollment returns whose a token is. A token that opens nothing is answered by
+// Enrollment returns the enrolment of a token and its workspace, or
 // [aggregates.ErrEnrollmentInvalid].
 func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (workspace, enrollment events.ID, err error) {
 	workspace, enrollment, err = h.log.Holder(ctx, events.EnrollmentKey(token.Fingerprint()))
@@ -124,8 +124,8 @@ func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (worksp
 	return workspace, enrollment, nil
 }
 
-// RegisterRunner refuses a token that opens nothing, and one that a machine with another
-// key has used. Asked again with the same key it answers as before.
+// RegisterRunner refuses an invalid token, and one that a machine with another key has
+// used. Repeated with the same key it returns the same runner.
 func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Registered, err error) {
 	workspace, id, err := h.Enrollment(ctx, c.Token)
 	if err != nil {
@@ -133,12 +133,12 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 	}
 	c.Workspace = workspace
 	var refusal error
-	done, err := h.carry(ctx, c.Meta, c, func(w *work) (err error) {
+	done, err := h.execute(ctx, c.Meta, c, func(w *work) (err error) {
 		r, refusal, err = w.register(c, id)
 		return err
 	})
 	if err == nil {
-		err = refusal // what it left in the log is stored
+		err = refusal // only now: the events that record the attempt have been stored
 	}
 	r.Workspace, r.Position = workspace, done.Position
 	return r, err
@@ -150,11 +150,11 @@ func (w *work) register(c RegisterRunner, id events.ID) (r Registered, refusal, 
 		return r, nil, err
 	}
 	used := enrollment.Runner()
-	own, its, refusal := enrollment.Use(c.Runner, c.Machine, c.Certificate, w.at)
+	own, its, refusal := enrollment.Use(c.Runner, c.Machine, c.Certificate, w.now)
 	if refusal != nil || len(own) == 0 && used.IsZero() {
-		return r, refusal, w.then(id, own, nil)
+		return r, refusal, w.addEvents(id, own, nil)
 	}
-	if err := w.certify(c.Authority); err != nil {
+	if err := w.recordAuthority(c.Authority); err != nil {
 		return r, nil, err
 	}
 	if len(own) == 0 {
@@ -166,15 +166,15 @@ func (w *work) register(c RegisterRunner, id events.ID) (r Registered, refusal, 
 	if _, err := load[aggregates.Runner](w, c.Runner); err != nil {
 		return r, nil, err
 	}
-	if err := w.then(id, own, nil); err != nil {
+	if err := w.addEvents(id, own, nil); err != nil {
 		return r, nil, err
 	}
-	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate}, nil, w.then(c.Runner, its, nil)
+	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate}, nil, w.addEvents(c.Runner, its, nil)
 }
 
-// registered is what a machine was answered that asks again.
+// registered returns the answer for a machine that was registered before.
 func (w *work) registered(id events.ID) (r Registered, err error) {
-	err = look(w, id, func(runner *aggregates.Runner) error {
+	err = inspect(w, id, func(runner *aggregates.Runner) error {
 		if runner.State().Barred() {
 			return aggregates.ErrEnrollmentInvalid
 		}

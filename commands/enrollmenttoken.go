@@ -8,15 +8,15 @@ import (
 	"svc/input"
 )
 
-// An EnrollmentToken is what makes a machine a runner, once: "tok_enr_" and the rest of
-// the form of a [ServiceToken]. No printing shows it, as long as it is kept in exported
-// fields.
+// An EnrollmentToken lets a machine become a runner, once. It is "tok_enr_" followed by the
+// same characters as in a [ServiceToken]. Like that it is never printed, as long as the
+// field that holds it is exported.
 type EnrollmentToken string
 
-// NewEnrollmentToken makes a token from the system's randomness.
+// NewEnrollmentToken generates a random token.
 func NewEnrollmentToken() EnrollmentToken { return EnrollmentToken(newToken(input.EnrollmentPrefix)) }
 
-// ParseEnrollmentToken tells a token from other text by its form and checksum.
+// ParseEnrollmentToken returns s as a token if its form and checksum are right.
 func ParseEnrollmentToken(s string) (EnrollmentToken, bool) {
 	if !isToken(input.EnrollmentPrefix, s) {
 		return "", false
@@ -24,19 +24,19 @@ func ParseEnrollmentToken(s string) (EnrollmentToken, bool) {
 	return EnrollmentToken(s), true
 }
 
-// Fingerprint is what is stored in the token's place.
+// Fingerprint returns what is stored instead of the token.
 func (t EnrollmentToken) Fingerprint() events.Fingerprint { return sha256.Sum256([]byte(t)) }
 
 // Tail returns the last four characters.
-func (t EnrollmentToken) Tail() string { return string(t[len(t)-tailOfTokens:]) }
+func (t EnrollmentToken) Tail() string { return string(t[len(t)-tailLength:]) }
 
-// Reveal returns the token itself: for the one answer that shows it.
+// Reveal returns the token itself, for the one answer that shows it.
 func (t EnrollmentToken) Reveal() string { return string(t) }
 
-const enrollmentTokenShown = "[enrolment token]"
+const redactedEnrollmentToken = "[enrolment token]"
 
-// Format keeps the token out of whatever is printed.
-func (t EnrollmentToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, enrollmentTokenShown) }
+// Format prevents the token from being printed.
+func (t EnrollmentToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, redactedEnrollmentToken) }
 
-// MarshalText keeps it out of JSON and of structured logs.
-func (t EnrollmentToken) MarshalText() ([]byte, error) { return []byte(enrollmentTokenShown), nil }
+// MarshalText keeps the token out of JSON and structured logs.
+func (t EnrollmentToken) MarshalText() ([]byte, error) { return []byte(redactedEnrollmentToken), nil }

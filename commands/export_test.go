@@ -1,4 +1,4 @@
 package commands
 
-// PersonalSlug is what the workspace of a login is called.
+// PersonalSlug returns the slug to try for a login's personal workspace.
 var PersonalSlug = personalSlug

@@ -7,8 +7,8 @@ import (
 	"svc/events"
 )
 
-// SetFarmSecret gives a secret of jobs a value, which the caller has put in the vault
-// under a name that nobody used before.
+// SetFarmSecret sets the value of a secret of jobs. The caller has stored the value in the
+// vault, under a new id.
 type SetFarmSecret struct {
 	Meta  `json:"-"`
 	Name  string    `json:"name"`
@@ -19,7 +19,7 @@ func (c SetFarmSecret) denial() events.CommandDenied {
 	return secretDenial(events.FarmSecretSet{}, c.Name)
 }
 
-// secretDenial names a secret, if what was sent is the name of one.
+// secretDenial includes the name only if it is well-formed.
 func secretDenial(e events.Event, name string) events.CommandDenied {
 	denied := denialOf(e, events.ID{})
 	if aggregates.SecretName.Fits(name) {
@@ -28,10 +28,11 @@ func secretDenial(e events.Event, name string) events.CommandDenied {
 	return denied
 }
 
-// SetFarmSecret refuses whoever does not manage secrets, as does RemoveFarmSecret. former
-// is the value before, which nobody needs any more; it is zero if there was none.
+// SetFarmSecret refuses callers who may not manage secrets, as does RemoveFarmSecret.
+// former is the vault's id of the previous value, which can be deleted; it is zero if there
+// was none.
 func (h *Handler) SetFarmSecret(ctx context.Context, c SetFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.carry(ctx, c.Meta, c, func(w *work) error {
+	done, err = h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allow(events.ManageFarmSecrets); err != nil {
 			return err
 		}
@@ -41,12 +42,12 @@ func (h *Handler) SetFarmSecret(ctx context.Context, c SetFarmSecret) (done Resu
 		}
 		former = secrets.Value(c.Name)
 		list, err := secrets.Set(c.Name, c.Value)
-		return w.then(events.FarmSecretStream, list, err)
+		return w.addEvents(events.FarmSecretStream, list, err)
 	})
 	return done, former, err
 }
 
-// RemoveFarmSecret takes a secret of jobs away.
+// RemoveFarmSecret removes a secret of jobs.
 type RemoveFarmSecret struct {
 	Meta `json:"-"`
 	Name string `json:"name"`
@@ -56,9 +57,9 @@ func (c RemoveFarmSecret) denial() events.CommandDenied {
 	return secretDenial(events.FarmSecretRemoved{}, c.Name)
 }
 
-// RemoveFarmSecret returns the value that nobody needs any more.
+// RemoveFarmSecret returns the vault's id of the former value, which can be deleted.
 func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.carry(ctx, c.Meta, c, func(w *work) error {
+	done, err = h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allow(events.ManageFarmSecrets); err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (don
 		}
 		former = secrets.Value(c.Name)
 		list, err := secrets.Remove(c.Name)
-		return w.then(events.FarmSecretStream, list, err)
+		return w.addEvents(events.FarmSecretStream, list, err)
 	})
 	return done, former, err
 }

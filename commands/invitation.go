@@ -10,10 +10,10 @@ import (
 	"svc/input"
 )
 
-// ErrInvitationExists says that an invitation has the id of another one.
+// ErrInvitationExists means that another invitation has the same id.
 var ErrInvitationExists = fault.New(fault.Conflict, "invitation_exists", "There is an invitation of this id.")
 
-// SendInvitation asks the holder of an e-mail address to join the workspace.
+// SendInvitation invites the holder of an e-mail address to the workspace.
 type SendInvitation struct {
 	Meta       `json:"-"`
 	Invitation events.ID   `json:"-"`
@@ -23,36 +23,36 @@ type SendInvitation struct {
 
 func (c SendInvitation) denial() events.CommandDenied {
 	e := denialOf(events.InvitationSent{}, events.ID{})
-	e.Name, _ = input.Email(c.Email) // as it is kept, or nothing
+	e.Name, _ = input.Email(c.Email) // normalized, or empty if it is malformed
 	return e
 }
 
-// An InvitationAnswer is what is kept of SendInvitation, for its repetition.
+// An InvitationAnswer is the stored answer of SendInvitation.
 type InvitationAnswer struct {
 	Invitation events.ID `json:"invitationId"`
 }
 
-// SendInvitation refuses an address that is a member's or invited already, an
-// invitation as Owner by anybody but an Owner, and whoever does not manage members.
+// SendInvitation refuses an address that is a member's or is invited already, an invitation
+// as Owner unless an Owner sends it, and callers who may not manage members.
 func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result, error) {
-	address, _ := input.Email(c.Email) // what is none the workspace refuses
+	address, _ := input.Email(c.Email) // the aggregate refuses a malformed address
 	_, known, err := h.log.Holder(ctx, events.EmailKey(address))
 	if err != nil {
 		return Result{}, fmt.Errorf("who has the invited address: %w", err)
 	}
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
 		}
 		w.answer = InvitationAnswer{Invitation: c.Invitation}
 		w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
-		list, err := workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.at)
-		return w.then(c.Workspace, list, err)
+		list, err := workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.now)
+		return w.addEvents(c.Workspace, list, err)
 	})
 }
 
-// ResendInvitation lets the 48 hours of an invitation begin again.
+// ResendInvitation restarts the 48 hours in which an invitation can be accepted.
 type ResendInvitation struct {
 	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
@@ -62,15 +62,15 @@ func (c ResendInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationResent{}, c.Invitation)
 }
 
-// ResendInvitation refuses what was answered or revoked, and whoever could not send
-// such an invitation.
+// ResendInvitation refuses an invitation that was answered or revoked, and callers who
+// could not send such an invitation.
 func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Resend(c.Actor.ID, c.Invitation, at.at)
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Resend(c.Actor.ID, c.Invitation, wk.now)
 	})
 }
 
-// RevokeInvitation takes an invitation back.
+// RevokeInvitation revokes an invitation.
 type RevokeInvitation struct {
 	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
@@ -80,16 +80,16 @@ func (c RevokeInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationRevoked{}, c.Invitation)
 }
 
-// RevokeInvitation refuses what was answered or revoked, and whoever does not manage
-// members.
+// RevokeInvitation refuses an invitation that was answered or revoked, and callers who may
+// not manage members.
 func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Revoke(c.Actor.ID, c.Invitation)
 	})
 }
 
-// AcceptInvitation makes the invitee, whose name is given, a member. Emails are their
-// verified addresses, the primary one first. The workspace of Meta is the inviting one.
+// AcceptInvitation makes the invitee a member of the inviting workspace, which is that of
+// Meta. Name is the invitee's name, Emails their verified addresses, the primary one first.
 type AcceptInvitation struct {
 	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
@@ -102,15 +102,16 @@ func (c AcceptInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationAccepted{}, c.Invitation)
 }
 
-// AcceptInvitation refuses an invitation to another address, one that has expired, was
-// answered or revoked, or whose sender could no longer send it, and who is a member.
+// AcceptInvitation refuses an invitation that is to another address, has expired, was
+// answered or revoked, or whose sender could no longer send it, and invitees who are
+// members already.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, at.at)
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, wk.now)
 	})
 }
 
-// RejectInvitation says no to an invitation. Emails are as in AcceptInvitation.
+// RejectInvitation rejects an invitation. Emails are as in AcceptInvitation.
 type RejectInvitation struct {
 	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`
@@ -121,10 +122,10 @@ func (c RejectInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationRejected{}, c.Invitation)
 }
 
-// RejectInvitation refuses an invitation to another address, and what was answered or
-// revoked. One that has expired can be rejected.
+// RejectInvitation refuses an invitation that is to another address, or was answered or
+// revoked. An expired one can be rejected.
 func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
 	})
 }

@@ -11,16 +11,16 @@ import (
 	"svc/events"
 )
 
-// SubmitJob asks the build farm for a job. Spec is as [aggregates.CheckJob] returns it.
-// Turn tells its place in the queue, or why it may not have one; it is asked when the job
-// is neither a repetition nor refused.
+// SubmitJob submits a job to the build farm. Spec has been returned by
+// [aggregates.CheckJob]. Turn returns the job's position in the queue, or an error that
+// refuses it; it is called only if the job is neither a repetition nor refused otherwise.
 type SubmitJob struct {
 	Meta    `json:"-"`
 	Job     events.ID                            `json:"-"`
 	Spec    events.JobSpec                       `json:"spec"`
 	FairKey string                               `json:"-"`
 	Turn    func(context.Context) (int64, error) `json:"-"`
-	Token   events.Fingerprint                   `json:"-"` // that a service account showed
+	Token   events.Fingerprint                   `json:"-"` // of the service account, if one submits
 }
 
 func (c SubmitJob) denial() events.CommandDenied {
@@ -29,14 +29,14 @@ func (c SubmitJob) denial() events.CommandDenied {
 	return e
 }
 
-// A JobAnswer is what is kept of a command that submitted a job, for its repetition.
+// A JobAnswer is the stored answer of a command that submitted a job.
 type JobAnswer struct {
 	Job events.ID `json:"jobId"`
 }
 
-// SubmitJob refuses whoever may not run jobs.
+// SubmitJob refuses callers who may not run jobs.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allowJobs(c.Token); err != nil {
 			return err
 		}
@@ -51,36 +51,36 @@ func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
 		w.answer = JobAnswer{Job: c.Job}
 		list, err := job.Submit(events.JobSubmitted{
 			Spec: c.Spec, Requirement: c.Spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
-			ExpiresAt: w.at.Add(time.Duration(c.Spec.Timeouts.QueueSeconds) * time.Second),
+			ExpiresAt: w.now.Add(time.Duration(c.Spec.Timeouts.QueueSeconds) * time.Second),
 		})
-		return w.then(c.Job, list, err)
+		return w.addEvents(c.Job, list, err)
 	})
 }
 
-// CancelJob ends a job: at once if no runner has it.
+// CancelJob cancels a job, at once if no runner has it.
 type CancelJob struct {
 	Meta   `json:"-"`
 	Job    events.ID          `json:"jobId"`
 	Reason string             `json:"reason"`
-	Grace  *int               `json:"graceSeconds,omitempty"` // nil: that of the job
+	Grace  *int               `json:"graceSeconds,omitempty"` // nil: the job's own
 	Token  events.Fingerprint `json:"-"`
 }
 
 func (c CancelJob) denial() events.CommandDenied { return denialOf(events.JobCancelled{}, c.Job) }
 
-// CancelJob refuses whoever may not run jobs. A job that is over stays as it is.
+// CancelJob refuses callers who may not run jobs. It does nothing if the job has ended.
 func (h *Handler) CancelJob(ctx context.Context, c CancelJob) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allowJobs(c.Token); err != nil {
 			return err
 		}
-		return w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) { return j.Cancel(c.Reason, c.Grace, w.at) })
+		return w.decideJob(c.Job, func(j *aggregates.Job) ([]events.Event, error) { return j.Cancel(c.Reason, c.Grace, w.now) })
 	})
 }
 
-// allowJobs refuses a person whose role does not let them run jobs, and a service account
-// without the scope, or whose token is no longer the one that was shown. The service ends
-// by itself a job that no runner can run.
+// allowJobs returns an error if the actor may not run jobs: a person needs the right, a
+// service account the scope and token as its current token. The service itself may cancel
+// jobs that no runner can run.
 func (w *work) allowJobs(token events.Fingerprint) error {
 	if w.meta.Actor.Type == events.BySystem {
 		return nil
@@ -88,19 +88,19 @@ func (w *work) allowJobs(token events.Fingerprint) error {
 	if w.meta.Actor.Type != events.ByService {
 		return w.allow(events.RunJobs)
 	}
-	return look(w, w.meta.Actor.ID, func(a *aggregates.ServiceAccount) error { return a.Allow(token, events.SubmitJobs) })
+	return inspect(w, w.meta.Actor.ID, func(a *aggregates.ServiceAccount) error { return a.Allow(token, events.SubmitJobs) })
 }
 
-// job lets decide say what becomes of a job. Its slot of a concurrency key is free when no
-// runner has it any more.
-func (w *work) job(id events.ID, decide func(*aggregates.Job) ([]events.Event, error)) error {
+// decideJob adds the events that decide returns for a job. It releases the job's slot of a
+// concurrency key when no runner has the job any more.
+func (w *work) decideJob(id events.ID, decide func(*aggregates.Job) ([]events.Event, error)) error {
 	job, err := load[aggregates.Job](w, id)
 	if err != nil {
 		return err
 	}
 	key, slot, held := job.Slot()
 	list, err := decide(job)
-	if err := w.then(id, list, err); err != nil {
+	if err := w.addEvents(id, list, err); err != nil {
 		return err
 	}
 	if held && events.LeavesRunner(list) {
@@ -109,8 +109,9 @@ func (w *work) job(id events.ID, decide func(*aggregates.Job) ([]events.Event, e
 	return nil
 }
 
-// LeaseJob gives a job to a runner. Slot is a free one of its concurrency key, 0 if it has none.
-// Use says what is in use of that key; it is asked while nobody else is given a job with it.
+// LeaseJob gives a job to a runner. Slot is a free slot of the job's concurrency key, 0 if
+// it has none. Use returns how much of the key is in use; it is called while no other job
+// with that key can be leased.
 type LeaseJob struct {
 	Meta
 	Job    events.ID
@@ -119,28 +120,28 @@ type LeaseJob struct {
 	Use    func(ctx context.Context, workspace events.ID, key string) (events.KeyUse, error)
 }
 
-// LeaseJob refuses a job that another runner was given, and a runner that takes no jobs:
-// each at the moment at which it is stored. Of two who give a job to runners one is
-// refused. An ephemeral runner takes no other job.
+// LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of
+// the moment at which the lease is stored. If two processes lease the same job, one is
+// refused. A runner with a limited number of jobs counts the job.
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		name, err := w.takeRunner(c.Runner, c.Job)
 		if err != nil {
 			return err
 		}
-		return w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
+		return w.decideJob(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
 			if err := w.takeSlot(c, j); err != nil {
 				return nil, err
 			}
-			return j.Lease(c.Runner, name, c.Slot, w.at)
+			return j.Lease(c.Runner, name, c.Slot, w.now)
 		})
 	})
 }
 
-// slots stands for those of a concurrency key.
+// slots is the type in the fold keys that serialize leases of a concurrency key.
 type slots struct{}
 
-// takeSlot takes the slot of a job that has a concurrency key.
+// takeSlot claims the slot of a job that has a concurrency key.
 func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
@@ -164,11 +165,11 @@ func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 	return nil
 }
 
-// takeRunner looks whether a runner may take a job, notes that it does where that counts,
-// and returns what it is called.
+// takeRunner checks that a runner may take a job, counts the job if the runner's number of
+// jobs is limited, and returns the runner's name.
 func (w *work) takeRunner(id, job events.ID) (name string, err error) {
 	var bounded bool
-	err = look(w, id, func(r *aggregates.Runner) error {
+	err = inspect(w, id, func(r *aggregates.Runner) error {
 		name = r.Name()
 		_, bounded = r.JobsLeft()
 		return r.MayTake()
@@ -181,10 +182,10 @@ func (w *work) takeRunner(id, job events.ID) (name string, err error) {
 		return "", err
 	}
 	list, err := runner.Take(job)
-	return name, w.then(id, list, err)
+	return name, w.addEvents(id, list, err)
 }
 
-// AcceptJob notes that the runner begins a job.
+// AcceptJob records that the runner accepts a lease.
 type AcceptJob struct {
 	Meta
 	Job    events.ID
@@ -192,14 +193,15 @@ type AcceptJob struct {
 	Epoch  int
 }
 
-// AcceptJob refuses a runner that does not have the job in that epoch, as do those below.
+// AcceptJob refuses a runner that does not have the job in that epoch, as do the commands
+// below.
 func (h *Handler) AcceptJob(ctx context.Context, c AcceptJob) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.Accept(c.Runner, c.Epoch, w.at)
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+		return j.Accept(c.Runner, c.Epoch, w.now)
 	})
 }
 
-// DeclineJob gives a job back to the queue.
+// DeclineJob puts a leased job back into the queue.
 type DeclineJob struct {
 	Meta
 	Job    events.ID
@@ -208,17 +210,17 @@ type DeclineJob struct {
 	Reason string
 }
 
-// DeclineJob does nothing once the job was accepted. A runner that takes only so many jobs may
-// take another one instead, but not where it said nothing: then it may have begun.
+// DeclineJob does nothing once the job was accepted. A runner with a limited number of jobs
+// may then take another one, unless it did not answer: it may have started the job.
 func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
-		runner, err := w.boundedRunner(c.Runner) // before the job, as for a lease
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
+		runner, err := w.boundedRunner(c.Runner) // locked before the job, in the same order as for a lease
 		if err != nil {
 			return err
 		}
 		var declined bool
-		err = w.job(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
-			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.at)
+		err = w.decideJob(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
+			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.now)
 			declined = len(list) > 0
 			return list, err
 		})
@@ -226,14 +228,14 @@ func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) 
 			return err
 		}
 		list, err := runner.Return(c.Job)
-		return w.then(c.Runner, list, err)
+		return w.addEvents(c.Runner, list, err)
 	})
 }
 
-// boundedRunner returns a runner that takes only so many jobs, or nil.
+// boundedRunner returns a runner whose number of jobs is limited, or nil if it is not.
 func (w *work) boundedRunner(id events.ID) (*aggregates.Runner, error) {
 	var bounded bool
-	err := look(w, id, func(r *aggregates.Runner) error {
+	err := inspect(w, id, func(r *aggregates.Runner) error {
 		_, bounded = r.JobsLeft()
 		return nil
 	})
@@ -243,7 +245,7 @@ func (w *work) boundedRunner(id events.ID) (*aggregates.Runner, error) {
 	return load[aggregates.Runner](w, id)
 }
 
-// ReportJob takes in what a runner says of a job.
+// ReportJob records a runner's report about a job.
 type ReportJob struct {
 	Meta
 	Job    events.ID
@@ -251,15 +253,15 @@ type ReportJob struct {
 	Report aggregates.JobReport
 }
 
-// ReportJob does nothing if it was said before.
+// ReportJob does nothing if the report was recorded before.
 func (h *Handler) ReportJob(ctx context.Context, c ReportJob) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.Report(c.Runner, c.Report, w.at)
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+		return j.Report(c.Runner, c.Report, w.now)
 	})
 }
 
-// LoseLease takes a job from a runner whose lease is over. Its lease has been fenced: the
-// runner cannot renew it any more.
+// LoseLease takes a job from a runner whose lease has expired. The lease has been fenced
+// before, so the runner cannot renew it any more.
 type LoseLease struct {
 	Meta
 	Job   events.ID
@@ -268,45 +270,45 @@ type LoseLease struct {
 
 // LoseLease does nothing if the runner does not have the job any more.
 func (h *Handler) LoseLease(ctx context.Context, c LoseLease) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.LoseLease(c.Epoch, w.at)
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+		return j.LoseLease(c.Epoch, w.now)
 	})
 }
 
-// TimeOutJob does what the clock asks for. Silent tells that the runner of the job was
-// not heard for longer than a cancelled job waits for it.
+// TimeOutJob applies the time limits of a job. Silent means that the job's runner has not
+// been heard of for longer than a cancelled job waits for it.
 type TimeOutJob struct {
 	Meta
 	Job    events.ID
 	Silent bool
 }
 
-// TimeOutJob does nothing if no time is over.
+// TimeOutJob does nothing if no limit is exceeded.
 func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.TimeOut(w.at, c.Silent)
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+		return j.TimeOut(w.now, c.Silent)
 	})
 }
 
-// SealJobLog says that the log of an epoch is whole.
+// SealJobLog records that the log of an epoch is final.
 type SealJobLog struct {
 	Meta
 	Job    events.ID
 	Sealed events.JobLogSealed
 }
 
-// SealJobLog refuses the log of an epoch that goes on.
+// SealJobLog refuses the log of an epoch that has not ended.
 func (h *Handler) SealJobLog(ctx context.Context, c SealJobLog) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.SealLog(c.Sealed)
 	})
 }
 
-// carryJob carries out what happens to one job.
-func (h *Handler) carryJob(
+// executeOnJob carries out a command that concerns one job.
+func (h *Handler) executeOnJob(
 	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.Job) ([]events.Event, error),
 ) (Result, error) {
-	return h.carry(ctx, m, request, func(w *work) error {
-		return w.job(id, func(j *aggregates.Job) ([]events.Event, error) { return decide(w, j) })
+	return h.execute(ctx, m, request, func(w *work) error {
+		return w.decideJob(id, func(j *aggregates.Job) ([]events.Event, error) { return decide(w, j) })
 	})
 }

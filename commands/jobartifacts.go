@@ -7,7 +7,7 @@ import (
 	"svc/events"
 )
 
-// DeclareArtifacts says which files a runner is about to upload.
+// DeclareArtifacts records which files a runner will upload.
 type DeclareArtifacts struct {
 	Meta
 	Job    events.ID
@@ -16,15 +16,16 @@ type DeclareArtifacts struct {
 	Files  []events.JobArtifact
 }
 
-// DeclareArtifacts refuses other files than were declared before, a job that has not
-// finished, and one whose artifacts are complete or abandoned; as does StoreArtifacts.
+// DeclareArtifacts refuses a list that differs from an earlier one, a job that has not
+// finished, and one whose artifacts are complete or abandoned; so does StoreArtifacts.
 func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
 	})
 }
 
-// StoreArtifacts says that declared files are in the store, whole and with their digests.
+// StoreArtifacts records that declared files were uploaded completely and have the right
+// digests.
 type StoreArtifacts struct {
 	Meta
 	Job    events.ID
@@ -33,22 +34,22 @@ type StoreArtifacts struct {
 	Files  []events.ID
 }
 
-// StoreArtifacts completes the artifacts with the last file.
+// StoreArtifacts completes the artifacts when the last file is stored.
 func (h *Handler) StoreArtifacts(ctx context.Context, c StoreArtifacts) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.StoreArtifacts(c.Runner, c.Epoch, c.Files)
 	})
 }
 
-// AbandonArtifacts says that no more files of a job come.
+// AbandonArtifacts records that no more files of a job come.
 type AbandonArtifacts struct {
 	Meta
 	Job events.ID
 }
 
-// AbandonArtifacts does nothing if the artifacts are complete or the job goes on.
+// AbandonArtifacts does nothing if the artifacts are complete or the job has not ended.
 func (h *Handler) AbandonArtifacts(ctx context.Context, c AbandonArtifacts) (Result, error) {
-	return h.carryJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.AbandonArtifacts()
 	})
 }

@@ -7,8 +7,7 @@ import (
 	"svc/events"
 )
 
-// AddMember makes a person a member without asking them. It is the system's:
-// people come in by invitation.
+// AddMember makes a person a member without an invitation. Only the system issues it.
 type AddMember struct {
 	Meta   `json:"-"`
 	Member events.ID   `json:"memberId"`
@@ -18,15 +17,15 @@ type AddMember struct {
 	Role   events.Role `json:"role"`
 }
 
-// AddMember refuses who is a member already.
+// AddMember refuses a person who is a member already.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
 	})
 }
 
-// UpdateMember gives a member another role, ticks or unticks approve-loops, or
-// both. What is nil stays.
+// UpdateMember changes a member's role, their approve-loops setting, or both. nil leaves a
+// value as it is.
 type UpdateMember struct {
 	Meta         `json:"-"`
 	Member       events.ID    `json:"memberId"`
@@ -41,31 +40,30 @@ func (c UpdateMember) denial() events.CommandDenied {
 	return denialOf(events.MemberRoleChanged{}, c.Member)
 }
 
-// UpdateMember refuses to leave the workspace without an Owner, a change of an Owner or
-// to one by anybody but an Owner, and whoever does not manage members. Invitations
-// that the member could not send in the new role are withdrawn with it.
+// UpdateMember refuses to leave the workspace without an Owner, to change or make an Owner
+// unless an Owner asks, and callers who may not manage members. It revokes invitations that
+// the member could not send in the new role.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) (list []events.Event, err error) {
-		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, at.at)
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) (list []events.Event, err error) {
+		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, wk.now)
 	})
 }
 
-// RefreshMember tells a workspace what the asking person is called now, and their
-// primary address.
+// RefreshMember records the actor's current name and primary address in a workspace.
 type RefreshMember struct {
 	Meta  `json:"-"`
 	Name  string `json:"name"`
 	Email string `json:"email"`
 }
 
-// RefreshMember does nothing where the person is no member.
+// RefreshMember does nothing if the actor is not a member.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Present(c.Actor.ID, c.Name, c.Email)
 	})
 }
 
-// RemoveMember takes a member out of the workspace.
+// RemoveMember removes a member from the workspace.
 type RemoveMember struct {
 	Meta   `json:"-"`
 	Member events.ID `json:"memberId"`
@@ -75,11 +73,11 @@ func (c RemoveMember) denial() events.CommandDenied {
 	return denialOf(events.MemberRemoved{}, c.Member)
 }
 
-// RemoveMember refuses to leave the workspace without an Owner, and whoever may not
-// change the member; members may remove themselves, which is to leave. Invitations that
-// they sent are withdrawn with it.
+// RemoveMember refuses to leave the workspace without an Owner, and callers who may not
+// change the member. Members may remove themselves, which counts as leaving. It revokes
+// invitations that the member sent.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.carryWorkspace(ctx, c.Meta, c, func(at *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Remove(c.Actor.ID, c.Member, at.at)
+	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) ([]events.Event, error) {
+		return w.Remove(c.Actor.ID, c.Member, wk.now)
 	})
 }

@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	omittedEvery  = time.Minute     // they are recorded
-	omittedLimit  = 5 * time.Second // that recording them may take
-	omittedAtOnce = 8               // appends under way
-	maxOmitted    = 1000            // people and workspaces who are counted by themselves, and as many workspaces for all the others
+	omittedInterval    = time.Minute     // between two recordings
+	omittedTimeout     = 5 * time.Second // for one recording
+	omittedConcurrency = 8               // concurrent appends
+	maxOmitted         = 1000            // actors that are counted separately; and as many workspaces in which the other actors are
 )
 
-// An omission is how many denials of somebody were left out.
+// An omission says how many denials of an actor were not recorded.
 type omission struct {
 	actor        events.Actor
 	count        int64
 	since, until time.Time
 }
 
-// omitted counts the denials that were left out since it was last recorded how
-// many. Those of too many people at once count for their workspace, and those in
-// too many workspaces for nobody.
-type omitted map[denied]omission
+// omitted counts the denials since the last recording that were not recorded. If there are
+// too many actors, further ones are counted together for their workspace; if there are too
+// many workspaces, further ones are counted under the zero key.
+type omitted map[denialSubject]omission
 
-func (list omitted) add(by denied, o omission) {
+func (list omitted) add(by denialSubject, o omission) {
 	if _, known := list[by]; !known && len(list) >= maxOmitted {
-		by, o.actor = denied{workspace: by.workspace}, events.Actor{Type: events.BySystem, Name: "others"}
+		by, o.actor = denialSubject{workspace: by.workspace}, events.Actor{Type: events.BySystem, Name: "others"}
 	}
 	if _, known := list[by]; !known && len(list) >= 2*maxOmitted {
-		by = denied{}
+		by = denialSubject{}
 	}
 	if before, known := list[by]; known {
 		o.count, o.since = o.count+before.count, before.since
@@ -46,10 +46,10 @@ func (list omitted) add(by denied, o omission) {
 	list[by] = o
 }
 
-// Run records again and again how many denials were left out, until ctx ends, and
-// then once more. Without it they are counted only.
+// Run records the number of omitted denials regularly until ctx ends, and then once more.
+// Without it they are only counted.
 func (h *Handler) Run(ctx context.Context) {
-	every := time.NewTicker(omittedEvery)
+	every := time.NewTicker(omittedInterval)
 	defer every.Stop()
 	for {
 		select {
@@ -62,23 +62,23 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// recordOmitted appends an event for each who was denied more than was recorded.
-// What cannot be appended waits for the next time, unless it may have been.
+// recordOmitted appends an event for each actor with omitted denials. A failed append is
+// retried at the next recording, unless its outcome is unknown.
 func (h *Handler) recordOmitted(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, omittedLimit)
+	ctx, cancel := context.WithTimeout(ctx, omittedTimeout)
 	defer cancel()
 	d := h.denied
 	d.mu.Lock()
 	list := d.omitted
 	d.omitted = omitted{}
 	d.mu.Unlock()
-	if o, some := list[denied{}]; some {
-		delete(list, denied{})
+	if o, some := list[denialSubject{}]; some {
+		delete(list, denialSubject{})
 		h.logger.WarnContext(ctx, "denials in too many workspaces at once: left out without a record",
 			"denials", o.count, "since", o.since, "until", o.until)
 	}
 	var group errgroup.Group
-	group.SetLimit(omittedAtOnce)
+	group.SetLimit(omittedConcurrency)
 	var failed atomic.Int64
 	for by, o := range list {
 		group.Go(func() error {

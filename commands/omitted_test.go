@@ -17,7 +17,7 @@ func TestOmissionsOfManyAreBounded(t *testing.T) {
 	const workspaces, actors = 3000, 4
 	for w := range workspaces {
 		for a := range actors {
-			list.add(denied{id(w), id(a)}, omission{actor: events.Actor{ID: id(a)}, count: 1, since: at, until: at.Add(time.Duration(w))})
+			list.add(denialSubject{id(w), id(a)}, omission{actor: events.Actor{ID: id(a)}, count: 1, since: at, until: at.Add(time.Duration(w))})
 		}
 	}
 	require.Len(t, list, 2*maxOmitted+1)
@@ -25,7 +25,7 @@ func TestOmissionsOfManyAreBounded(t *testing.T) {
 	for by, o := range list {
 		total += o.count
 		switch {
-		case by == denied{}:
+		case by == denialSubject{}:
 			require.Equal(t, at.Add(workspaces-1), o.until)
 		case by.actor.IsZero():
 			require.Equal(t, "others", o.actor.Name)
@@ -35,6 +35,6 @@ func TestOmissionsOfManyAreBounded(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, workspaces*actors, total)
-	list.add(denied{id(0), id(0)}, omission{count: 1, since: at, until: at})
-	require.EqualValues(t, 2, list[denied{id(0), id(0)}].count, "who is counted goes on to be")
+	list.add(denialSubject{id(0), id(0)}, omission{count: 1, since: at, until: at})
+	require.EqualValues(t, 2, list[denialSubject{id(0), id(0)}].count, "who is counted goes on to be")
 }

@@ -67,11 +67,11 @@ func TestAPanicHoldsNobodyUp(t *testing.T) {
 
 	for name, ask := range map[string]func() error{
 		"while it decides": func() error {
-			_, err := h.carryWorkspace(ctx, o, request, func(*work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") })
+			_, err := h.executeOnWorkspace(ctx, o, request, func(*work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") })
 			return err
 		},
 		"while it loads": func() error {
-			_, err := h.carry(ctx, o, request, func(w *work) error {
+			_, err := h.execute(ctx, o, request, func(w *work) error {
 				_, err := load[aggregates.Workspace](w, workspace)
 				require.NoError(t, err)
 				_, err = load[brittle](w, workspace)
@@ -96,12 +96,12 @@ func TestAPanicHoldsNobodyUp(t *testing.T) {
 	}
 
 	stream := events.NewID(now)
-	_, err = h.carry(ctx, o, request, func(w *work) error {
+	_, err = h.execute(ctx, o, request, func(w *work) error {
 		_, err := load[brittle](w, stream)
-		return w.then(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
+		return w.addEvents(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
 	})
 	require.ErrorContains(t, err, "panic: a legacy member", "after the append")
-	f := h.folds.of(foldKey{workspace, stream, reflect.TypeFor[brittle]()})
+	f := h.folds.get(foldKey{workspace, stream, reflect.TypeFor[brittle]()})
 	require.NoError(t, f.lock(ctx))
 	require.Nil(t, f.state, "what was changed by half is forgotten")
 }

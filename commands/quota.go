@@ -11,46 +11,45 @@ import (
 	"svc/fault"
 )
 
-// Daily is how much may be done in a day of what reaches others or stays for ever:
-// by a person or, for invitations, to an address. A day begins at midnight UTC.
-// 0 is no bound, and the zero Daily has none.
+// Daily limits what may be done in a day of what reaches others or stays for ever, by a
+// person or, for invitations, to an address. Days begin at midnight UTC. 0 means no limit.
 type Daily struct {
-	Workspaces          int // made
-	ServiceAccounts     int // made, in all workspaces
-	Invitations         int // sent, or sent again
-	InvitationsReceived int // by an address, of all workspaces
+	Workspaces          int // created by a person
+	ServiceAccounts     int // created by a person, in all workspaces
+	Invitations         int // sent or resent by a person
+	InvitationsReceived int // by an address, from all workspaces
 	Counts              Counts
 }
 
-// Counts keeps how often something was done on a day, by a person or to an address
-// that the subject stands for, for all processes together.
+// Counts counts for all processes together how often something was done on a day. The
+// subject is a person, or stands for an address.
 type Counts interface {
-	// Take counts one more. ok is false if there are most already.
+	// Take adds one. ok is false, and nothing is added, if the count has reached most.
 	Take(ctx context.Context, subject events.ID, what string, day time.Time, most int) (ok bool, err error)
-	// GiveBack counts one less.
+	// GiveBack subtracts one.
 	GiveBack(ctx context.Context, subject events.ID, what string, day time.Time) error
 }
 
-// Limit holds people to daily bounds. Call it before the first command.
+// Limit sets the daily limits. Call it before the first command.
 func (h *Handler) Limit(d Daily) { h.daily = d }
 
-// A charge is what one command takes of somebody's quota: one more of what.
+// A charge is one unit of somebody's quota that a command needs.
 type charge struct {
 	subject events.ID // a person, or an address
-	limit   int       // 0: no bound
+	limit   int       // 0: unlimited
 	what    string
-	refusal string // says limit
+	refusal string // format of the message, with limit
 
 	reserved bool
 }
 
 const tomorrow = " The next day begins at midnight UTC."
 
-// charges are what a command takes that a person has given and that has come to
-// these events. They are all of the daily bounds.
+// charges returns the units that a person's command needs, given the events that it will
+// append.
 //
-// What changes a workspace that is there, such as renaming it, has none: it keeps
-// nothing outside of that workspace's log, and the limit of requests is one of that.
+// Commands that change an existing workspace, such as renaming it, need none: they store
+// nothing outside of that workspace's log, and the limit of requests covers them.
 func (d Daily) charges(person events.ID, request any, list []events.Event) (out []*charge) {
 	switch request.(type) {
 	case CreateWorkspace:
@@ -79,14 +78,14 @@ func (d Daily) charges(person events.ID, request any, list []events.Event) (out 
 	return slices.DeleteFunc(out, func(c *charge) bool { return c.limit == 0 })
 }
 
-// addressID is what an address is counted under: its account need not exist, and
-// may have others.
+// addressID returns the subject that an address is counted under. It depends only on the
+// address, because it may have no account here, or several.
 func addressID(address string) events.ID {
 	sum := sha256.Sum256([]byte(events.EmailKey(address)))
 	return events.ID(sum[:len(events.ID{})])
 }
 
-// A quota is what one command reserves of the daily bounds.
+// A quota holds the units that one command reserves.
 type quota struct {
 	daily   Daily
 	actor   events.Actor
@@ -97,13 +96,13 @@ type quota struct {
 	day     time.Time
 }
 
-func (h *Handler) quotaOf(m Meta, request any) *quota {
+func (h *Handler) newQuota(m Meta, request any) *quota {
 	return &quota{daily: h.daily, actor: m.Actor, request: request}
 }
 
-// reserve is called when the command is decided and about to be stored, so that what
-// is refused for another reason counts for nothing. A command that is decided again
-// has reserved already.
+// reserve reserves the units after the command has decided and before it is stored, so that
+// commands refused for other reasons count for nothing. Units stay reserved if the command
+// decides again.
 func (q *quota) reserve(ctx context.Context, at time.Time, writes []events.Write) error {
 	if !q.decided && q.daily.Counts != nil && q.actor.Type == events.ByUser {
 		var list []events.Event
@@ -128,32 +127,32 @@ func (q *quota) reserve(ctx context.Context, at time.Time, writes []events.Write
 	return ctx.Err()
 }
 
-// countLimit is how long a count may take.
-const countLimit = 2 * time.Second
+// countTimeout is the time limit of an operation on Counts.
+const countTimeout = 2 * time.Second
 
-// count goes on if the caller goes away meanwhile: a count that is broken off may
-// have been made, and nobody would know to give it back.
+// count continues if the caller goes away: a cancelled operation may have been carried out,
+// and would never be given back.
 func (q *quota) count(ctx context.Context, c *charge) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), countLimit)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
 	c.reserved, err = q.daily.Counts.Take(within, c.subject, c.what, q.day, c.limit)
 	return err
 }
 
-// settle gives back what was reserved for a command that came to nothing. A process
-// that dies before counts one too many, which lasts for a day at most.
+// settle gives units back if the command failed or was a repetition. A process that dies
+// first leaves one too many counted, until the day ends.
 func (q *quota) settle(ctx context.Context, done Result, err error) {
 	if err == nil && !done.Replayed || errors.Is(err, ErrOutcomeUnknown) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
 	for _, c := range q.charges {
 		if c.reserved {
-			_ = q.daily.Counts.GiveBack(ctx, c.subject, c.what, q.day) // then one too many is counted
+			_ = q.daily.Counts.GiveBack(ctx, c.subject, c.what, q.day) // on failure, one too many stays counted
 		}
 	}
 }

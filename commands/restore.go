@@ -7,8 +7,8 @@ import (
 	"svc/events"
 )
 
-// refresh takes in what the log has gained since a stream was last folded, and
-// all of it if it never was.
+// refresh applies what the stream has gained since it was last loaded. It loads the whole
+// stream if the fold is empty.
 func (w *work) refresh(f *fold, empty func() state) error {
 	for begun := f.state != nil; ; begun = false {
 		if !begun {
@@ -17,13 +17,13 @@ func (w *work) refresh(f *fold, empty func() state) error {
 			}
 		}
 		version := f.version
-		follows, err := w.follow(f)
+		follows, err := w.catchUp(f)
 		switch {
 		case err != nil:
 			return fmt.Errorf("load %s/%s: %w", f.key.workspace, f.key.stream, err)
 		case follows:
 			if w.strategy < locked {
-				w.keep(f)
+				w.saveSnapshotIfDue(f)
 			} else if f.version == version {
 				f.contended = false
 			}
@@ -37,15 +37,15 @@ func (w *work) refresh(f *fold, empty func() state) error {
 	}
 }
 
-// follow lets a fold take in what the stream has gained. It reports false if the
-// fold is none of the stream.
-func (w *work) follow(f *fold) (bool, error) {
+// catchUp applies what the stream has gained. It returns false if the fold does not match
+// the stream.
+func (w *work) catchUp(f *fold) (bool, error) {
 	for {
 		records, err := w.streams.Load(w.ctx, f.key.workspace, f.key.stream, max(f.version-1, 0))
 		if err != nil {
 			return false, err
 		}
-		if !f.follow(records) {
+		if !f.catchUp(records) {
 			return false, nil
 		}
 		if len(records) < events.LoadLimit {
@@ -54,9 +54,9 @@ func (w *work) follow(f *fold) (bool, error) {
 	}
 }
 
-// discard forgets what is no fold of the log: the log was rewound, as by a
-// backup that was restored, or what was read of it has been changed since. Other
-// cached folds may be stale as well.
+// discard clears a fold that does not match the log, because the log was rewound (a backup
+// was restored) or changed. It purges the cache, because other folds may be wrong as well,
+// and drops the snapshot.
 func (w *work) discard(f *fold) error {
 	w.handler.logger.ErrorContext(w.ctx, "the log no longer has what was read of it before: remembered streams are read again",
 		"workspace", f.key.workspace, "stream", f.key.stream, "version", f.version, "seq", f.seq)
@@ -65,9 +65,9 @@ func (w *work) discard(f *fold) error {
 	return w.handler.log.DropSnapshot(w.ctx, f.key.workspace, f.key.stream)
 }
 
-// restore begins a fold, from a snapshot if there is one.
+// restore starts an empty fold, from a snapshot if there is one.
 func (w *work) restore(f *fold, empty func() state) error {
-	if w.strategy == locked { // it may take long
+	if w.strategy == locked { // reading a long stream would hold the lock of the log for too long
 		return &restart{strategy: fresh}
 	}
 	begun := empty()
@@ -81,23 +81,22 @@ func (w *work) restore(f *fold, empty func() state) error {
 		return err
 	}
 	if kept == nil {
-		f.state, f.due = begun, eventsBetween
+		f.state, f.snapshotAt = begun, minEventsPerSnapshot
 		return nil
 	}
-	if of.Restore(kept.State) != nil { // then it is none
-		f.state, f.due = empty(), eventsBetween
+	if of.Restore(kept.State) != nil { // the snapshot is unusable
+		f.state, f.snapshotAt = empty(), minEventsPerSnapshot
 		return nil
 	}
 	f.state, f.version, f.seq = begun, kept.Version, kept.Seq
-	f.kept(len(kept.State))
+	f.scheduleSnapshot(len(kept.State))
 	return nil
 }
 
-// keep takes a snapshot of a fold that has come far since the last one. If that
-// fails nothing is lost but time, later.
-func (w *work) keep(f *fold) {
+// saveSnapshotIfDue saves a snapshot of a fold if one is due. If that fails, only time is lost.
+func (w *work) saveSnapshotIfDue(f *fold) {
 	of, ok := f.state.(aggregates.Snapshotter)
-	if !ok || f.version < f.due {
+	if !ok || f.version < f.snapshotAt {
 		return
 	}
 	text, err := of.Snapshot()
@@ -105,5 +104,5 @@ func (w *work) keep(f *fold) {
 		shot := events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text}
 		_ = w.handler.log.SaveSnapshot(w.ctx, f.key.workspace, f.key.stream, shot)
 	}
-	f.kept(len(text))
+	f.scheduleSnapshot(len(text))
 }

@@ -12,49 +12,48 @@ import (
 	"svc/fault"
 )
 
-// A command that conflicts with others is retried as long as its caller waits, but
-// for the time that it takes to answer them.
+// A command that conflicts is retried until shortly before its caller stops waiting.
 const (
-	maxWait    = 25 * time.Second // for whoever sets no deadline
-	answerTime = time.Second
-	minBackoff = time.Millisecond // after the log was locked in vain; doubled each time
-	maxBackoff = 250 * time.Millisecond
+	maxWait       = 25 * time.Second // for callers without a deadline
+	answerReserve = time.Second
+	minBackoff    = time.Millisecond // after an attempt under the lock has failed; doubled each time
+	maxBackoff    = 250 * time.Millisecond
 )
 
-// withDeadline returns ctx with the deadline of a command.
+// withDeadline returns ctx with the deadline for carrying out a command.
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
-		wait = min(wait, max(left-answerTime, left*9/10))
+		wait = min(wait, max(left-answerReserve, left*9/10))
 	}
 	return context.WithTimeout(ctx, wait)
 }
 
-// A strategy is how a decision is kept from resting on what others have changed.
+// A strategy says how a decision is kept consistent with concurrent changes.
 type strategy int
 
-// The strategies. A command begins with the first and goes on to the next one when
-// it conflicts.
+// The strategies. A command starts with the first, and takes the next one when it
+// conflicts.
 const (
-	cached strategy = iota // optimistic, on the folds in memory: the append compares versions
-	fresh                  // optimistic, on the log as it was just read
-	locked                 // pessimistic: on the log while nobody else can append to it
+	cached strategy = iota // optimistic, on the cached folds: the append compares versions
+	fresh                  // optimistic, on folds that were just refreshed from the log
+	locked                 // pessimistic, on the log while nobody else can append to it
 )
 
-// A restart says that a decision has to be made again under another strategy. While
-// the log is locked nothing waits for a fold that another command has locked: that
-// one may wait for the log, and both would for ever.
+// A restart makes a command decide again under another strategy. A command that has locked
+// the log must not wait for a fold that another command has locked: that command may be
+// waiting for the log, which would be a deadlock.
 type restart struct {
-	lockedBy *fold // what another command has locked, to be waited for first; nil if a stream has to be read from its beginning
+	lockedBy *fold // locked by another command; wait for it first. nil: a stream has to be loaded first
 	strategy strategy
 }
 
 func (*restart) Error() string { return "not while the log is locked" }
 
-// run lets decide work until what it decides is stored, or is nothing. Whatever
-// happens meanwhile, no fold stays locked. A panic becomes an error, and the
-// folds at hand are forgotten: they may have been changed by half.
+// run runs decide until its decision is stored or is to do nothing. No fold stays locked
+// afterwards. A panic becomes an error, and the folds in use are cleared, because they may
+// be inconsistent.
 func (w *work) run() (done events.Committed, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -72,22 +71,22 @@ func (w *work) run() (done events.Committed, err error) {
 			if again.lockedBy == nil {
 				continue
 			}
-			if err := w.lock(again.lockedBy); err != nil {
-				return done, w.timedOut(err)
+			if err := w.waitFor(again.lockedBy); err != nil {
+				return done, w.busyIfTimedOut(err)
 			}
 		case !w.decided && w.strategy == cached:
 			w.strategy = fresh
 		case w.decided && w.conflicted(err):
 			w.backOff(tries)
 		default:
-			return done, w.timedOut(err)
+			return done, w.busyIfTimedOut(err)
 		}
 	}
-	return done, w.timedOut(w.ctx.Err())
+	return done, w.busyIfTimedOut(w.ctx.Err())
 }
 
-// conflicted reports whether err is a conflict: a stream has moved on, or a number
-// that was chosen is taken. The next attempt has the next strategy.
+// conflicted reports whether err is a conflict: a stream has changed, or a number that
+// decide chose is taken. It then selects the next strategy.
 func (w *work) conflicted(err error) bool {
 	taken, _ := errors.AsType[*events.Taken](err)
 	switch {
@@ -96,8 +95,8 @@ func (w *work) conflicted(err error) bool {
 	case !errors.Is(err, events.ErrConflict):
 		return false
 	case w.strategy == fresh:
-		for _, h := range w.holds {
-			if h.held && len(h.events) > 0 { // another command may hold the others by now
+		for _, h := range w.folds {
+			if h.held && len(h.events) > 0 { // the others may be held by another command by now
 				h.fold.contended = true
 			}
 		}
@@ -106,8 +105,8 @@ func (w *work) conflicted(err error) bool {
 	return true
 }
 
-// backOff leaves the log to others after it was locked in vain: it backs off
-// exponentially, with jitter.
+// backOff waits after an attempt under the lock has failed: exponential backoff with
+// jitter.
 func (w *work) backOff(tries int) {
 	if tries < int(locked)+1 {
 		return
@@ -121,16 +120,15 @@ func (w *work) backOff(tries int) {
 	}
 }
 
-// timedOut makes of an error that the deadline of a command has passed the one that
-// is answered.
-func (w *work) timedOut(err error) error {
+// busyIfTimedOut turns an error caused by the command's own deadline into fault.ErrBusy.
+func (w *work) busyIfTimedOut(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(w.ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: waited for others: %w", fault.ErrBusy, err)
 	}
 	return err
 }
 
-// attempt lets decide work once, and stores what it decides.
+// attempt runs decide once and stores its decision.
 func (w *work) attempt() (done events.Committed, err error) {
 	w.reset()
 	if w.strategy == locked {
@@ -146,7 +144,7 @@ func (w *work) attempt() (done events.Committed, err error) {
 		}
 	}
 	if w.decided && err == nil {
-		w.take(done.Records)
+		w.applyToFolds(done.Records)
 	}
 	return done, err
 }

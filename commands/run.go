@@ -10,7 +10,7 @@ import (
 	"svc/events"
 )
 
-// QueueRun puts an issue in the queue. An issue has one active run at a time.
+// QueueRun puts an issue in the queue. An issue can have one active run at a time.
 type QueueRun struct {
 	Meta        `json:"-"`
 	Run         events.ID   `json:"runId"`
@@ -21,34 +21,34 @@ type QueueRun struct {
 
 // QueueRun refuses an issue that has an active run.
 func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err
 		}
 		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
 		list, err := run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle})
-		return w.then(c.Run, list, err)
+		return w.addEvents(c.Run, list, err)
 	})
 }
 
-// RecordRun reports what the loop did for a run. All of it is recorded or none.
+// RecordRun records what the loop did for a run, all of it or nothing.
 type RecordRun struct {
 	Meta  `json:"-"`
 	Run   events.ID      `json:"runId"`
 	Facts []events.Event `json:"facts"`
 }
 
-// RecordRun refuses all of the facts if one does not follow from those before it. A run
-// that ends leaves its issue to another.
+// RecordRun refuses all facts if one is not possible after those before it. When the run
+// ends, another run can take its issue.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		run, err := load[aggregates.Run](w, c.Run)
 		if err != nil {
 			return err
 		}
 		list, err := run.Record(c.Facts...)
-		if err := w.then(c.Run, list, err); err != nil {
+		if err := w.addEvents(c.Run, list, err); err != nil {
 			return err
 		}
 		w.freeIssue(c.Run, run, list)
@@ -56,9 +56,9 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 	})
 }
 
-// QueueIssue puts an issue in the queue by a person's word. IssueNumber is that
-// of the code host; 0 stands for an issue that is written here and gets the number
-// after the largest of its repository, which Largest tells.
+// QueueIssue puts an issue in the queue at a person's request. IssueNumber is the code
+// host's number; 0 means that the issue exists only here, and gets the number after the
+// repository's largest, which Largest returns.
 type QueueIssue struct {
 	Meta        `json:"-"`
 	Run         events.ID                          `json:"-"`
@@ -75,14 +75,14 @@ func (c QueueIssue) denial() events.CommandDenied {
 	return e
 }
 
-// A RunAnswer is what is kept of a command that queued a run, for its repetition.
+// A RunAnswer is the stored answer of a command that queued a run.
 type RunAnswer struct {
 	Run events.ID `json:"runId"`
 }
 
-// QueueIssue refuses an issue that has an active run, and whoever does not queue issues.
+// QueueIssue refuses an issue that has an active run, and callers who may not queue issues.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allow(events.QueueIssues); err != nil {
 			return err
 		}
@@ -96,20 +96,20 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 			if queued.IssueNumber, err = w.nextIssue(c.Repo.ID, c.Largest); err != nil {
 				return err
 			}
-			taken = nil // it is decided anew
+			taken = nil // with another number
 		}
 		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
 		w.answer = RunAnswer{Run: c.Run}
 		list, err := run.Queue(queued)
-		return w.then(c.Run, list, err)
+		return w.addEvents(c.Run, list, err)
 	})
 }
 
-// issues stands for the numbers of a repository's issues.
+// issues is the type in the fold keys that serialize the numbering of issues.
 type issues struct{}
 
-// nextIssue returns the next number of a repository's issues. Nobody else can
-// give one away meanwhile, so that none is given twice and none left out.
+// nextIssue returns the next issue number of a repository. No other command can assign one
+// meanwhile, so none is used twice or skipped.
 func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, error)) (int, error) {
 	if err := w.serialize(foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, err
 	return n, nil
 }
 
-// CancelRun stops a run by a person's word.
+// CancelRun stops a run at a person's request.
 type CancelRun struct {
 	Meta   `json:"-"`
 	Run    events.ID `json:"runId"`
@@ -134,10 +134,10 @@ type CancelRun struct {
 
 func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCancelled{}, c.Run) }
 
-// CancelRun refuses a run that has stopped or is being merged, and whoever does not
-// cancel runs. Its issue is left to another.
+// CancelRun refuses a run that has ended or is being merged, and callers who may not cancel
+// runs. Another run can then take its issue.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		if err := w.allow(events.CancelRuns); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 			return err
 		}
 		list, err := run.Cancel(c.Reason)
-		if err := w.then(c.Run, list, err); err != nil {
+		if err := w.addEvents(c.Run, list, err); err != nil {
 			return err
 		}
 		w.freeIssue(c.Run, run, list)
@@ -154,7 +154,7 @@ func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	})
 }
 
-// freeIssue lets another run take the issue up if list ends this one.
+// freeIssue releases the run's issue if list ends the run.
 func (w *work) freeIssue(id events.ID, run *aggregates.Run, list []events.Event) {
 	if slices.ContainsFunc(list, events.EndsRun) {
 		repo, issue := run.Issue()

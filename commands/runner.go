@@ -7,7 +7,7 @@ import (
 	"svc/events"
 )
 
-// DrainRunner lets a runner take no more jobs. A person asks for that, or the runner
+// DrainRunner makes a runner take no new jobs, at the request of a person or of the runner
 // itself.
 type DrainRunner struct {
 	Meta   `json:"-"`
@@ -19,12 +19,12 @@ func (c DrainRunner) denial() events.CommandDenied {
 	return denialOf(events.RunnerDrainRequested{}, c.Runner)
 }
 
-// DrainRunner does nothing where the runner is drained already.
+// DrainRunner does nothing if the runner is draining already.
 func (h *Handler) DrainRunner(ctx context.Context, c DrainRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Drain(c.Note) })
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Drain(c.Note) })
 }
 
-// ResumeRunner lets a runner that was drained take jobs again.
+// ResumeRunner ends the draining of a runner.
 type ResumeRunner struct {
 	Meta   `json:"-"`
 	Runner events.ID `json:"runnerId"`
@@ -34,9 +34,9 @@ func (c ResumeRunner) denial() events.CommandDenied {
 	return denialOf(events.RunnerDrainEnded{}, c.Runner)
 }
 
-// ResumeRunner does nothing where the runner is not drained.
+// ResumeRunner does nothing if the runner is not draining.
 func (h *Handler) ResumeRunner(ctx context.Context, c ResumeRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Resume() })
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Resume() })
 }
 
 // RevokeRunner ends a runner and its certificates, at once and for good.
@@ -50,14 +50,15 @@ func (c RevokeRunner) denial() events.CommandDenied {
 	return denialOf(events.RunnerRevoked{}, c.Runner)
 }
 
-// RevokeRunner does nothing where the runner is revoked already. A runner may revoke
-// itself, when it is uninstalled.
+// RevokeRunner does nothing if the runner is revoked already. A runner may revoke itself
+// when it is uninstalled.
 func (h *Handler) RevokeRunner(ctx context.Context, c RevokeRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Revoke(c.Note) })
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Revoke(c.Note) })
 }
 
-// ConnectRunner says that a runner's agent is there, and what it says of itself. Quiet, of one
-// that is known to be there nothing is said.
+// ConnectRunner records that a runner's agent is connected, and what it reports about
+// itself. Quiet means that nothing is recorded about a runner that is known to be
+// connected.
 type ConnectRunner struct {
 	Meta
 	Runner events.ID
@@ -65,70 +66,71 @@ type ConnectRunner struct {
 	Quiet  bool
 }
 
-// ConnectRunner does nothing where all of that is known.
+// ConnectRunner does nothing if all of that is known.
 func (h *Handler) ConnectRunner(ctx context.Context, c ConnectRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Connect(c.Hello, c.Quiet)
 	})
 }
 
-// DisconnectRunner says that a runner is not heard of any more.
+// DisconnectRunner records that a runner is no longer connected.
 type DisconnectRunner struct {
 	Meta
 	Runner events.ID
 	Reason events.OfflineReason
 }
 
-// DisconnectRunner does nothing where that is known.
+// DisconnectRunner does nothing if that is known.
 func (h *Handler) DisconnectRunner(ctx context.Context, c DisconnectRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Disconnect(c.Reason)
 	})
 }
 
-// RetireRunner ends a runner that has done all the jobs which it was enrolled for.
+// RetireRunner ends a runner that has done as many jobs as it was enrolled for.
 type RetireRunner struct {
 	Meta
 	Runner events.ID
 }
 
-// RetireRunner does nothing where the runner may take more jobs.
+// RetireRunner does nothing if the runner may take more jobs.
 func (h *Handler) RetireRunner(ctx context.Context, c RetireRunner) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Retire() })
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Retire() })
 }
 
-// ShowCertificate takes in that a certificate of a runner was used, which is genuine.
+// ShowCertificate records the use of one of a runner's certificates, whose signature was
+// verified.
 type ShowCertificate struct {
 	Meta
 	Runner events.ID
 	Serial string
 }
 
-// ShowCertificate refuses one that counts for nothing. One that was superseded suspends
-// the runner, which is no refusal.
+// ShowCertificate refuses a certificate that is not valid any more. The use of a superseded
+// one suspends the runner, without an error.
 func (h *Handler) ShowCertificate(ctx context.Context, c ShowCertificate) (Result, error) {
-	return h.carryRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
-		return r.Show(c.Serial, w.at)
+	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Show(c.Serial, w.now)
 	})
 }
 
-// RenewCertificate gives a runner another certificate, for one that it showed.
+// RenewCertificate gives a runner a new certificate in place of one that it showed.
 type RenewCertificate struct {
 	Meta
 	Runner      events.ID
 	Authority   events.AuthorityCreated
-	Shown       string // the serial number
+	Shown       string // its serial number
 	Certificate events.Certificate
 }
 
-// RenewCertificate returns the certificate that the runner is to get: that of the last
-// answer, if it asks with the same key again. It refuses whoever asks too early.
+// RenewCertificate returns the certificate to issue: the last one again, if the runner
+// repeats the request with the same key. It refuses a request that comes too early.
 func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (renewed events.Certificate, err error) {
-	_, err = h.carryRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
-		if err := w.certify(c.Authority); err != nil {
+	_, err = h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
+		if err := w.recordAuthority(c.Authority); err != nil {
 			return nil, err
 		}
-		list, err := r.Renew(c.Certificate, c.Shown, w.at)
+		list, err := r.Renew(c.Certificate, c.Shown, w.now)
 		renewed = r.Renewed()
 		if len(list) > 0 {
 			renewed = c.Certificate
@@ -138,12 +140,13 @@ func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (ren
 	return renewed, err
 }
 
-// carryRunner carries out what is asked of a runner: by itself or the service or, if they
-// manage runners at the moment it is stored, by a person.
-func (h *Handler) carryRunner(
+// executeOnRunner carries out a command that concerns one runner. The runner itself and the
+// service may issue it, and people who may manage runners at the moment at which it is
+// stored.
+func (h *Handler) executeOnRunner(
 	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.Runner) ([]events.Event, error),
 ) (Result, error) {
-	return h.carry(ctx, m, request, func(w *work) error {
+	return h.execute(ctx, m, request, func(w *work) error {
 		itself := m.Actor.Type == events.ByRunner && m.Actor.ID == id
 		if !itself && m.Actor.Type != events.BySystem {
 			if err := w.allow(events.ManageRunners); err != nil {
@@ -155,6 +158,6 @@ func (h *Handler) carryRunner(
 			return err
 		}
 		list, err := decide(w, runner)
-		return w.then(id, list, err)
+		return w.addEvents(id, list, err)
 	})
 }

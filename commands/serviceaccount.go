@@ -10,8 +10,8 @@ import (
 	"svc/input"
 )
 
-// CreateServiceAccount makes a service account. Token is its first token; the
-// caller has made it and shows it once.
+// CreateServiceAccount creates a service account. Token is its first token, which the
+// caller has generated and shows once.
 type CreateServiceAccount struct {
 	Meta    `json:"-"`
 	Account events.ID      `json:"-"`
@@ -28,23 +28,22 @@ func (c CreateServiceAccount) denial() events.CommandDenied {
 	return e
 }
 
-// An AccountAnswer is what is kept of a command on a service account, for its
-// repetition.
+// An AccountAnswer is the stored answer of a command about a service account.
 type AccountAnswer struct {
 	Account events.ID `json:"accountId"`
 }
 
 // CreateServiceAccount refuses a name that another account of the workspace has, and
-// whoever does not manage service accounts, as do the two below.
+// callers who may not manage service accounts; so do the two commands below.
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
-	return h.carryAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.executeOnAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
-		return a.Create(c.Account, c.Name, c.Scopes, c.Token.known())
+		return a.Create(c.Account, c.Name, c.Scopes, c.Token.stored())
 	})
 }
 
-// RotateServiceAccount replaces the account's token by Token, which the caller
-// has made and shows once.
+// RotateServiceAccount replaces the account's token by Token, which the caller has
+// generated and shows once.
 type RotateServiceAccount struct {
 	Meta    `json:"-"`
 	Account events.ID    `json:"accountId"`
@@ -55,16 +54,15 @@ func (c RotateServiceAccount) denial() events.CommandDenied {
 	return denialOf(events.ServiceAccountRotated{}, c.Account)
 }
 
-// RotateServiceAccount refuses an account that is revoked. The token before is refused
-// from the moment on at which the event is stored.
+// RotateServiceAccount refuses a revoked account. The previous token is refused from the
+// moment at which the event is stored.
 func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccount) (Result, error) {
-	return h.carryAccount(ctx, c.Meta, c, c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-		return a.Rotate(c.Token.known())
+	return h.executeOnAccount(ctx, c.Meta, c, c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+		return a.Rotate(c.Token.stored())
 	})
 }
 
-// RevokeServiceAccount disables a service account for good. Its name is free
-// for another one.
+// RevokeServiceAccount disables a service account for good. Its name can be used again.
 type RevokeServiceAccount struct {
 	Meta    `json:"-"`
 	Account events.ID `json:"accountId"`
@@ -74,39 +72,39 @@ func (c RevokeServiceAccount) denial() events.CommandDenied {
 	return denialOf(events.ServiceAccountRevoked{}, c.Account)
 }
 
-// RevokeServiceAccount refuses an account that is revoked.
+// RevokeServiceAccount refuses a revoked account.
 func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccount) (Result, error) {
-	return h.carryAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.executeOnAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.releases = append(w.releases, events.Claim{Key: events.ServiceAccountKey(a.Name()), Owner: c.Account})
 		return a.Revoke()
 	})
 }
 
-// NoteStaleToken records that a token was used which is no longer current.
+// NoteStaleToken records that a token was used which is no longer valid.
 type NoteStaleToken struct {
 	Meta
 	Account events.ID
 	Tail    string
 }
 
-// NoteStaleToken does nothing where such a use was recorded within the hour.
+// NoteStaleToken does nothing if such a use was recorded within the last hour.
 func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		account, err := load[aggregates.ServiceAccount](w, c.Account)
 		if err != nil {
 			return err
 		}
-		list, err := account.NoteStaleToken(c.Tail, w.at)
-		return w.then(c.Account, list, err)
+		list, err := account.NoteStaleToken(c.Tail, w.now)
+		return w.addEvents(c.Account, list, err)
 	})
 }
 
-// carryAccount carries out what a person asks of a service account, if they
-// administer the workspace at the moment it is stored.
-func (h *Handler) carryAccount(
+// executeOnAccount carries out a person's command about a service account, if they may manage
+// service accounts at the moment at which it is stored.
+func (h *Handler) executeOnAccount(
 	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error),
 ) (Result, error) {
-	return h.carry(ctx, m, request, func(w *work) error {
+	return h.execute(ctx, m, request, func(w *work) error {
 		if err := w.allow(events.ManageServiceAccounts); err != nil {
 			return err
 		}
@@ -116,11 +114,11 @@ func (h *Handler) carryAccount(
 		}
 		w.answer = AccountAnswer{Account: id}
 		list, err := decide(w, account)
-		return w.then(id, list, err)
+		return w.addEvents(id, list, err)
 	})
 }
 
-// AccountOf reads the answer of a command that was repeated.
+// AccountOf returns the account in the stored answer of a repeated command.
 func AccountOf(r Result) (events.ID, error) {
 	var a AccountAnswer
 	if err := json.Unmarshal(r.Answer, &a); err != nil {

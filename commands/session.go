@@ -7,8 +7,8 @@ import (
 	"svc/events"
 )
 
-// RecordSignIn writes down that a person signed in. The workspace of Meta is
-// their personal one.
+// RecordSignIn records that a person signed in. The workspace of Meta is their personal
+// one.
 type RecordSignIn struct {
 	Meta    `json:"-"`
 	Email   string
@@ -16,24 +16,24 @@ type RecordSignIn struct {
 	Method  string // the provider, or "email"
 }
 
-// RecordSignIn refuses who never registered.
+// RecordSignIn refuses a person who is not registered.
 func (h *Handler) RecordSignIn(ctx context.Context, c RecordSignIn) (Result, error) {
-	return h.carryUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
+	return h.executeOnUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
 		return u.Record(events.UserSignedIn{User: c.Actor.ID, Email: c.Email, Session: c.Session, Method: c.Method})
 	})
 }
 
-// EndSessions signs a person out in some browsers. The workspace of Meta is their
-// personal one; that the sessions are the person's is for the caller to see to. They
-// end in the transaction that stores the event: see sessions.Endings.
+// EndSessions ends sessions of a person, in the transaction that stores the event: see
+// sessions.Endings. The workspace of Meta is their personal one. The caller has to make
+// sure that the sessions are theirs.
 type EndSessions struct {
 	Meta     `json:"-"`
 	Sessions []events.ID
 }
 
-// EndSessions refuses who never registered. Without a session it does nothing.
+// EndSessions refuses a person who is not registered. Without sessions it does nothing.
 func (h *Handler) EndSessions(ctx context.Context, c EndSessions) (Result, error) {
-	return h.carryUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
+	return h.executeOnUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
 		if len(c.Sessions) == 0 {
 			return nil, nil
 		}

@@ -14,39 +14,38 @@ import (
 	"svc/input"
 )
 
-// ErrNotLinked says that an account, or its address, belongs to another person.
+// ErrNotLinked means that an account, or its address, belongs to another person.
 var ErrNotLinked = fault.New(fault.Conflict, "account_not_linked", "Your account or its address belongs to another person here.")
 
-// SignIn finds the person whom a provider named, or makes them known. Workspace and
-// actor of Meta are left empty, as is the user of the account: they are found.
+// SignIn signs in a person whom a provider has identified, and registers a new one.
+// Workspace and actor of Meta and the user of Account are empty: SignIn fills them in.
 type SignIn struct {
 	Meta
 	Account   events.UserAccountLinked
 	Name      string
-	Emails    []string // verified, as input.Email has them, the primary one first
+	Emails    []string // verified, normalized by input.Email, the primary one first
 	AvatarURL string
 
-	// CalledOtherwise returns workspaces, a few at once, in which a person has
-	// another name or address than these.
+	// CalledOtherwise returns some of the workspaces in which the person has another name
+	// or address than these.
 	CalledOtherwise func(ctx context.Context, user events.ID, name, email string) ([]events.ID, error)
 }
 
-// A Person is who signed in. Home is their personal workspace, Meta that of their
-// commands there.
+// A Person is somebody who signed in. Home is their personal workspace, Meta is for their
+// commands in it.
 type Person struct {
 	User, Home events.ID
 	New        bool
 	Meta       Meta
 }
 
-// SignIn takes for the person whoever has the account, or else the first of the
-// addresses that somebody has, or else somebody new with a personal workspace. What
-// the provider says of somebody who is known is taken in. It refuses with
-// [ErrNotLinked] an account other than the one by which that person signs in at the
-// same provider.
+// SignIn finds the person by the account, or by the first address that somebody holds. If
+// nobody is found it registers a new person with a personal workspace. For a known person,
+// it records what the provider reports now. It returns [ErrNotLinked] if the person signs
+// in with another account at the same provider.
 func (h *Handler) SignIn(ctx context.Context, c SignIn) (Person, error) {
 	p, err := h.signIn(ctx, c)
-	if errors.Is(err, ErrNotLinked) { // somebody was faster: perhaps they themselves, in another window
+	if errors.Is(err, ErrNotLinked) { // another sign-in was faster, perhaps the person's own in another window
 		p, err = h.signIn(ctx, c)
 	}
 	return p, err
@@ -78,8 +77,8 @@ func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 	return p, err
 }
 
-// signUp makes a person with a personal workspace, whose slug is their login or,
-// where that is taken, the login with a number.
+// signUp registers a person with a personal workspace. Its slug is the login or, if that is
+// taken, the login with a number.
 func (h *Handler) signUp(ctx context.Context, c SignIn, p *Person) (err error) {
 	p.Home, p.User, p.New = events.NewID(h.now()), events.NewID(h.now()), true
 	p.Meta.Workspace, p.Meta.Actor.ID, p.Meta.Actor.Name = p.Home, p.User, c.Emails[0]
@@ -96,7 +95,7 @@ func (h *Handler) signUp(ctx context.Context, c SignIn, p *Person) (err error) {
 	return err
 }
 
-// personalName names the personal workspace of a person.
+// personalName returns the name of a person's personal workspace.
 func personalName(name string) string {
 	const of = "'s workspace"
 	return input.Cut(name, input.MaxName-len(of)) + of
@@ -104,10 +103,10 @@ func personalName(name string) string {
 
 const slugTries = 20
 
-// personalSlug is the slug of a personal workspace that is tried.
+// personalSlug returns the slug to try for a personal workspace. try counts from 0.
 func personalSlug(login string, try int) string {
 	switch base := input.SlugOf(login); {
-	case try > slugTries/2: // a login that many have
+	case try > slugTries/2: // the login is a common one
 		return base + "-" + strconv.Itoa(10_000+rand.IntN(90_000))
 	case try > 0:
 		return base + "-" + strconv.Itoa(try+1)
@@ -116,8 +115,8 @@ func personalSlug(login string, try int) string {
 	}
 }
 
-// signInAgain takes in what the provider says now of somebody who is known. An
-// address that another person holds stays theirs.
+// signInAgain records what the provider reports about a known person. Addresses that other
+// people hold are left out.
 func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 	p.Meta.Workspace, p.Meta.Actor.ID, c.Account.User = p.Home, p.User, p.User
 	name, primary, err := h.profile(ctx, c, p)
@@ -138,15 +137,15 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 	refresh := RefreshUser{Meta: p.Meta, Emails: own, Account: c.Account}
 	_, err = h.refreshUser(ctx, refresh, func(u *aggregates.User) error { return u.SignIn(c.Account) })
 	if err == nil && len(own) > 0 {
-		h.present(ctx, c, p, name, own[0])
+		h.refreshMemberships(ctx, c, p, name, own[0])
 	}
 	return err
 }
 
-// profile reads what a person is called, and their primary address.
+// profile returns a person's name and primary address.
 func (h *Handler) profile(ctx context.Context, c SignIn, p *Person) (name, email string, err error) {
-	_, err = h.carry(ctx, p.Meta, c, func(w *work) error {
-		return look(w, p.User, func(u *aggregates.User) error {
+	_, err = h.execute(ctx, p.Meta, c, func(w *work) error {
+		return inspect(w, p.User, func(u *aggregates.User) error {
 			if len(u.Emails()) == 0 {
 				return aggregates.ErrNoUser
 			}
@@ -157,14 +156,14 @@ func (h *Handler) profile(ctx context.Context, c SignIn, p *Person) (name, email
 	return name, email, err
 }
 
-// presentLimit is how long a sign-in waits for the workspaces of a person.
-const presentLimit = 2 * time.Second
+// refreshTimeout is how long a sign-in waits for its updates of workspaces.
+const refreshTimeout = 2 * time.Second
 
-// present tells workspaces what one of their members is called, and their address,
-// where they know it otherwise or not at all. Lists of members are ordered by that and
-// nothing else depends on it: whoever cannot be told is told at the next sign-in.
-func (h *Handler) present(ctx context.Context, c SignIn, p *Person, name, email string) {
-	ctx, cancel := context.WithTimeout(ctx, presentLimit)
+// refreshMemberships updates the member's name and address in workspaces where they are out of date.
+// Only the order of member lists depends on them, so a workspace that cannot be updated is
+// left to the next sign-in.
+func (h *Handler) refreshMemberships(ctx context.Context, c SignIn, p *Person, name, email string) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	list, err := c.CalledOtherwise(ctx, p.User, name, email)
 	for _, workspace := range list {

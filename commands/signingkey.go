@@ -6,15 +6,15 @@ import (
 	"svc/events"
 )
 
-// RecordSigningKey writes down that the key which signs the log was replaced. An
-// operator does that, by a command line.
+// RecordSigningKey records that the key which signs the log was replaced. Operators issue
+// it on the command line.
 type RecordSigningKey struct {
 	Workspace events.ID
 	Replaced  events.SigningKeyReplaced
 }
 
-// RecordSigningKey appends the event to the log, which must have been there before:
-// a workspace begins with other events.
+// RecordSigningKey appends the event. The log must exist, because a workspace begins with
+// other events.
 func (h *Handler) RecordSigningKey(ctx context.Context, c RecordSigningKey) error {
 	before, err := h.log.Load(ctx, c.Workspace, events.SigningKeyStream, 0)
 	if err != nil {

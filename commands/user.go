@@ -10,21 +10,21 @@ import (
 	"svc/fault"
 )
 
-// Why a person may be refused.
+// The reasons for which a person is refused.
 var (
 	ErrEmailTaken   = fault.New(fault.Conflict, "email_taken", "This e-mail address belongs to another person.")
 	ErrAccountTaken = fault.New(fault.Conflict, "account_taken", "This account belongs to another person.")
 )
 
-// RegisterUser makes a person known, with a personal workspace that they own.
-// The workspace of Meta is that of the personal one, which must be new.
-// Account, if it names a provider, is the account that they signed in by.
+// RegisterUser registers a person, with a personal workspace that they own. The workspace
+// of Meta is the personal one, which must be new. Account, if it has a provider, is the
+// account that they signed in with.
 type RegisterUser struct {
 	Meta          `json:"-"`
 	User          events.ID                `json:"userId"`
 	Member        events.ID                `json:"memberId"`
 	Name          string                   `json:"name"`
-	Emails        []string                 `json:"emails"` // verified, as input.Email has them, the primary one first
+	Emails        []string                 `json:"emails"` // verified, normalized by input.Email, the primary one first
 	AvatarURL     string                   `json:"avatarUrl"`
 	WorkspaceName string                   `json:"workspaceName"`
 	WorkspaceSlug string                   `json:"workspaceSlug"`
@@ -32,9 +32,9 @@ type RegisterUser struct {
 }
 
 // RegisterUser refuses an address or account that another person has, and a slug that
-// another workspace has. To register again does nothing.
+// another workspace has. It does nothing if the person is registered.
 func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -55,34 +55,33 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
 			list = append(list, c.Account)
 		}
-		if err := w.then(c.User, list, err); err != nil {
+		if err := w.addEvents(c.User, list, err); err != nil {
 			return err
 		}
 		owner := events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name}
 		list, err = workspace.Create(c.WorkspaceName, c.WorkspaceSlug, owner)
-		return w.then(c.Workspace, list, err)
+		return w.addEvents(c.Workspace, list, err)
 	})
 }
 
-// RefreshUser takes in what a provider says of a person who signs in again:
-// the account, and the addresses that are verified now. An address that
-// somebody else holds is left out beforehand. The workspace of Meta is the
-// personal one.
+// RefreshUser records what a provider reports about a person who signs in again: the
+// account and the verified addresses. The caller leaves out addresses that others hold. The
+// workspace of Meta is the personal one.
 type RefreshUser struct {
 	Meta    `json:"-"`
 	Emails  []string                 `json:"emails"`
 	Account events.UserAccountLinked `json:"account"`
 }
 
-// RefreshUser refuses an address or account that another person has. Addresses that are
-// no longer verified are given up, but not the last ones.
+// RefreshUser refuses an address or account that another person has. It releases addresses
+// that are no longer verified, but never all of them.
 func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
 	return h.refreshUser(ctx, c, func(*aggregates.User) error { return nil })
 }
 
-// refreshUser is RefreshUser, if allow does not refuse.
+// refreshUser is RefreshUser with an additional check.
 func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*aggregates.User) error) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		user, err := load[aggregates.User](w, c.Actor.ID)
 		if err != nil {
 			return err
@@ -91,7 +90,7 @@ func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*ag
 			return err
 		}
 		for _, address := range user.Emails() {
-			if len(c.Emails) > 0 && !slices.Contains(c.Emails, address) { // nobody is left without any
+			if len(c.Emails) > 0 && !slices.Contains(c.Emails, address) { // an empty list must not release all addresses
 				w.releases = append(w.releases, events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true})
 			}
 		}
@@ -101,27 +100,27 @@ func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*ag
 			}
 		}
 		list, err := user.Verify(c.Actor.ID, c.Emails)
-		if err := w.then(c.Actor.ID, list, err); err != nil {
+		if err := w.addEvents(c.Actor.ID, list, err); err != nil {
 			return err
 		}
 		list, err = user.Link(c.Account)
 		if len(list) > 0 {
 			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
 		}
-		return w.then(c.Actor.ID, list, err)
+		return w.addEvents(c.Actor.ID, list, err)
 	})
 }
 
-// carryUser carries out what concerns the asking person alone.
-func (h *Handler) carryUser(
+// executeOnUser carries out a command that concerns only the actor's own user.
+func (h *Handler) executeOnUser(
 	ctx context.Context, m Meta, request any, decide func(*aggregates.User) ([]events.Event, error),
 ) (Result, error) {
-	return h.carry(ctx, m, request, func(w *work) error {
+	return h.execute(ctx, m, request, func(w *work) error {
 		user, err := load[aggregates.User](w, m.Actor.ID)
 		if err != nil {
 			return err
 		}
 		list, err := decide(user)
-		return w.then(m.Actor.ID, list, err)
+		return w.addEvents(m.Actor.ID, list, err)
 	})
 }

@@ -12,10 +12,9 @@ import (
 	"svc/fault"
 )
 
-// work is a command that is being carried out: the streams it looked at and what
-// is to be appended. A stream that it looked at and did not write to must not
-// move before the append either: a decision never rests on a right that was
-// revoked in between.
+// work is a command that is being carried out: the folds that it uses and the events that
+// it will append. A stream that was read and not written to must not change before the
+// append either, so a decision never relies on a right that was revoked in between.
 type work struct {
 	ctx       context.Context
 	handler   *Handler
@@ -24,46 +23,46 @@ type work struct {
 	decide    func(*work) error
 	quota     *quota
 	strategy  strategy
-	holds     []*hold
-	takenKeys []string // that others hold, for which decide chooses another one
+	folds     []*heldFold
+	takenKeys []string // keys that others hold and for which decide has to choose another one
 
-	// Of one attempt.
+	// The fields below are of one attempt.
 	streams  events.Streams
-	at       time.Time
+	now      time.Time
 	position int64
-	decided  bool // there is a commit
+	decided  bool // there is a commit to append
 	claims   []events.Claim
 	releases []events.Claim
-	refusals map[string]*fault.Fault // what to answer if a key is taken; nil decides anew
-	answer   any                     // kept for a repetition of the command; never a secret
+	refusals map[string]*fault.Fault // what to return if a key is taken; nil: decide again
+	answer   any                     // stored for repetitions of the command; never contains a secret
 }
 
-// A hold is a fold that the work looks at, and the events that follow for it.
-type hold struct {
+// A heldFold is a fold that the command uses, and the events that it adds to its stream.
+type heldFold struct {
 	fold    *fold
-	held    bool // it is the work's own
-	used    bool // in this attempt
+	held    bool // the command has locked the fold
+	used    bool // it was loaded in this attempt
 	version int
 	events  []events.Event
 }
 
-// reset forgets the attempt before this one. The folds that the work holds it
-// keeps: it has queued for them.
+// reset forgets the previous attempt. Locks on folds are kept, because the command has
+// queued for them.
 func (w *work) reset() {
-	var kept []*hold
-	for _, h := range w.holds {
+	var kept []*heldFold
+	for _, h := range w.folds {
 		if h.held {
-			kept = append(kept, &hold{fold: h.fold, held: true})
+			kept = append(kept, &heldFold{fold: h.fold, held: true})
 		}
 	}
-	w.holds, w.at, w.position, w.decided = kept, w.handler.now(), 0, false
+	w.folds, w.now, w.position, w.decided = kept, w.handler.now(), 0, false
 	w.claims, w.releases, w.refusals, w.answer = nil, nil, nil, nil
 }
 
-// load folds a stream that the command writes to. The aggregate is the work's own
-// until it ends.
+// load returns the aggregate of a stream that the command writes to, and keeps it locked
+// until the command ends.
 func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error) {
-	h, err := use[T, A](w, stream)
+	h, err := useFold[T, A](w, stream)
 	if err == nil && h.fold.contended && w.strategy < locked {
 		err = &restart{strategy: locked}
 	}
@@ -73,30 +72,30 @@ func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error
 	return h.fold.state.(A), nil
 }
 
-// look lets see look at a stream that the command does not write to. Others need
-// not wait until the command ends.
-func look[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see func(A) error) error {
-	before := len(w.holds)
-	h, err := use[T, A](w, stream)
+// inspect calls see with the aggregate of a stream that the command does not write to. It
+// unlocks the aggregate afterwards, so that other commands need not wait.
+func inspect[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see func(A) error) error {
+	before := len(w.folds)
+	h, err := useFold[T, A](w, stream)
 	if err == nil {
 		err = see(h.fold.state.(A))
 	}
-	if h != nil && len(w.holds) > before {
+	if h != nil && len(w.folds) > before {
 		h.release()
 	}
 	return err
 }
 
-// allow refuses an actor whose role does not give them a right, at the moment at
-// which the command is stored.
+// allow returns an error unless the actor's role has the right, as of the moment at which
+// the command is stored.
 func (w *work) allow(right events.Right) error {
-	return look(w, w.meta.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(w.meta.Actor.ID, right) })
+	return inspect(w, w.meta.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(w.meta.Actor.ID, right) })
 }
 
-// use holds the fold of a stream and brings it up to what the strategy asks for.
-// If there is an error the hold may be nil.
-func use[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*hold, error) {
-	h, err := w.hold(foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
+// useFold locks the fold of a stream and refreshes it as the strategy requires. If there is an
+// error, the hold may be nil.
+func useFold[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*heldFold, error) {
+	h, err := w.lockFold(foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
 	if err != nil {
 		return nil, err
 	}
@@ -110,53 +109,53 @@ func use[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*hold, er
 	return h, nil
 }
 
-// hold makes a fold the work's own.
-func (w *work) hold(key foldKey) (*hold, error) {
-	for _, h := range w.holds {
+// lockFold locks a fold, unless the command holds it already.
+func (w *work) lockFold(key foldKey) (*heldFold, error) {
+	for _, h := range w.folds {
 		if h.held && h.fold.key == key {
 			return h, nil
 		}
 	}
-	f := w.handler.folds.of(key)
+	f := w.handler.folds.get(key)
 	if w.strategy == locked {
 		if !f.tryLock() {
 			return nil, &restart{lockedBy: f, strategy: locked}
 		}
-		w.holds = append(w.holds, &hold{fold: f, held: true})
-	} else if err := w.lock(f); err != nil {
+		w.folds = append(w.folds, &heldFold{fold: f, held: true})
+	} else if err := w.waitFor(f); err != nil {
 		return nil, err
 	}
-	return w.holds[len(w.holds)-1], nil
+	return w.folds[len(w.folds)-1], nil
 }
 
-// lock waits for a fold.
-func (w *work) lock(f *fold) error {
+// waitFor waits for a fold and locks it.
+func (w *work) waitFor(f *fold) error {
 	if err := f.lock(w.ctx); err != nil {
 		return fmt.Errorf("wait for %s: %w", f.key.stream, err)
 	}
-	w.holds = append(w.holds, &hold{fold: f, held: true})
+	w.folds = append(w.folds, &heldFold{fold: f, held: true})
 	return nil
 }
 
-// serialize keeps others of this process who name the same thing out until the work
-// ends, and has it decide under the lock of the log.
+// serialize locks thing, so that other commands of this process that name the same thing
+// wait, and makes the command decide under the lock of the log.
 func (w *work) serialize(thing foldKey) error {
 	if w.strategy == locked {
-		_, err := w.hold(thing)
+		_, err := w.lockFold(thing)
 		return err
 	}
-	if _, err := w.hold(thing); err != nil {
+	if _, err := w.lockFold(thing); err != nil {
 		return err
 	}
 	return &restart{strategy: locked}
 }
 
-// then adds what the aggregate of a loaded stream decided.
-func (w *work) then(stream events.ID, list []events.Event, err error) error {
+// addEvents adds the events that the aggregate of a loaded stream decided.
+func (w *work) addEvents(stream events.ID, list []events.Event, err error) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range w.holds {
+	for _, h := range w.folds {
 		if h.held && h.used && h.fold.key.stream == stream {
 			h.events = append(h.events, list...)
 			return nil
@@ -165,8 +164,8 @@ func (w *work) then(stream events.ID, list []events.Event, err error) error {
 	return fmt.Errorf("events for %s, which was not loaded", stream)
 }
 
-// claim takes a key for a stream when the work is committed. If somebody else
-// holds it the command is answered refusal or, if that is nil, decided anew.
+// claim claims a key when the command is stored. If somebody else holds the key, the
+// command returns refusal or, if that is nil, decides again.
 func (w *work) claim(c events.Claim, refusal *fault.Fault) {
 	if w.refusals == nil {
 		w.refusals = map[string]*fault.Fault{}
@@ -174,16 +173,16 @@ func (w *work) claim(c events.Claim, refusal *fault.Fault) {
 	w.claims, w.refusals[c.Key] = append(w.claims, c), refusal
 }
 
-// commit lets decide work. It is nil if there is nothing to append.
+// commit runs decide and returns what to append, nil if that is nothing.
 func (w *work) commit() (*events.Commit, error) {
 	if err := w.decide(w); err != nil {
 		return nil, err
 	}
 	c := &events.Commit{
-		Workspace: w.meta.Workspace, Envelope: w.meta.Envelope, At: w.at,
+		Workspace: w.meta.Workspace, Envelope: w.meta.Envelope, At: w.now,
 		Claims: w.claims, Releases: w.releases, Command: w.command,
 	}
-	for _, h := range w.holds {
+	for _, h := range w.folds {
 		switch {
 		case len(h.events) > 0:
 			c.Writes = append(c.Writes, events.Write{Stream: h.fold.key.stream, Version: h.version, Events: h.events})
@@ -200,40 +199,40 @@ func (w *work) commit() (*events.Commit, error) {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	if err := w.quota.reserve(w.ctx, w.at, c.Writes); err != nil {
-		return nil, err // what is cached may have led to it: it is decided again on the log
+	if err := w.quota.reserve(w.ctx, w.now, c.Writes); err != nil {
+		return nil, err // it may rest on stale folds, so it is decided again on the log
 	}
 	w.decided = true
 	return c, nil
 }
 
-// take lets the folds take in what was appended.
-func (w *work) take(records []events.Record) {
-	for _, h := range w.holds {
+// applyToFolds applies the appended records to the folds.
+func (w *work) applyToFolds(records []events.Record) {
+	for _, h := range w.folds {
 		if len(h.events) > 0 {
-			h.fold.take(records)
-			w.keep(h.fold)
+			h.fold.apply(records)
+			w.saveSnapshotIfDue(h.fold)
 		}
 	}
 }
 
-// release gives back the folds that the work holds.
+// release unlocks the folds that the command holds.
 func (w *work) release() {
-	for _, h := range w.holds {
+	for _, h := range w.folds {
 		h.release()
 	}
 }
 
-func (h *hold) release() {
+func (h *heldFold) release() {
 	if h.held {
 		h.held = false
 		h.fold.unlock()
 	}
 }
 
-// forget empties the folds that the work holds: they are read anew.
+// forget clears the folds that the command holds, so that they are loaded again.
 func (w *work) forget() {
-	for _, h := range w.holds {
+	for _, h := range w.folds {
 		if h.held {
 			h.fold.forget()
 		}

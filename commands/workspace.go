@@ -7,11 +7,11 @@ import (
 	"svc/events"
 )
 
-// CreateWorkspace makes a workspace that the asking user owns. The workspace
-// of Meta is the new one.
+// CreateWorkspace creates a workspace that the actor owns. The workspace of Meta is the new
+// one.
 type CreateWorkspace struct {
 	Meta   `json:"-"`
-	Member events.ID `json:"memberId"` // who the Owner is in it
+	Member events.ID `json:"memberId"` // the Owner's member id
 	Email  string    `json:"email"`    // the Owner's address
 	Person string    `json:"-"`        // the Owner's name
 	Name   string    `json:"name"`
@@ -20,7 +20,7 @@ type CreateWorkspace struct {
 
 // CreateWorkspace refuses a slug that another workspace has.
 func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -28,12 +28,12 @@ func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Resul
 		w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 		list, err := workspace.Create(c.Name, c.Slug,
 			events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
-		return w.then(c.Workspace, list, err)
+		return w.addEvents(c.Workspace, list, err)
 	})
 }
 
-// RenameWorkspace gives a workspace another name, another slug, or both. What
-// is nil stays. The old slug is free for another workspace.
+// RenameWorkspace changes a workspace's name, slug or both. nil leaves a value as it is.
+// The old slug can be used by another workspace.
 type RenameWorkspace struct {
 	Meta `json:"-"`
 	Name *string `json:"name"`
@@ -46,7 +46,7 @@ func (c RenameWorkspace) denial() events.CommandDenied {
 
 // RenameWorkspace refuses a slug that another workspace has, and everybody but Owners.
 func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
-	return h.carry(ctx, c.Meta, c, func(w *work) error {
+	return h.execute(ctx, c.Meta, c, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
@@ -58,20 +58,20 @@ func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Resul
 				w.claim(events.Claim{Key: events.SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 			}
 		}
-		return w.then(c.Workspace, list, err)
+		return w.addEvents(c.Workspace, list, err)
 	})
 }
 
-// carryWorkspace carries out what the workspace alone decides.
-func (h *Handler) carryWorkspace(
+// executeOnWorkspace carries out a command that concerns only the workspace's stream.
+func (h *Handler) executeOnWorkspace(
 	ctx context.Context, m Meta, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error),
 ) (Result, error) {
-	return h.carry(ctx, m, request, func(w *work) error {
+	return h.execute(ctx, m, request, func(w *work) error {
 		workspace, err := load[aggregates.Workspace](w, m.Workspace)
 		if err != nil {
 			return err
 		}
 		list, err := decide(w, workspace)
-		return w.then(m.Workspace, list, err)
+		return w.addEvents(m.Workspace, list, err)
 	})
 }
