@@ -1,5 +1,5 @@
-// Package fault sorts errors into the few kinds a caller can act upon, and
-// gives each kind its HTTP status.
+// Package fault classifies errors into the few kinds that a caller can act upon, and gives
+// each kind its HTTP status.
 package fault
 
 import (
@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// A Kind says what the caller may do about an error.
+// A Kind says what the caller can do about an error.
 type Kind int
 
-// The kinds. An error that is no fault is a bug or an outage: [Internal].
+// The kinds, with what the caller can do. An error that is not a Fault is a bug or an
+// outage: [Internal].
 const (
-	Internal         Kind = iota // nothing; the log says why
-	Malformed                    // send a request that can be read
-	Unauthenticated              // say who you are
-	Denied                       // ask someone who may
-	NotFound                     // look elsewhere
-	Gone                         // nothing: it was here, and will not be again
+	Internal         Kind = iota // nothing; the service's log has the reason
+	Malformed                    // send a well-formed request
+	Unauthenticated              // sign in
+	Denied                       // ask somebody who has the right
+	NotFound                     // nothing: it is not there
+	Gone                         // nothing: it existed, and will not exist again
 	MethodNotAllowed             // use another method
-	Conflict                     // read again, then retry
+	Conflict                     // read the current state, then retry
 	TooLarge                     // send less
 	UnsupportedMedia             // send another content type
 	Invalid                      // correct the fields named in the details
-	RateLimited                  // wait
-	Busy                         // try again in a moment: others were first
-	Unavailable                  // try again later: something is amiss
+	RateLimited                  // wait, then retry
+	Busy                         // retry in a moment: others came first
+	Unavailable                  // retry later: something is not working
 )
 
-// kinds is the one place where a kind becomes an HTTP status, and says how
-// loudly it is logged. What is only the caller's concern is logged at
-// [slog.LevelDebug].
+// kinds gives each kind its HTTP status and its log level. Errors that concern only the
+// caller are logged at [slog.LevelDebug].
 var kinds = map[Kind]struct {
 	status int
 	level  slog.Level
@@ -58,19 +58,19 @@ var kinds = map[Kind]struct {
 // Status returns the HTTP status of k.
 func (k Kind) Status() int { return kinds[k].status }
 
-// Level returns the level at which an error of the kind is logged.
+// Level returns the level at which errors of the kind are logged.
 func (k Kind) Level() slog.Level { return kinds[k].level }
 
-// A Fault is an error that is shown to whoever caused it.
+// A Fault is an error that is shown to the caller.
 //
-// Code is stable and what clients branch on; Message is for people; Details
-// is JSON-encoded as an object, never null.
+// Code is stable, and clients branch on it. Message is for people. Details is encoded as a
+// JSON object, never as null.
 type Fault struct {
 	Kind    Kind
 	Code    string
 	Message string
 	Details map[string]any
-	Wait    time.Duration // how long to wait before another try; 0 if that is not known
+	Wait    time.Duration // before a retry; 0 if unknown
 }
 
 // New returns a fault without details.
@@ -86,7 +86,7 @@ func (f *Fault) Is(target error) bool {
 	return ok && t.Code == f.Code
 }
 
-// With returns a copy of f that has one more detail.
+// With returns a copy of f with one more detail.
 func (f *Fault) With(name string, value any) *Fault {
 	c := *f
 	c.Details = maps.Clone(f.Details)
@@ -94,14 +94,14 @@ func (f *Fault) With(name string, value any) *Fault {
 	return &c
 }
 
-// After returns a copy of f that says how long to wait before another try.
+// After returns a copy of f that says how long to wait before a retry.
 func (f *Fault) After(wait time.Duration) *Fault {
 	c := *f
 	c.Wait = wait
 	return &c
 }
 
-// As returns the fault in err's chain, or nil if err is none.
+// As returns the fault in err's chain, or nil if there is none.
 func As(err error) *Fault {
 	f, _ := errors.AsType[*Fault](err)
 	return f
@@ -122,7 +122,7 @@ func Fields(wrong map[string][]string) *Fault {
 	return &f
 }
 
-// Faults that every route can answer with.
+// Faults that every route can return.
 var (
 	ErrInternal = New(Internal, "internal_error",
 		"Something went wrong on our side. The request id leads to the reason in the service's log.")

@@ -33,7 +33,7 @@ func TestAway(t *testing.T) {
 		"a statement too long": errors.Join(context.DeadlineExceeded, stated("57014")),
 		"a deadlock":           stated("40P01"),
 	} {
-		require.True(t, fault.Away(fmt.Errorf("look it up: %w", err)), name)
+		require.True(t, fault.IsUnavailable(fmt.Errorf("look it up: %w", err)), name)
 	}
 	for name, err := range map[string]error{
 		"any":                errors.New("any"),
@@ -41,7 +41,7 @@ func TestAway(t *testing.T) {
 		"a wrong statement":  stated("42601"),
 		"a row that is held": stated("23505"),
 	} {
-		require.False(t, fault.Away(err), name)
+		require.False(t, fault.IsUnavailable(err), name)
 	}
 }
 
@@ -71,8 +71,8 @@ func TestEveryKindHasAStatus(t *testing.T) {
 	require.Zero(t, (last + 1).Status(), "a kind was added: this test has to know it")
 }
 
-// An operator's alarm is an ERROR: others being first is none, and what only
-// the caller did wrong is not even a line.
+// Errors at level ERROR alert operators. Losing a race is no error, and a mistake of the
+// caller is not logged at all.
 func TestOnlyWhatIsAmissIsLoggedAsAnError(t *testing.T) {
 	for kind := fault.Internal; kind.Status() != 0; kind++ {
 		want := slog.LevelDebug

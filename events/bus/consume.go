@@ -20,7 +20,7 @@ import (
 // moment on that it subscribes.
 //
 // If Take fails, the message is retried a few times and then parked. If the error says that
-// something is unavailable ([fault.Away]), it is retried until that is back. The message's
+// something is unavailable ([fault.IsUnavailable]), it is retried until that is back. The message's
 // context ends after a few seconds, and Take has to return then: on NATS, another process
 // gets a message that is held for longer than all tries may take. Messages are processed
 // one after the other, so Take should pass on long work.
@@ -186,7 +186,7 @@ func (b *Bus) router() (*message.Router, error) {
 
 // shouldPark reports whether an error is the message's fault. It is not if the service is
 // stopping, or if something that the consumer needs is unavailable.
-func shouldPark(err error) bool { return !errors.Is(err, context.Canceled) && !fault.Away(err) }
+func shouldPark(err error) bool { return !errors.Is(err, context.Canceled) && !fault.IsUnavailable(err) }
 
 // parkedPublisher publishes parked messages and logs an error for each.
 type parkedPublisher struct{ *Bus }

@@ -241,7 +241,7 @@ func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
 		}
 		require.ErrorIs(t, o.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, o.Err, events.ErrOutcomeUnknown)
-		require.True(t, fault.Away(o.Err))
+		require.True(t, fault.IsUnavailable(o.Err))
 	}
 	require.Less(t, time.Since(begun), limit)
 	for _, w := range others {

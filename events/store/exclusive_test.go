@@ -138,7 +138,7 @@ func TestAnExclusiveDecisionEnds(t *testing.T) {
 	within(t, begun)
 	_, err := s.Exclusively(t.Context(), w, decided(commit(w, newID(), 0, "third")))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, fault.Away(err))
+	require.True(t, fault.IsUnavailable(err))
 	cancel() // once begun, it is carried out
 	close(free)
 	require.NoError(t, within(t, done))

@@ -213,7 +213,7 @@ func (s *sweep) try(ctx context.Context, now time.Time, id events.ID, do func() 
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil || fault.Away(err):
+	case ctx.Err() != nil || fault.IsUnavailable(err):
 		return err
 	}
 	s.later[id] = now.Add(tryLater)

@@ -79,7 +79,7 @@ func Fault(ctx context.Context, log *slog.Logger, err error) *fault.Fault {
 		return fault.ErrBusy
 	case f == nil:
 		log.ErrorContext(ctx, "request failed", "err", err)
-		if fault.Away(err) {
+		if fault.IsUnavailable(err) {
 			return fault.ErrUnavailable
 		}
 		return fault.ErrInternal

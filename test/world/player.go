@@ -67,7 +67,7 @@ func (p *Player) Play(ctx context.Context, n int) error {
 		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied || f.Kind == fault.Invalid) {
 			continue
 		}
-		if err != nil && fault.Away(err) && !errors.Is(err, events.ErrOutcomeUnknown) { // somebody held a view for too long
+		if err != nil && fault.IsUnavailable(err) && !errors.Is(err, events.ErrOutcomeUnknown) { // somebody held a view for too long
 			continue
 		}
 		if err != nil {
