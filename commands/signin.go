@@ -98,7 +98,7 @@ func (h *Handler) signUp(ctx context.Context, c SignIn, p *Person) (err error) {
 // personalName returns the name of a person's personal workspace.
 func personalName(name string) string {
 	const of = "'s workspace"
-	return input.Cut(name, input.MaxName-len(of)) + of
+	return input.Truncate(name, input.MaxName-len(of)) + of
 }
 
 const slugTries = 20

@@ -9,10 +9,10 @@ import (
 
 // Lengths of an e-mail address in bytes, by RFC 5321 and RFC 1035.
 const (
-	MaxEmail = 254
-	maxLocal = 64
-	maxLabel = 63
-	maxRead  = 4 * MaxEmail // as it is written: a domain in another script may be longer than its ASCII form
+	MaxEmail   = 254
+	maxLocal   = 64
+	maxLabel   = 63
+	maxWritten = 4 * MaxEmail // before normalization; a domain in another script may be longer than its ASCII form
 )
 
 var (
@@ -20,15 +20,14 @@ var (
 	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 )
 
-// Email returns the one form in which an e-mail address is kept and compared: all
-// of it ASCII, A–Z lowered, a domain in another script as the xn-- that stands for
-// it. Nothing else is folded. Two addresses are the same here only if whoever
-// verified the one has verified the other, so text that merely looks like an
-// address, or that somebody else's folding would turn into one, is none: full-width
-// letters, invisible characters, letters composed of several.
+// Email returns the normalized form of an e-mail address, in which it is stored and
+// compared: ASCII, A–Z in lower case, a domain in another script in its xn-- form. Nothing
+// else is mapped. Two addresses are equal only if whoever verified one has verified the
+// other. So text that merely looks like an address, or that other software would map to
+// one, is refused: full-width letters, invisible characters, composed letters.
 func Email(s string) (address string, ok bool) {
 	s = Lower(s)
-	if len(s) > maxRead || HasToken(s) {
+	if len(s) > maxWritten || HasToken(s) {
 		return "", false
 	}
 	name, domain, _ := strings.Cut(s, "@")
@@ -43,10 +42,10 @@ func Email(s string) (address string, ok bool) {
 	return address, true
 }
 
-// hostname returns the ASCII form of a domain whose A–Z are lowered. A label in
-// another script has to be written as its ASCII form reads back: what the profile
-// would have to map first (other cases and widths, signs, characters that it drops)
-// has several spellings, and some of them lead to a domain of plain letters.
+// hostname returns the ASCII form of a domain whose A–Z are in lower case. Labels in
+// another script have to be spelled as their ASCII form decodes. What the IDNA profile
+// would map first (other cases and widths, signs, dropped characters) has several
+// spellings, some of which lead to a domain of plain letters.
 func hostname(domain string) (encoded string, ok bool) {
 	if ascii(domain) && !strings.HasPrefix(domain, "xn--") && !strings.Contains(domain, ".xn--") {
 		return domain, isHostname(domain)

@@ -27,7 +27,8 @@ func TestEmail(t *testing.T) {
 		"yan@" + strings.Repeat("a", 64):  "",
 		strings.Repeat("y", 10_000):       "",
 
-		// A domain in another script is kept as what stands for it, however it was given.
+		// A domain in another script is stored in its ASCII form, in whichever form it was
+		// given.
 		"yan@bücher.example":                 "yan@xn--bcher-kva.example",
 		"Yan@Bücher.Example":                 "yan@xn--bcher-kva.example",
 		"yan@xn--bcher-kva.example":          "yan@xn--bcher-kva.example",
@@ -66,8 +67,8 @@ func TestEmail(t *testing.T) {
 		"yan@acme.example\x00":    "",
 		"y\xffan@acme.example":    "",
 		"yan@ac\xffme.example":    "",
-		"zoë@acme.example":        "", // nobody knows whether others tell it from zoe or from another composition
-		"yan@xn--acme-.example":   "", // stands for what needs no xn--
+		"zoë@acme.example":        "", // others may treat it as zoe, or compose it differently
+		"yan@xn--acme-.example":   "", // encodes a label that needs no xn--
 		"yan@xn--acme.example":    "",
 		"yan@ab--ü.example":       "",
 	} {
@@ -77,8 +78,8 @@ func TestEmail(t *testing.T) {
 	}
 }
 
-// What looks like an address, or would be turned into it by a folding of other
-// letters than A–Z, is none or another one.
+// Text that looks like an address, or that other case mappings would turn into it, must be
+// refused or differ.
 func TestLookAlikesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ address, other, kept string }{
@@ -134,8 +135,8 @@ func TestLookAlikesDoNotMeet(t *testing.T) {
 	}
 }
 
-// An address is ASCII and its own form. One without a domain in another script
-// comes from nothing but itself with other capitals among A–Z.
+// A normalized address is ASCII and normalizes to itself. Without a domain in another
+// script, it results only from itself with other capitals among A–Z.
 func FuzzEmail(f *testing.F) {
 	for _, s := range []string{
 		"yan@acme.example", "Yan@ACME.example", "mİa@acme.example", "pat@gİtmail.example", "pat@\u212Araken.example", "pat@ａcme。example",

@@ -7,16 +7,16 @@ import (
 	"svc/fault"
 )
 
-// A Form is how a name has to be written by which programs find something. Rule
-// says so after "must".
+// A Form is the syntax of a name that programs use to identify something. Rule describes
+// it, following "must".
 type Form struct {
 	Pattern *regexp.Regexp
 	Rule    string
 	except  *regexp.Regexp
 }
 
-// The forms of a workspace's slug and of a service account's name. Requests name a
-// workspace by its slug or by its id, so no slug may look like an id.
+// The forms of a workspace's slug and of a service account's name. Requests identify a
+// workspace by slug or id, so a slug must not look like an id.
 var (
 	Slug = Form{
 		Pattern: regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`),
@@ -28,19 +28,19 @@ var (
 		Rule:    "have 3 to 40 lower-case letters, digits and hyphens, and start with a letter",
 	}
 
-	// RunnerName is that of a build machine, which is part of one of its labels.
+	// RunnerName is the form of a build machine's name, which is part of one of its labels.
 	RunnerName = Form{
 		Pattern: regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`),
 		Rule:    "have 1 to 63 lower-case letters, digits, dots and hyphens, and start with a letter or digit",
 	}
 
-	// A Label is what a build machine has and a job may ask for.
+	// Label is the form of the labels that build machines have and jobs require.
 	Label = Form{
 		Pattern: regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}=[A-Za-z0-9][A-Za-z0-9._/:+-]{0,62}$`),
 		Rule:    "be key=value, such as pool=default",
 	}
 
-	// A Word is what programs say of themselves, such as a version.
+	// Word is the form of what programs report about themselves, such as a version.
 	Word = Form{
 		Pattern: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`),
 		Rule:    "have 1 to 63 letters, digits, dots, hyphens, underscores and plus signs",
@@ -52,7 +52,7 @@ func (f Form) Fits(s string) bool {
 	return f.Pattern.MatchString(s) && (f.except == nil || !f.except.MatchString(s))
 }
 
-// Check refuses the named field of a request if s has not the form.
+// Check returns an error about the named field if s does not have the form.
 func (f Form) Check(field, s string) error {
 	if !f.Fits(s) {
 		return fault.Field(field, "must %s", f.Rule)
@@ -65,7 +65,8 @@ const maxSlugBase = 34
 
 var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// SlugOf makes a slug of a login at another site. Six characters can be added to it.
+// SlugOf derives a slug from a login at another site. It leaves room for six more
+// characters.
 func SlugOf(login string) string {
 	s := strings.Trim(notInSlug.ReplaceAllString(Lower(login), "-"), "-")
 	if s == "" || s[0] < 'a' || s[0] > 'z' {

@@ -1,17 +1,16 @@
-// Package input judges text from outside before it is kept: in an event, which is
-// for ever, in a row or in a log. It is the only place that says what an e-mail
-// address is, what a name, a slug or a user agent may hold, and what is one of our
-// tokens; whoever takes in text asks it.
+// Package input checks text from outside before it is stored: in an event, which is for
+// ever, in a row or in a log line. Only this package defines what an e-mail address is,
+// what a name, a slug or a user agent may contain, and what a token looks like.
 //
-// Two kinds of callers ask differently. What a person sends us is refused with the
-// field that is wrong, and what somebody else says of a person, such as a code
-// host, is cleaned or left out: nobody is kept from signing in by it.
+// There are two kinds of functions. Text that a caller sends for themselves is refused,
+// with the field that is wrong. Text that somebody else reports about a person, such as a
+// code host, is cleaned or left out, so that it prevents nobody from signing in.
 package input
 
 import "strings"
 
-// Lower lowers A–Z and nothing else. To lower all of Unicode makes texts equal that
-// are not: İ becomes i and K, the Kelvin sign, becomes k.
+// Lower converts A–Z to lower case and nothing else. Lowering all of Unicode makes
+// different texts equal: İ becomes i, and K, the Kelvin sign, becomes k.
 func Lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {

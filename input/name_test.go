@@ -11,7 +11,7 @@ import (
 	"svc/input"
 )
 
-// What a person asks for is kept with its spaces folded, or refused.
+// A name that a person chose is stored with its spaces folded, or refused.
 func TestName(t *testing.T) {
 	t.Parallel()
 	length := fault.Field("title", "must have 1 to 100 characters")
@@ -23,7 +23,7 @@ func TestName(t *testing.T) {
 		"Z\u0308oe":                    "Z\u0308oe",
 		"👩\u200d💻 Team":                "👩\u200d💻 Team",
 		"می\u200cخواهم":                "می\u200cخواهم",
-		"Acme\u200d":                   "Acme", // joined to nothing
+		"Acme\u200d":                   "Acme", // it joins nothing
 		strings.Repeat("ü", 100):       strings.Repeat("ü", 100),
 		strings.Repeat(" ", 101) + "A": "A",
 	} {
@@ -40,14 +40,14 @@ func TestName(t *testing.T) {
 		"A\x00B":                 unseen,
 		"A\u0085B":               unseen, // another line end
 		"A\u2028B":               unseen,
-		"A\u202eB":               unseen, // turns the text after it round
+		"A\u202eB":               unseen, // reverses the text after it
 		"A\u200fB":               unseen,
 		"A\u2066B":               unseen,
 		"A\u200bB":               unseen,
 		"A\u00adB":               unseen,
 		"A\ufeffB":               unseen,
-		"\u3164":                 unseen, // a letter without ink
-		"A\U000e0041B":           unseen, // a tag
+		"\u3164":                 unseen, // a letter without a glyph
+		"A\U000e0041B":           unseen, // a tag character
 		"A\xffB":                 unseen,
 	} {
 		name, err := input.Name("title", s)
@@ -56,7 +56,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// What others say of a person is kept as far as it can be.
+// What others report about a person is stored as far as possible.
 func TestCleanName(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{
@@ -79,8 +79,8 @@ func TestCleanName(t *testing.T) {
 	}
 }
 
-// A cleaned name is its own form and one that a person may choose, and so is what
-// it begins with.
+// A cleaned name stays the same when cleaned again, and Name accepts it; so does every
+// prefix of it.
 func FuzzCleanName(f *testing.F) {
 	for _, s := range []string{"Zoë", "a\u202eb", " \u200d ", "\xff", strings.Repeat("é ", 90), "\u3164a", "👩\u200d💻", "tok_svc_", "tok_\u200bsvc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", "\U000e0041", "\u2028"} {
 		f.Add(s)
@@ -89,7 +89,7 @@ func FuzzCleanName(f *testing.F) {
 		name := input.CleanName(s)
 		require.False(t, input.HasToken(name), "%q", name)
 		require.Equal(t, name, input.CleanName(name))
-		for _, part := range []string{name, input.Cut(name, 88)} {
+		for _, part := range []string{name, input.Truncate(name, 88)} {
 			if part == "" {
 				continue
 			}
@@ -135,7 +135,7 @@ func TestPicture(t *testing.T) {
 		"https://a.example/\n":         "",
 		"https://a.example/" + strings.Repeat("x", 2000): "",
 	} {
-		require.Equal(t, want, input.Picture(address), "%q", address)
+		require.Equal(t, want, input.PictureURL(address), "%q", address)
 	}
 }
 

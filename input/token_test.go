@@ -13,7 +13,7 @@ import (
 
 const token = "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E"
 
-// What a token is in, no door lets pass as it is.
+// No function lets a token pass unchanged.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	for text, has := range map[string]bool{
@@ -28,7 +28,7 @@ func TestTokens(t *testing.T) {
 		"tok_svc_example, tok_svc_x9Qa": false,
 		"tok_svc_[redacted]":            false,
 		"tok_svc_…":                     false,
-		"tok_enr_" + token[8:]:          true, // of an enrolment
+		"tok_enr_" + token[8:]:          true, // an enrolment token
 		"tok_enr_" + token[8:27]:        false,
 	} {
 		require.Equal(t, has, input.HasToken(text), "%q", text)
@@ -60,8 +60,8 @@ func TestATokenIsNothingElse(t *testing.T) {
 	require.True(t, input.RequestID("tok_svc_"))
 	require.False(t, input.Slug.Fits(strings.ToLower(token)))
 	require.False(t, input.AccountName.Fits(token))
-	require.Empty(t, input.Picture("https://a.example/"+token))
-	require.Empty(t, input.Picture("https://a.example/?t=%74"+token[1:]))
+	require.Empty(t, input.PictureURL("https://a.example/"+token))
+	require.Empty(t, input.PictureURL("https://a.example/?t=%74"+token[1:]))
 	require.Equal(t, "tok-svc-redacted", input.SlugOf(input.CleanName(token)))
 	require.Equal(t, "x tok_svc_[redacted]", input.CleanName("x tok_svc_\u200b"+token[8:]), "also once it is cleaned")
 }
@@ -76,7 +76,7 @@ func TestAddressHasToken(t *testing.T) {
 	} {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
-		require.Equal(t, want, input.AddressHasToken(u), address)
+		require.Equal(t, want, input.URLHasToken(u), address)
 	}
 }
 

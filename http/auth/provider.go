@@ -120,7 +120,7 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 	if who.ID == 0 {
 		return who, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
 	}
-	who.Login, who.AvatarURL = input.CleanName(who.Login), input.Picture(who.AvatarURL)
+	who.Login, who.AvatarURL = input.CleanName(who.Login), input.PictureURL(who.AvatarURL)
 	if who.emails, err = p.verifiedEmails(ctx, token); err != nil {
 		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
 	}

@@ -101,7 +101,7 @@ func (s *Server) signState(state string) string {
 // others: a path, or an address of the same origin.
 func (s *Server) trusted(address string) bool {
 	u, err := url.Parse(address)                                                              // which refuses control characters that are not escaped
-	if err != nil || u.User != nil || len(address) > maxAddress || input.AddressHasToken(u) { // it is kept for a while
+	if err != nil || u.User != nil || len(address) > maxAddress || input.URLHasToken(u) { // it is kept for a while
 		return false
 	}
 	if strings.HasPrefix(u.Path, "//") || strings.ContainsFunc(u.Path, func(r rune) bool { return r == '\\' || unicode.IsControl(r) }) {
