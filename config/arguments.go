@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Arguments parses the command line of a program that takes flags alone, and whose
-// environment is described by cfg. It answers -h, -help and help with both, on
-// stdout, and whatever else it does not know with an error on stderr. done says that
-// the program ends there, with status 0 or 2.
-func Arguments(flags *flag.FlagSet, args []string, cfg any, stdout, stderr io.Writer) (status int, done bool) {
+// ParseArguments parses the command line of a program that takes only flags and is
+// configured by cfg from the environment. For -h, -help and help it prints both to stdout;
+// for unknown arguments it prints an error to stderr. If done is true, the program has to
+// exit with status, 0 or 2.
+func ParseArguments(flags *flag.FlagSet, args []string, cfg any, stdout, stderr io.Writer) (status int, done bool) {
 	flags.SetOutput(io.Discard)
 	err := flags.Parse(args)
 	switch {
@@ -20,9 +20,9 @@ func Arguments(flags *flag.FlagSet, args []string, cfg any, stdout, stderr io.Wr
 		flags.SetOutput(stdout)
 		flags.PrintDefaults()
 		fmt.Fprint(stdout, "\nEnvironment:\n")
-		_ = Reference(stdout, cfg) // whoever reads it has gone
+		_ = Reference(stdout, cfg) // an error means that nobody reads stdout any more
 		return 0, true
-	case err != nil || flags.NArg() > 0: // which may hold a secret
+	case err != nil || flags.NArg() > 0: // not quoted, because they may contain a secret
 		fmt.Fprintf(stderr, "%s: unknown arguments\nTry %[1]s -help.\n", flags.Name())
 		return 2, true
 	}

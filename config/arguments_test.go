@@ -17,7 +17,7 @@ func TestArguments(t *testing.T) {
 		flags := flag.NewFlagSet("svc-one", flag.ContinueOnError)
 		flags.BoolVar(&check, "healthcheck", false, "ask whether it is alive")
 		var out, err strings.Builder
-		status, done = Arguments(flags, args, settings{}, &out, &err)
+		status, done = ParseArguments(flags, args, settings{}, &out, &err)
 		return status, done, check, out.String(), err.String()
 	}
 	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"help"}, {"-healthcheck", "-help"}} {

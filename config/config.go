@@ -1,19 +1,19 @@
-// Package config reads a program's configuration from the environment into
-// one commented struct.
+// Package config reads a program's configuration from the environment into one documented
+// struct.
 //
-// A field says all there is to know about its variable:
+// A field's tags describe its variable completely:
 //
 //	type Config struct {
 //		Addr   config.Addr   `env:"SVC_ENGINE_ADDR" envDefault:":4001" doc:"Address to listen on."`
 //		Secret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Shared with the REST service."`
 //	}
 //
-// The same struct drives [Parse], the start-up line of [Print] and the manual
-// of [Reference]. Structs may be nested or embedded; they group, nothing else.
+// [Parse], the start-up line of [Print] and the manual of [Reference] all use the same
+// struct. Structs may be nested or embedded, which only groups fields.
 //
-// The tag min is the least number of bytes of a [Secret] that is set, the tag
-// schemes lists those that a [URL] may have, with commas between. The tag
-// required takes a variable that is set to nothing, so it goes with notEmpty.
+// The tag min is the minimum number of bytes of a [Secret], if it is set. The tag schemes
+// lists the schemes that a [URL] may have, separated by commas. The option required accepts
+// a variable that is set to the empty string, so combine it with notEmpty.
 package config
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// A Problem is one variable that keeps a program from starting. It never
-// holds the variable's value.
+// A Problem is a variable that prevents a program from starting. It never contains the
+// variable's value.
 type Problem struct {
 	Variable string
 	Reason   string // such as "is missing"
 }
 
-// An Error names every variable that is missing or malformed.
+// An Error lists every variable that is missing or malformed.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {
@@ -45,11 +45,11 @@ func (e *Error) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Parse fills a T from environ, whose entries have the form name=value as
-// those of [os.Environ]. The error is an [*Error].
+// Parse returns a T filled in from environ, whose entries have the form name=value as in
+// [os.Environ]. The error is an [*Error].
 //
-// Parse panics if T does not describe its variables properly: see [Secret],
-// [URL] and the doc tag.
+// Parse panics if T does not declare its variables properly: see [Secret], [URL] and the
+// doc tag.
 func Parse[T any](environ []string) (T, error) {
 	var cfg T
 	opts := env.Options{Environment: env.ToMap(environ)}
@@ -65,10 +65,10 @@ func Parse[T any](environ []string) (T, error) {
 	return cfg, nil
 }
 
-// parse sets one field, and returns what is wrong with its variable.
+// parse sets one field, and returns what is wrong with its variable, "" if nothing is.
 //
-// The field is parsed as a struct of its own: an error of the library names
-// the Go field, of which there may be several, and often quotes the value.
+// The field is parsed in a struct of its own, because the library's errors name the Go
+// field, of which there may be several, and often quote the value.
 func (f field) parse(opts env.Options) string {
 	alone := reflect.New(reflect.StructOf([]reflect.StructField{f.tags}))
 	err := env.ParseWithOptions(alone.Interface(), opts)
@@ -99,8 +99,8 @@ func (f field) reason(err error) string {
 	return "is malformed: " + f.want().Error()
 }
 
-// Print logs one line with every variable of cfg, a struct or a pointer to
-// one. Secrets read [redacted]; a secret that is not set reads as nothing.
+// Print logs one line with every variable of cfg, a struct or a pointer to one. Secrets are
+// printed as [redacted], unset secrets as nothing.
 func Print(log *slog.Logger, cfg any) {
 	var attrs []any
 	for _, f := range fieldsOf(cfg) {

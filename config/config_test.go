@@ -32,7 +32,7 @@ type sample struct {
 	inner    int
 }
 
-// good holds the least that sample needs.
+// good holds the minimum that sample needs.
 func good(more ...string) []string {
 	return append([]string{"T_SECRET=sixteen-bytes-ok!", "T_URL=postgres://svc:hunter2@db/svc"}, more...)
 }
@@ -164,7 +164,7 @@ func TestHeaderNames(t *testing.T) {
 	}
 }
 
-// TestForgetfulStructs has one struct for each thing that must not be forgotten.
+// TestForgetfulStructs has one struct for each omission that must panic.
 func TestForgetfulStructs(t *testing.T) {
 	for text, parse := range map[string]func(){
 		"no doc tag": func() {

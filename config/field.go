@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// A field is one variable of a configuration struct.
+// A field is a variable of a configuration struct.
 type field struct {
 	variable string
 	fallback string // the default
 	required bool
-	min      int      // of a secret: its least number of bytes
-	schemes  []string // of a URL: those that it may have; nil if any
+	min      int      // for a secret: its minimum number of bytes
+	schemes  []string // for a URL: those allowed; nil for any
 	doc      string
 	tags     reflect.StructField
 	value    reflect.Value
 }
 
-// fieldsOf lists the variables of cfg in the order of its source. Their
-// values can be set if cfg is a pointer.
+// fieldsOf returns the variables of cfg in source order. Their values can be set if cfg is
+// a pointer.
 func fieldsOf(cfg any) []field {
 	v := reflect.ValueOf(cfg)
 	if v.Kind() == reflect.Pointer {
@@ -80,7 +80,8 @@ var (
 	urlName    = regexp.MustCompile(`URL$`)
 )
 
-// check panics if the struct forgets what would only show in an incident.
+// check panics if the struct lacks something whose absence would otherwise show only in an
+// incident.
 func (f field) check(options []string) {
 	switch {
 	case f.doc == "":
@@ -115,7 +116,7 @@ func (f field) secrets() []Secret {
 	return nil
 }
 
-// show returns the field's value for people and logs.
+// show returns the field's value for printing, without secrets.
 func (f field) show() string {
 	switch v := f.value.Interface().(type) {
 	case Secret:
@@ -131,12 +132,12 @@ func (f field) show() string {
 	return fmt.Sprint(f.value.Interface())
 }
 
-// A want says what a value should have looked like, without quoting it.
+// A want says what a value should look like, without quoting it.
 type want string
 
 func (w want) Error() string { return "want " + string(w) }
 
-// want describes the types that are not this package's own.
+// want describes the values of types that are not defined in this package.
 func (f field) want() want {
 	switch f.tags.Type {
 	case reflect.TypeFor[time.Duration]():

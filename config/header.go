@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A HeaderName is the name of a header that a proxy of ours sets and nobody else may: letters,
-// digits and hyphens, and no name that means something already. Names with underscores
-// are left out because to some servers they are hyphens.
+// A HeaderName is the name of a header that only our own proxy sets: letters, digits and
+// hyphens, and no name that has a meaning already. Underscores are not allowed, because
+// some servers treat them as hyphens.
 type HeaderName string
 
 var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 
-// Headers that mean something else to proxies or to our services, also as beginnings.
+// Names and prefixes of headers that mean something else to proxies or to our services.
 var (
 	takenHeaders = []string{
 		"Accept", "Authorization", "Connection", "Cookie", "Expect", "Forwarded", "Host", "Idempotency-Key", "Origin", "Range", "Referer",
@@ -23,7 +23,7 @@ var (
 	takenBeginnings = []string{"Accept-", "Access-", "Content-", "If-", "Keep-", "Proxy-", "Sec-", "X-Forwarded-"}
 )
 
-// UnmarshalText takes a name that is free.
+// UnmarshalText accepts a name without another meaning.
 func (h *HeaderName) UnmarshalText(text []byte) error {
 	name := textproto.CanonicalMIMEHeaderKey(string(text))
 	if !headerName.Match(text) || slices.Contains(takenHeaders, name) ||

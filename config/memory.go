@@ -12,26 +12,25 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryPart is how much of the container's memory Go may have. The rest is for
-// what Go does not count, such as the program itself.
-const memoryPart = 0.9
+// memoryShare is the share of the container's memory that Go may use. The rest is for what
+// Go does not count, such as the program itself.
+const memoryShare = 0.9
 
-// LimitMemory has the program collect its memory as often as it takes to stay
-// below nine tenths of what its container (cgroup v1 or v2) may have and, unless
-// that is 0, below most bytes. GOMEMLIMIT stands in the place of both.
+// LimitMemory sets Go's memory limit to nine tenths of the container's limit (cgroup v1 or
+// v2) or, if that is lower and not 0, to most bytes. It does nothing if GOMEMLIMIT is set.
 func LimitMemory(ctx context.Context, log *slog.Logger, most int64) {
 	limitMemory(ctx, log, most, memlimit.FromCgroup)
 }
 
 func limitMemory(ctx context.Context, log *slog.Logger, most int64, container memlimit.Provider) {
 	if os.Getenv("GOMEMLIMIT") != "" {
-		return // the runtime has read it
+		return // the runtime has applied it
 	}
 	limit := int64(math.MaxInt64)
 	switch has, err := container(); {
 	case err == nil:
-		limit = int64(memoryPart * float64(min(has, math.MaxInt64/2)))
-	case !slices.ContainsFunc(noLimit, func(none error) bool { return errors.Is(err, none) }):
+		limit = int64(memoryShare * float64(min(has, math.MaxInt64/2)))
+	case !slices.ContainsFunc(noLimitErrors, func(none error) bool { return errors.Is(err, none) }):
 		log.WarnContext(ctx, "the container's memory limit is not known", "err", err)
 	}
 	if most > 0 {
@@ -43,5 +42,5 @@ func limitMemory(ctx context.Context, log *slog.Logger, most int64, container me
 	}
 }
 
-// noLimit are the ways to say that there is none.
-var noLimit = []error{memlimit.ErrNoLimit, memlimit.ErrNoCgroup, memlimit.ErrCgroupsNotSupported}
+// noLimitErrors are the errors which mean that there is no limit.
+var noLimitErrors = []error{memlimit.ErrNoLimit, memlimit.ErrNoCgroup, memlimit.ErrCgroupsNotSupported}

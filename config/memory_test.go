@@ -36,7 +36,7 @@ func TestMemoryStaysWithinTheContainers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", c.environ)
-			debug.SetMemoryLimit(math.MaxInt64) // nothing but the start of a program reads the variable
+			debug.SetMemoryLimit(math.MaxInt64) // the runtime reads the variable only when a program starts
 			var said strings.Builder
 			limitMemory(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), c.most, func() (uint64, error) { return c.container, c.err })
 			require.Equal(t, c.want, debug.SetMemoryLimit(-1))

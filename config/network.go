@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// An Addr is where a server listens: host:port, :port for every interface, or
-// fd://n for the listening socket that whoever starts the process hands down
-// as file n, as systemd and svc do from 3 on.
+// An Addr is where a server listens: host:port, :port for every interface, or fd://n for a
+// listening socket that the parent process passes as file n. systemd and svc pass files
+// from 3 on.
 type Addr string
 
-// UnmarshalText checks that text has a port between 0 and 65535, or a file
-// that is none of the three standard ones.
+// UnmarshalText checks that text has a port between 0 and 65535, or a file number above the
+// standard ones.
 func (a *Addr) UnmarshalText(text []byte) error {
 	addr := Addr(text)
 	if n, handed := addr.FD(); handed && n > 2 {
@@ -32,7 +32,8 @@ func (a *Addr) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// FD returns the number of a socket that is handed down.
+// FD returns the file number of an inherited socket. handed is false if a is no such
+// address.
 func (a Addr) FD() (n uintptr, handed bool) {
 	text, handed := strings.CutPrefix(string(a), "fd://")
 	if !handed {
@@ -42,11 +43,11 @@ func (a Addr) FD() (n uintptr, handed bool) {
 	return uintptr(number), err == nil
 }
 
-// CIDRs is a list of networks. A lone address is a network of one.
+// CIDRs is a list of networks. A single address is a network of one.
 type CIDRs []netip.Prefix
 
-// Contains reports whether one of the networks holds addr, which may be an
-// IPv4 address in its IPv6 form, or have a zone.
+// Contains reports whether one of the networks contains addr, which may be an IPv4-mapped
+// IPv6 address or have a zone.
 func (c CIDRs) Contains(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	return slices.ContainsFunc(c, func(p netip.Prefix) bool { return p.Contains(addr) })
@@ -61,7 +62,7 @@ func (c CIDRs) String() string {
 	return strings.Join(texts, ",")
 }
 
-// UnmarshalText reads networks and addresses separated by commas.
+// UnmarshalText parses networks and addresses separated by commas.
 func (c *CIDRs) UnmarshalText(text []byte) error {
 	var list CIDRs
 	for part := range strings.SplitSeq(string(text), ",") {

@@ -96,7 +96,7 @@ func TestParseURLRefuses(t *testing.T) {
 		"", "hunter2", "/hunter2", "localhost:4001", "mailto:a", "//host/path", "http://", "http:///path", "http:host",
 		"host=db password=hunter2",
 		"postgres://svc:hunter2@db:port/svc",
-		// Passwords with a / ? or # of their own, which would be cut there.
+		// Passwords with an unescaped / ? or #, which would be cut there.
 		"postgres://svc:1/hunter2@db/svc", "postgres://svc:1?hunter2@db/svc", "postgres://svc:1#hunter2@db/svc",
 		"postgres://svc:a@1/hunter2@db/svc",
 	} {

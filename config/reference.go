@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Reference writes the variables of cfg, a struct or a pointer to one, as a
-// table in Markdown.
+// Reference writes a Markdown table of the variables of cfg, a struct or a pointer to one.
 func Reference(w io.Writer, cfg any) error {
 	var b strings.Builder
 	b.WriteString("| Variable | Default | Required | Secret | Meaning |\n|---|---|---|---|---|\n")
@@ -40,5 +39,5 @@ func yes(b bool) string {
 	return ""
 }
 
-// cell escapes what would end a table's cell.
+// cell escapes the characters that would end a table cell.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// A URL is an absolute URL that prints without its secrets: the password, a
-// lone user name (a token in every scheme but PostgreSQL's) and the values of
-// query parameters whose name sounds like a secret read [redacted].
+// A URL is an absolute URL that is printed without its secrets: the password, a user name
+// without a password (a token, except in PostgreSQL URLs) and the values of query
+// parameters whose names suggest a secret are printed as [redacted].
 //
-// The zero URL is one that was not set.
+// The zero URL is unset.
 type URL struct {
-	// Two pointers away, because fmt follows the first one of an unexported
-	// field, in which it can call no method.
+	// Two pointers, because fmt follows the first pointer in an unexported field, whose
+	// methods it cannot call.
 	u **url.URL
 }
 
-// ParseURL reads an absolute URL. Its error does not quote text.
+// ParseURL parses an absolute URL. Its error does not quote text.
 func ParseURL(text string) (URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme == "" || u.Opaque != "" || !strings.Contains(text, "://"):
 		return URL{}, want("an absolute URL such as scheme://host/path")
-	case u.Host == "" && !postgres(u): // PostgreSQL's may name a socket in its query
+	case u.Host == "" && !postgres(u): // a PostgreSQL URL may name a socket in its query
 		return URL{}, want("a URL with a host")
 	case strings.Contains(u.EscapedPath()+u.RawQuery, "@") || strings.Contains(text, "#"):
-		// The rest of a password that was cut at a / ? or # of its own.
+		// A password with an unescaped / ? or # was cut there, and this is its rest.
 		return URL{}, want("/ ? # and @ in a password written as %2F %3F %23 and %40")
 	}
 	return URL{&u}, nil
 }
 
-// IsZero reports whether u was not set.
+// IsZero reports whether u is unset.
 func (u URL) IsZero() bool { return u.u == nil }
 
-// URL returns a copy of the whole URL, secrets included, or nil if u was not
-// set. Mind that its %v shows the password.
+// URL returns a copy of the whole URL, secrets included, or nil if u is unset. Its %v shows
+// the password.
 func (u URL) URL() *url.URL {
 	if u.u == nil {
 		return nil
@@ -47,7 +47,7 @@ func (u URL) URL() *url.URL {
 	return &c
 }
 
-// Reveal returns the whole URL as text, secrets included.
+// Reveal returns the whole URL as a string, secrets included.
 func (u URL) Reveal() string {
 	if u.u == nil {
 		return ""
@@ -76,7 +76,7 @@ func (u URL) String() string {
 
 func postgres(u *url.URL) bool { return u.Scheme == "postgres" || u.Scheme == "postgresql" }
 
-// redactQuery keeps the order and spelling of what it need not hide.
+// redactQuery keeps the order and spelling of everything else.
 func redactQuery(raw string) string {
 	if raw == "" {
 		return ""
@@ -91,7 +91,7 @@ func redactQuery(raw string) string {
 	return strings.Join(pairs, "&")
 }
 
-// soundsSecret rather hides the path in sslkey than shows an api_key.
+// soundsSecret errs on the side of hiding: it hides the path in sslkey too.
 func soundsSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{"pass", "pwd", "secret", "token", "key", "credential", "signature"} {
@@ -105,7 +105,7 @@ func soundsSecret(name string) bool {
 // GoString returns the URL without its secrets.
 func (u URL) GoString() string { return u.String() }
 
-// Format writes the URL without its secrets, whatever the verb.
+// Format writes the URL without its secrets for every verb.
 func (u URL) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, u.String()) }
 
 // LogValue returns the URL without its secrets.
@@ -114,7 +114,7 @@ func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 // MarshalText returns the URL without its secrets.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads an absolute URL as [ParseURL] does.
+// UnmarshalText parses an absolute URL as [ParseURL] does.
 func (u *URL) UnmarshalText(text []byte) (err error) {
 	*u, err = ParseURL(string(text))
 	return err

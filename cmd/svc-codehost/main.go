@@ -33,7 +33,7 @@ func main() {
 	flags := flag.NewFlagSet("svc-codehost", flag.ContinueOnError)
 	check := flags.Bool("healthcheck", false, "ask the running code host whether it is well, and exit 0 or 1")
 	show := flags.Bool("version", false, "print the version")
-	if status, done := config.Arguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
+	if status, done := config.ParseArguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
 		os.Exit(status)
 	}
 

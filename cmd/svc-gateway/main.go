@@ -26,7 +26,7 @@ var version = "dev"
 func main() {
 	flags := flag.NewFlagSet("svc-gateway", flag.ContinueOnError)
 	show := flags.Bool("version", false, "print the version")
-	if status, done := config.Arguments(flags, os.Args[1:], gateway.Config{}, os.Stdout, os.Stderr); done {
+	if status, done := config.ParseArguments(flags, os.Args[1:], gateway.Config{}, os.Stdout, os.Stderr); done {
 		os.Exit(status)
 	}
 	if *show {

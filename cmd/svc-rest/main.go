@@ -25,7 +25,7 @@ func main() {
 	check := flags.Bool("healthcheck", false, "ask the running service whether it is alive, and exit 0 or 1")
 	show := flags.Bool("version", false, "print the version")
 	describe := flags.Bool("openapi", false, "print the description of the API that people and scripts use, as JSON")
-	if status, done := config.Arguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
+	if status, done := config.ParseArguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
 		os.Exit(status)
 	}
 

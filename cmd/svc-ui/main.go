@@ -28,7 +28,7 @@ func main() {
 	flags := flag.NewFlagSet("svc-ui", flag.ContinueOnError)
 	check := flags.Bool("healthcheck", false, "ask the running app whether it is alive, and exit 0 or 1")
 	show := flags.Bool("version", false, "print the version")
-	if status, done := config.Arguments(flags, os.Args[1:], ui.Config{}, os.Stdout, os.Stderr); done {
+	if status, done := config.ParseArguments(flags, os.Args[1:], ui.Config{}, os.Stdout, os.Stderr); done {
 		os.Exit(status)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

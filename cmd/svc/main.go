@@ -52,7 +52,7 @@ type settings struct {
 
 func main() {
 	flags := flag.NewFlagSet("svc", flag.ContinueOnError)
-	if status, done := config.Arguments(flags, os.Args[1:], settings{}, os.Stdout, os.Stderr); done {
+	if status, done := config.ParseArguments(flags, os.Args[1:], settings{}, os.Stdout, os.Stderr); done {
 		os.Exit(status)
 	}
 	out := newOutput(os.Stdout)
