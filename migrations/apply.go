@@ -10,15 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// cleanupLimit bounds what is still done once a run has failed or was
-// cancelled.
+// cleanupLimit limits cleaning up after a run has failed or was cancelled.
 const cleanupLimit = 5 * time.Second
 
 // apply runs f and records it.
 func (h *history) apply(ctx context.Context, f file) error {
 	run := h.applyInTransaction
-	if f.alone() {
-		run = h.applyAlone
+	if f.outsideTransaction() {
+		run = h.applyOutsideTransaction
 	}
 	if err := run(ctx, f); err != nil {
 		return f.failure(err)
@@ -50,9 +49,9 @@ func (h *history) applyInTransaction(ctx context.Context, f file) error {
 	return tx.Commit(ctx) // deferred constraints fail here
 }
 
-// applyAlone runs the one statement of f outside a transaction. The row is
-// written first, as failed, so that even a killed run leaves it behind.
-func (h *history) applyAlone(ctx context.Context, f file) error {
+// applyOutsideTransaction runs the single statement of f outside a transaction. It first
+// inserts the row, as failed, so that the row remains even if the run is killed.
+func (h *history) applyOutsideTransaction(ctx context.Context, f file) error {
 	if err := h.insert(ctx, f, 0, false); err != nil {
 		return err
 	}
@@ -65,16 +64,16 @@ func (h *history) applyAlone(ctx context.Context, f file) error {
 	return h.succeed(ctx, f, time.Since(start))
 }
 
-// note is what the report adds for a file without a transaction.
-func (f file) note() string {
-	if f.alone() {
+// reportNote returns the report's note about a file that runs outside a transaction.
+func (f file) reportNote() string {
+	if f.outsideTransaction() {
 		return " [non-transactional]"
 	}
 	return ""
 }
 
-// failure tells in Flyway's manner where f failed. PostgreSQL's detail is left
-// out: it quotes the rows at fault.
+// failure returns an error that says in Flyway's format where f failed. It leaves out
+// PostgreSQL's detail, which quotes rows.
 func (f file) failure(err error) error {
 	title := fmt.Sprintf("Migration %s failed", f.name)
 	var b strings.Builder
@@ -91,7 +90,7 @@ func (f file) failure(err error) error {
 	} else {
 		fmt.Fprintf(&b, "Message    : %v\n", err)
 	}
-	if f.alone() {
+	if f.outsideTransaction() {
 		b.WriteString("It ran outside a transaction: look at what it left before the next run.")
 	} else {
 		b.WriteString("It was rolled back: the next run starts with it again.")
@@ -99,7 +98,7 @@ func (f file) failure(err error) error {
 	return &failure{text: b.String(), err: err}
 }
 
-// A failure is the end of a run whose migration failed.
+// A failure is the error of a migration that failed.
 type failure struct {
 	text string
 	err  error
@@ -108,8 +107,8 @@ type failure struct {
 func (e *failure) Error() string { return e.text }
 func (e *failure) Unwrap() error { return e.err }
 
-// line returns the line, from 1, of the character at position, from 1. It is
-// 0 if PostgreSQL named no position.
+// line returns the line, from 1, of the character at position, from 1, or 0 if PostgreSQL
+// gave no position.
 func (f file) line(position int) int {
 	runes := []rune(f.sql)
 	if position < 1 || position > len(runes) {

@@ -8,8 +8,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// The numbers come from Java's BufferedReader and CRC32 and from Python's
-// zlib, not from this package.
+// The expected numbers were computed with Java's BufferedReader and CRC32 and with Python's
+// zlib.
 func TestChecksums(t *testing.T) {
 	for name, test := range map[string]struct {
 		sql  string

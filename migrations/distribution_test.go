@@ -9,11 +9,10 @@ import (
 	"svc/test/pgtest"
 )
 
-// lookUps are the tables that know things which are unique over all
-// workspaces, each with the column that it is distributed by. Every other table
-// belongs to workspaces and is distributed by workspace_id.
+// lookUps are the tables of what is unique across all workspaces, each with its
+// distribution column. Every other table is distributed by workspace_id.
 var lookUps = map[string]string{
-	"accounts":        "account_key", // a view of who signs in by which account
+	"accounts":        "account_key", // a view of which account signs in which person
 	"bus_groups":      "topic",
 	"bus_messages":    "topic",
 	"bus_topics":      "topic",
@@ -23,7 +22,7 @@ var lookUps = map[string]string{
 	"oauth_states":    "state_hash",
 	"passwords":       "user_id",
 	"provider_tokens": "user_id",
-	"schema_history":  "version", // svc-db's own
+	"schema_history":  "version", // belongs to svc-db
 	"service_tokens":  "fingerprint",
 	"sessions":        "token_hash",
 	"users":           "user_id",
@@ -32,9 +31,9 @@ var lookUps = map[string]string{
 	"views":           "name",
 }
 
-// To shard PostgreSQL by workspace asks of the schema that everything leads
-// with the column that its table is distributed by, and that nothing is
-// counted or triggered in one place. The catalogue knows whether that is so.
+// Sharding PostgreSQL by workspace requires that every key begins with the distribution
+// column of its table, and that the schema has no sequences or triggers. The test checks
+// the catalogue for that.
 func TestEverythingLeadsWithItsDistributionColumn(t *testing.T) {
 	conn := connect(t, pgtest.URL(t))
 	require.Empty(t, undistributed(t, conn, lookUps))
@@ -123,7 +122,7 @@ func TestWhatCannotBeDistributedIsFound(t *testing.T) {
 	}
 }
 
-// undistributed names what keeps the schema from being distributed, in order.
+// undistributed returns what prevents the schema from being distributed, in order.
 func undistributed(t *testing.T, conn *pgx.Conn, lookUps map[string]string) []string {
 	t.Helper()
 	var tables, columns []string
@@ -137,8 +136,7 @@ func undistributed(t *testing.T, conn *pgx.Conn, lookUps map[string]string) []st
 	return list
 }
 
-// undistributedSQL is given the look-ups: names of tables and, beside them, the
-// columns that they are distributed by.
+// undistributedSQL takes the names of the look-up tables and their distribution columns.
 const undistributedSQL = `
 	with look_ups as (
 		select * from unnest($1::text[], $2::text[]) as l (name, by)

@@ -75,7 +75,7 @@ It ran outside a transaction and may have left something half done, such as an i
   delete from "public"."schema_history" where version = 2 and not success;
 and start again.`)
 
-	// Now do as it says.
+	// Do what the message says.
 	exec(t, conn, `delete from a; drop index i; delete from "public"."schema_history" where version = 2 and not success`)
 	require.Contains(t, mustMigrate(t, conn, concurrently), "Migrating schema \"public\" to version \"2 - i\" [non-transactional]\n")
 	require.Equal(t, []string{"1 a true", "2 i true"}, history(t, conn))

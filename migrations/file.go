@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// A file is one migration as this build has it.
+// A file is a migration of this build.
 type file struct {
 	name        string
 	version     int
@@ -24,9 +24,8 @@ type file struct {
 
 var fileName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9][a-z0-9_]*)\.sql$`)
 
-// load returns the files of s in order of version. A .sql file with another
-// kind of name is an error: skipping it would leave the schema short of it
-// without a word.
+// load returns the files of s, sorted by version. A .sql file with a malformed name is an
+// error, because skipping it silently would leave the schema incomplete.
 func (s Set) load() ([]file, error) {
 	names, err := fs.Glob(s.Files, "*.sql")
 	if err != nil {
@@ -75,9 +74,8 @@ func (s Set) read(name string) (file, error) {
 	}, nil
 }
 
-// checksum is Flyway's for SQL: CRC-32 (IEEE) over the lines without their
-// ends, as a signed number. LF, CRLF and CR all end a line, so it is the same
-// on every platform that checks the file out.
+// checksum returns Flyway's checksum for SQL: CRC-32 (IEEE) of the lines without line ends,
+// as a signed number. LF, CRLF and CR all end a line, so it is the same on every platform.
 func checksum(sql []byte) int32 {
 	sum := crc32.NewIEEE()
 	for line := range bytes.FieldsFuncSeq(sql, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -86,8 +84,8 @@ func checksum(sql []byte) int32 {
 	return int32(sum.Sum32()) // Flyway stores the bits as a signed number
 }
 
-// alone tells whether the file asks to run outside a transaction.
-func (f file) alone() bool {
+// outsideTransaction reports whether the file asks to run outside a transaction.
+func (f file) outsideTransaction() bool {
 	first, _, _ := strings.Cut(f.sql, "\n")
 	return strings.TrimSpace(first) == "-- no transaction"
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// limit bounds a whole test's dealings with the database.
+// limit bounds a test's use of the database.
 const limit = time.Minute
 
 func testContext(t *testing.T) context.Context {
@@ -35,7 +35,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// files is a set by name and text.
+// files returns a set of migrations by name and text.
 func files(nameAndText ...string) migrations.Set {
 	fsys := fstest.MapFS{}
 	for i := 0; i < len(nameAndText); i += 2 {
@@ -44,7 +44,7 @@ func files(nameAndText ...string) migrations.Set {
 	return migrations.Set{Files: fsys}
 }
 
-// migrate returns the report with what differs from run to run made equal.
+// migrate returns the report, with the parts that differ between runs normalized.
 func migrate(t *testing.T, conn *pgx.Conn, s migrations.Set) (string, error) {
 	var out bytes.Buffer
 	err := s.Migrate(testContext(t), conn, &out)
@@ -69,7 +69,7 @@ func normal(conn *pgx.Conn, report string) string {
 	return firstLine.ReplaceAllString(report, "Database: postgresql://host:port/name (PostgreSQL version)")
 }
 
-// history is every row of the table: version, description, success.
+// history returns all rows of the table: version, description, success.
 func history(t *testing.T, conn *pgx.Conn) []string {
 	rows, err := conn.Query(testContext(t),
 		`select version || ' ' || description || ' ' || success from public.schema_history order by version`)
@@ -84,7 +84,7 @@ func exec(t *testing.T, conn *pgx.Conn, sql string) {
 	require.NoError(t, err)
 }
 
-// A watched buffer tells when a text has been written to it.
+// A watched buffer signals when a text has been written to it.
 type watched struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A row is one migration as the database remembers it.
+// A row is a migration recorded in the database.
 type row struct {
 	Version     int
 	Description string
@@ -18,13 +18,13 @@ type row struct {
 	Success     bool
 }
 
-// A history is the table schema_history in the schema a connection works in.
+// A history is the table schema_history in the current schema of a connection.
 type history struct {
 	conn       *pgx.Conn
 	schema     string
-	table      string // quoted and with its schema: a migration may change the search path
+	table      string // quoted and with its schema, because a migration may change the search path
 	searchPath string
-	found      bool // whether rows found the table
+	found      bool // rows has found the table
 }
 
 const tableName = "schema_history"
@@ -44,7 +44,7 @@ func openHistory(ctx context.Context, conn *pgx.Conn) (*history, error) {
 	return h, nil
 }
 
-// rows returns the history in order of version, none if there is no table.
+// rows returns the history sorted by version, or nothing if there is no table.
 func (h *history) rows(ctx context.Context) ([]row, error) {
 	err := h.conn.QueryRow(ctx, `select to_regclass($1) is not null`, h.table).Scan(&h.found)
 	if err != nil {
@@ -66,8 +66,8 @@ func (h *history) rows(ctx context.Context) ([]row, error) {
 	return rows, nil
 }
 
-// create makes the table. It refuses a schema that holds other tables: an
-// address that names the wrong database must not be filled with ours.
+// create creates the table. It refuses a schema that has other tables, because the address
+// may name the wrong database.
 func (h *history) create(ctx context.Context) error {
 	var occupied bool
 	err := h.conn.QueryRow(ctx, `
@@ -109,7 +109,7 @@ func (h *history) insert(ctx context.Context, f file, took time.Duration, succes
 	return nil
 }
 
-// succeed turns the failed row of f into a successful one.
+// succeed marks the failed row of f as successful.
 func (h *history) succeed(ctx context.Context, f file, took time.Duration) error {
 	_, err := h.conn.Exec(ctx, `
 		update `+h.table+` set success = true, duration_ms = $2, applied_at = now() where version = $1`,
@@ -120,7 +120,7 @@ func (h *history) succeed(ctx context.Context, f file, took time.Duration) error
 	return nil
 }
 
-// restoreSearchPath undoes what a migration may have set for the session.
+// restoreSearchPath undoes changes of the session's search path by a migration.
 func (h *history) restoreSearchPath(ctx context.Context) error {
 	_, err := h.conn.Exec(ctx, `select set_config('search_path', $1, false)`, h.searchPath)
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Info writes to out where the database stands and one line for every
-// version that it or s knows. It changes nothing and takes no lock: while a
-// migration without a transaction is running, it reads Failed.
+// Info writes the database's version to out, and a line for each version that the database
+// or s has. It changes nothing and takes no lock: a migration that is running outside a
+// transaction is shown as Failed.
 //
-// The states are Success, Pending, Failed, Future (applied, and newer than
-// every file), Missing (applied, but its file is gone) and Ignored (never
+// The states are Success, Pending, Failed, Future (applied, and newer than every file),
+// Missing (applied, but without a file) and Ignored (never applied, although a newer one
+// was). Times are UTC.
 // applied, although a newer one was). Times are UTC.
 func (s Set) Info(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	files, err := s.load()
@@ -50,7 +51,7 @@ func (p plan) lines() [][]string {
 	return lines
 }
 
-// writeTable writes lines in a frame, the first as the heading.
+// writeTable writes lines as a table with a frame; the first line is the header.
 func writeTable(out io.Writer, lines [][]string) {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {

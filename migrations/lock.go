@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	lockKey  = 0x5356_4344 // one per database; below 2^32, so pg_locks shows it in objid
-	lockPoll = 100 * time.Millisecond
+	lockKey           = 0x5356_4344 // one lock per database; below 2^32, so that pg_locks shows it in objid
+	lockRetryInterval = 100 * time.Millisecond
 )
 
 // lock keeps other runs out of the database until unlock is called.
 //
-// It asks again and again rather than once with a wait: a waiting statement
-// holds a snapshot, and create index concurrently in the run that holds the
-// lock would wait for that snapshot in turn.
+// It polls instead of waiting in one statement: a waiting statement holds a snapshot, and
+// create index concurrently in the run that holds the lock would wait for that snapshot,
+// which is a deadlock.
 func (s Set) lock(ctx context.Context, conn *pgx.Conn, out io.Writer) (unlock func(), err error) {
 	limit := cmp.Or(s.LockWait, time.Minute)
 	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(lockPoll)
+	tick := time.NewTicker(lockRetryInterval)
 	defer tick.Stop()
 	for tries := 0; ; tries++ {
 		var locked bool
@@ -48,15 +48,15 @@ func (s Set) lock(ctx context.Context, conn *pgx.Conn, out io.Writer) (unlock fu
 	}
 }
 
-// release gives the lock back even if ctx has ended. Should it fail, then the
-// session is gone and its locks with it.
+// release releases the lock even if ctx has ended. If it fails, the session has ended and
+// its locks with it.
 func release(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 	defer cancel()
 	_, _ = conn.Exec(ctx, `select pg_advisory_unlock($1::bigint)`, lockKey)
 }
 
-// holder describes the session that has the lock.
+// holder describes the session that holds the lock.
 func holder(ctx context.Context, conn *pgx.Conn) string {
 	var who string
 	err := conn.QueryRow(ctx, `

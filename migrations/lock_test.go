@@ -14,8 +14,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// blocking is a set up to a version. Its second migration waits for whoever
-// has locked the table of the first.
+// blocking returns a set up to a version. Its second migration waits while somebody has
+// locked the table of the first.
 func blocking(upTo string) migrations.Set {
 	if upTo == "0001" {
 		return files("0001_busy.sql", "create table busy (id int);")
@@ -84,6 +84,6 @@ func TestWaitForAnotherRunHasALimit(t *testing.T) {
 	exec(t, other, "rollback")
 	require.NoError(t, <-done)
 	require.Equal(t, []string{"1 busy true", "2 wait true"}, history(t, other))
-	// The lock is given back, not only left to the end of the session.
+	// The lock is released, not only left until the session ends.
 	require.Contains(t, mustMigrate(t, other, blocking("0002")), "No migration necessary.")
 }

@@ -11,18 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Migrate applies in order every migration of s that the database lacks and
-// reports to out.
+// Migrate applies all migrations of s that the database lacks, in order, and reports to
+// out.
 //
-// It holds a session's advisory lock meanwhile, so conn must lead straight to
-// PostgreSQL, not through a pooler in transaction mode. Any number of runs
-// may start at once: one works, the others wait up to s.LockWait and then
-// find nothing to do.
+// It holds a session-level advisory lock, so conn must connect to PostgreSQL directly and
+// not through a pooler in transaction mode. Several runs may start at once: one works, the
+// others wait for up to s.LockWait and then find nothing to do.
 //
-// It is an error if the history differs from the files, if an earlier
-// migration was left failed, if one fails now, or if another run holds the
-// lock for too long. A database newer than the newest file is left alone with
-// a warning.
+// It returns an error if the history differs from the files, if an earlier migration has
+// failed and was left so, if one fails now, or if another run holds the lock for too long.
+// A database that is newer than the newest file is left alone, with a warning.
 func (s Set) Migrate(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	files, err := s.load()
 	if err != nil {
@@ -43,11 +41,10 @@ func (s Set) Migrate(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return bring(ctx, h, p, out)
+	return applyPending(ctx, h, p, out)
 }
 
-// check returns how files and history compare once they agree, with the
-// table made if it was not there.
+// check returns the plan after validating it, and creates the table if it does not exist.
 func check(ctx context.Context, h *history, files []file, out io.Writer) (plan, error) {
 	start := time.Now()
 	rows, err := h.rows(ctx)
@@ -66,15 +63,15 @@ func check(ctx context.Context, h *history, files []file, out io.Writer) (plan, 
 	return p, nil
 }
 
-// bring applies what p has pending.
-func bring(ctx context.Context, h *history, p plan, out io.Writer) error {
+// applyPending applies the pending migrations of p.
+func applyPending(ctx context.Context, h *history, p plan, out io.Writer) error {
 	fmt.Fprintf(out, "Current version of schema %q: %s\n", h.schema, p.currentVersion())
 	if p.newer() {
 		fmt.Fprintln(out, "WARNING:", p.newerThanFiles(h))
 	}
 	start, files := time.Now(), p.pending()
 	for _, f := range files {
-		fmt.Fprintf(out, "Migrating schema %q to version \"%d - %s\"%s\n", h.schema, f.version, f.description, f.note())
+		fmt.Fprintf(out, "Migrating schema %q to version \"%d - %s\"%s\n", h.schema, f.version, f.description, f.reportNote())
 		if err := h.apply(ctx, f); err != nil {
 			return err
 		}
@@ -88,11 +85,11 @@ func bring(ctx context.Context, h *history, p plan, out io.Writer) error {
 	return nil
 }
 
-// databaseLine says where conn leads, without user and password.
+// databaseLine describes where conn leads, without user and password.
 func databaseLine(conn *pgx.Conn) string {
 	c := conn.Config()
 	u := url.URL{Scheme: "postgresql", Path: "/" + c.Database, Host: fmt.Sprintf("%s:%d", c.Host, c.Port)}
-	if strings.HasPrefix(c.Host, "/") { // a socket's folder
+	if strings.HasPrefix(c.Host, "/") { // the directory of a socket
 		u.Host, u.RawQuery = "", "host="+c.Host
 	}
 	version, _, _ := strings.Cut(conn.PgConn().ParameterStatus("server_version"), " ")
@@ -106,7 +103,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d migrations", n)
 }
 
-// clock writes d as minutes, seconds and milliseconds: 00:01.234s.
+// clock formats d as minutes, seconds and milliseconds: 00:01.234s.
 func clock(d time.Duration) string {
 	ms := d.Milliseconds()
 	return fmt.Sprintf("%02d:%02d.%03ds", ms/60_000, ms/1000%60, ms%1000)

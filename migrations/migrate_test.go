@@ -83,7 +83,7 @@ func TestForeignDatabaseIsRefused(t *testing.T) {
 	require.Nil(t, log)
 }
 
-// A dump, for one, begins by emptying the search path.
+// A dump, for example, starts by emptying the search path.
 func TestSearchPathDoesNotReachTheNextMigration(t *testing.T) {
 	conn := connect(t, pgtest.Empty(t))
 	mustMigrate(t, conn, files(

@@ -1,17 +1,15 @@
-// Package migrations brings a database to the form this build expects, and
-// refuses one whose history differs from the files it was built with.
+// Package migrations migrates a database to the schema that this build expects, and refuses
+// a database whose history differs from the files of this build.
 //
-// A migration is a file named NNNN_description.sql. Migrations only move
-// forward: there is no way down but a backup. Each runs in a transaction of
-// its own together with its row in schema_history, so a failed one leaves
-// nothing behind and the next run starts with it again. A file whose first
-// line is "-- no transaction" holds one statement that PostgreSQL refuses
-// inside a transaction, such as create index concurrently; if that one fails,
-// its row stays behind marked as failed and holds up every later run until
-// someone has looked.
+// A migration is a file named NNNN_description.sql. Migrations only go forward; the only
+// way back is a backup. Each runs in its own transaction together with its row in
+// schema_history, so a failed one leaves nothing behind and the next run starts with it
+// again. A file whose first line is "-- no transaction" has one statement that PostgreSQL
+// refuses in a transaction, such as create index concurrently. If that statement fails, its
+// row remains, marked as failed, and stops all later runs until somebody has dealt with it.
 //
-// The report, the checksums and the refusals are those of Flyway, so what an
-// operator knows of Flyway holds here.
+// Reports, checksums and refusals are those of Flyway, so that operators can rely on what
+// they know of it.
 package migrations
 
 import (
@@ -27,14 +25,14 @@ import (
 //go:embed *.sql
 var embedded embed.FS
 
-// A Set is a folder of migrations. The zero value of LockWait means a minute.
+// A Set is a directory of migrations.
 type Set struct {
 	Files    fs.FS         // NNNN_description.sql at its root; other files are ignored
-	LockWait time.Duration // how long Migrate waits for another run to end
+	LockWait time.Duration // how long Migrate waits for another run to end; 0 means a minute
 }
 
-// Migrate applies to the database of conn what is missing of this build's
-// migrations and reports to out. See [Set.Migrate].
+// Migrate applies this build's missing migrations to the database of conn and reports to
+// out. See [Set.Migrate].
 func Migrate(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	return Set{Files: embedded}.Migrate(ctx, conn, out)
 }
@@ -45,14 +43,12 @@ func Current(ctx context.Context, conn *pgx.Conn) error {
 	return Set{Files: embedded}.Current(ctx, conn)
 }
 
-// Compare says what the database of conn is to this build's migrations. See
-// [Set.State].
+// Compare compares the database of conn with this build's migrations. See [Set.State].
 func Compare(ctx context.Context, conn *pgx.Conn) (State, error) {
 	return Set{Files: embedded}.State(ctx, conn)
 }
 
-// Info writes a table of this build's migrations and the database's to out.
-// See [Set.Info].
+// Info writes a table of this build's and the database's migrations to out. See [Set.Info].
 func Info(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	return Set{Files: embedded}.Info(ctx, conn, out)
 }

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// A step is one version as the files and the history know it. One of the two
-// may be nil.
+// A step is a version with its file and its row in the history. One of the two may be nil.
 type step struct {
 	version     int
 	description string
@@ -16,12 +15,12 @@ type step struct {
 	row         *row
 }
 
-// A plan is every version known on either side, in order.
+// A plan lists every version of either side, in order.
 type plan struct {
 	steps      []step
 	newestFile int
 	newestRow  int
-	current    int // the newest that succeeded; 0 for none
+	current    int // newest version that succeeded; 0 for none
 }
 
 func compare(files []file, rows []row) plan {
@@ -81,7 +80,7 @@ func (p plan) pending() []file {
 	return files
 }
 
-// currentVersion is what the report calls current.
+// currentVersion returns the current version as reports show it.
 func (p plan) currentVersion() string {
 	if p.current == 0 {
 		return "<< Empty Schema >>"

@@ -8,44 +8,44 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A refusal is an error in the words an operator knows from Flyway.
+// A refusal is an error worded as Flyway words it, for operators who know Flyway.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// advice closes every refusal over files and history that differ. Flyway
-// would offer to repair the history; here that is never the answer.
+// advice ends every refusal because of differences between files and history. Flyway would
+// offer to repair the history; here that is never the answer.
 const advice = "The database was migrated by another build than this one. " +
 	"Run the svc-db image that matches the deployment. " +
 	"Never edit an applied migration and never repair the history; if unsure, restore the backup."
 
-// Current returns an error unless the database is exactly as s makes it: its
-// history agrees with the files, and neither side has a version that the other
-// lacks. It changes nothing.
+// Current returns an error unless the database is exactly as s makes it: its history
+// matches the files, and neither side has a version that the other lacks. It changes
+// nothing.
 func (s Set) Current(ctx context.Context, conn *pgx.Conn) error {
 	state, err := s.State(ctx, conn)
-	if err == nil && state.Is != Same {
+	if err == nil && state.Standing != Same {
 		err = refusal(state.Text)
 	}
 	return err
 }
 
-// A Standing is what the schema of a database can be to a build.
+// A Standing is the relation of a database's schema to a build.
 type Standing int
 
 // The standings.
 const (
 	Same      Standing = iota
-	Older              // migrations are missing, or all of them are
-	Newer              // another build has applied migrations that this one does not know
-	Different          // the history is not that of the files
+	Older              // some or all migrations are missing
+	Newer              // another build has applied migrations that this one does not have
+	Different          // the history does not match the files
 )
 
-// A State is what the schema of a database is, and unless it is the same what that
-// means and what to do.
+// A State describes a database's schema. Text says what a Standing other than Same means
+// and what to do.
 type State struct {
-	Is   Standing
-	Text string
+	Standing Standing
+	Text     string
 }
 
 // State compares the database of conn with s. It changes nothing.
@@ -77,7 +77,7 @@ func (s Set) State(ctx context.Context, conn *pgx.Conn) (state State, err error)
 	return State{}, nil
 }
 
-// newer reports whether the database has a version that no file has yet.
+// newer reports whether the database has a version newer than every file.
 func (p plan) newer() bool { return p.current > p.newestFile }
 
 func (p plan) newerThanFiles(h *history) string {
@@ -85,8 +85,8 @@ func (p plan) newerThanFiles(h *history) string {
 		"Nothing is applied. Run the svc-db image that matches the deployment.", h.schema, p.current, p.newestFile)
 }
 
-// validate returns an error that names all that must be settled before
-// anything is applied. A version newer than every file is not among it.
+// validate returns an error that lists everything that has to be settled before migrations
+// are applied. A version newer than every file is not an error here.
 func (p plan) validate(h *history) error {
 	var differences, failures []string
 	for _, s := range p.steps {
@@ -129,8 +129,8 @@ func mismatch(what string, version int, applied, local any) string {
 		what, version, applied, local)
 }
 
-// leftover says how to go on after a migration that failed outside a
-// transaction, the only kind that leaves a failed row.
+// leftover says what to do about a migration that failed outside a transaction, the only
+// kind that leaves a failed row.
 func (s step) leftover(h *history) string {
 	return fmt.Sprintf("Detected failed migration to version %d (%s). Schema %q contains a failed migration to version %d !\n"+
 		"It ran outside a transaction and may have left something half done, such as an invalid index. "+

@@ -35,11 +35,11 @@ func (s *schema) check(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.note(ctx, now)
-	if now.Is == migrations.Older {
+	if now.Standing == migrations.Older {
 		return "", rest.Down("The database is not what this version expects. " + now.Text)
 	}
 	version, _, _ := strings.Cut(conn.Conn().PgConn().ParameterStatus("server_version"), " ")
-	if now.Is != migrations.Same {
+	if now.Standing != migrations.Same {
 		return "PostgreSQL " + version + ". " + now.Text, nil
 	}
 	return "PostgreSQL " + version + ", the schema is that of this version.", nil
@@ -52,9 +52,9 @@ func (s *schema) note(ctx context.Context, now migrations.State) {
 	s.last = now
 	switch {
 	case now == before:
-	case now.Is == migrations.Older:
+	case now.Standing == migrations.Older:
 		s.log.ErrorContext(ctx, "the schema is older than this version", "schema", now.Text)
-	case now.Is == migrations.Same:
+	case now.Standing == migrations.Same:
 		s.log.InfoContext(ctx, "the schema is that of this version now")
 	default:
 		s.log.WarnContext(ctx, "the schema is not that of this version", "schema", now.Text)
@@ -65,7 +65,7 @@ func (s *schema) note(ctx context.Context, now migrations.State) {
 func (s *schema) warning() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last.Is == migrations.Newer || s.last.Is == migrations.Different {
+	if s.last.Standing == migrations.Newer || s.last.Standing == migrations.Different {
 		return s.last.Text
 	}
 	return ""
