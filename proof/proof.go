@@ -146,7 +146,7 @@ func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error)
 
 // signingKey returns the key, which is made when it is first needed.
 func (p *Prover) signingKey(ctx context.Context) (*key, error) {
-	secret, shown, err := p.secrets.GetOrMake(ctx, secretName, p.newKey)
+	secret, shown, err := p.secrets.GetOrCreate(ctx, secretName, p.newKey)
 	if err != nil {
 		return nil, fmt.Errorf("key of checkpoints: %w", err)
 	}

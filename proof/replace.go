@@ -57,7 +57,7 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 		return nil, err
 	}
 	err = r.prover.secrets.Replace(ctx, secretName, formerSecret, r.prover.newKey)
-	if err != nil && !errors.Is(err, vault.ErrOpens) {
+	if err != nil && !errors.Is(err, vault.ErrNotLost) {
 		return nil, err
 	}
 	opened := err != nil

@@ -14,25 +14,25 @@ const (
 	checkPlace = "vault_checks/" + checkName
 )
 
-// changed says by name what happened, what to do, and under which key.
-const changed = "SVC_VAULT_MASTER_KEY has changed: restore the previous value, or list it after the new one (new,previous); " +
+// keyChangedAdvice says what happened and what to do. The details follow it.
+const keyChangedAdvice = "SVC_VAULT_MASTER_KEY has changed: restore the previous value, or list it after the new one (new,previous); " +
 	"if it is lost for good see svc-db replace-key: "
 
-// Check tells whether the ring is the one that the stored credentials were
-// sealed with. The first start writes a row to compare with; a later one whose
-// first key is new and whose old key is still listed renews it.
+// Check returns an error unless the stored credentials were sealed with keys of this ring.
+// The first start stores a row to compare with. A later start renews it if the ring has a
+// new first key and still the old one.
 //
-// The error of a changed key names SVC_VAULT_MASTER_KEY, says what to do and
-// wraps [ErrKeyChanged]. What is not a stored credential works regardless, so
-// it is an error to log, not to stop at. It is also returned as long as single
-// tokens are under keys that the ring does not hold: a key that was taken from
-// the list before [Rotate] was done with it.
+// If the key has changed, the error wraps [ErrKeyChanged], names SVC_VAULT_MASTER_KEY and
+// says what to do. Everything except stored credentials works regardless, so log the error
+// and go on. The error is also returned while single tokens are under keys that the ring
+// does not hold: a key was removed from the list before [Rotate] was done.
 //
-// Where the previous key is lost for good so are the credentials: see [Ring.Forget].
+// If the previous key is lost for good, so are the credentials: see
+// [Ring.ForgetUnopenable].
 func (r Ring) Check(ctx context.Context, db *pgxpool.Pool) error {
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.checkRow(ctx, tx) })
 	if errors.Is(err, ErrKeyChanged) {
-		return fmt.Errorf(changed+"%w", err)
+		return fmt.Errorf(keyChangedAdvice+"%w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("check SVC_VAULT_MASTER_KEY: %w", err)
@@ -45,7 +45,8 @@ func (r Ring) checkRow(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	// Of replicas that start at once, one writes; the others wait for it here.
+	// If several replicas start at once, one of them inserts and the others wait for it
+	// here.
 	_, err = tx.Exec(ctx, `
 		insert into vault_checks (name, sealed, key_id, updated_at) values ($1, $2, $3, now())
 		on conflict (name) do nothing`, checkName, sealed, r.ids()[0])
@@ -76,7 +77,7 @@ func (r Ring) checkTokens(ctx context.Context, db *pgxpool.Pool) error {
 		return fmt.Errorf("check keys of provider tokens: %w", err)
 	}
 	if count > 0 {
-		return fmt.Errorf(changed+"%d provider tokens under %v: %w", count, ids, ErrKeyChanged)
+		return fmt.Errorf(keyChangedAdvice+"%d provider tokens under %v: %w", count, ids, ErrKeyChanged)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func ringOf(t testing.TB, keys ...config.Secret) Ring {
 	return ring
 }
 
-// requireHidden holds an error to showing no key, and not the token of the tests.
+// requireHidden requires that an error contains no key, nor the token of the tests.
 func requireHidden(t testing.TB, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -35,10 +35,10 @@ func requireHidden(t testing.TB, err error) {
 	}
 }
 
-// user returns the n-th person, in the order of the primary key.
+// user returns the n-th user, in the order of the primary key.
 func user(n int) events.ID { return events.ID{14: byte(n >> 8), 15: byte(n)} }
 
-// put stores a token of github for each person from first up to, without, end.
+// put stores a github token for each user from first up to, but not including, end.
 func put(t testing.TB, db *pgxpool.Pool, ring Ring, first, end int, token config.Secret) {
 	t.Helper()
 	for n := first; n < end; n++ {

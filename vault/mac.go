@@ -10,17 +10,16 @@ import (
 	"sync"
 )
 
-// macBytes is the length of what [Ring.MAC] returns: the id of a key and an
-// HMAC-SHA256 under a key derived from it. Of that [Ring.ShortMAC] has the first half.
+// macBytes is the length of what [Ring.MAC] returns: the id of a key and an HMAC-SHA256
+// under a key derived from it. [Ring.ShortMAC] returns the id and half of the HMAC.
 const (
 	macBytes      = idBytes + sha256.Size
 	shortMACBytes = idBytes + sha256.Size/2
 )
 
-// MAC returns what shows that a text was written in a place by who has the
-// first key of the ring. The text itself stays readable. As for [Ring.Seal] the
-// place is where it is found, and a text that was there before still shows as
-// written there.
+// MAC returns a code which proves that a holder of the ring's first key wrote text in
+// place. The text stays readable. As for [Ring.Seal], place says where the text is stored,
+// and an older text from the same place is still valid there.
 func (r Ring) MAC(place string, text []byte) ([]byte, error) {
 	if len(r.keys) == 0 {
 		return nil, fmt.Errorf("authenticate %s: the ring holds no key", place)
@@ -29,8 +28,8 @@ func (r Ring) MAC(place string, text []byte) ([]byte, error) {
 	return append(k.id[:], k.mac(place, text)...), nil
 }
 
-// ShortMAC returns the beginning of [Ring.MAC], for what there is much of: 128 bits
-// that nobody can guess.
+// ShortMAC returns a shorter [Ring.MAC] for data of which there is much: 128 bits that
+// cannot be guessed.
 func (r Ring) ShortMAC(place string, text []byte) ([]byte, error) {
 	mac, err := r.MAC(place, text)
 	if err != nil {
@@ -39,8 +38,9 @@ func (r Ring) ShortMAC(place string, text []byte) ([]byte, error) {
 	return mac[:shortMACBytes], nil
 }
 
-// CheckMAC returns nil if [Ring.MAC] or [Ring.ShortMAC] returned mac for the same
-// place and text, under any key of the ring. The error wraps [ErrKeyChanged] or [ErrTampered].
+// CheckMAC returns nil if [Ring.MAC] or [Ring.ShortMAC] returned mac for the same place and
+// text, under any key of the ring. Otherwise the error wraps [ErrKeyChanged] or
+// [ErrTampered].
 func (r Ring) CheckMAC(place string, text, mac []byte) error {
 	if len(mac) != macBytes && len(mac) != shortMACBytes {
 		return fmt.Errorf("check %s: %w: an authentication code of %d bytes", place, ErrTampered, len(mac))
@@ -56,13 +56,13 @@ func (r Ring) CheckMAC(place string, text, mac []byte) error {
 	return nil
 }
 
-// CurrentMAC reports whether mac says that it is under the first key of the ring.
+// CurrentMAC reports whether mac names the first key of the ring and has full length.
 func (r Ring) CurrentMAC(mac []byte) bool {
 	return len(r.keys) > 0 && len(mac) == macBytes && keyID(mac[:idBytes]) == r.keys[0].id
 }
 
-// newMAC returns what authenticates the length of a place, the place and a text
-// under a key. Every event goes through it, so that states are used again.
+// newMAC returns a function that computes the HMAC of a place's length, the place and a
+// text. Hash states are pooled, because it is called for every event.
 func newMAC(key string) (func(place string, text []byte) []byte, error) {
 	derived, err := hkdf.Key(sha256.New, []byte(key), nil, "svc vault: mac", sha256.Size)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestMACIsOfItsPlaceTextAndKey(t *testing.T) {
 	}
 }
 
-// The first key writes, any key of the ring checks, others do not.
+// The first key writes, and any key of the ring checks.
 func TestMACOutlivesARotation(t *testing.T) {
 	mac, err := ringOf(t, older).MAC("p", []byte("text"))
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestMACOutlivesARotation(t *testing.T) {
 	require.Error(t, Ring{}.CheckMAC("p", nil, mac))
 }
 
-// A short code is the beginning of the whole one, and no shorter one is taken.
+// A short code is the beginning of the full one; no other length is accepted.
 func TestAShortMACIsHalfAsLong(t *testing.T) {
 	ring, text := ringOf(t, older), []byte("text")
 	short, err := ring.ShortMAC("p", text)
@@ -70,8 +70,8 @@ func TestAShortMACIsHalfAsLong(t *testing.T) {
 	require.Error(t, err, "no key")
 }
 
-// Databases hold such codes. This one was made by another implementation:
-// HKDF-SHA256 of the key with the info "svc vault: mac", then HMAC-SHA256.
+// Databases hold such codes. This one was computed by another implementation: HKDF-SHA256
+// of the key with the info "svc vault: mac", then HMAC-SHA256.
 func TestMACNeverChanges(t *testing.T) {
 	mac, err := ringOf(t, older).MAC("p", []byte("text"))
 	require.NoError(t, err)

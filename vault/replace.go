@@ -9,13 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrOpens says that a secret is not lost.
-var ErrOpens = errors.New("the secret can be opened: it is not lost")
+// ErrNotLost means that a secret can be opened, so that there is no reason to replace it.
+var ErrNotLost = errors.New("the secret can be opened: it is not lost")
 
-// Replace makes another secret in the place of one that no key of the ring opens,
-// and keeps that one, sealed as it is, under the name former. Of a secret that can
-// be opened the error is [ErrOpens], and nothing changes; so of two callers at the
-// same moment one replaces it.
+// Replace replaces a secret that no key of the ring opens with a new one. It keeps the lost
+// one, sealed as it is, under the name former. If the secret can be opened, it returns
+// [ErrNotLost] and changes nothing; so of two callers at the same moment one replaces it.
 func (s Secrets) Replace(ctx context.Context, name, former string, create func() (secret []byte, public string, err error)) error {
 	secret, public, err := create()
 	if err != nil {
@@ -32,7 +31,7 @@ func (s Secrets) Replace(ctx context.Context, name, former string, create func()
 		}
 		switch _, err := s.Ring.Open(secretPlace(name), lost); {
 		case err == nil:
-			return ErrOpens
+			return ErrNotLost
 		case !errors.Is(err, ErrKeyChanged) && !errors.Is(err, ErrTampered):
 			return err
 		}
@@ -52,11 +51,10 @@ func (s Secrets) Replace(ctx context.Context, name, former string, create func()
 	return nil
 }
 
-// Forget lets go of the credentials that no key of the ring opens, where the key
-// that sealed them is lost for good: people connect anew when they sign in.
-// Afterwards [Ring.Check] finds this ring the right one. It returns how many
-// credentials there were.
-func (r Ring) Forget(ctx context.Context, db *pgxpool.Pool) (tokens int64, err error) {
+// ForgetUnopenable deletes the credentials that no key of the ring opens, if the key that
+// sealed them is lost for good: people connect again when they sign in. Afterwards
+// [Ring.Check] accepts this ring. It returns how many credentials it deleted.
+func (r Ring) ForgetUnopenable(ctx context.Context, db *pgxpool.Pool) (tokens int64, err error) {
 	sealed, err := r.Seal(checkPlace, nil)
 	if err != nil {
 		return 0, err

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	leastBytes = 32 // of a key's text
-	idBytes    = 8
-	redacted   = "[redacted]"
+	minKeyBytes = 32 // of a key's text
+	idBytes     = 8
+	redacted    = "[redacted]"
 )
 
-// A Ring holds the keys of SVC_VAULT_MASTER_KEY: the first seals, all open.
-// The zero Ring holds none and fails at both. Printing never shows a key.
+// A Ring holds the keys of SVC_VAULT_MASTER_KEY: the first one seals, all of them open. The
+// zero Ring holds none and fails at both. It never prints a key.
 type Ring struct{ keys []*key }
 
-// A key's text is inside a function: where fmt cannot call a Ring's methods,
-// in an unexported field, it follows even pointers, but prints a function's
+// A key holds its text in a closure. If a Ring is in an unexported field, fmt cannot call
+// its methods and prints its contents, following pointers; of a function it prints only the
 // address.
 type key struct {
 	id   keyID
@@ -32,17 +32,17 @@ type key struct {
 	mac  func(place string, text []byte) []byte
 }
 
-// A keyID is derived from a key, names it in rows and errors, and tells
-// nothing else about it.
+// A keyID is derived from a key and identifies it in rows and errors. It discloses nothing
+// else about the key.
 type keyID [idBytes]byte
 
 func (id keyID) String() string { return hex.EncodeToString(id[:]) }
 
-// NewRing takes the keys as SVC_VAULT_MASTER_KEY lists them. White space
-// around a key is no part of it; empty keys and repeated ones count for
-// nothing, so that "$NEW,$PREVIOUS" works before there is a previous one.
+// NewRing returns a ring of the keys listed in SVC_VAULT_MASTER_KEY. White space around a
+// key is ignored, and so are empty and repeated keys, so that "$NEW,$PREVIOUS" works before
+// there is a previous key.
 //
-// The error says how to make a key, and shows none.
+// The error says how to generate a key, and contains none.
 func NewRing(keys []config.Secret) (Ring, error) {
 	var ring Ring
 	for i, secret := range keys {
@@ -50,9 +50,9 @@ func NewRing(keys []config.Secret) (Ring, error) {
 		if text == "" {
 			continue
 		}
-		if len(text) < leastBytes {
+		if len(text) < minKeyBytes {
 			return Ring{}, fmt.Errorf("SVC_VAULT_MASTER_KEY: key %d is shorter than %d bytes; make one with: openssl rand -base64 32",
-				i+1, leastBytes)
+				i+1, minKeyBytes)
 		}
 		k, err := newKey(text)
 		if err != nil {
@@ -87,7 +87,7 @@ func (r Ring) find(id keyID) *key {
 	return nil
 }
 
-// ids returns the ids of all keys, that of the sealing one first.
+// ids returns the ids of all keys, starting with the one that seals.
 func (r Ring) ids() []string {
 	ids := make([]string, len(r.keys))
 	for i, k := range r.keys {
@@ -99,7 +99,7 @@ func (r Ring) ids() []string {
 // String returns [redacted].
 func (r Ring) String() string { return redacted }
 
-// Format writes [redacted] for every verb that fmt lets a type format.
+// Format writes [redacted] for every verb.
 func (r Ring) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, redacted) }
 
 // LogValue returns [redacted].

@@ -39,7 +39,7 @@ func ringFromEnvironment(t *testing.T, value string) Ring {
 }
 
 func TestKeysThatAreNone(t *testing.T) {
-	short := config.Secret(older[:leastBytes-1])
+	short := config.Secret(older[:minKeyBytes-1])
 	for name, test := range map[string]struct {
 		keys []config.Secret
 		want string
@@ -58,7 +58,7 @@ func TestKeysThatAreNone(t *testing.T) {
 			require.NotContains(t, err.Error(), short.Reveal())
 		})
 	}
-	ringOf(t, config.Secret(older[:leastBytes]))
+	ringOf(t, config.Secret(older[:minKeyBytes]))
 }
 
 func TestRingWithoutKeyFails(t *testing.T) {

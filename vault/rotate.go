@@ -15,29 +15,29 @@ import (
 
 const (
 	batchSize  = 100
-	batchLimit = 30 * time.Second // for one batch, its waits for locks among it
+	batchLimit = 30 * time.Second // for one batch, including waits for locks
 )
 
-// A Rotation counts what a call of [Rotate] did with the tokens and secrets that were
-// not sealed under the ring's first key.
+// A Rotation counts what [Rotate] did with the tokens and secrets that were not sealed
+// under the ring's first key.
 type Rotation struct {
-	Resealed  int   // now under the first key
-	Overtaken int   // put, deleted or resealed by someone else meanwhile
-	Unknown   int   // left alone: under a key that the ring does not hold
-	Tampered  int   // left alone: they do not open
-	Left      int64 // not under the first key when it ended; at 0 the old keys may go
+	Resealed  int   // sealed under the first key now
+	Overtaken int   // changed, deleted or resealed by somebody else in the meantime
+	Unknown   int   // unchanged: under a key that the ring does not hold
+	Tampered  int   // unchanged: they do not open
+	Left      int64 // not under the first key at the end; if 0, old keys can be removed
 }
 
-// Rotate seals every provider token and every secret of [Secrets] that is under another
-// key anew, under the first key of the ring. It may be interrupted, repeated, and run by several
-// replicas at once: a row changes only if it still holds what was opened, so a
-// token that is put meanwhile stays. ctx bounds the whole of it.
+// Rotate reseals all provider tokens and [Secrets] that are under another key than the
+// ring's first one. It may be interrupted, repeated, and run by several replicas at once: a
+// row changes only if it still holds what was opened, so a token that is stored in the
+// meantime stays. ctx limits the whole rotation.
 //
-// A replica that still has the old ring goes on to seal under the old key.
-// Left counts that too: run Rotate again when all have the new one.
+// A replica that still has the old ring continues to seal under the old key. Left counts
+// those values too: run Rotate again when all replicas have the new ring.
 //
-// Beside an error the counts leave out the batch that it cut short, which is
-// stored as a whole or not at all.
+// With an error, the counts exclude the batch that failed, which is stored as a whole or
+// not at all.
 func Rotate(ctx context.Context, db *pgxpool.Pool, ring Ring) (Rotation, error) {
 	var done Rotation
 	if len(ring.keys) == 0 {
@@ -53,7 +53,7 @@ func Rotate(ctx context.Context, db *pgxpool.Pool, ring Ring) (Rotation, error) 
 	if err := done.rotateSecrets(ctx, db, ring); err != nil {
 		return done, fmt.Errorf("rotate secrets: %w", err)
 	}
-	err := db.QueryRow(ctx, `select (select count(*) from provider_tokens where key_id <> $1) + (select count(*)`+ofOld+`)`, ring.ids()[0]).Scan(&done.Left)
+	err := db.QueryRow(ctx, `select (select count(*) from provider_tokens where key_id <> $1) + (select count(*)`+fromOldSecrets+`)`, ring.ids()[0]).Scan(&done.Left)
 	if err != nil {
 		return done, fmt.Errorf("count what is under old keys: %w", err)
 	}
@@ -68,7 +68,7 @@ type row struct {
 
 func (r row) place() string { return tokenPlace(r.User, r.Provider) }
 
-// batch does the rows that follow one, and returns the last it did.
+// batch reseals the rows after a row, and returns the last one.
 func (done *Rotation) batch(ctx context.Context, db *pgxpool.Pool, ring Ring, after row) (last row, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchLimit)
 	defer cancel()
@@ -93,12 +93,11 @@ func rowsAfter(ctx context.Context, db *pgxpool.Pool, ring Ring, after row) ([]r
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 }
 
-// reseal sends a batch's updates as one transaction. All who do lock rows in
-// the order of the primary key, so replicas wait for each other and never in
-// a circle.
+// reseal updates a batch in one transaction. All rotations lock rows in the order of the
+// primary key, which prevents deadlocks between replicas.
 func (done *Rotation) reseal(ctx context.Context, db *pgxpool.Pool, ring Ring, rows []row) error {
 	var updates pgx.Batch
-	counts := *done // counted once committed
+	counts := *done // copied back after the commit
 	for _, r := range rows {
 		plain, err := ring.Open(r.place(), r.Sealed)
 		switch {
@@ -118,7 +117,7 @@ func (done *Rotation) reseal(ctx context.Context, db *pgxpool.Pool, ring Ring, r
 		updates.Queue(`
 			update provider_tokens set sealed = $4, key_id = $5
 			where user_id = $1 and provider = $2 and sealed = $3`,
-			r.User, r.Provider, r.Sealed, sealed, ring.ids()[0]).Exec(counts.updated)
+			r.User, r.Provider, r.Sealed, sealed, ring.ids()[0]).Exec(counts.countUpdate)
 	}
 	if updates.Len() > 0 {
 		if err := db.SendBatch(ctx, &updates).Close(); err != nil {
@@ -129,8 +128,8 @@ func (done *Rotation) reseal(ctx context.Context, db *pgxpool.Pool, ring Ring, r
 	return nil
 }
 
-// updated counts one update's answer.
-func (done *Rotation) updated(tag pgconn.CommandTag) error {
+// countUpdate counts the result of one update.
+func (done *Rotation) countUpdate(tag pgconn.CommandTag) error {
 	if tag.RowsAffected() == 1 {
 		done.Resealed++
 	} else {

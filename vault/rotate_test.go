@@ -19,7 +19,7 @@ func TestRotateSealsAnewWhatIsUnderOldKeys(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const all = batchSize + 20
-	put(t, db, ringOf(t, older), 0, all, "a token") // user(0) is the zero id: the first row there can be
+	put(t, db, ringOf(t, older), 0, all, "a token") // user(0) is the zero id, which sorts first
 	put(t, db, ringOf(t, newer), all, all+5, "a newer token")
 	before := updatedAt(t, db)
 
@@ -56,19 +56,19 @@ func TestRotateSealsSecretsAnew(t *testing.T) {
 	db := pgtest.New(t)
 	const all = batchSize + 5
 	for n := range all {
-		_, _, err := Secrets{db, ringOf(t, older)}.GetOrMake(t.Context(), fmt.Sprintf("farm_authority/%03d", n), making(fmt.Sprint("secret ", n)))
+		_, _, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), fmt.Sprintf("farm_authority/%03d", n), making(fmt.Sprint("secret ", n)))
 		require.NoError(t, err)
 	}
-	_, _, err := Secrets{db, ringOf(t, other)}.GetOrMake(t.Context(), "proof", making("lost"))
+	_, _, err := Secrets{db, ringOf(t, other)}.GetOrCreate(t.Context(), "proof", making("lost"))
 	require.NoError(t, err)
-	_, _, err = Secrets{db, ringOf(t, other)}.GetOrMake(t.Context(), "proof"+Former, making("lost before"))
+	_, _, err = Secrets{db, ringOf(t, other)}.GetOrCreate(t.Context(), "proof"+FormerSuffix, making("lost before"))
 	require.NoError(t, err)
 
 	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))
 	require.NoError(t, err)
 	require.Equal(t, Rotation{Resealed: all, Unknown: 1, Left: 1}, done)
 	for n := range all {
-		secret, public, err := Secrets{db, ringOf(t, newer)}.GetOrMake(t.Context(), fmt.Sprintf("farm_authority/%03d", n), notAgain)
+		secret, public, err := Secrets{db, ringOf(t, newer)}.GetOrCreate(t.Context(), fmt.Sprintf("farm_authority/%03d", n), notAgain)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint("secret ", n), string(secret))
 		require.Equal(t, fmt.Sprint("public side of secret ", n), public)
@@ -115,7 +115,7 @@ func TestRotateGoesOnWhereItWasInterrupted(t *testing.T) {
 	const all = batchSize + 20
 	put(t, db, ringOf(t, older), 0, all, "a token")
 
-	// A row of the second batch is locked, so the rotation waits there.
+	// A row of the second batch is locked, so the rotation waits for it.
 	tx, err := db.Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(context.Background())
@@ -151,7 +151,7 @@ func TestRotateAmongWritersAndReplicas(t *testing.T) {
 	const all = 2*batchSize + 40
 	put(t, db, ringOf(t, older), 0, all, "as it was")
 
-	// Each writer puts tokens for a third of the people, but for every other one.
+	// Each writer stores tokens for every other one of a third of the users.
 	ctx, stop := context.WithCancel(t.Context())
 	last := [all]config.Secret{}
 	var writers, replicas errgroup.Group
@@ -187,8 +187,8 @@ func TestRotateAmongWritersAndReplicas(t *testing.T) {
 	}
 }
 
-// write puts tokens for every other person from first on until ctx ends, and
-// keeps in last what it put.
+// write stores tokens for every other user from first on until ctx ends, and records in
+// last what it stored.
 func write(ctx context.Context, tokens Tokens, first int, last []config.Secret, begun func()) error {
 	defer begun()
 	for i := 0; ctx.Err() == nil; i += 2 {
@@ -203,7 +203,7 @@ func write(ctx context.Context, tokens Tokens, first int, last []config.Secret, 
 	return nil
 }
 
-// requireLockWait waits until somebody waits for a lock in the database, or nobody.
+// requireLockWait waits until somebody in the database waits for a lock, or nobody does.
 func requireLockWait(t *testing.T, db *pgxpool.Pool, want bool) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -10,24 +10,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Former ends the name of a secret that took the place of one that was lost: it is kept
-// as it was sealed, and not rotated.
-const Former = "/former"
+// FormerSuffix ends the names of lost secrets that were replaced. They are kept as they
+// were sealed, and are not rotated.
+const FormerSuffix = "/former"
 
-// ofOld are the secrets that are not under the ring's first key, $1.
-const ofOld = ` from vault_secrets where key_id <> $1 and name not like '%` + Former + `'`
+// fromOldSecrets selects the secrets that are not under the ring's first key, $1.
+const fromOldSecrets = ` from vault_secrets where key_id <> $1 and name not like '%` + FormerSuffix + `'`
 
 type secretRow struct {
 	Name   string
 	Sealed []byte
 }
 
-// rotateSecrets does for secrets what [Rotate] does for tokens. Those that are in use
-// are sealed anew when they are opened; of others nobody knows when that is.
+// rotateSecrets does for secrets what [Rotate] does for tokens. Secrets are also resealed
+// when they are opened, but nobody knows when that will be.
 func (done *Rotation) rotateSecrets(ctx context.Context, db *pgxpool.Pool, ring Ring) error {
 	after := ""
 	for {
-		rows, _ := db.Query(ctx, `select name, sealed`+ofOld+` and name > $2 order by name limit $3`, ring.ids()[0], after, batchSize)
+		rows, _ := db.Query(ctx, `select name, sealed`+fromOldSecrets+` and name > $2 order by name limit $3`, ring.ids()[0], after, batchSize)
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[secretRow])
 		if err != nil || len(list) == 0 {
 			return err
@@ -63,13 +63,13 @@ func (done *Rotation) resealSecrets(ctx context.Context, db *pgxpool.Pool, ring 
 		if err != nil {
 			return err
 		}
-		_ = done.updated(tag)
+		_ = done.countUpdate(tag)
 	}
 	return nil
 }
 
-// Lost returns the names of secrets that begin with a prefix and are sealed under keys
-// which the ring does not hold.
+// Lost returns the names of secrets that begin with prefix and are sealed under keys that
+// the ring does not hold.
 func (s Secrets) Lost(ctx context.Context, prefix string) (names []string, err error) {
 	rows, _ := s.DB.Query(ctx, `
 		select name from vault_secrets where key_id <> all($1) and starts_with(name, $2) order by name`, s.Ring.ids(), prefix)
@@ -78,7 +78,7 @@ func (s Secrets) Lost(ctx context.Context, prefix string) (names []string, err e
 		return nil, fmt.Errorf("look for lost secrets: %w", err)
 	}
 	for _, name := range list {
-		if !strings.HasSuffix(name, Former) {
+		if !strings.HasSuffix(name, FormerSuffix) {
 			names = append(names, name)
 		}
 	}

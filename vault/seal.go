@@ -1,6 +1,6 @@
-// Package vault seals credentials that the service has to hand on later, such
-// as people's code host tokens, so that the database alone does not give them
-// away: they open only under SVC_VAULT_MASTER_KEY, and only in their own row.
+// Package vault seals credentials that the service needs in clear later, such as people's
+// code host tokens, so that access to the database alone does not disclose them: they open
+// only with SVC_VAULT_MASTER_KEY, and only in their own row.
 //
 // # Format
 //
@@ -13,13 +13,12 @@
 //	 n bytes  the text, encrypted
 //	16 bytes  authentication tag
 //
-// The text is encrypted with AES-256-GCM under a key of its own: 32 bytes of
-// HKDF-SHA256 with the text of the master key as secret, the salt, and the
-// info "svc vault: record". Additional data are the first nine bytes and the
-// place, which is not stored: it is where the value is found, such as
-// "provider_tokens/<user id>/github". A value that was copied elsewhere
-// therefore does not open there. One that was in the same place before does:
-// the vault does not notice a row that is set back.
+// The text is encrypted with AES-256-GCM under its own key: 32 bytes of HKDF-SHA256 with
+// the text of the master key as secret, the salt, and the info "svc vault: record".
+// Additional data are the first nine bytes and the place, which is not stored. The place
+// says where the value is stored, such as "provider_tokens/<user id>/github". A value that
+// was copied elsewhere therefore does not open there. An older value of the same place
+// does: the vault does not notice that a row was set back.
 package vault
 
 import (
@@ -33,25 +32,25 @@ import (
 )
 
 var (
-	// ErrKeyChanged is the error of a value sealed under a key that the ring
-	// does not hold. A value whose key id was altered looks the same.
+	// ErrKeyChanged means that a value was sealed under a key that the ring does not hold.
+	// A value whose key id was altered looks the same.
 	ErrKeyChanged = errors.New("sealed under a key that SVC_VAULT_MASTER_KEY does not list")
 
-	// ErrTampered is the error of a value that was altered, cut short, moved
-	// from another place, or sealed in a format that this build does not know.
+	// ErrTampered means that a value was altered, cut short, moved from another place, or
+	// sealed in a format that this build does not know.
 	ErrTampered = errors.New("not what was sealed here")
 )
 
 const (
 	format     = 1
-	headBytes  = 1 + idBytes // what additional data begins with
+	headBytes  = 1 + idBytes // the start of the additional data
 	saltBytes  = 16
 	startBytes = headBytes + saltBytes
 	extraBytes = 12 + 16 // nonce and tag: the overhead of cipher.NewGCMWithRandomNonce
 )
 
-// Seal encrypts plain for one place under the first key of the ring. The same
-// text sealed twice gives two values.
+// Seal encrypts plain for place under the first key of the ring. Sealing the same text
+// twice gives two different values.
 func (r Ring) Seal(place string, plain []byte) ([]byte, error) {
 	if len(r.keys) == 0 {
 		return nil, fmt.Errorf("seal %s: the ring holds no key", place)
@@ -68,8 +67,8 @@ func (r Ring) Seal(place string, plain []byte) ([]byte, error) {
 	return aead.Seal(sealed, nil, plain, additional(sealed, place)), nil //nolint:gosec // this cipher draws the nonce itself
 }
 
-// Open returns what was sealed for the place. The error wraps [ErrKeyChanged]
-// or [ErrTampered] and names the place and, for a changed key, the key's id.
+// Open decrypts a value that was sealed for place. The error wraps [ErrKeyChanged] or
+// [ErrTampered] and names the place and, for a changed key, the key's id.
 func (r Ring) Open(place string, sealed []byte) ([]byte, error) {
 	id, err := idOf(sealed)
 	if err != nil {
@@ -101,7 +100,7 @@ func idOf(sealed []byte) (id keyID, err error) {
 	return keyID(sealed[1:headBytes]), nil
 }
 
-// aead is the cipher of one record.
+// aead returns the cipher of one record.
 func (k *key) aead(salt []byte) (cipher.AEAD, error) {
 	record, err := hkdf.Key(sha256.New, k.text(), salt, "svc vault: record", 32)
 	if err != nil {

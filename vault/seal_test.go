@@ -40,8 +40,8 @@ func TestSealedTwiceGivesTwoValues(t *testing.T) {
 	}
 }
 
-// lasting is "a token" under the older key, made by another implementation of
-// the format after the package's description. Databases hold such values.
+// lasting is "a token" under the older key, sealed by another implementation written from
+// the package's description. Databases hold such values.
 func lasting(t testing.TB) []byte {
 	t.Helper()
 	sealed, err := hex.DecodeString(strings.Join([]string{
@@ -70,12 +70,12 @@ func TestEveryAlteredByteIsNoticed(t *testing.T) {
 			altered[i] ^= 1 << bit
 			want := ErrTampered
 			if 1 <= i && i < 9 {
-				want = ErrKeyChanged // it names another key
+				want = ErrKeyChanged // the altered id names another key
 			}
 			requireRefused(t, ring, place, altered, want)
 		}
 	}
-	// The id of the other key of the ring, in place of its own.
+	// The id of the ring's other key, in place of the value's own.
 	altered := slices.Concat(sealed[:1], ring.keys[1].id[:], sealed[9:])
 	requireRefused(t, ring, place, altered, ErrTampered)
 }
@@ -142,8 +142,8 @@ func everyByte() []byte {
 	return all
 }
 
-// FuzzOpen: nothing opens but what was sealed, and nothing makes Open panic.
-// What it starts from is the same in each of the fuzzer's processes.
+// FuzzOpen checks that only sealed values open, and that nothing makes Open panic. The
+// seeds are the same in each of the fuzzer's processes.
 func FuzzOpen(f *testing.F) {
 	ring := ringOf(f, newer, older)
 	sealed := lasting(f)

@@ -9,18 +9,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Secrets keeps what the service made for itself, such as a key to sign with,
-// sealed in PostgreSQL, each with its public side in clear.
+// Secrets stores secrets of the service, such as signing keys, sealed in PostgreSQL, each
+// with its public part in clear.
 type Secrets struct {
 	DB   *pgxpool.Pool
 	Ring Ring
 }
 
-// GetOrMake returns the secret of a name. The first to ask makes it; others who
-// ask at that moment get the same. One that is sealed under an old key of the
-// ring is sealed anew. The error of one that does not open wraps [ErrKeyChanged]
-// or [ErrTampered]: it is never replaced.
-func (s Secrets) GetOrMake(ctx context.Context, name string,
+// GetOrCreate returns the secret of a name, and creates it on the first call; concurrent
+// callers get the same secret. A secret that is sealed under an old key of the ring is
+// resealed. If it does not open, the error wraps [ErrKeyChanged] or [ErrTampered], and it
+// is not replaced.
+func (s Secrets) GetOrCreate(ctx context.Context, name string,
 	create func() (secret []byte, public string, err error)) (secret []byte, public string, err error) {
 	if secret, public, err = s.get(ctx, name); !errors.Is(err, pgx.ErrNoRows) {
 		return secret, public, err

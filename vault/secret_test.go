@@ -25,7 +25,7 @@ func TestASecretIsMadeOnce(t *testing.T) {
 	var group errgroup.Group
 	for i := range got { // replicas that start at once
 		group.Go(func() error {
-			secret, public, err := Secrets{db, ringOf(t, older)}.GetOrMake(t.Context(), "key", making(fmt.Sprint("key ", i)))
+			secret, public, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), "key", making(fmt.Sprint("key ", i)))
 			got[i] = string(secret) + public
 			return err
 		})
@@ -42,15 +42,15 @@ func TestASecretIsMadeOnce(t *testing.T) {
 func TestASecretSurvivesItsMasterKey(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	_, _, err := Secrets{db, ringOf(t, older)}.GetOrMake(t.Context(), "key", making("a token"))
+	_, _, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), "key", making("a token"))
 	require.NoError(t, err)
 	for _, ring := range []Ring{ringOf(t, newer, older), ringOf(t, newer)} {
-		secret, public, err := Secrets{db, ring}.GetOrMake(t.Context(), "key", notAgain)
+		secret, public, err := Secrets{db, ring}.GetOrCreate(t.Context(), "key", notAgain)
 		require.NoError(t, err)
 		require.Equal(t, "a token", string(secret))
 		require.Equal(t, "public side of a token", public)
 	}
-	_, _, err = Secrets{db, ringOf(t, older)}.GetOrMake(t.Context(), "key", notAgain)
+	_, _, err = Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), "key", notAgain)
 	require.ErrorIs(t, err, ErrKeyChanged)
 	requireHidden(t, err)
 }
@@ -59,13 +59,13 @@ func TestASecretOpensInItsOwnRowOnly(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := Secrets{db, ringOf(t, older)}
-	_, _, err := s.GetOrMake(t.Context(), "key", making("a token"))
+	_, _, err := s.GetOrCreate(t.Context(), "key", making("a token"))
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `update vault_secrets set name = 'other'`)
 	require.NoError(t, err)
-	_, _, err = s.GetOrMake(t.Context(), "other", notAgain)
+	_, _, err = s.GetOrCreate(t.Context(), "other", notAgain)
 	require.ErrorIs(t, err, ErrTampered)
 	requireHidden(t, err)
-	_, _, err = s.GetOrMake(t.Context(), "third", notAgain)
+	_, _, err = s.GetOrCreate(t.Context(), "third", notAgain)
 	require.ErrorContains(t, err, "make secret third: made again")
 }

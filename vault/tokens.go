@@ -12,14 +12,14 @@ import (
 	"svc/events"
 )
 
-// Tokens keeps people's tokens at their providers, such as github, sealed in
-// PostgreSQL. A person has one of each provider.
+// Tokens stores people's tokens at providers such as github, sealed in PostgreSQL. A person
+// has one for each provider.
 type Tokens struct {
 	DB   *pgxpool.Pool
 	Ring Ring
 }
 
-// Put stores a token in place of the one there was.
+// Put stores a token, which replaces an earlier one.
 func (t Tokens) Put(ctx context.Context, user events.ID, provider string, token config.Secret) error {
 	place := tokenPlace(user, provider)
 	sealed, err := t.Ring.Seal(place, []byte(token.Reveal()))
@@ -37,8 +37,8 @@ func (t Tokens) Put(ctx context.Context, user events.ID, provider string, token 
 	return nil
 }
 
-// Get returns a token. ok is false if there is none; the error of one that
-// does not open wraps [ErrKeyChanged] or [ErrTampered].
+// Get returns a token. ok is false if there is none. If it does not open, the error wraps
+// [ErrKeyChanged] or [ErrTampered].
 func (t Tokens) Get(ctx context.Context, user events.ID, provider string) (token config.Secret, ok bool, err error) {
 	place := tokenPlace(user, provider)
 	var sealed []byte
@@ -56,7 +56,7 @@ func (t Tokens) Get(ctx context.Context, user events.ID, provider string) (token
 	return config.Secret(plain), true, nil
 }
 
-// Delete forgets a token. No token is no error.
+// Delete deletes a token. It is no error if there is none.
 func (t Tokens) Delete(ctx context.Context, user events.ID, provider string) error {
 	_, err := t.DB.Exec(ctx, `delete from provider_tokens where user_id = $1 and provider = $2`, user, provider)
 	if err != nil {
@@ -65,7 +65,8 @@ func (t Tokens) Delete(ctx context.Context, user events.ID, provider string) err
 	return nil
 }
 
-// tokenPlace cannot be the same for two rows: the user's part has one length.
+// tokenPlace returns a different place for each row, because a user's id has a fixed
+// length.
 func tokenPlace(user events.ID, provider string) string {
 	return "provider_tokens/" + user.String() + "/" + provider
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Put stores a secret that somebody else made, under a name that is used once.
+// Put stores a secret under a name that was never used before.
 func (s Secrets) Put(ctx context.Context, name string, secret []byte) error {
-	_, _, err := s.GetOrMake(ctx, name, func() ([]byte, string, error) { return secret, "", nil })
+	_, _, err := s.GetOrCreate(ctx, name, func() ([]byte, string, error) { return secret, "", nil })
 	return err
 }
 
-// Get returns a secret. ok is false if there is none; the error of one that does not open
-// wraps [ErrKeyChanged] or [ErrTampered].
+// Get returns a secret. ok is false if there is none. If it does not open, the error wraps
+// [ErrKeyChanged] or [ErrTampered].
 func (s Secrets) Get(ctx context.Context, name string) (secret []byte, ok bool, err error) {
 	secret, _, err = s.get(ctx, name)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -24,8 +24,8 @@ func (s Secrets) Get(ctx context.Context, name string) (secret []byte, ok bool, 
 	return secret, err == nil, err
 }
 
-// Size returns how many bytes secrets have together, without opening them. One that there is
-// not has none.
+// Size returns the total size of secrets in bytes, without opening them. Names without a
+// secret count as 0.
 func (s Secrets) Size(ctx context.Context, names []string) (bytes int64, err error) {
 	err = s.DB.QueryRow(ctx, `select coalesce(sum(octet_length(sealed) - $2), 0) from vault_secrets where name = any($1)`,
 		names, startBytes+extraBytes).Scan(&bytes)
@@ -35,7 +35,7 @@ func (s Secrets) Size(ctx context.Context, names []string) (bytes int64, err err
 	return bytes, nil
 }
 
-// Delete forgets a secret. None is no error.
+// Delete deletes a secret. It is no error if there is none.
 func (s Secrets) Delete(ctx context.Context, name string) error {
 	if _, err := s.DB.Exec(ctx, `delete from vault_secrets where name = $1`, name); err != nil {
 		return fmt.Errorf("delete secret %s: %w", name, err)

@@ -33,7 +33,7 @@ func replaceKey(ctx context.Context, j job) error {
 		}
 		fmt.Fprintf(j.out, "the verifier key of the key that was lost: %s\nthe verifier key from now on, keep it elsewhere: %s\n",
 			r.From, r.To)
-		tokens, err := ring.Forget(ctx, db)
+		tokens, err := ring.ForgetUnopenable(ctx, db)
 		if err != nil {
 			return err
 		}
@@ -62,10 +62,10 @@ func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced in
 		if err != nil {
 			return replaced, fmt.Errorf("authority %s: %w", name, err)
 		}
-		err = secrets.Replace(ctx, name, name+vault.Former, func() ([]byte, string, error) {
+		err = secrets.Replace(ctx, name, name+vault.FormerSuffix, func() ([]byte, string, error) {
 			return certificate.MakeAuthority(workspace, time.Now())
 		})
-		if err != nil && !errors.Is(err, vault.ErrOpens) {
+		if err != nil && !errors.Is(err, vault.ErrNotLost) {
 			return replaced, err
 		}
 		replaced++

@@ -87,7 +87,7 @@ func formerOf(r proof.Report) (list []string) {
 // which is opened under a vault key.
 func (r *replaced) authority(t *testing.T, key string) string {
 	t.Helper()
-	secret, text, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.GetOrMake(t.Context(), certificate.SecretName(r.good), func() ([]byte, string, error) {
+	secret, text, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.GetOrCreate(t.Context(), certificate.SecretName(r.good), func() ([]byte, string, error) {
 		return certificate.MakeAuthority(r.good, time.Now())
 	})
 	require.NoError(t, err)

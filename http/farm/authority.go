@@ -27,7 +27,7 @@ func (s *Server) Authority(ctx context.Context, workspace events.ID) (events.Aut
 }
 
 func (s *Server) authority(ctx context.Context, workspace events.ID) (*certificate.Authority, error) {
-	key, text, err := s.Secrets.GetOrMake(ctx, certificate.SecretName(workspace), func() ([]byte, string, error) {
+	key, text, err := s.Secrets.GetOrCreate(ctx, certificate.SecretName(workspace), func() ([]byte, string, error) {
 		return certificate.MakeAuthority(workspace, s.Now())
 	})
 	if errors.Is(err, vault.ErrKeyChanged) || errors.Is(err, vault.ErrTampered) {

@@ -84,7 +84,7 @@ func TestBadCertificatesAreAnsweredAlike(t *testing.T) {
 // authority is that of a workspace, key and all.
 func (s *site) authority(t *testing.T, workspace events.ID) *certificate.Authority {
 	t.Helper()
-	key, text, err := s.a.server.Secrets.GetOrMake(t.Context(), certificate.SecretName(workspace), nil)
+	key, text, err := s.a.server.Secrets.GetOrCreate(t.Context(), certificate.SecretName(workspace), nil)
 	require.NoError(t, err)
 	a, err := certificate.OpenAuthority(text, key)
 	require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestWhatALostVaultKeyMeans(t *testing.T) {
 	require.Contains(t, s.logged.String(), "SVC_VAULT_MASTER_KEY")
 
 	name := certificate.SecretName(s.workspace)
-	require.NoError(t, secrets.Replace(t.Context(), name, name+vault.Former, func() ([]byte, string, error) {
+	require.NoError(t, secrets.Replace(t.Context(), name, name+vault.FormerSuffix, func() ([]byte, string, error) {
 		return certificate.MakeAuthority(s.workspace, s.clock.now())
 	}))
 	a := s.b.register(t, token, key).is(t, 201, "")
