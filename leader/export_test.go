@@ -1,4 +1,4 @@
 package leader
 
-// Lasts is how long a lease lasts.
-const Lasts = lasts
+// LeaseDuration is how long a lease lasts.
+const LeaseDuration = leaseDuration

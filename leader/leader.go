@@ -1,15 +1,15 @@
-// Package leader elects, among several processes, the one that does what one is
-// enough for. The leader holds a lease, a row with an end; it moves the end on, and
-// whoever finds that it has passed takes the lease over. Clocks of processes do not
-// matter: the database's tells when a lease ends, and a holder stops believing
-// in one before that, by how much time has gone by for itself.
+// Package leader elects, among several processes, a leader for work that only one of them
+// should do. The leader holds a lease: a row with an expiry, which it renews. When a lease
+// has expired, another process takes it over. Processes' clocks do not matter: the
+// database's clock decides when a lease expires, and a holder stops relying on its lease
+// earlier, by the time that has passed for itself.
 //
-// A lease saves work and is no lock: what must not be done twice has to be kept
-// from it in another way.
+// A lease saves work and is no lock: what must not happen twice has to be protected in
+// another way.
 //
-// A row that no process can have written is not believed: one that ends later than
-// a lease lasts, or one with another holder while the lease of this process runs.
-// It is taken over at once, and the log says so.
+// A row that no process can have written is ignored: one that expires later than any lease
+// could, or one with another holder while this process's lease is valid. The lease is taken
+// over at once, and an error is logged.
 package leader
 
 import (
@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	lasts = 3 * time.Second // a lease, unless it is moved on
-	renew = time.Second     // how often that is done, and others are tried
+	leaseDuration = 3 * time.Second // of a lease that is not renewed
+	renewInterval = time.Second     // how often leases are renewed, and those of others tried
 )
 
-// Elections are those in which a process stands, each for a lease of its own.
+// Elections are the elections that a process takes part in, one for each lease.
 type Elections struct {
 	db     *pgxpool.Pool
 	log    *slog.Logger
@@ -41,28 +41,28 @@ type Elections struct {
 	held map[string]term
 }
 
-// A term is how long this process may believe in a lease, and since when it has it
-// without having had to take it back.
+// A term says until when this process may rely on a lease, and since when it has held it
+// undisputed.
 type term struct{ since, until time.Time }
 
-// New returns elections of which none is won until they run.
+// New returns elections that win no lease until Run is called.
 func New(db *pgxpool.Pool, log *slog.Logger, names ...string) *Elections {
 	return &Elections{db: db, log: log, names: names, holder: events.NewID(time.Now()), held: map[string]term{}}
 }
 
-// Leads reports whether this process holds the lease of that name at this moment.
+// Leads reports whether this process holds the lease of that name now.
 func (l *Elections) Leads(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(l.held[name].until)
 }
 
-// Run takes leases and keeps them until ctx ends, and then gives them back.
+// Run acquires and renews leases until ctx ends, and then releases them.
 func (l *Elections) Run(ctx context.Context) {
-	again := time.NewTicker(renew)
+	again := time.NewTicker(renewInterval)
 	defer again.Stop()
 	for ctx.Err() == nil {
-		if err := l.take(ctx); err != nil && ctx.Err() == nil {
+		if err := l.takeLeases(ctx); err != nil && ctx.Err() == nil {
 			l.log.WarnContext(ctx, "renew leases", "err", err)
 		}
 		select {
@@ -70,12 +70,12 @@ func (l *Elections) Run(ctx context.Context) {
 		case <-again.C:
 		}
 	}
-	l.giveBack(context.WithoutCancel(ctx))
+	l.releaseLeases(context.WithoutCancel(ctx))
 }
 
-// takeSQL moves on the leases that are the holder's, $2, or nobody's. It answers
-// those that it has now, and what the rows said before. The clock is looked at
-// after a row was waited for, for it may have been moved on meanwhile.
+// takeSQL renews or acquires the leases that are the holder's, $2, or nobody's. It returns
+// those that the holder has now, and the rows' previous contents. It uses
+// clock_timestamp(), because a row may have been renewed while the statement waited for it.
 const takeSQL = `
 	with before as (
 		select name, holder, until::text as until, until > clock_timestamp() + $3::interval as beyond from leases where name = any($1)
@@ -88,20 +88,20 @@ const takeSQL = `
 	)
 	select t.name, coalesce(b.holder, $2), coalesce(b.until, ''), coalesce(b.beyond, false) from taken t left join before b using (name)`
 
-// A taken is a lease that this process has now, and who had it before, until when.
-type taken struct {
-	Name   string
-	Holder events.ID
-	Until  string
-	Beyond bool // no lease lasts as long
+// A takenLease is a lease that this process holds now, with its previous holder and expiry.
+type takenLease struct {
+	Name    string
+	Holder  events.ID
+	Until   string
+	TooLong bool // it would have expired later than any lease can
 }
 
-func (l *Elections) take(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, renew)
+func (l *Elections) takeLeases(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
 	asked := time.Now()
-	rows, _ := l.db.Query(ctx, takeSQL, l.names, l.holder, lasts, l.steady(asked))
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[taken])
+	rows, _ := l.db.Query(ctx, takeSQL, l.names, l.holder, leaseDuration, l.undisputed(asked))
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[takenLease])
 	if err != nil {
 		return fmt.Errorf("take leases: %w", err)
 	}
@@ -116,7 +116,7 @@ func (l *Elections) take(ctx context.Context) error {
 			l.log.ErrorContext(ctx, "a lease of this process was given to another before its end: taken back",
 				"lease", t.Name, "holder", t.Holder, "until", t.Until)
 			since = asked
-		case others && t.Beyond:
+		case others && t.TooLong:
 			l.log.ErrorContext(ctx, "a lease ended later than any lasts: not believed, taken over", "lease", t.Name,
 				"holder", t.Holder, "until", t.Until)
 			since = asked
@@ -124,33 +124,33 @@ func (l *Elections) take(ctx context.Context) error {
 			l.log.InfoContext(ctx, "took over", "lease", t.Name)
 			since = asked
 		}
-		l.held[t.Name] = term{since, asked.Add(lasts)}
+		l.held[t.Name] = term{since, asked.Add(leaseDuration)}
 	}
 	return nil
 }
 
-// steady returns the leases that this process has had for longer than one lasts.
-// Nobody else can have them while they run. One that had to be taken back a moment
-// ago is not among them: where two processes believe in the same lease, because a
-// clock has jumped, one of them lets go.
-func (l *Elections) steady(at time.Time) []string {
+// undisputed returns the leases that this process has held for longer than one lasts.
+// Nobody else can hold those while they are valid. A lease that was taken back recently is
+// not included: if two processes believe that they hold the same lease, because a clock has
+// jumped, one of them lets go.
+func (l *Elections) undisputed(at time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := []string{}
 	for name, t := range l.held {
-		if at.Before(t.until) && at.Sub(t.since) > lasts {
+		if at.Before(t.until) && at.Sub(t.since) > leaseDuration {
 			list = append(list, name)
 		}
 	}
 	return list
 }
 
-// giveBack lets others go on at once.
-func (l *Elections) giveBack(ctx context.Context) {
+// releaseLeases lets others take over at once.
+func (l *Elections) releaseLeases(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.held)
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, renew)
+	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
 	if _, err := l.db.Exec(ctx, `delete from leases where holder = $1`, l.holder); err != nil {
 		l.log.WarnContext(ctx, "give leases back", "err", err)

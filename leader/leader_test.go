@@ -18,15 +18,15 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A process holds leases until it is stopped, which gives them back, or
-// crashes, which does not.
+// A process holds leases until it is stopped, which releases them, or crashes, which does
+// not.
 type process struct {
 	*leader.Elections
 	stop func()
 	said *said
 }
 
-// said is what a process has logged.
+// said returns what a process has logged.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -81,7 +81,7 @@ func TestOneOfTwoHolds(t *testing.T) {
 	require.Zero(t, first.said.errors()+second.said.errors())
 }
 
-// Whoever can write to the database cannot give a lease to nobody for ever.
+// Somebody who can write to the database cannot block a lease for ever.
 func TestALeaseThatEndsTooLateIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]string{"never": `'infinity'`, "in a minute": `now() + interval '1 minute'`} {
@@ -93,14 +93,14 @@ func TestALeaseThatEndsTooLateIsTakenOver(t *testing.T) {
 	}
 }
 
-// A row that gives the lease to another while it is held is forged.
+// A row that gives the lease to another while it is valid is forged.
 func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	p := start(t, db, "a")
 	eventually(t, func() bool { return p.Leads("a") })
 	mine, from := holder(t, db), time.Now()
-	eventually(t, func() bool { return time.Since(from) > 2*leader.Lasts }) // it is no newcomer
+	eventually(t, func() bool { return time.Since(from) > 2*leader.LeaseDuration }) // long enough to be undisputed
 	exec(t, db, `update leases set holder = gen_random_uuid(), until = now() + interval '2 seconds'`)
 	eventually(t, func() bool { return p.said.errors() == 1 })
 	require.True(t, p.Leads("a"))
@@ -114,7 +114,8 @@ func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
 	require.Equal(t, mine, holder(t, db))
 }
 
-// Two who believe in the same lease, because a clock has jumped, come to one.
+// If two processes believe that they hold the same lease, because a clock has jumped, one
+// of them lets go.
 func TestOfTwoHoldersOneLetsGo(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -128,7 +129,7 @@ func TestOfTwoHoldersOneLetsGo(t *testing.T) {
 		if first.Leads("a") == second.Leads("a") {
 			at = time.Now()
 		}
-		return time.Since(at) > 2*leader.Lasts
+		return time.Since(at) > 2*leader.LeaseDuration
 	})
 	require.LessOrEqual(t, first.said.errors()+second.said.errors(), 2)
 }
@@ -144,8 +145,8 @@ func holder(t *testing.T, db *pgxpool.Pool) (id string) {
 	return id
 }
 
-// Whoever can no longer reach the database stops believing before another can
-// take over.
+// A process that loses its database stops relying on its lease before another one can take
+// over.
 func TestAHolderThatIsCutOffLetsGoFirst(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -157,9 +158,9 @@ func TestAHolderThatIsCutOffLetsGoFirst(t *testing.T) {
 	first := start(t, own, "a")
 	eventually(t, func() bool { return first.Leads("a") })
 	second := start(t, db, "a")
-	own.Close() // from here on the first can say nothing more
+	own.Close() // from here on the first cannot renew
 	eventually(t, func() bool {
-		taken := second.Leads("a") // asked first: what is held now may be lost a moment later
+		taken := second.Leads("a") // checked first, because what is held now may be lost a moment later
 		require.False(t, taken && first.Leads("a"))
 		return taken
 	})
