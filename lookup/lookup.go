@@ -1,6 +1,5 @@
-// Package lookup answers questions that many ask at the same moment with one
-// query. Nothing is remembered: every answer comes from a query that began after
-// the question was put.
+// Package lookup answers lookups that arrive at the same moment with one query. It caches
+// nothing: every answer comes from a query that started after the lookup was requested.
 package lookup
 
 import (
@@ -15,25 +14,24 @@ import (
 )
 
 const (
-	atOnce = 2               // queries of a group under way; further questions wait and share the next
-	most   = 256             // keys in a query
-	limit  = 5 * time.Second // for a query, and for its turn
+	maxQueries = 2               // concurrent queries of a group; further lookups wait and share the next query
+	maxKeys    = 256             // keys in a query
+	timeout    = 5 * time.Second // for a query, and for waiting until it may start
 )
 
 var (
 	errInterrupted = errors.New("the query for several was interrupted")
-	errTurn        = fmt.Errorf("wait for those who asked before: %w", context.DeadlineExceeded)
+	errTurnTimeout = fmt.Errorf("wait for those who asked before: %w", context.DeadlineExceeded)
 )
 
-// A Group gathers questions of one kind: which value has a key. The zero Group is
-// ready for use.
+// A Group combines lookups of values by key. The zero Group is ready for use.
 type Group[K comparable, V any] struct {
-	mu    sync.Mutex
-	next  *round[K, V]  // takes questions until its query begins
-	turns chan struct{} // has one for each query under way
+	mu      sync.Mutex
+	pending *round[K, V]  // accepts keys until its query starts
+	slots   chan struct{} // a semaphore: holds a value for each running query
 }
 
-// A round is a query and whoever waits for what it finds.
+// A round is a query and the callers that wait for its result.
 type round[K comparable, V any] struct {
 	keys  map[K]struct{}
 	done  chan struct{}
@@ -41,12 +39,12 @@ type round[K comparable, V any] struct {
 	err   error
 }
 
-// Find returns the value of a key, which ask looks up for any number of keys;
-// ok is false if ask finds none. All callers of a group pass the same ask.
+// Find returns the value of a key. It calls ask with this and other callers' keys; ok is
+// false if the result lacks the key. All callers of a group must pass the same ask.
 func (g *Group[K, V]) Find(ctx context.Context, key K, ask func(context.Context, []K) (map[K]V, error)) (v V, ok bool, err error) {
 	r, first := g.join(key)
 	if first {
-		g.answer(context.WithoutCancel(ctx), r, ask) // others wait for it, too
+		g.answer(context.WithoutCancel(ctx), r, ask) // other callers wait for the result too
 	}
 	select {
 	case <-r.done:
@@ -57,47 +55,47 @@ func (g *Group[K, V]) Find(ctx context.Context, key K, ask func(context.Context,
 	}
 }
 
-// join adds a question to the next round. Whoever is first in it asks for all.
+// join adds a key to the pending round. first is true if the caller has to run the query.
 func (g *Group[K, V]) join(key K) (r *round[K, V], first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.turns == nil {
-		g.turns = make(chan struct{}, atOnce)
+	if g.slots == nil {
+		g.slots = make(chan struct{}, maxQueries)
 	}
-	if first = g.next == nil || len(g.next.keys) >= most; first {
-		g.next = &round[K, V]{keys: map[K]struct{}{}, done: make(chan struct{}), err: errInterrupted}
+	if first = g.pending == nil || len(g.pending.keys) >= maxKeys; first {
+		g.pending = &round[K, V]{keys: map[K]struct{}{}, done: make(chan struct{}), err: errInterrupted}
 	}
-	g.next.keys[key] = struct{}{}
-	return g.next, first
+	g.pending.keys[key] = struct{}{}
+	return g.pending, first
 }
 
-// answer waits for its turn, closes the round to others and asks. Those who can run
-// come first: they may be about to join.
+// answer waits until its query may start, closes the round and runs the query. It first
+// yields to goroutines that can run, because they may be about to join.
 func (g *Group[K, V]) answer(ctx context.Context, r *round[K, V], ask func(context.Context, []K) (map[K]V, error)) {
 	runtime.Gosched()
 	defer close(r.done)
-	late := time.NewTimer(limit)
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
-	case g.turns <- struct{}{}:
-		defer func() { <-g.turns }()
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
 	case <-late.C:
 		g.seal(r)
-		r.err = errTurn
+		r.err = errTurnTimeout
 		return
 	}
 	keys := g.seal(r)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r.found, r.err = ask(ctx, keys)
 }
 
-// seal closes a round to others and returns what it is to ask.
+// seal closes a round to further keys and returns its keys.
 func (g *Group[K, V]) seal(r *round[K, V]) []K {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.next == r {
-		g.next = nil
+	if g.pending == r {
+		g.pending = nil
 	}
 	return slices.Collect(maps.Keys(r.keys))
 }

@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A source answers with its own state, and takes a second for it.
+// A source answers with its current state, and takes a second for that.
 type source struct {
 	value   atomic.Int64
 	queries atomic.Int64
-	keys    atomic.Int64 // of all queries
+	keys    atomic.Int64 // in all queries
 	err     error
 }
 
@@ -50,20 +50,20 @@ func TestQuestionsOfAMomentShareAQuery(t *testing.T) {
 		s.value.Store(7)
 		var all sync.WaitGroup
 		start := time.Now()
-		for i := range 102 { // two at once, a hundred wait
+		for i := range 102 { // two queries at once; a hundred lookups wait
 			all.Go(func() {
 				v, ok, err := g.Find(t.Context(), i%51, s.ask)
 				require.NoError(t, err)
 				require.True(t, ok)
 				require.EqualValues(t, 7, v)
 			})
-			if i < atOnce {
+			if i < maxQueries {
 				synctest.Wait()
 			}
 		}
 		all.Wait()
-		require.EqualValues(t, atOnce+1, s.queries.Load())
-		require.EqualValues(t, atOnce+51, s.keys.Load(), "each key once")
+		require.EqualValues(t, maxQueries+1, s.queries.Load())
+		require.EqualValues(t, maxQueries+51, s.keys.Load(), "each key once")
 		require.Equal(t, 2*time.Second, time.Since(start))
 	})
 }
@@ -78,8 +78,7 @@ func TestAKeyThatIsNotThere(t *testing.T) {
 	})
 }
 
-// What was changed before a question was put shows in the answer, whatever
-// queries are under way.
+// A change made before a lookup shows in its result, whatever queries are running.
 func TestNoAnswerIsOlderThanItsQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestNoAnswerIsOlderThanItsQuestion(t *testing.T) {
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, v, now)
 			})
-			<-time.After(time.Duration(i%7) * 50 * time.Millisecond) // in the bubble's time
+			<-time.After(time.Duration(i%7) * 50 * time.Millisecond) // in the synctest bubble's time
 		}
 		all.Wait()
 		require.Less(t, s.queries.Load(), int64(100))
@@ -107,7 +106,7 @@ func TestWhoeverLeavesHoldsUpNobody(t *testing.T) {
 		s := &source{}
 		hurried, leave := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		for i := range 6 { // the third is the first of the round that waits
+		for i := range 6 { // the third starts the round that waits
 			all.Go(func() {
 				ctx := t.Context()
 				if i == 2 {
@@ -127,7 +126,7 @@ func TestWhoeverLeavesHoldsUpNobody(t *testing.T) {
 
 		patient, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		for range atOnce + 1 { // the last of whom asks for the patient one, too
+		for range maxQueries + 1 { // the last one runs the query for the caller that stays, too
 			all.Go(func() { _, _, _ = g.Find(t.Context(), 1, s.ask) })
 			synctest.Wait()
 		}
@@ -167,8 +166,8 @@ func TestAQueryHasALimit(t *testing.T) {
 	})
 }
 
-// While the database hangs nobody waits for longer than a turn and a query take,
-// however many wait.
+// While the database hangs, no caller waits longer than for one turn and one query, however
+// many wait.
 func TestAWaitHasALimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,21 +178,21 @@ func TestAWaitHasALimit(t *testing.T) {
 		}
 		start := time.Now()
 		var all sync.WaitGroup
-		for i := range 12 * most {
+		for i := range 12 * maxKeys {
 			all.Go(func() {
 				_, _, err := g.Find(t.Context(), i, hangs)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
 		all.Wait()
-		require.LessOrEqual(t, time.Since(start), 2*limit)
+		require.LessOrEqual(t, time.Since(start), 2*timeout)
 		v, ok, err := g.Find(t.Context(), 1, (&source{}).ask)
 		require.NoError(t, err)
 		require.True(t, ok, v)
 	})
 }
 
-// One whose query ends the goroutine is an error to the others, and no answer.
+// If the query ends its goroutine, the other callers get an error.
 func TestAPanicIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +203,7 @@ func TestAPanicIsNoAnswer(t *testing.T) {
 			panic("broken")
 		}
 		var all sync.WaitGroup
-		for range atOnce {
+		for range maxQueries {
 			all.Go(func() { _, _, _ = g.Find(t.Context(), 1, s.ask) })
 			synctest.Wait()
 		}
@@ -226,21 +225,21 @@ func TestAQueryAsksForSoMany(t *testing.T) {
 		var g Group[int, int64]
 		s := &source{}
 		ask := func(ctx context.Context, keys []int) (map[int]int64, error) {
-			require.LessOrEqual(t, len(keys), most)
+			require.LessOrEqual(t, len(keys), maxKeys)
 			return s.ask(ctx, keys)
 		}
 		var all sync.WaitGroup
-		for i := range 3*most + atOnce {
+		for i := range 3*maxKeys + maxQueries {
 			all.Go(func() {
 				_, ok, err := g.Find(t.Context(), i, ask)
 				require.NoError(t, err)
 				require.True(t, ok, i)
 			})
-			if i < atOnce {
+			if i < maxQueries {
 				synctest.Wait()
 			}
 		}
 		all.Wait()
-		require.EqualValues(t, atOnce+3, s.queries.Load())
+		require.EqualValues(t, maxQueries+3, s.queries.Load())
 	})
 }
