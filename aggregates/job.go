@@ -215,7 +215,7 @@ func (j *Job) LoseLease(epoch int, now time.Time) ([]events.Event, error) {
 // failAttempt ends or requeues a job whose runner did not finish it. why is "lost", or "infra" if
 // something of the runner's own failed, with the runner's report. A job that was accepted
 // has used up its queue timeout, so it gets a new one when it is requeued.
-func (j *Job) failAttempt(why string, said *events.JobLastWords, now time.Time) []events.Event {
+func (j *Job) failAttempt(why string, said *events.JobAttemptReport, now time.Time) []events.Event {
 	reason := why
 	if why == "lost" {
 		reason = "lease_expired"
@@ -224,11 +224,11 @@ func (j *Job) failAttempt(why string, said *events.JobLastWords, now time.Time) 
 	case j.state == events.JobCancelling:
 		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
 	case j.attempt < j.spec.Retry.MaxAttempts && slices.Contains(j.spec.Retry.On, why):
-		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff), Said: said}
+		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff), Report: said}
 		again.ExpiresAt = again.NotBefore.Add(max(minRequeueTimeout, seconds(j.spec.Timeouts.QueueSeconds)))
 		return []events.Event{again}
 	}
-	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Said: said}}
+	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Report: said}}
 }
 
 // Cancel ends the job, at once if no runner has it. It returns no event if the job has

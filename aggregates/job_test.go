@@ -153,24 +153,24 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobIsCancelled, "succeeded", "")},
 		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobIsCancelled, "infra", "")},
 		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobTimedOut, "cancelled", "")},
-		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Said: &events.JobLastWords{}}}},
-		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: &events.JobLastWords{}}}},
-		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: &events.JobLastWords{}}}},
+		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Report: &events.JobAttemptReport{}}}},
+		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
+		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
 		{name: "by a word that there is not", given: runningJob, when: end("exploded"),
 			err: fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out, infra")},
 	})
-	sum := events.JobLogSum{Bytes: 4, Chunks: 1, SHA256: "aa", Truncated: true}
+	sum := events.JobLogSummary{Bytes: 4, Chunks: 1, SHA256: "aa", Truncated: true}
 	broken := func(j *Job) ([]events.Event, error) {
 		return j.Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{Reported: "infra", Reason: "sandbox_failed\x00", Log: sum}}, noon)
 	}
-	said := &events.JobLastWords{Reason: "sandbox_failed", Log: sum}
+	said := &events.JobAttemptReport{Reason: "sandbox_failed", Log: sum}
 	check(t, []spec[Job]{
-		{name: "what failed", given: runningJob, when: broken, then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Said: said}}},
-		{name: "what failed last", given: once, when: broken, then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Said: said}}},
+		{name: "what failed", given: runningJob, when: broken, then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Report: said}}},
+		{name: "what failed last", given: once, when: broken, then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: said}}},
 	})
 	list, err := folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", Reason: strings.Repeat("x", 200) + "\x00", Signal: "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E",
-		CPUMs: -1, MaxRSSBytes: -1, Artifacts: -1, StartedAt: noon.AddDate(-50, 0, 0), Log: events.JobLogSum{Bytes: -1},
+		CPUMs: -1, MaxRSSBytes: -1, Artifacts: -1, StartedAt: noon.AddDate(-50, 0, 0), Log: events.JobLogSummary{Bytes: -1},
 	}}, noon)
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{events.JobFinished{
@@ -178,13 +178,13 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	}}, list, "what a runner says is bounded")
 	list, err = folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", ExitCode: new(math.MinInt), CPUMs: math.MaxInt64, MaxRSSBytes: math.MaxInt64, FinishedAt: noon.AddDate(7000, 0, 0),
-		Log: events.JobLogSum{Bytes: math.MaxInt64, Chunks: math.MaxInt64},
+		Log: events.JobLogSummary{Bytes: math.MaxInt64, Chunks: math.MaxInt64},
 	}}, noon)
 	require.NoError(t, err)
 	const most = 1<<53 - 1
 	require.Equal(t, []events.Event{events.JobFinished{
 		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", ExitCode: new(math.MinInt32),
-		CPUMs: most, MaxRSSBytes: most, FinishedAt: noon, Log: events.JobLogSum{Bytes: most, Chunks: most},
+		CPUMs: most, MaxRSSBytes: most, FinishedAt: noon, Log: events.JobLogSummary{Bytes: most, Chunks: most},
 	}}, list, "and its numbers are")
 }
 

@@ -128,7 +128,7 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	case j.state == events.JobCancelling:
 		e.Outcome = events.JobIsCancelled
 	case e.Reported == "infra":
-		return j.failAttempt("infra", &events.JobLastWords{Reason: e.Reason, Log: e.Log}, now), nil
+		return j.failAttempt("infra", &events.JobAttemptReport{Reason: e.Reason, Log: e.Log}, now), nil
 	case e.Reported == "succeeded" && len(missing) > 0:
 		e.Outcome, e.Reason = events.JobFailed, events.ArtifactMissing
 	case e.Reported == "succeeded":

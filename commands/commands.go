@@ -98,7 +98,7 @@ func (h *Handler) execute(ctx context.Context, m Meta, request any, decide func(
 	defer cancel()
 	w := &work{ctx: within, handler: h, meta: m, command: command, decide: decide, quota: quota}
 	done, err := w.run()
-	taken, _ := errors.AsType[*events.Taken](err)
+	taken, _ := errors.AsType[*events.TakenError](err)
 	switch {
 	case err == nil && w.decided:
 		return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil

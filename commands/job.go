@@ -117,7 +117,7 @@ type LeaseJob struct {
 	Job    events.ID
 	Runner events.ID
 	Slot   int
-	Use    func(ctx context.Context, workspace events.ID, key string) (events.KeyUse, error)
+	Use    func(ctx context.Context, workspace events.ID, key string) (events.ConcurrencyUse, error)
 }
 
 // LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of

@@ -88,7 +88,7 @@ func (w *work) run() (done events.Committed, err error) {
 // conflicted reports whether err is a conflict: a stream has changed, or a number that
 // decide chose is taken. It then selects the next strategy.
 func (w *work) conflicted(err error) bool {
-	taken, _ := errors.AsType[*events.Taken](err)
+	taken, _ := errors.AsType[*events.TakenError](err)
 	switch {
 	case taken != nil && w.refusals[taken.Key] == nil:
 		w.takenKeys = append(w.takenKeys, taken.Key)

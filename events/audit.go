@@ -31,9 +31,9 @@ type AuditFilter struct {
 	Q         string `json:"q,omitempty"`
 }
 
-// An Unread takes the place of a stored event that this build cannot decode, because a
+// An Undecoded takes the place of a stored event that this build cannot decode, because a
 // newer build wrote it or its bytes are damaged. It is never appended.
-type Unread struct{ Name string }
+type Undecoded struct{ Name string }
 
 // Kind returns the stored kind.
-func (e Unread) Kind() string { return e.Name }
+func (e Undecoded) Kind() string { return e.Name }

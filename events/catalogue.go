@@ -59,8 +59,8 @@ func nounOf(kind string) string {
 	return name
 }
 
-// NounsThat returns the names of the nouns for which is returns true, sorted.
-func NounsThat(is func(Noun) bool) (names []string) {
+// NounsWhere returns the names of the nouns for which is returns true, sorted.
+func NounsWhere(is func(Noun) bool) (names []string) {
 	for name, n := range nouns {
 		if is(n) {
 			names = append(names, name)
@@ -96,7 +96,7 @@ func Schema(kind string) int { return len(kinds[kind]) }
 // this build does not know the kind or schema, because a newer build wrote the event, and
 // [ErrDamaged] if data does not have the form of the kind.
 func Decode(kind string, schema int, data []byte) (Event, error) {
-	if err := Known(kind, schema); err != nil {
+	if err := CheckKnown(kind, schema); err != nil {
 		return nil, err
 	}
 	e, err := kinds[kind][schema-1](data)
@@ -106,8 +106,8 @@ func Decode(kind string, schema int, data []byte) (Event, error) {
 	return e, nil
 }
 
-// Known reports an error if this build does not know a kind or schema.
-func Known(kind string, schema int) error {
+// CheckKnown reports an error if this build does not know a kind or schema.
+func CheckKnown(kind string, schema int) error {
 	if schema < 1 || schema > Schema(kind) {
 		return fmt.Errorf("decode event: unknown kind %q, schema %d", kind, schema)
 	}

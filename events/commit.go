@@ -76,10 +76,10 @@ var (
 	ErrOutcomeUnknown = errors.New("the outcome is unknown")
 )
 
-// A Taken is [ErrTaken] with the key that is taken.
-type Taken struct{ Key string }
+// A TakenError is [ErrTaken] with the key that is taken.
+type TakenError struct{ Key string }
 
-func (*Taken) Error() string { return ErrTaken.Error() } // without the key, which may be somebody's e-mail address
+func (*TakenError) Error() string { return ErrTaken.Error() } // without the key, which may be somebody's e-mail address
 
-// Is makes every Taken an ErrTaken.
-func (*Taken) Is(target error) bool { return target == ErrTaken }
+// Is makes every TakenError an ErrTaken.
+func (*TakenError) Is(target error) bool { return target == ErrTaken }

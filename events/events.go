@@ -34,12 +34,12 @@ type Record struct {
 
 // Decoded returns r with its envelope and event decoded from Meta and Data; kind is the
 // event's kind. It never fails: it keeps what can be decoded of the envelope, and an event
-// that cannot be decoded becomes an [Unread].
+// that cannot be decoded becomes an [Undecoded].
 func (r Record) Decoded(kind string) Record {
 	_ = json.Unmarshal(r.Meta, &r.Envelope)
 	var err error
 	if r.Event, err = Decode(kind, r.Schema, r.Data); err != nil {
-		r.Event = Unread{Name: kind}
+		r.Event = Undecoded{Name: kind}
 	}
 	return r
 }

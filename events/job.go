@@ -119,11 +119,11 @@ func (JobDeclined) Kind() string { return "job.declined" }
 // JobRequeued says that a job which a runner had is back in the queue.
 type JobRequeued struct {
 	jobEvent
-	Epoch     int           `json:"epoch"`  // that has ended
-	Reason    string        `json:"reason"` // declined, lease_expired, infra
-	NotBefore time.Time     `json:"notBefore"`
-	ExpiresAt time.Time     `json:"expiresAt,omitzero"` // its new expiry if it had been accepted; zero if the expiry stays
-	Said      *JobLastWords `json:"said,omitempty"`     // if the reason is infra
+	Epoch     int               `json:"epoch"`  // that has ended
+	Reason    string            `json:"reason"` // declined, lease_expired, infra
+	NotBefore time.Time         `json:"notBefore"`
+	ExpiresAt time.Time         `json:"expiresAt,omitzero"` // its new expiry if it had been accepted; zero if the expiry stays
+	Report    *JobAttemptReport `json:"said,omitempty"`     // if the reason is infra
 }
 
 func (JobRequeued) Kind() string { return "job.requeued" }
@@ -132,16 +132,16 @@ func (e JobRequeued) changes(*Record) []Change {
 }
 
 // Why returns the reason that the runner gave, or else Reason.
-func (e JobRequeued) Why() string { return e.Said.reasonOr(e.Reason) }
+func (e JobRequeued) Why() string { return e.Report.reasonOr(e.Reason) }
 
-// JobLastWords is the runner's report about an attempt that it could not finish.
-type JobLastWords struct {
-	Reason string    `json:"reason,omitempty"` // such as sandbox_failed
-	Log    JobLogSum `json:"log"`
+// JobAttemptReport is the runner's report about an attempt that it could not finish.
+type JobAttemptReport struct {
+	Reason string        `json:"reason,omitempty"` // such as sandbox_failed
+	Log    JobLogSummary `json:"log"`
 }
 
 // reasonOr returns the runner's reason, or reason if the runner gave none.
-func (w *JobLastWords) reasonOr(reason string) string {
+func (w *JobAttemptReport) reasonOr(reason string) string {
 	if w == nil || w.Reason == "" {
 		return reason
 	}
@@ -187,20 +187,20 @@ func (JobStepFinished) Kind() string { return "job.step_finished" }
 // cancelled ends as cancelled, whatever the runner reports.
 type JobFinished struct {
 	jobEvent
-	Epoch        int       `json:"epoch"`
-	Seq          int64     `json:"seq"`
-	Outcome      JobState  `json:"outcome"`          // a final state
-	Reported     string    `json:"reported"`         // by the runner: succeeded, failed, cancelled, timed_out, infra
-	Reason       string    `json:"reason,omitempty"` // such as artifact_missing
-	ExitCode     *int      `json:"exitCode,omitempty"`
-	Signal       string    `json:"signal,omitempty"`
-	SignalReason string    `json:"signalReason,omitempty"`
-	StartedAt    time.Time `json:"startedAt,omitzero"`
-	FinishedAt   time.Time `json:"finishedAt,omitzero"`
-	CPUMs        int64     `json:"cpuMs"`
-	MaxRSSBytes  int64     `json:"maxRssBytes"`
-	Log          JobLogSum `json:"log"`
-	Artifacts    int       `json:"artifacts"` // files that will be uploaded
+	Epoch        int           `json:"epoch"`
+	Seq          int64         `json:"seq"`
+	Outcome      JobState      `json:"outcome"`          // a final state
+	Reported     string        `json:"reported"`         // by the runner: succeeded, failed, cancelled, timed_out, infra
+	Reason       string        `json:"reason,omitempty"` // such as artifact_missing
+	ExitCode     *int          `json:"exitCode,omitempty"`
+	Signal       string        `json:"signal,omitempty"`
+	SignalReason string        `json:"signalReason,omitempty"`
+	StartedAt    time.Time     `json:"startedAt,omitzero"`
+	FinishedAt   time.Time     `json:"finishedAt,omitzero"`
+	CPUMs        int64         `json:"cpuMs"`
+	MaxRSSBytes  int64         `json:"maxRssBytes"`
+	Log          JobLogSummary `json:"log"`
+	Artifacts    int           `json:"artifacts"` // files that will be uploaded
 }
 
 func (JobFinished) Kind() string { return "job.finished" }
@@ -215,8 +215,8 @@ func (e JobFinished) changes(*Record) []Change {
 	return list
 }
 
-// A JobLogSum describes the log that a runner sent.
-type JobLogSum struct {
+// A JobLogSummary describes the log that a runner sent.
+type JobLogSummary struct {
 	Bytes     int64  `json:"bytes"`
 	Chunks    int64  `json:"chunks"`
 	SHA256    string `json:"sha256"`
@@ -235,9 +235,9 @@ func (JobLeaseExpired) Kind() string { return "job.lease_expired" }
 // JobLost says that the job has failed its last attempt.
 type JobLost struct {
 	jobEvent
-	Epoch  int           `json:"epoch"`
-	Reason string        `json:"reason"`         // lease_expired, infra
-	Said   *JobLastWords `json:"said,omitempty"` // if the reason is infra
+	Epoch  int               `json:"epoch"`
+	Reason string            `json:"reason"`         // lease_expired, infra
+	Report *JobAttemptReport `json:"said,omitempty"` // if the reason is infra
 }
 
 func (JobLost) Kind() string { return "job.lost" }
@@ -246,7 +246,7 @@ func (e JobLost) changes(*Record) []Change {
 }
 
 // Why returns the reason that the runner gave, or else Reason.
-func (e JobLost) Why() string { return e.Said.reasonOr(e.Reason) }
+func (e JobLost) Why() string { return e.Report.reasonOr(e.Reason) }
 
 // JobCancelRequested says that the runner was told to stop a job.
 type JobCancelRequested struct {

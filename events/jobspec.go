@@ -160,10 +160,12 @@ type JobConcurrency struct {
 	Limit int    `json:"limit"`
 }
 
-// KeyUse says how many jobs with a concurrency key are held by runners, and the lowest
+// ConcurrencyUse says how many jobs with a concurrency key are held by runners, and the lowest
 // limit among them.
-type KeyUse struct{ Held, Least int }
+type ConcurrencyUse struct{ Held, LowestLimit int }
 
 // Full reports whether no further job with that limit may start. Jobs with the same key may
 // have different limits: of those that run at once, the lowest counts.
-func (u KeyUse) Full(limit int) bool { return u.Held > 0 && u.Held >= min(u.Least, limit) }
+func (u ConcurrencyUse) Full(limit int) bool {
+	return u.Held > 0 && u.Held >= min(u.LowestLimit, limit)
+}

@@ -21,12 +21,12 @@ func TestTargetsAreWhereTheirNounsSay(t *testing.T) {
 	for name, kind := range wantedForms(t) {
 		r.Event, r.Data = stored(t, name, kind)
 		named := r.Target()
-		r.Event = events.Unread{Name: kind}
+		r.Event = events.Undecoded{Name: kind}
 		if plain := r.Target(); named.Type != plain.Type || named.ID != plain.ID {
 			elsewhere[events.NounOf(kind).Name] = true
 		}
 	}
-	for _, noun := range events.NounsThat(func(events.Noun) bool { return true }) {
+	for _, noun := range events.NounsWhere(func(events.Noun) bool { return true }) {
 		require.Equal(t, elsewhere[noun], events.NounOf(noun).NamesTarget, noun)
 	}
 }
@@ -67,7 +67,7 @@ func TestHowTheAuditLogShowsForms(t *testing.T) {
 func TestWhatCannotBeReadHappenedToItsStream(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Data: []byte(`{"a":1}`)}
 	for kind, noun := range map[string]string{"member.left": "member", "decision.raised": "run", "run.paused": "run", "moon.landed": "moon"} {
-		r.Event = events.Unread{Name: kind}
+		r.Event = events.Undecoded{Name: kind}
 		require.Equal(t, events.Target{Type: noun, ID: r.Stream}, r.Target())
 		require.Equal(t, []events.Change{}, r.Changes())
 		action, denied := r.Action()

@@ -194,7 +194,7 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 
 	workspace := world.NewID()
 	streams := map[string]events.ID{}
-	for _, noun := range events.NounsThat(func(events.Noun) bool { return true }) {
+	for _, noun := range events.NounsWhere(func(events.Noun) bool { return true }) {
 		streams[noun] = world.NewID()
 	}
 	streams["decision"] = streams["run"]

@@ -49,7 +49,7 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	for _, i := range []int{1, 3, 4, 5} {
 		require.Empty(t, list[i].Changes)
 		require.Equal(t, ann.Name, list[i].Actor.Name)
-		require.IsType(t, events.Unread{}, list[i].Event)
+		require.IsType(t, events.Undecoded{}, list[i].Event)
 	}
 	require.Empty(t, list[2].Actor.Name)
 	require.Equal(t, bob, list[2].Event)

@@ -67,7 +67,7 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 		rows, _ := h.DB.Query(ctx, `
 			select `+store.EventColumns+` from events
 			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $5)
-			order by seq`, workspace, after, min(after+historyPage, seq), events.NounsThat(func(n events.Noun) bool { return n.State }), seq)
+			order by seq`, workspace, after, min(after+historyPage, seq), events.NounsWhere(func(n events.Noun) bool { return n.State }), seq)
 		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
 		if err != nil {
 			return nil, fmt.Errorf("read log %s after %d: %w", workspace, after, err)

@@ -68,7 +68,7 @@ func (v Artifacts) GivenUp(ctx context.Context, workspace, job events.ID) (keep 
 		for _, r := range list {
 			after = r.Version
 			switch e := r.Event.(type) {
-			case events.Unread:
+			case events.Undecoded:
 				return nil, false, nil
 			case events.JobArtifactStored:
 				keep = append(keep, e.File.ID)

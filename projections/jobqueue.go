@@ -66,10 +66,10 @@ func (v Jobs) Full(ctx context.Context, workspace, by events.ID, length, most in
 }
 
 // KeyUse returns what is in use of a concurrency key.
-func (v Jobs) KeyUse(ctx context.Context, workspace events.ID, key string) (u events.KeyUse, err error) {
+func (v Jobs) KeyUse(ctx context.Context, workspace events.ID, key string) (u events.ConcurrencyUse, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select count(*), coalesce(min(concurrency), 0) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = $2`,
-		workspace, key).Scan(&u.Held, &u.Least)
+		workspace, key).Scan(&u.Held, &u.LowestLimit)
 	if err != nil {
 		return u, fmt.Errorf("jobs of %s with a concurrency key: %w", workspace, err)
 	}

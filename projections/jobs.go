@@ -87,7 +87,7 @@ type JobAttempt struct {
 	Steps      []JobStep  `json:"steps"`
 
 	Reason string            `json:"reason,omitempty"` // why it was declined, or not brought to an end
-	Sent   *events.JobLogSum `json:"sent,omitempty"`   // by the word of a runner that did not bring it to an end
+	Sent   *events.JobLogSummary `json:"sent,omitempty"`   // by the word of a runner that did not bring it to an end
 	Log    *JobLog           `json:"log,omitempty"`    // once it is sealed
 }
 
@@ -175,7 +175,7 @@ func (j *Job) follow(r events.Record) {
 		j.endAttempt("lease_expired", r.At)
 	case events.JobRequeued:
 		j.endAttempt(e.Reason, r.At)
-		j.failed(e.Why(), e.Said)
+		j.failed(e.Why(), e.Report)
 		if !e.ExpiresAt.IsZero() {
 			j.ExpiresAt = e.ExpiresAt
 		}
@@ -221,7 +221,7 @@ func (j *Job) end(r events.Record) {
 		j.over(e.State(), r.At)
 	case events.JobLost:
 		j.over(events.JobIsLost, r.At)
-		j.failed(e.Why(), e.Said)
+		j.failed(e.Why(), e.Report)
 	case events.JobExpired:
 		j.over(events.JobIsExpired, r.At)
 	case events.JobLogSealed:

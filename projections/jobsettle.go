@@ -25,7 +25,7 @@ func (j *Job) lackArtifacts() {
 }
 
 // failed says why the last attempt came to no end, once, and what its runner said of its log.
-func (j *Job) failed(why string, said *events.JobLastWords) {
+func (j *Job) failed(why string, said *events.JobAttemptReport) {
 	if len(j.Attempts) == 0 {
 		return
 	}

@@ -24,7 +24,7 @@ const (
 // A JobWaits knows the runners that are there, and says why jobs wait.
 type JobWaits struct {
 	runners []waitingRunner
-	taken   map[string]events.KeyUse // of the concurrency keys of the jobs
+	taken   map[string]events.ConcurrencyUse // of the concurrency keys of the jobs
 	at      time.Time
 }
 
@@ -42,7 +42,7 @@ const runnersConsidered = 2000
 
 // Waits looks at the runners, and at the concurrency keys of those of list that are queued.
 func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now time.Time) (w JobWaits, err error) {
-	w = JobWaits{taken: map[string]events.KeyUse{}, at: now}
+	w = JobWaits{taken: map[string]events.ConcurrencyUse{}, at: now}
 	keys, queued := []string{}, false
 	for _, j := range list {
 		queued = queued || j.State == events.JobQueued
@@ -69,8 +69,8 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 			where workspace_id = $1 and slot > 0 and concurrency_key = any($2) group by concurrency_key`,
 			workspace, keys).Query(func(rows pgx.Rows) error {
 			var key string
-			var u events.KeyUse
-			_, err := pgx.ForEachRow(rows, []any{&key, &u.Held, &u.Least}, func() error {
+			var u events.ConcurrencyUse
+			_, err := pgx.ForEachRow(rows, []any{&key, &u.Held, &u.LowestLimit}, func() error {
 				w.taken[key] = u
 				return nil
 			})

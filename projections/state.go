@@ -59,7 +59,7 @@ type StateChange struct {
 
 // Take folds the next event into s.
 func (s *State) Take(r events.Record) ([]StateChange, error) {
-	if _, unread := r.Event.(events.Unread); unread && events.NounOf(r.Event.Kind()).State {
+	if _, unread := r.Event.(events.Undecoded); unread && events.NounOf(r.Event.Kind()).State {
 		return nil, ErrUnreadable.With("seq", r.Seq)
 	}
 	s.Seq, s.At = r.Seq, r.At

@@ -47,7 +47,7 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 	}
 	limit := max(page/len(workspaces), 1)
 	err = pgx.BeginFunc(ctx, p.db, func(tx pgx.Tx) error {
-		list, err := follow.Hold(ctx, tx, View, workspaces)
+		list, err := follow.LockCheckpoints(ctx, tx, View, workspaces)
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -186,7 +186,9 @@ func (b *Bus) router() (*message.Router, error) {
 
 // shouldPark reports whether an error is the message's fault. It is not if the service is
 // stopping, or if something that the consumer needs is unavailable.
-func shouldPark(err error) bool { return !errors.Is(err, context.Canceled) && !fault.IsUnavailable(err) }
+func shouldPark(err error) bool {
+	return !errors.Is(err, context.Canceled) && !fault.IsUnavailable(err)
+}
 
 // parkedPublisher publishes parked messages and logs an error for each.
 type parkedPublisher struct{ *Bus }

@@ -53,7 +53,7 @@ func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := follow.Complete(ctx, tx, list, ends); err != nil || len(ends) == 0 {
+	if err := follow.CheckComplete(ctx, tx, list, ends); err != nil || len(ends) == 0 {
 		return nil, nil, err
 	}
 	from := map[events.ID]int64{}

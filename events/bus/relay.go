@@ -100,7 +100,7 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 	limit := max(b.page()/len(workspaces), 1)
 	var broken error
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-		list, err := follow.Hold(ctx, tx, View, workspaces)
+		list, err := follow.LockCheckpoints(ctx, tx, View, workspaces)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -128,7 +128,7 @@ func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int,
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := follow.Complete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
+	if err := follow.CheckComplete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
 		return nil, nil, err
 	}
 	publishing, cancel := context.WithTimeout(ctx, most)
@@ -140,7 +140,7 @@ func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int,
 	case err != nil:
 		err = fmt.Errorf("publish: %w", err)
 	}
-	more = follow.More(records[:n], limit)
+	more = follow.LogsWithMore(records[:n], limit)
 	for _, end := range follow.Ends(records[n:]) {
 		more = append(more, end.Workspace)
 	}

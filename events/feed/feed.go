@@ -85,7 +85,7 @@ type Watch struct {
 // namingTarget returns the nouns whose events contain their target. The target of other
 // events is their stream, so their data need not be decoded.
 func namingTarget() []string {
-	return events.NounsThat(func(n events.Noun) bool { return n.NamesTarget })
+	return events.NounsWhere(func(n events.Noun) bool { return n.NamesTarget })
 }
 
 // Watch starts watching a workspace. The target may be missing in events whose noun is not

@@ -13,14 +13,14 @@ import (
 	"svc/events/store"
 )
 
-// Hold returns the checkpoints named name in the logs, and locks them until tx ends.
+// LockCheckpoints returns the checkpoints named name in the logs, and locks them until tx ends.
 // Checkpoints that others hold are left out. The server ends tx if its process is silent
 // for 30 s.
 //
 // The commit of tx does not wait for the disk. If the server crashes right after it, work
 // and checkpoints are both as before, and the work is done again. Anything that relied on
 // the work was committed later, and has flushed it too.
-func Hold(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (list []store.Position, err error) {
+func LockCheckpoints(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (list []store.Position, err error) {
 	b := &pgx.Batch{}
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
 	b.Queue(`set local synchronous_commit = off`)
@@ -57,9 +57,9 @@ type Checkpoint struct {
 	Seq       int64
 }
 
-// HoldAll is [Hold] for several names in one transaction. The names are literals in the
+// LockAllCheckpoints is [LockCheckpoints] for several names in one transaction. The names are literals in the
 // statement: there are few of them, and the planner then knows them.
-func HoldAll(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) (list []Checkpoint, err error) {
+func LockAllCheckpoints(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) (list []Checkpoint, err error) {
 	b := &pgx.Batch{}
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
 	b.Queue(`set local synchronous_commit = off`)
@@ -103,7 +103,7 @@ func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
 
 // QueueClaim queues locking and moving the checkpoints of several names in one statement,
 // for callers that know the current position of all of them in each log. It fails with
-// [ErrMoved], changing nothing, if a checkpoint is elsewhere or missing. Unlike [HoldAll]
+// [ErrMoved], changing nothing, if a checkpoint is elsewhere or missing. Unlike [LockAllCheckpoints]
 // it waits for others that hold a checkpoint: limit the wait.
 func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
@@ -146,8 +146,8 @@ func Ends(records []events.Record) (list []store.Position) {
 	return list
 }
 
-// More returns the logs of which limit records were read, so that there may be more.
-func More(records []events.Record, limit int) (list []events.ID) {
+// LogsWithMore returns the logs of which limit records were read, so that there may be more.
+func LogsWithMore(records []events.Record, limit int) (list []events.ID) {
 	n := 0
 	for i, r := range records {
 		n++
@@ -166,9 +166,9 @@ type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Complete reports an error if an event is missing at the end of a log: the log is in list
+// CheckComplete reports an error if an event is missing at the end of a log: the log is in list
 // but not in ends, so nothing was read of it, although its head is farther on.
-func Complete(ctx context.Context, db Batcher, list, ends []store.Position) error {
+func CheckComplete(ctx context.Context, db Batcher, list, ends []store.Position) error {
 	read := map[events.ID]bool{}
 	for _, p := range ends {
 		read[p.Workspace] = true

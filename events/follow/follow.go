@@ -89,9 +89,9 @@ func NewShared(db *pgxpool.Pool, names func() []string, log *slog.Logger) *Follo
 	return f
 }
 
-// OnlyTold makes f follow only the logs that it is notified about, until they have been
+// OnlyNotified makes f follow only the logs that it is notified about, until they have been
 // processed, and look for no others. Call it before Run.
-func (f *Follower) OnlyTold() { f.onlyNotified = true }
+func (f *Follower) OnlyNotified() { f.onlyNotified = true }
 
 // AtMostEvery makes f follow each log no more often than that, except for a log that has
 // more than a page of new events. Call it before Run.

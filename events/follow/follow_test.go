@@ -37,7 +37,7 @@ func (c *counter) take(ctx context.Context, workspaces []events.ID) (more []even
 	c.calls.Add(1)
 	c.together.Store(max(c.together.Load(), int64(len(workspaces))))
 	return more, pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
-		list, err := follow.Hold(ctx, tx, "counter", workspaces)
+		list, err := follow.LockCheckpoints(ctx, tx, "counter", workspaces)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func TestALogIsOneFollowersAtATime(t *testing.T) {
 	_, err := c.take(t.Context(), list)
 	require.NoError(t, err)
 	require.NoError(t, pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
-		held, err := follow.Hold(t.Context(), tx, "counter", list[:4])
+		held, err := follow.LockCheckpoints(t.Context(), tx, "counter", list[:4])
 		require.NoError(t, err)
 		require.Len(t, held, 4)
 		more, err := c.take(t.Context(), list)
@@ -147,6 +147,6 @@ func TestEndsAndMore(t *testing.T) {
 	a, b, c := events.NewID(time.Now()), events.NewID(time.Now()), events.NewID(time.Now())
 	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3}, {Workspace: c, Seq: 4}}
 	require.Equal(t, []store.Position{{Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 4}}, follow.Ends(list))
-	require.Equal(t, []events.ID{a, c}, follow.More(list, 2))
-	require.Empty(t, follow.More(nil, 2))
+	require.Equal(t, []events.ID{a, c}, follow.LogsWithMore(list, 2))
+	require.Empty(t, follow.LogsWithMore(nil, 2))
 }

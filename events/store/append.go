@@ -104,7 +104,7 @@ type transaction struct {
 	oneRoundTrip bool                       // append, checks and commit are one round trip
 	inserted     int                        // events that were inserted
 	staleReads   int                        // streams that have changed since a commit read them
-	taken        *events.Taken              // a key that somebody else holds
+	taken        *events.TakenError         // a key that somebody else holds
 	repeated     int                        // commands that had been stored before
 	limit        time.Duration              // for all statements before the commit
 }

@@ -58,7 +58,7 @@ func (p *pending) size() (n int) {
 // Append adds a commit to its log, in one transaction with the other commits that wait at
 // that moment. It reports
 //   - [events.ErrConflict] if a stream has changed: decide again,
-//   - [events.ErrTaken], as a [events.Taken], if somebody else holds a key that it claims,
+//   - [events.ErrTaken], as an [events.TakenError], if somebody else holds a key that it claims,
 //   - [fault.ErrBusy] if nothing was stored because a row was locked for too long,
 //   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
 //     the commit may or may not be in the log.

@@ -50,7 +50,7 @@ func (t *transaction) queueClaim(b *pgx.Batch, c keyChange) {
 	}
 	b.Queue(sql, c.workspace, c.Key, c.Owner).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 && t.taken == nil {
-			t.taken = &events.Taken{Key: c.Key}
+			t.taken = &events.TakenError{Key: c.Key}
 		}
 		return nil
 	})

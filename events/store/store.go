@@ -87,7 +87,7 @@ func After(ctx context.Context, db Querier, workspace events.ID, seq int64, limi
 	return after(ctx, db, workspace, seq, limit, Scan)
 }
 
-// AnyAfter is like [After], but returns an [events.Unread] in place of each event that
+// AnyAfter is like [After], but returns an [events.Undecoded] in place of each event that
 // cannot be decoded.
 func AnyAfter(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
 	return after(ctx, db, workspace, seq, limit, ScanAny)
@@ -102,7 +102,7 @@ func after(ctx context.Context, db Querier, workspace events.ID, seq int64, limi
 }
 
 // AnyOfStream returns up to limit records of a stream that follow version, oldest first. An
-// event that cannot be decoded is an [events.Unread].
+// event that cannot be decoded is an [events.Undecoded].
 func AnyOfStream(ctx context.Context, db Querier, workspace, stream events.ID, version, limit int) ([]events.Record, error) {
 	list, err := query(ctx, db, ScanAny, `
 		select `+EventColumns+` from events
@@ -152,7 +152,7 @@ func AnyAfterEach(ctx context.Context, db Querier, list []Position, limit int) (
 }
 
 // StoredAfterEach is [AnyAfterEach] for callers that pass events on as they are stored. It
-// decodes none: each event is an [events.Unread].
+// decodes none: each event is an [events.Undecoded].
 func StoredAfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
 	return contiguous(ctx, db, list, scanStored, selectEvents, limit)
 }
@@ -189,7 +189,7 @@ func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (end
 
 // AfterKinds is [AnyAfterEach] for callers that need only some kinds of events. kinds lists
 // kinds, and nouns that stand for all their kinds. Other events are not decoded: each is an
-// [events.Unread].
+// [events.Undecoded].
 func AfterKinds(ctx context.Context, db Querier, kinds []string, list []Position, limit int) ([]events.Record, error) {
 	return contiguous(ctx, db, list, scanWanted, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end as meta, case when wanted then data end as data
@@ -306,7 +306,7 @@ func (r *Row) Record() events.Record { return r.record.Decoded(r.kind) }
 // scanStored is [Scan] without decoding.
 func scanStored(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
 	kind, err := scan(row, &r, more)
-	r.Event = events.Unread{Name: kind}
+	r.Event = events.Undecoded{Name: kind}
 	return r, err
 }
 
@@ -317,8 +317,8 @@ func scanWanted(row pgx.CollectableRow, more ...any) (r events.Record, err error
 	case err != nil:
 		return r, err
 	case r.Data == nil:
-		r.Event = events.Unread{Name: kind}
-		return r, events.Known(kind, r.Schema)
+		r.Event = events.Undecoded{Name: kind}
+		return r, events.CheckKnown(kind, r.Schema)
 	}
 	return decoded(r, kind)
 }

@@ -130,7 +130,7 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 }
 
 // integrity holds what is stored of a log against what its runner said that it sent.
-func integrity(stored events.JobLogSealed, said *events.JobLogSum) string {
+func integrity(stored events.JobLogSealed, said *events.JobLogSummary) string {
 	switch {
 	case said == nil || said.SHA256 == "":
 		return "incomplete"
@@ -171,7 +171,7 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogS
 const digestPage = 4 << 20 // bytes
 
 // said returns what the runner said of the log of an attempt; nil if it never did.
-func (s *sweep) said(ctx context.Context, j dueJob, a projections.JobAttempt) (*events.JobLogSum, error) {
+func (s *sweep) said(ctx context.Context, j dueJob, a projections.JobAttempt) (*events.JobLogSummary, error) {
 	if a.Sent != nil {
 		return a.Sent, nil
 	}
@@ -184,7 +184,7 @@ func (s *sweep) said(ctx context.Context, j dueJob, a projections.JobAttempt) (*
 	if len(list) == 0 {
 		return nil, nil
 	}
-	var sum events.JobLogSum
+	var sum events.JobLogSummary
 	if err := json.Unmarshal(list[0], &sum); err != nil {
 		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)
 	}

@@ -55,7 +55,7 @@ type concurrency struct {
 
 // freeSlot returns a slot for a job that lets so many run at once, 0 if there is none.
 func (c concurrency) freeSlot(limit int) int {
-	if (events.KeyUse{Held: len(c.taken), Least: c.least}).Full(limit) {
+	if (events.ConcurrencyUse{Held: len(c.taken), LowestLimit: c.least}).Full(limit) {
 		return 0
 	}
 	for slot := 1; slot <= limit; slot++ {

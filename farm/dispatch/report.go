@@ -49,7 +49,7 @@ func finishOf(r *aggregates.JobReport, b wire.Event) error {
 		StartedAt: b.StartedAt.UTC(), FinishedAt: b.FinishedAt.UTC(), CPUMs: b.CPUMs, MaxRSSBytes: b.MaxRSSBytes, Artifacts: b.Artifacts,
 	}
 	if b.Log != nil {
-		f.Log = events.JobLogSum{Bytes: b.Log.Bytes, Chunks: b.Log.Chunks, SHA256: b.Log.SHA256, Truncated: b.Log.Truncated}
+		f.Log = events.JobLogSummary{Bytes: b.Log.Bytes, Chunks: b.Log.Chunks, SHA256: b.Log.SHA256, Truncated: b.Log.Truncated}
 	}
 	switch {
 	case !slices.Contains([]string{"succeeded", "failed", "cancelled", "timed_out", "infra"}, b.Outcome):

@@ -79,12 +79,12 @@ func (streamKind) Schema(huma.Registry) *huma.Schema {
 
 // nounsFor lists the nouns whose events an audience is told of.
 func nounsFor(a events.Audience) []string {
-	return events.NounsThat(func(n events.Noun) bool { return n.Audience >= a })
+	return events.NounsWhere(func(n events.Noun) bool { return n.Audience >= a })
 }
 
 // nounsOnlyFor lists those of which only an audience and the ones before it are told.
 func nounsOnlyFor(a events.Audience) string {
-	list := events.NounsThat(func(n events.Noun) bool { return n.Audience == a })
+	list := events.NounsWhere(func(n events.Noun) bool { return n.Audience == a })
 	return "`" + strings.Join(list, ".*`, `") + ".*`"
 }
 

@@ -112,7 +112,7 @@ func (v *comparedView) take(list []events.Record) error {
 
 // one folds an event, unless it is nothing to the view.
 func (v *comparedView) one(r events.Record) error {
-	if unread, ok := r.Event.(events.Unread); ok && !v.view.TakesUnread() {
+	if unread, ok := r.Event.(events.Undecoded); ok && !v.view.TakesUnread() {
 		if !v.view.Takes(unread.Name) {
 			return nil
 		}

@@ -42,7 +42,7 @@ func NewFollower(db *pgxpool.Pool, views []View, leads func(view string) bool, l
 	}
 	for _, v := range f.views {
 		f.alone[v.Name()] = follow.New(db, v.Name(), leads, log)
-		f.alone[v.Name()].OnlyTold()
+		f.alone[v.Name()].OnlyNotified()
 	}
 	f.shared = newShared(f)
 	return f
@@ -107,7 +107,7 @@ func (f *Follower) takePage(ctx context.Context, v View, workspaces []events.ID)
 // its checkpoints. That of the first log was at.
 func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, limit int) (more []events.ID, at int64, err error) {
 	err = pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
-		list, err := follow.Hold(ctx, tx, v.Name(), workspaces)
+		list, err := follow.LockCheckpoints(ctx, tx, v.Name(), workspaces)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -116,9 +116,9 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 		if err != nil {
 			return err
 		}
-		more = follow.More(records, limit)
+		more = follow.LogsWithMore(records, limit)
 		ends := follow.Ends(records)
-		if err := follow.Complete(ctx, tx, list, ends); err != nil {
+		if err := follow.CheckComplete(ctx, tx, list, ends); err != nil {
 			return err
 		}
 		return TakeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) { follow.QueueMove(b, v.Name(), ends) })

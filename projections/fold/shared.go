@@ -136,7 +136,7 @@ func (s *shared) holdPage(ctx context.Context, views []View, workspaces []events
 	limited, cancel := context.WithTimeout(ctx, sharedLimit)
 	defer cancel()
 	err = pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error {
-		held, err := follow.HoldAll(limited, tx, names(views), workspaces)
+		held, err := follow.LockAllCheckpoints(limited, tx, names(views), workspaces)
 		if err != nil {
 			return err
 		}

@@ -81,8 +81,8 @@ func (p *sharedPage) read(ctx context.Context, db interface {
 			return fmt.Errorf("read logs: %w", err)
 		}
 	}
-	p.ends, p.more = follow.Ends(p.records), follow.More(p.records, p.limit)
-	return follow.Complete(ctx, db, p.from, p.ends)
+	p.ends, p.more = follow.Ends(p.records), follow.LogsWithMore(p.records, p.limit)
+	return follow.CheckComplete(ctx, db, p.from, p.ends)
 }
 
 // readFor reads on in logs for views. One alone needs not all of the events decoded;

@@ -84,7 +84,7 @@ func (p *process) askJobs(t *testing.T) {
 	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements, "one that is there is not counted")
 	require.True(t, done[bool](t)(v.Full(ctx, p.acme, someone, 5000, 6000)))
 	job.Key = "deploy-7"
-	done[events.KeyUse](t)(v.KeyUse(ctx, p.acme, job.Key))
+	done[events.ConcurrencyUse](t)(v.KeyUse(ctx, p.acme, job.Key))
 	done[projections.JobWaits](t)(v.Waits(ctx, p.acme, []projections.Job{job}, time.Now()))
 	done[[]events.Record](t)(v.Events(ctx, p.long, idOf(t, 'r', 500), 1, 25))
 
