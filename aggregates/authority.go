@@ -31,8 +31,8 @@ func (a *Authority) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// Signs returns the authority that signs new certificates, or the zero ID if there is none.
-func (a *Authority) Signs() events.ID { return a.current }
+// Current returns the authority that signs new certificates, or the zero ID if there is none.
+func (a *Authority) Current() events.ID { return a.current }
 
 // Create adds an authority and makes it the signing one. It returns no event if it exists.
 func (a *Authority) Create(e events.AuthorityCreated) ([]events.Event, error) {

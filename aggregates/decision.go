@@ -78,8 +78,8 @@ func MayDecide(k events.DecisionKind, role events.Role, approveLoops bool) error
 	return nil
 }
 
-// Decide returns an error unless the user may answer decisions of kind k.
-func (w *Workspace) Decide(by events.ID, k events.DecisionKind) error {
+// AllowAnswer returns an error unless the user may answer decisions of kind k.
+func (w *Workspace) AllowAnswer(by events.ID, k events.DecisionKind) error {
 	m, ok := w.members[w.byUser[by]]
 	if !ok {
 		return fault.ErrTenantNotFound
@@ -87,8 +87,8 @@ func (w *Workspace) Decide(by events.ID, k events.DecisionKind) error {
 	return MayDecide(k, m.role, events.MayApproveLoops(m.role, m.approveLoops))
 }
 
-// Asked returns the kind of one of the run's decisions.
-func (r *Run) Asked(id events.ID) (events.DecisionKind, error) {
+// DecisionKind returns the kind of one of the run's decisions.
+func (r *Run) DecisionKind(id events.ID) (events.DecisionKind, error) {
 	d, ok := r.decisions[id]
 	if !ok {
 		return "", ErrNoDecision

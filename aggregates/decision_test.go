@@ -176,10 +176,10 @@ func TestMayDecide(t *testing.T) {
 // The workspace says so of its members, and nothing of others.
 func TestDecideAndAllow(t *testing.T) {
 	w := folded[Workspace](team)
-	require.NoError(t, w.Decide(ann, events.MergeApproval))
-	require.ErrorIs(t, w.Decide(vic, events.FactReview), ErrRoleRequired)
-	require.NoError(t, w.Decide(leo, events.FactReview))
-	require.ErrorIs(t, w.Decide(stranger, events.FactReview), fault.ErrTenantNotFound)
+	require.NoError(t, w.AllowAnswer(ann, events.MergeApproval))
+	require.ErrorIs(t, w.AllowAnswer(vic, events.FactReview), ErrRoleRequired)
+	require.NoError(t, w.AllowAnswer(leo, events.FactReview))
+	require.ErrorIs(t, w.AllowAnswer(stranger, events.FactReview), fault.ErrTenantNotFound)
 	require.NoError(t, w.Allow(leo, events.QueueIssues))
 	require.NoError(t, w.Allow(mel, events.QueueIssues))
 	require.ErrorIs(t, w.Allow(vic, events.QueueIssues), ErrRoleRequired)

@@ -23,8 +23,8 @@ var (
 )
 
 const (
-	// LongestEnrollment is the longest lifetime of a token.
-	LongestEnrollment     = time.Hour
+	// MaxEnrollmentLifetime is the longest lifetime of a token.
+	MaxEnrollmentLifetime = time.Hour
 	minEnrollmentLifetime = time.Minute
 	maxRecordedRefusals   = 10 // per enrolment, because many may know its token
 )
@@ -75,7 +75,7 @@ func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Eve
 		return nil, fault.Field("capacityLimit", "must be from 1 to %d", maxCapacity)
 	case e.Jobs < 0:
 		return nil, fault.Field("jobs", "must be 0 or more")
-	case lasts < minEnrollmentLifetime || lasts > LongestEnrollment:
+	case lasts < minEnrollmentLifetime || lasts > MaxEnrollmentLifetime:
 		return nil, fault.Field("ttlSeconds", "must be from 60 to 3600")
 	}
 	e.ExpiresAt = e.ExpiresAt.UTC().Truncate(time.Microsecond)

@@ -139,6 +139,6 @@ func TestAuthorities(t *testing.T) {
 		{name: "retire", given: []events.Event{first}, when: retire, then: []events.Event{gone}},
 		{name: "retire twice", given: []events.Event{first, gone}, when: retire, err: ErrNoAuthority},
 	})
-	require.Equal(t, id(54), folded[Authority]([]events.Event{first, second}).Signs())
-	require.Zero(t, folded[Authority]([]events.Event{first, gone}).Signs())
+	require.Equal(t, id(54), folded[Authority]([]events.Event{first, second}).Current())
+	require.Zero(t, folded[Authority]([]events.Event{first, gone}).Current())
 }

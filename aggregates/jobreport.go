@@ -29,8 +29,8 @@ var (
 // instead.
 const clockSkew = 48 * time.Hour
 
-// RunnerTime returns the time to record for a time that a runner reported.
-func RunnerTime(t, now time.Time) time.Time {
+// ClampRunnerTime returns the time to record for a time that a runner reported.
+func ClampRunnerTime(t, now time.Time) time.Time {
 	if t.Sub(now).Abs() > clockSkew {
 		t = now
 	}
@@ -40,8 +40,8 @@ func RunnerTime(t, now time.Time) time.Time {
 // maxNumber is the largest number that is recorded: every JSON parser can represent it.
 const maxNumber = 1<<53 - 1
 
-// RunnerNumber returns the number to record for one that a runner reported.
-func RunnerNumber(n int64) int64 { return min(max(n, 0), maxNumber) }
+// ClampRunnerNumber returns the number to record for one that a runner reported.
+func ClampRunnerNumber(n int64) int64 { return min(max(n, 0), maxNumber) }
 
 // exitCode limits a reported exit code to 32 bits.
 func exitCode(code *int) *int {
@@ -67,10 +67,10 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 		e.Epoch, e.Seq, e.Deadline = r.Epoch, r.Seq, j.runDeadline(now)
 		return oneEvent(e)
 	case events.JobStepStarted:
-		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, RunnerTime(e.At, now)
+		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, ClampRunnerTime(e.At, now)
 		return j.beginStep(e)
 	case events.JobStepFinished:
-		e.Epoch, e.Seq, e.At, e.ExitCode = r.Epoch, r.Seq, RunnerTime(e.At, now), exitCode(e.ExitCode)
+		e.Epoch, e.Seq, e.At, e.ExitCode = r.Epoch, r.Seq, ClampRunnerTime(e.At, now), exitCode(e.ExitCode)
 		return j.endStep(e)
 	case events.JobFinished:
 		e.Epoch, e.Seq = r.Epoch, r.Seq
@@ -108,11 +108,11 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	}
 	for _, t := range []*time.Time{&e.StartedAt, &e.FinishedAt} {
 		if !t.IsZero() {
-			*t = RunnerTime(*t, now)
+			*t = ClampRunnerTime(*t, now)
 		}
 	}
 	for _, n := range []*int64{&e.CPUMs, &e.MaxRSSBytes, &e.Log.Bytes, &e.Log.Chunks} {
-		*n = RunnerNumber(*n)
+		*n = ClampRunnerNumber(*n)
 	}
 	e.ExitCode = exitCode(e.ExitCode)
 	if len(j.spec.Artifacts) == 0 {

@@ -123,9 +123,9 @@ func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	return nil
 }
 
-// Present records a new name and address of a member. The workspace does not keep names, so
+// RefreshMember records a new name and address of a member. The workspace does not keep names, so
 // the caller has to know that something changed.
-func (w *Workspace) Present(user events.ID, name, email string) ([]events.Event, error) {
+func (w *Workspace) RefreshMember(user events.ID, name, email string) ([]events.Event, error) {
 	id, ok := w.byUser[user]
 	if !ok {
 		return nil, nil // has left meanwhile

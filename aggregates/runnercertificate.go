@@ -52,7 +52,7 @@ func (r *Runner) Renew(c events.Certificate, shown string, at time.Time) ([]even
 // renewableAt returns when the runner may get a certificate of an authority. The time is
 // zero if the last certificate is of another authority.
 func (r *Runner) renewableAt(authority events.ID) time.Time {
-	last := r.Renewed()
+	last := r.NewestCertificate()
 	switch {
 	case last.Authority != authority:
 		return time.Time{}
@@ -62,18 +62,18 @@ func (r *Runner) renewableAt(authority events.ID) time.Time {
 	return last.NotBefore.Add(last.NotAfter.Sub(last.NotBefore) / minLifetimeShare)
 }
 
-// Renewed returns the certificate that the runner got last.
-func (r *Runner) Renewed() events.Certificate {
+// NewestCertificate returns the certificate that the runner got last.
+func (r *Runner) NewestCertificate() events.Certificate {
 	if r.next.Serial != "" {
 		return r.next
 	}
 	return r.current
 }
 
-// Show records the use of one of the runner's certificates, whose signature was verified.
+// UseCertificate records the use of one of the runner's certificates, whose signature was verified.
 // The first use of a new one supersedes the one before. The use of a superseded one
 // suspends the runner, because somebody has a copy.
-func (r *Runner) Show(serial string, at time.Time) ([]events.Event, error) {
+func (r *Runner) UseCertificate(serial string, at time.Time) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner

@@ -55,16 +55,16 @@ func TestRenewACertificate(t *testing.T) {
 		{name: "of no runner", when: renew(second, "a1"), err: ErrNoRunner},
 	})
 	r := folded[Runner]([]events.Event{enrolled, renewedTo(second)})
-	require.Equal(t, second, r.Renewed())
+	require.Equal(t, second, r.NewestCertificate())
 	r = folded[Runner]([]events.Event{enrolled, renewedTo(second), superseded("a1", "b2")})
-	require.Equal(t, second, r.Renewed())
-	require.Equal(t, "a1", folded[Runner]([]events.Event{enrolled}).Renewed().Serial)
+	require.Equal(t, second, r.NewestCertificate())
+	require.Equal(t, "a1", folded[Runner]([]events.Event{enrolled}).NewestCertificate().Serial)
 }
 
 func TestShowACertificate(t *testing.T) {
 	second, third := certificateNo("b2", 2, 4), certificateNo("c3", 3, 4)
 	show := func(serial string, days int) func(*Runner) ([]events.Event, error) {
-		return func(r *Runner) ([]events.Event, error) { return r.Show(serial, noon.AddDate(0, 0, days)) }
+		return func(r *Runner) ([]events.Event, error) { return r.UseCertificate(serial, noon.AddDate(0, 0, days)) }
 	}
 	renewed := []events.Event{enrolled, renewedTo(second)}
 	used := after(renewed, superseded("a1", "b2"))

@@ -27,11 +27,11 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 		if err != nil {
 			return err
 		}
-		kind, err := run.Asked(c.Decision)
+		kind, err := run.DecisionKind(c.Decision)
 		if err != nil {
 			return err
 		}
-		if err := inspect(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.Decide(c.Actor.ID, kind) }); err != nil {
+		if err := inspect(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.AllowAnswer(c.Actor.ID, kind) }); err != nil {
 			return err
 		}
 		list, err := run.Answer(c.Answer)

@@ -178,7 +178,7 @@ func (w *work) registered(id events.ID) (r Registered, err error) {
 		if runner.State().Barred() {
 			return aggregates.ErrEnrollmentInvalid
 		}
-		r = Registered{Runner: id, Name: runner.Name(), Certificate: runner.Renewed()}
+		r = Registered{Runner: id, Name: runner.Name(), Certificate: runner.NewestCertificate()}
 		return nil
 	})
 	return r, err

@@ -59,7 +59,7 @@ type RefreshMember struct {
 // RefreshMember does nothing if the actor is not a member.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
 	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Present(c.Actor.ID, c.Name, c.Email)
+		return w.RefreshMember(c.Actor.ID, c.Name, c.Email)
 	})
 }
 

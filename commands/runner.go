@@ -110,7 +110,7 @@ type ShowCertificate struct {
 // one suspends the runner, without an error.
 func (h *Handler) ShowCertificate(ctx context.Context, c ShowCertificate) (Result, error) {
 	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
-		return r.Show(c.Serial, w.now)
+		return r.UseCertificate(c.Serial, w.now)
 	})
 }
 
@@ -131,7 +131,7 @@ func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (ren
 			return nil, err
 		}
 		list, err := r.Renew(c.Certificate, c.Shown, w.now)
-		renewed = r.Renewed()
+		renewed = r.NewestCertificate()
 		if len(list) > 0 {
 			renewed = c.Certificate
 		}

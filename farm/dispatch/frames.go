@@ -46,7 +46,7 @@ func (c *connection) takeChunk(frame []byte) error {
 		return malformed(fmt.Errorf("%w: hello comes first", wire.ErrFrame))
 	}
 	return c.numbered(&item{
-		job: events.ID(chunk.Job), epoch: chunk.Epoch, seq: chunk.Seq, at: aggregates.RunnerTime(chunk.At, c.d.Now()), offset: chunk.Offset,
+		job: events.ID(chunk.Job), epoch: chunk.Epoch, seq: chunk.Seq, at: aggregates.ClampRunnerTime(chunk.At, c.d.Now()), offset: chunk.Offset,
 		truncated: chunk.Flags&wire.Truncated != 0, data: chunk.Data,
 	})
 }

@@ -58,9 +58,9 @@ func (c *connection) takeHeartbeat(e wire.Envelope) error {
 		if _, err := events.ParseID(u.Job); err != nil {
 			return malformed(fmt.Errorf("%w: usage of no job", wire.ErrFrame))
 		}
-		u.CPUMs, u.RSSBytes = aggregates.RunnerNumber(u.CPUMs), aggregates.RunnerNumber(u.RSSBytes)
+		u.CPUMs, u.RSSBytes = aggregates.ClampRunnerNumber(u.CPUMs), aggregates.ClampRunnerNumber(u.RSSBytes)
 	}
-	h.DiskFree, h.Memory = aggregates.RunnerNumber(h.DiskFree), aggregates.RunnerNumber(h.Memory)
+	h.DiskFree, h.Memory = aggregates.ClampRunnerNumber(h.DiskFree), aggregates.ClampRunnerNumber(h.Memory)
 	select {
 	case c.d.hearts.queue <- &beat{c: c, at: c.d.Now(), said: h, list: list}:
 		return nil
