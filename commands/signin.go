@@ -26,9 +26,9 @@ type SignIn struct {
 	Emails    []string // verified, normalized by input.Email, the primary one first
 	AvatarURL string
 
-	// CalledOtherwise returns some of the workspaces in which the person has another name
+	// StaleMemberships returns some of the workspaces in which the person has another name
 	// or address than these.
-	CalledOtherwise func(ctx context.Context, user events.ID, name, email string) ([]events.ID, error)
+	StaleMemberships func(ctx context.Context, user events.ID, name, email string) ([]events.ID, error)
 }
 
 // A Person is somebody who signed in. Home is their personal workspace, Meta is for their
@@ -165,7 +165,7 @@ const refreshTimeout = 2 * time.Second
 func (h *Handler) refreshMemberships(ctx context.Context, c SignIn, p *Person, name, email string) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	list, err := c.CalledOtherwise(ctx, p.User, name, email)
+	list, err := c.StaleMemberships(ctx, p.User, name, email)
 	for _, workspace := range list {
 		if err == nil {
 			m := p.Meta
