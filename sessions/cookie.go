@@ -10,27 +10,27 @@ import (
 	"strings"
 )
 
-// CookieName returns the name of the cookie that carries a session.
+// CookieName returns the name of the session cookie.
 func (s *Store) CookieName() string { return s.name("session_token") }
 
-// Cookie returns the cookie that carries a session to the browser.
+// Cookie returns the session cookie to send to the browser.
 func (s *Store) Cookie(session Session) *http.Cookie {
 	value := url.QueryEscape(session.token + "." + s.sign(session.token))
 	return s.cookie(s.CookieName(), value, int(math.Ceil(session.ExpiresAt.Sub(s.Now()).Seconds())))
 }
 
-// NoCookie returns the cookie that takes the session from the browser.
-func (s *Store) NoCookie() *http.Cookie { return s.cookie(s.CookieName(), "", -1) }
+// ExpiredCookie returns a cookie that makes the browser delete the session cookie.
+func (s *Store) ExpiredCookie() *http.Cookie { return s.cookie(s.CookieName(), "", -1) }
 
-// ForgetCookieName returns the name of the cookie that says that the session
-// is to end with the browser.
+// ForgetCookieName returns the name of the cookie which says that the session ends with the
+// browser.
 func (s *Store) ForgetCookieName() string { return s.name("dont_remember") }
 
 // ForgetCookie returns the cookie of that name.
 func (s *Store) ForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "true", 0) }
 
-// NoForgetCookie returns the cookie that takes it from the browser.
-func (s *Store) NoForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "", -1) }
+// ExpiredForgetCookie returns a cookie that makes the browser delete that cookie.
+func (s *Store) ExpiredForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "", -1) }
 
 func (s *Store) name(of string) string {
 	if s.Secure {
@@ -52,7 +52,7 @@ func (s *Store) sign(token string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// verify returns the token of a cookie's value if its signature is ours.
+// verify returns the token of a cookie's value if its signature is right.
 func (s *Store) verify(cookie string) (token string, ok bool) {
 	value, err := url.PathUnescape(cookie)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestCookieAttributes(t *testing.T) {
 			require.NoError(t, cookie.Valid())
 			require.Equal(t, s.CookieName(), cookie.Name)
 			require.Equal(t, c.cookie, strings.Replace(cookie.String(), cookie.Value, "VALUE", 1))
-			require.Equal(t, c.gone, s.NoCookie().String())
+			require.Equal(t, c.gone, s.ExpiredCookie().String())
 		})
 	}
 }
@@ -47,8 +47,8 @@ func TestCookieLastsSevenDaysToTheSecond(t *testing.T) {
 	require.Equal(t, 604800, s.Cookie(Session{token: "token", ExpiresAt: noon.Add(lifetime)}).MaxAge)
 }
 
-// The value is what the Better Auth project makes: the token, a dot and the
-// base64 of its HMAC-SHA256, percent-encoded.
+// The value has the form of the Better Auth project: the token, a dot and the base64 of its
+// HMAC-SHA256, percent-encoded.
 func TestCookieValue(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
@@ -113,7 +113,7 @@ func TestAnotherSecretSignsEverybodyOut(t *testing.T) {
 	s.requireNone(t, s.cookie)
 }
 
-// tampered is s with another first character.
+// tampered returns s with another first character.
 func tampered(s string) string {
 	if s[0] == 'A' {
 		return "B" + s[1:]

@@ -10,12 +10,12 @@ import (
 	"svc/events"
 )
 
-// Daily counts what was done on a day, by people or to addresses, for all processes
-// together. Of each of them and thing there is one row, that of the newest day.
+// Daily counts what people did, or what was done to addresses, on a day, for all processes
+// together. There is one row for each subject and action, with the count of its newest day.
 type Daily struct{ DB *pgxpool.Pool }
 
-// Take counts one more of what, unless that was done most times on that day
-// already. A clock that is still in the day before counts for the newer day.
+// Take adds one to the count of what, unless it has reached most on that day. A process
+// whose clock is still in the day before counts for the newer day.
 func (d Daily) Take(ctx context.Context, subject events.ID, what string, day time.Time, most int) (ok bool, err error) {
 	done, err := d.DB.Exec(ctx, `
 		insert into daily_counts as c (user_id, what, day, count) values ($1, $2, $3, 1)
@@ -28,7 +28,7 @@ func (d Daily) Take(ctx context.Context, subject events.ID, what string, day tim
 	return done.RowsAffected() == 1, nil
 }
 
-// GiveBack takes one back that came to nothing.
+// GiveBack subtracts one, for an action that did not happen.
 func (d Daily) GiveBack(ctx context.Context, subject events.ID, what string, day time.Time) error {
 	_, err := d.DB.Exec(ctx, `
 		update daily_counts set count = count - 1 where user_id = $1 and what = $2 and day = $3 and count > 0`, subject, what, day)

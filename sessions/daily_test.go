@@ -32,7 +32,7 @@ func TestDaily(t *testing.T) {
 	require.False(t, take(zoe, "letters", today))
 
 	require.True(t, take(zoe, "letters", tomorrow))
-	giveBack(today) // which is over
+	giveBack(today) // that day is over
 	require.True(t, take(zoe, "letters", today), "by a clock that is behind")
 	require.False(t, take(zoe, "letters", tomorrow))
 	require.False(t, take(zoe, "letters", today))

@@ -10,8 +10,7 @@ import (
 	"svc/events"
 )
 
-// SetActive makes a workspace the one that the session's requests go to unless
-// they name another. nil leaves none.
+// SetActive sets the workspace of the session's requests that name none. nil unsets it.
 func (s *Store) SetActive(ctx context.Context, session Session, workspace *events.ID) error {
 	if _, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = $2 where token_hash = $1`, session.hash, workspace); err != nil {
 		return fmt.Errorf("set active workspace of session %s: %w", session.ID, err)
@@ -19,7 +18,7 @@ func (s *Store) SetActive(ctx context.Context, session Session, workspace *event
 	return nil
 }
 
-// ForUser returns sessions of a person that have not ended, the newest first.
+// ForUser returns up to limit sessions of a person that have not ended, newest first.
 func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Session, error) {
 	rows, _ := s.DB.Query(ctx, selectSession+`where s.user_id = $1 and s.expires_at > $2 order by s.created_at desc, s.session_id desc limit $3`,
 		user, s.Now(), limit)
@@ -30,7 +29,7 @@ func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Sessi
 	return list, nil
 }
 
-// Discard ends a session that its browser was never told of.
+// Discard deletes a session whose cookie was never sent.
 func (s *Store) Discard(ctx context.Context, session Session) error {
 	if _, err := s.DB.Exec(ctx, `delete from sessions where token_hash = $1`, digest(session.token)); err != nil {
 		return fmt.Errorf("discard session %s: %w", session.ID, err)

@@ -11,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// another signs the same person in in another browser.
+// another signs the same person in with another browser.
 func (s *signedIn) another(t *testing.T, userAgent string) Session {
 	t.Helper()
 	session, err := s.Start(testContext(t), s.user, s.workspace, "192.0.2.8", userAgent)
@@ -28,7 +28,7 @@ func (s *signedIn) somebodyElse(t *testing.T) Session {
 	return session
 }
 
-// active returns the workspace that a session's requests go to.
+// active returns the active workspace of a session.
 func (s *signedIn) active(t *testing.T, session Session) *events.ID {
 	t.Helper()
 	got, _ := s.requireFound(t, s.Cookie(session).Value)
@@ -77,13 +77,13 @@ func TestOfListsTheNewestFirst(t *testing.T) {
 	require.Empty(t, list[0].token, "a list signs nobody in")
 }
 
-// Whoever signs in again and again fills no table: the oldest sessions end.
+// The number of sessions of a person is limited: the oldest ones end.
 func TestAPersonHasSoManySessions(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	theirs := s.somebodyElse(t)
 	var last Session
-	for i := range sessionsMost - 1 {
+	for i := range maxSessions - 1 {
 		s.at = noon.Add(time.Duration(i+1) * time.Second)
 		last = s.another(t, "Safari")
 	}
@@ -93,7 +93,7 @@ func TestAPersonHasSoManySessions(t *testing.T) {
 	s.requireNone(t, s.cookie)
 	list, err := s.ForUser(testContext(t), s.user, 1000)
 	require.NoError(t, err)
-	require.Len(t, list, sessionsMost)
+	require.Len(t, list, maxSessions)
 	require.Equal(t, [2]events.ID{newest.ID, last.ID}, [2]events.ID{list[0].ID, list[1].ID})
 	require.Equal(t, []events.ID{theirs.ID}, s.of(t, theirs.User), "those of others stay")
 }

@@ -6,13 +6,13 @@ import (
 	"svc/events"
 )
 
-// Endings keeps sessions in step with the log, in the transaction that appends:
-// those that a person ended are gone when it says so, and so is a workspace that
-// somebody is no longer in from theirs. A process that dies, or a database that
-// fails, leaves both as they were. It goes among the views of a store.
+// Endings is a view that keeps sessions consistent with the log, in the transaction that
+// appends: it deletes sessions that a person has ended, and unsets active workspaces that a
+// person has left. So either both the event and its effect are stored, or neither is. It is
+// passed to store.New.
 type Endings struct{}
 
-// Load queues nothing to read.
+// Load reads nothing. It returns the changes that records imply.
 func (Endings) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) error {
 	var changes []func(*pgx.Batch)
 	for _, r := range records {
@@ -22,9 +22,9 @@ func (Endings) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) erro
 				b.Queue(`delete from sessions where user_id = $1 and session_id = any($2::uuid[])`, e.User, e.Sessions)
 			})
 		case events.MemberLeft:
-			changes = append(changes, leave(e.User, r.Workspace))
+			changes = append(changes, clearActiveWorkspace(e.User, r.Workspace))
 		case events.MemberRemoved:
-			changes = append(changes, leave(e.User, r.Workspace))
+			changes = append(changes, clearActiveWorkspace(e.User, r.Workspace))
 		}
 	}
 	if changes == nil {
@@ -38,7 +38,7 @@ func (Endings) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) erro
 	}
 }
 
-func leave(user, workspace events.ID) func(*pgx.Batch) {
+func clearActiveWorkspace(user, workspace events.ID) func(*pgx.Batch) {
 	return func(b *pgx.Batch) {
 		b.Queue(`update sessions set active_workspace_id = null where user_id = $1 and active_workspace_id = $2`, user, workspace)
 	}

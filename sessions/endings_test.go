@@ -25,7 +25,7 @@ func TestSessionsEndWithTheirEvent(t *testing.T) {
 	s.requireFound(t, s.cookie)
 }
 
-// Neither the event nor the end of the session is there without the other.
+// The event and the end of the session are stored together or not at all.
 func TestASessionGoesOnIfItsEndCannotBeStored(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
@@ -58,8 +58,8 @@ func (s *signedIn) exec(t *testing.T, sql string) {
 	require.NoError(t, err)
 }
 
-// Whoever is no longer in a workspace does not go on to it, in any browser,
-// however they came out of it.
+// After somebody has left a workspace in any way, none of their sessions has it as the
+// active one.
 func TestAWorkspaceIsTakenFromWhoIsNoLongerInIt(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)

@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// noon is when these tests begin.
+// noon is the time at which these tests start.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// A clock stands still until it is moved.
+// A clock stands still until a test moves it.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -32,7 +32,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// register makes a person, and returns them and their personal workspace.
+// register registers a person, and returns them and their personal workspace.
 func register(t *testing.T, db *pgxpool.Pool, slug string, emails ...string) (user, workspace events.ID) {
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
@@ -52,7 +52,7 @@ type signedIn struct {
 	*clock
 	session         Session
 	user, workspace events.ID
-	cookie          string // the value that their browser keeps
+	cookie          string // the value that their browser holds
 }
 
 func signIn(t *testing.T) *signedIn {
@@ -66,7 +66,7 @@ func signIn(t *testing.T) *signedIn {
 	return s
 }
 
-// requireFound finds the session of a cookie that must lead to it.
+// requireFound requires that a cookie leads to the session, and returns it.
 func (s *signedIn) requireFound(t *testing.T, cookie string) (session Session, renewed bool) {
 	t.Helper()
 	session, renewed, ok, err := s.Find(testContext(t), cookie)
@@ -75,7 +75,7 @@ func (s *signedIn) requireFound(t *testing.T, cookie string) (session Session, r
 	return session, renewed
 }
 
-// requireNone checks that a cookie leads to no session.
+// requireNone requires that a cookie leads to no session.
 func (s *signedIn) requireNone(t *testing.T, cookie string) {
 	t.Helper()
 	session, renewed, ok, err := s.Find(testContext(t), cookie)
@@ -85,7 +85,7 @@ func (s *signedIn) requireNone(t *testing.T, cookie string) {
 	require.Zero(t, session)
 }
 
-// plain is a cookie's value before it was escaped.
+// plain returns a cookie's value without escapes.
 func plain(t *testing.T, cookie string) string {
 	value, err := url.PathUnescape(cookie)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func (s *signedIn) end(t *testing.T, ids ...events.ID) {
 	require.NoError(t, err)
 }
 
-// commands carries out commands in a log that ends sessions.
+// commands returns a handler whose log ends sessions.
 func (s *signedIn) commands(t *testing.T) *commands.Handler {
 	t.Helper()
 	log := store.New(s.DB, append(projections.Inline(), Endings{}), func(events.ID, int64) {})

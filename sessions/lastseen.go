@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	coalesce   = time.Minute     // a caller's last use is written at most this often
-	waiting    = 1024            // uses that may wait to be written; further ones are left out
-	remembered = 50_000          // callers whose last written use a process remembers
-	writeLimit = 5 * time.Second // for one use
+	minWriteInterval = time.Minute     // a caller's last use is written at most that often
+	queueSize        = 1024            // uses that may wait to be written; further ones are dropped
+	maxRemembered    = 50_000          // callers whose last written use is remembered
+	writeLimit       = 5 * time.Second // for one use
 )
 
-// LastSeen writes down when members and service accounts last used the
-// service, behind the requests' backs and at most once a minute each.
+// LastSeen records when members and service accounts last used the service. It writes in
+// the background, at most once a minute for each.
 type LastSeen struct {
-	db    *pgxpool.Pool
-	log   *slog.Logger
-	uses  chan use
-	noted *lru.Cache[[2]events.ID, time.Time]
+	db          *pgxpool.Pool
+	log         *slog.Logger
+	uses        chan use
+	lastWritten *lru.Cache[[2]events.ID, time.Time]
 }
 
 type use struct {
@@ -33,44 +33,44 @@ type use struct {
 	at             time.Time
 }
 
-// NewLastSeen returns a LastSeen that writes nothing until it runs.
+// NewLastSeen returns a LastSeen that writes nothing until Run is called.
 func NewLastSeen(db *pgxpool.Pool, log *slog.Logger) *LastSeen {
-	noted, err := lru.New[[2]events.ID, time.Time](remembered)
+	noted, err := lru.New[[2]events.ID, time.Time](maxRemembered)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &LastSeen{db: db, log: log, uses: make(chan use, waiting), noted: noted}
+	return &LastSeen{db: db, log: log, uses: make(chan use, queueSize), lastWritten: noted}
 }
 
-// Member notes that a member was here. It does not wait.
+// Member records that a member used the service. It does not block.
 func (l *LastSeen) Member(workspace, user events.ID, at time.Time) {
-	l.note(use{`
+	l.record(use{`
 		insert into member_activity as a (workspace_id, user_id, last_active_at) values ($1, $2, $3)
 		on conflict (workspace_id, user_id) do update set last_active_at = excluded.last_active_at
 		where a.last_active_at < excluded.last_active_at`, workspace, user, at})
 }
 
-// ServiceAccount notes that an account's token was used. It does not wait.
+// ServiceAccount records that an account's token was used. It does not block.
 func (l *LastSeen) ServiceAccount(workspace, account events.ID, at time.Time) {
-	l.note(use{`
+	l.record(use{`
 		insert into service_account_usage as a (workspace_id, account_id, last_used_at) values ($1, $2, $3)
 		on conflict (workspace_id, account_id) do update set last_used_at = excluded.last_used_at
 		where a.last_used_at < excluded.last_used_at`, workspace, account, at})
 }
 
-func (l *LastSeen) note(u use) {
+func (l *LastSeen) record(u use) {
 	who := [2]events.ID{u.workspace, u.who}
-	if last, ok := l.noted.Get(who); ok && u.at.Sub(last) < coalesce {
+	if last, ok := l.lastWritten.Get(who); ok && u.at.Sub(last) < minWriteInterval {
 		return
 	}
 	select {
 	case l.uses <- u:
-		l.noted.Add(who, u.at)
-	default: // the queue is full; a later request notes it
+		l.lastWritten.Add(who, u.at)
+	default: // the queue is full; a later request records it
 	}
 }
 
-// Run writes uses until ctx ends, and then those that still wait.
+// Run writes uses until ctx ends, and then those that are still queued.
 func (l *LastSeen) Run(ctx context.Context) {
 	for {
 		select {

@@ -15,7 +15,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// written runs l until everything that was noted is written, and then stops it.
+// written runs l until everything recorded so far is written, and then stops it.
 func written(t *testing.T, l *LastSeen) {
 	ctx, stop := context.WithCancel(testContext(t))
 	done := make(chan struct{})
@@ -31,7 +31,7 @@ func written(t *testing.T, l *LastSeen) {
 	}
 }
 
-// seen reads when somebody was last seen, zero if never.
+// seen returns when somebody was last seen, zero if never.
 func seen(t *testing.T, l *LastSeen, table, column string, workspace events.ID) (at time.Time) {
 	err := l.db.QueryRow(testContext(t), `
 		select coalesce(max(`+column+`), '0001-01-01 00:00:00+00') from `+table+` where workspace_id = $1`, workspace).Scan(&at)
@@ -85,7 +85,7 @@ func TestLastSeenNotesEverybodyByThemselves(t *testing.T) {
 	require.Equal(t, noon.Add(time.Hour), accountSeen(t, l, acme))
 }
 
-// Each replica notes by itself; what another one wrote later stays.
+// Each replica records for itself; a later time that another one wrote stays.
 func TestLastSeenNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -103,18 +103,18 @@ func TestLastSeenNeverGoesBack(t *testing.T) {
 	require.Equal(t, noon.Add(time.Hour), accountSeen(t, here, acme))
 }
 
-// A request never waits for it: what does not fit in the queue is noted by a
-// later request.
+// Requests never block: a use that does not fit in the queue is recorded by a later
+// request.
 func TestLastSeenDoesNotWait(t *testing.T) {
 	t.Parallel()
 	l := NewLastSeen(pgtest.New(t), slog.New(slog.DiscardHandler))
 	crowd, late := events.NewID(noon), events.NewID(noon)
-	for range waiting {
+	for range queueSize {
 		l.Member(crowd, events.NewID(noon), noon)
 	}
 	someone := events.NewID(noon)
-	l.Member(late, someone, noon) // nobody empties the queue
-	l.uses = make(chan use, waiting)
+	l.Member(late, someone, noon) // nothing reads the queue
+	l.uses = make(chan use, queueSize)
 	l.Member(late, someone, noon.Add(time.Second))
 	written(t, l)
 	require.Equal(t, noon.Add(time.Second), memberSeen(t, l, late))

@@ -14,13 +14,14 @@ import (
 	"svc/input"
 )
 
-// Passwords are those of the demonstration people. Production people have none.
+// Passwords stores the passwords of the demonstration's people. In production nobody has
+// one.
 type Passwords struct{ DB *pgxpool.Pool }
 
-// nobodys is compared when there is no such person, so that a refusal costs
-// the same whether or not there is. It is made when it is first needed: most
-// processes that know of passwords never compare one.
-var nobodys = sync.OnceValue(func() []byte {
+// dummyHash is compared if there is no such person, so that a refusal takes as long as for
+// one who exists. It is computed on first use, because most processes never compare a
+// password.
+var dummyHash = sync.OnceValue(func() []byte {
 	hash, err := bcrypt.GenerateFromPassword([]byte("nobody has this password"), bcrypt.DefaultCost)
 	if err != nil {
 		panic(err) // only for a password over 72 bytes
@@ -28,7 +29,7 @@ var nobodys = sync.OnceValue(func() []byte {
 	return hash
 })
 
-// Set gives a person a password.
+// Set sets a person's password.
 func (p Passwords) Set(ctx context.Context, user events.ID, password string) error {
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
 	if err != nil {
@@ -43,8 +44,8 @@ func (p Passwords) Set(ctx context.Context, user events.ID, password string) err
 	return nil
 }
 
-// Check returns the person with a verified address and a password, and their
-// personal workspace. ok is false if either is wrong.
+// Check returns the person with that verified address and password, and their personal
+// workspace. ok is false if either is wrong.
 func (p Passwords) Check(ctx context.Context, email, password string) (user, workspace events.ID, ok bool, err error) {
 	var hash string
 	err = p.DB.QueryRow(ctx, `
@@ -55,7 +56,7 @@ func (p Passwords) Check(ctx context.Context, email, password string) (user, wor
 		where k.key = 'email/' || $1`, input.Lower(email)).Scan(&user, &workspace, &hash)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		_ = bcrypt.CompareHashAndPassword(nobodys(), []byte(password))
+		_ = bcrypt.CompareHashAndPassword(dummyHash(), []byte(password))
 		return user, workspace, false, nil
 	case err != nil:
 		return user, workspace, false, fmt.Errorf("look up password: %w", err)

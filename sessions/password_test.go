@@ -12,7 +12,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// give lets a person have a password whose hash is a cheap one.
+// give sets a person's password with a cheap hash.
 func give(t *testing.T, db *pgxpool.Pool, user events.ID, password string) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestCheckPassword(t *testing.T) {
 	db := pgtest.New(t)
 	zoe, home := register(t, db, "zoe", "zoe@acme.example", "zoe.brandt@mail.example")
 	mel, _ := register(t, db, "mel", "mel@acme.example")
-	register(t, db, "yan", "yan@acme.example") // who has none
+	register(t, db, "yan", "yan@acme.example") // has no password
 	give(t, db, zoe, "demonstration")
 	give(t, db, mel, "another")
 
@@ -54,8 +54,8 @@ func TestCheckPassword(t *testing.T) {
 	}
 }
 
-// A refusal takes as long whether or not there is such a person: what is
-// compared for nobody costs as much as what is compared for somebody.
+// A refusal takes as long for a person who does not exist, because the dummy hash costs as
+// much as a real one.
 func TestSetPasswordCostsAsMuchAsNobodys(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -69,7 +69,7 @@ func TestSetPasswordCostsAsMuchAsNobodys(t *testing.T) {
 	cost, err := bcrypt.Cost([]byte(hash))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, cost, 10)
-	nobodys, err := bcrypt.Cost(nobodys())
+	nobodys, err := bcrypt.Cost(dummyHash())
 	require.NoError(t, err)
 	require.Equal(t, cost, nobodys)
 }

@@ -1,6 +1,6 @@
-// Package sessions keeps who is signed in in a browser, when people and service
-// accounts were last seen, and how much a person did today of what is bounded a
-// day. None of it is history: it is not in the log.
+// Package sessions stores browser sessions, when people and service accounts were last
+// seen, and daily counts of limited actions. None of that is history, so it is not in the
+// log.
 package sessions
 
 import (
@@ -21,12 +21,12 @@ import (
 
 const (
 	lifetime    = 7 * 24 * time.Hour
-	extendAfter = 24 * time.Hour // a session in use gets its whole lifetime again this often
+	extendAfter = 24 * time.Hour // a session in use gets its full lifetime again after that time
 	tokenBytes  = 24
 )
 
-// A Store keeps sessions in PostgreSQL: the SHA-256 of each token, never the
-// token. Cookies carry the token, signed with Secret.
+// A Store stores sessions in PostgreSQL, with the SHA-256 of each token and never the
+// token. Cookies carry the token and its HMAC under Secret.
 type Store struct {
 	DB     *pgxpool.Pool
 	Secret []byte
@@ -36,30 +36,30 @@ type Store struct {
 	found lookup.Group[[sha256.Size]byte, Session]
 }
 
-// A Session is a browser in which a person is signed in.
+// A Session is one browser in which a person is signed in.
 type Session struct {
-	ID           events.ID // a handle that may be shown
+	ID           events.ID // may be shown, unlike the token
 	User         events.ID
-	Home         events.ID // their personal workspace
+	Home         events.ID // the user's personal workspace
 	Name         string
 	Email        string   // the primary address
-	Emails       []string // every verified one
+	Emails       []string // all verified addresses
 	AvatarURL    string
 	RegisteredAt time.Time
-	Active       *events.ID // the workspace that requests go to unless they name one
+	Active       *events.ID // the workspace of requests that name none
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	ExpiresAt    time.Time
 	IP           string
 	UserAgent    string
-	Member       *Member // in the active workspace; nil if they are not, or nobody asked
+	Member       *Member // of the active workspace; nil if the user is not one, or if it was not loaded
 
 	token string
 	hash  []byte // of token
 }
 
-// A Member is what a person is in the workspace that is active in a session. It is read
-// together with the session, because most requests need both.
+// A Member is the person's membership of the session's active workspace. It is loaded with
+// the session, because most requests need both.
 type Member struct {
 	ID           events.ID
 	Slug         string // of the workspace
@@ -67,15 +67,14 @@ type Member struct {
 	ApproveLoops *bool // nil: the role decides
 }
 
-// Has reports whether the person has verified an address.
+// Has reports whether the person has verified the address.
 func (s Session) Has(address string) bool { return slices.Contains(s.Emails, address) }
 
-// sessionsMost is how many sessions one person has at once.
-const sessionsMost = 100
+// maxSessions is how many sessions a person can have at once.
+const maxSessions = 100
 
-// Start signs a person in. active is the workspace they arrive in. It also
-// clears away sessions of theirs that have ended, and ends the oldest ones that
-// would be too many.
+// Start signs a person in and returns the new session, with active as its workspace. It
+// deletes the person's expired sessions, and the oldest ones if there are too many.
 func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent string) (Session, error) {
 	raw := make([]byte, tokenBytes)
 	rand.Read(raw)
@@ -87,7 +86,7 @@ func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent
 				select session_id from sessions where user_id = $3 and expires_at > $5 order by created_at desc, session_id desc offset $9)))
 		insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent)
 		values ($1, $2, $3, $4, $5, $5, $6, $7, $8)`,
-		digest(token), events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent, sessionsMost-1)
+		digest(token), events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent, maxSessions-1)
 	if err != nil {
 		return Session{}, fmt.Errorf("start session of %s: %w", user, err)
 	}
@@ -98,9 +97,9 @@ func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent
 	return session, err
 }
 
-// Find returns the session of a cookie's value. ok is false if there is none,
-// it has ended, or the value was not signed with this secret. renewed tells
-// that it was extended, so that the cookie has to be set again.
+// Find returns the session of a cookie's value. ok is false if there is none, it has ended,
+// or the value is not signed with Secret. renewed means that the session was extended, so
+// that the cookie has to be set again.
 func (s *Store) Find(ctx context.Context, cookie string) (session Session, renewed, ok bool, err error) {
 	token, ok := s.verify(cookie)
 	if !ok {
@@ -119,13 +118,13 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 	if err != nil {
 		return Session{}, false, false, fmt.Errorf("extend session: %w", err)
 	}
-	ended := extended.RowsAffected() == 0 // meanwhile
+	ended := extended.RowsAffected() == 0 // in the meantime
 	return session, !ended, !ended, nil
 }
 
-// Lasts reports whether the session of a cookie's value goes on. It does not
-// extend it.
-func (s *Store) Lasts(ctx context.Context, cookie string) (bool, error) {
+// Valid reports whether the session of a cookie's value exists and has not ended. It does
+// not extend the session.
+func (s *Store) Valid(ctx context.Context, cookie string) (bool, error) {
 	token, ok := s.verify(cookie)
 	if !ok {
 		return false, nil
@@ -135,18 +134,18 @@ func (s *Store) Lasts(ctx context.Context, cookie string) (bool, error) {
 }
 
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {
-	session, ok, err = s.found.Find(ctx, sha256.Sum256([]byte(token)), s.these)
+	session, ok, err = s.found.Find(ctx, sha256.Sum256([]byte(token)), s.byHashes)
 	session.token = token
 	return session, ok && session.ExpiresAt.After(s.Now()), err
 }
 
-// these returns sessions by the hashes of their tokens, also those that have ended.
-func (s *Store) these(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]Session, error) {
+// byHashes returns sessions by the hashes of their tokens, including expired ones.
+func (s *Store) byHashes(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]Session, error) {
 	list := make([][]byte, len(hashes))
 	for i := range hashes {
 		list[i] = hashes[i][:]
 	}
-	// "offset 0" keeps each a look-up by key: a plan for any list would read the table.
+	// "offset 0" makes each a lookup by key: a plan for any list would read the table.
 	rows, _ := s.DB.Query(ctx, `
 		select r.*, m.* from unnest((select $1::bytea[])) as k (hash)
 		cross join lateral (`+selectSession+`where s.token_hash = k.hash offset 0) r
@@ -186,7 +185,7 @@ func scanWithMember(row pgx.CollectableRow) (s Session, err error) {
 	return s, err
 }
 
-// columns are where those of selectSession go.
+// columns returns the destinations of the columns of selectSession.
 func (s *Session) columns() []any {
 	return []any{
 		&s.hash, &s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,

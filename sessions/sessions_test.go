@@ -33,7 +33,7 @@ func TestStartedSessionIsFound(t *testing.T) {
 	require.WithinDuration(t, noon.Add(7*24*time.Hour), got.ExpiresAt, 0)
 }
 
-// What somebody is in their active workspace is that of the moment: nothing of it is remembered.
+// The membership is read with each lookup, and never cached.
 func TestSessionComesWithThePersonsPlaceInTheActiveWorkspace(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
@@ -83,7 +83,7 @@ func TestEndedSessionIsNotFound(t *testing.T) {
 	s := signIn(t)
 	s.end(t, s.session.ID)
 	s.requireNone(t, s.cookie)
-	s.end(t, s.session.ID) // to end it again is no error
+	s.end(t, s.session.ID) // ending it again is no error
 }
 
 func TestSessionEndsToTheSecond(t *testing.T) {
@@ -97,7 +97,7 @@ func TestSessionEndsToTheSecond(t *testing.T) {
 	s.at = end.Add(-time.Second)
 	_, renewed := s.requireFound(t, s.cookie)
 	require.True(t, renewed)
-	for _, at := range []time.Time{s.at.Add(7*day + time.Second), s.at.Add(7 * day)} { // and its second seven days too
+	for _, at := range []time.Time{s.at.Add(7*day + time.Second), s.at.Add(7 * day)} { // its eighth day is over for the second, too
 		s.at = at
 		s.requireNone(t, s.cookie)
 	}
@@ -127,7 +127,7 @@ func TestSessionIsExtendedOnceADay(t *testing.T) {
 	require.True(t, got.UpdatedAt.Equal(again.UpdatedAt))
 
 	s.at = noon.Add(8 * day)
-	s.requireFound(t, s.cookie) // beyond what it had at first
+	s.requireFound(t, s.cookie) // beyond its first expiry
 }
 
 func TestSessionNobodyUsesIsNotExtended(t *testing.T) {
@@ -140,7 +140,7 @@ func TestSessionNobodyUsesIsNotExtended(t *testing.T) {
 	require.WithinDuration(t, noon.Add(7*24*time.Hour), got.ExpiresAt, 0)
 }
 
-// Whoever reads the table cannot sign in with what is there.
+// Reading the table is not enough to sign in.
 func TestTableHasTheHashAndNotTheToken(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)

@@ -14,27 +14,27 @@ import (
 // StateLifetime is how long a sign-in may take at the provider.
 const StateLifetime = 10 * time.Minute
 
-// stateRemembered is for how long it is known afterwards where a sign-in that was
-// late, or came twice, is to be sent with its error.
-const stateRemembered = time.Hour
+// errorURLKept is how long after expiry the error URL of a sign-in is kept, for callbacks
+// that are late or repeated.
+const errorURLKept = time.Hour
 
-// States keeps the sign-ins that are under way at a provider.
+// States stores the sign-ins that are under way at a provider.
 type States struct {
 	DB  *pgxpool.Pool
 	Now func() time.Time
 }
 
-// A State is a sign-in under way. It can be taken up once.
+// A State is a sign-in under way. It can be taken once.
 type State struct {
 	Provider         string
-	Verifier         string // of PKCE
-	CallbackURL      string // where the browser goes afterwards
+	Verifier         string // PKCE code verifier
+	CallbackURL      string // where to send the browser afterwards
 	ErrorCallbackURL string
 	NewUserURL       string
 }
 
-// Begin keeps a sign-in under a random text that only the browser and the
-// provider are told. It also clears away those that were long ago.
+// Begin stores a sign-in under a random text that only the browser and the provider know.
+// It also deletes old ones.
 func (s States) Begin(ctx context.Context, random string, state State) error {
 	now := s.Now()
 	_, err := s.DB.Exec(ctx, `
@@ -42,16 +42,15 @@ func (s States) Begin(ctx context.Context, random string, state State) error {
 		insert into oauth_states (state_hash, provider, verifier, callback_url, error_callback_url, new_user_url, expires_at)
 		values ($1, $2, $3, $4, $5, $6, $7)`,
 		digest(random), state.Provider, state.Verifier, state.CallbackURL, state.ErrorCallbackURL, state.NewUserURL,
-		now.Add(StateLifetime), now.Add(-stateRemembered))
+		now.Add(StateLifetime), now.Add(-errorURLKept))
 	if err != nil {
 		return fmt.Errorf("begin sign-in: %w", err)
 	}
 	return nil
 }
 
-// Take takes a sign-in up. ok is false if there is none, its time is up, or it
-// was taken up before; then the state says where its errors go, as far as that is
-// known, and nothing else.
+// Take consumes a sign-in. ok is false if there is none, it has expired, or it was taken
+// before; state then has only ErrorCallbackURL, if that is still known.
 func (s States) Take(ctx context.Context, random string) (state State, ok bool, err error) {
 	err = s.DB.QueryRow(ctx, `
 		with taken as (
@@ -59,7 +58,7 @@ func (s States) Take(ctx context.Context, random string) (state State, ok bool, 
 			returning expires_at > $2 as in_time
 		)
 		select provider, verifier, callback_url, error_callback_url, new_user_url, coalesce((select in_time from taken), false)
-		from oauth_states where state_hash = $1`, digest(random), s.Now(), // as it was before
+		from oauth_states where state_hash = $1`, digest(random), s.Now(), // the row before the update
 	).Scan(&state.Provider, &state.Verifier, &state.CallbackURL, &state.ErrorCallbackURL, &state.NewUserURL, &ok)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -72,8 +71,8 @@ func (s States) Take(ctx context.Context, random string) (state State, ok bool, 
 	return state, true, nil
 }
 
-// ErrorURL says where the errors of a sign-in go, "" if that is not known. It does
-// not take the sign-in up.
+// ErrorURL returns where to send the errors of a sign-in, "" if that is not known. It does
+// not consume the sign-in.
 func (s States) ErrorURL(ctx context.Context, random string) (string, error) {
 	rows, _ := s.DB.Query(ctx, `select error_callback_url from oauth_states where state_hash = $1`, digest(random))
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -16,7 +16,7 @@ var underway = State{
 	Provider: "github", Verifier: "a verifier", CallbackURL: "/inbox", ErrorCallbackURL: "/sorry", NewUserURL: "/welcome",
 }
 
-// begun is a sign-in under way, with the text that leads to it.
+// begun is a sign-in under way, with the text that identifies it.
 func begun(t *testing.T) (States, *clock) {
 	c := &clock{noon}
 	s := States{DB: pgtest.New(t), Now: c.now}
@@ -77,7 +77,7 @@ func TestASignInTakesTenMinutesToTheSecond(t *testing.T) {
 			clock.at = noon.Add(c.after)
 			s.requireTaken(t, "random", c.ok)
 			clock.at = noon
-			s.requireTaken(t, "random", false) // too late is used up, too
+			s.requireTaken(t, "random", false) // an expired one is consumed too
 		})
 	}
 }
@@ -107,8 +107,8 @@ func TestWhatWasNeverTakenUpIsClearedAway(t *testing.T) {
 	s.requireTaken(t, "second", true)
 }
 
-// Of a sign-in that is over it is known for an hour where its errors go, and
-// nothing that it could be taken up with.
+// After a sign-in is over, its error URL is known for an hour, and nothing that could be
+// used to sign in.
 func TestWhereTheErrorsOfASignInGo(t *testing.T) {
 	t.Parallel()
 	s, clock := begun(t)
@@ -120,7 +120,7 @@ func TestWhereTheErrorsOfASignInGo(t *testing.T) {
 	}
 	require.Equal(t, "/sorry", where("random"))
 	require.Empty(t, where("another"))
-	s.requireTaken(t, "random", true) // to look does not use it up
+	s.requireTaken(t, "random", true) // looking does not consume it
 
 	again, ok, err := s.Take(testContext(t), "random")
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestWhereTheErrorsOfASignInGo(t *testing.T) {
 	require.NotContains(t, row, underway.Verifier)
 }
 
-// Whoever reads the table cannot take up what is under way.
+// Reading the table is not enough to continue a sign-in.
 func TestTheTableHasTheHashOfTheState(t *testing.T) {
 	t.Parallel()
 	s, _ := begun(t)

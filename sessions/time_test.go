@@ -11,13 +11,13 @@ import (
 	"svc/test/pgtest"
 )
 
-// The seven days, to the second, by the process's own clock: in the bubble a
-// week goes by in no time.
+// Sessions last seven days, to the second, by the process's own clock. In the synctest
+// bubble a week passes at once.
 func TestSevenDaysGoBy(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	synctest.Test(t, func(t *testing.T) {
-		db, err := pgxpool.New(t.Context(), address) // its own: a connection belongs to one bubble
+		db, err := pgxpool.New(t.Context(), address) // a separate pool: a connection belongs to one bubble
 		require.NoError(t, err)
 		defer db.Close()
 		user, workspace := register(t, db, "zoe", "zoe@acme.example")

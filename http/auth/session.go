@@ -190,9 +190,9 @@ func (s *Server) signOut(v *visit) (any, error) {
 
 // takeCookies takes from the browser what setCookie gave it.
 func (s *Server) takeCookies(v *visit) {
-	http.SetCookie(v.w, s.sessions.NoCookie())
+	http.SetCookie(v.w, s.sessions.ExpiredCookie())
 	if _, err := v.Cookie(s.sessions.ForgetCookieName()); err == nil {
-		http.SetCookie(v.w, s.sessions.NoForgetCookie())
+		http.SetCookie(v.w, s.sessions.ExpiredForgetCookie())
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 		}
 		return err
 	}
-	ok, err := s.sessions.Lasts(ctx, c.cookie)
+	ok, err := s.sessions.Valid(ctx, c.cookie)
 	if err != nil {
 		return err
 	}

@@ -359,7 +359,7 @@ func (p *process) askSessions(t *testing.T) {
 	now = now.Add(25 * time.Hour)
 	_, renewed, ok, err := s.Find(ctx, cookie)
 	require.True(t, ok && renewed, err)
-	done[bool](t)(s.Lasts(ctx, cookie))
+	done[bool](t)(s.Valid(ctx, cookie))
 	done[[]sessions.Session](t)(s.ForUser(ctx, p.fellow, 100))
 	require.NoError(t, s.SetActive(ctx, session, &p.acme))
 	require.NoError(t, s.Discard(ctx, session))
