@@ -86,9 +86,9 @@ type JobAttempt struct {
 	Ended      string     `json:"ended,omitempty"` // a final state, declined, lease_expired or infra; empty while it goes on
 	Steps      []JobStep  `json:"steps"`
 
-	Reason string            `json:"reason,omitempty"` // why it was declined, or not brought to an end
+	Reason string                `json:"reason,omitempty"` // why it was declined, or not brought to an end
 	Sent   *events.JobLogSummary `json:"sent,omitempty"`   // by the word of a runner that did not bring it to an end
-	Log    *JobLog           `json:"log,omitempty"`    // once it is sealed
+	Log    *JobLog               `json:"log,omitempty"`    // once it is sealed
 }
 
 // A JobStep is how far a step of an attempt came.

@@ -100,7 +100,7 @@ func (s *Server) signState(state string) string {
 // trusted tells an address of ours, to which a browser may be sent on, from
 // others: a path, or an address of the same origin.
 func (s *Server) trusted(address string) bool {
-	u, err := url.Parse(address)                                                              // which refuses control characters that are not escaped
+	u, err := url.Parse(address)                                                          // which refuses control characters that are not escaped
 	if err != nil || u.User != nil || len(address) > maxAddress || input.URLHasToken(u) { // it is kept for a while
 		return false
 	}
