@@ -9,8 +9,7 @@ import (
 	"svc/events"
 )
 
-// A spec reads: given these events, when this is asked, then these follow, or
-// err is why none may.
+// A spec says: given these events, deciding this returns these events, or err.
 type spec[T any] struct {
 	name  string
 	given []events.Event
@@ -19,8 +18,7 @@ type spec[T any] struct {
 	err   error
 }
 
-// check holds aggregates to specs, and to the rule that deciding changes
-// nothing.
+// check tests aggregates against specs, and that deciding changes nothing.
 func check[T any, A Aggregate[T]](t *testing.T, specs []spec[T]) {
 	t.Helper()
 	for _, s := range specs {
@@ -34,7 +32,7 @@ func check[T any, A Aggregate[T]](t *testing.T, specs []spec[T]) {
 	}
 }
 
-// folded is the aggregate of a stream.
+// folded returns the aggregate of a stream.
 func folded[T any, A Aggregate[T]](list []events.Event) *T {
 	a := new(T)
 	for _, e := range list {
@@ -43,7 +41,7 @@ func folded[T any, A Aggregate[T]](list []events.Event) *T {
 	return a
 }
 
-// apply lets an aggregate take in an event that ann caused, unless it is caused.
+// apply applies an event with ann as its actor, unless it is a caused one.
 func apply(a interface{ Apply(events.Event, events.ID) }, e events.Event) {
 	by := ann
 	if c, ok := e.(caused); ok {
@@ -52,20 +50,20 @@ func apply(a interface{ Apply(events.Event, events.ID) }, e events.Event) {
 	a.Apply(e, by)
 }
 
-// caused is an event that somebody else than ann caused.
+// caused is an event of another actor than ann.
 type caused struct {
 	events.Event
 	by events.ID
 }
 
-// id is an id that ends in n.
+// id returns an id that ends in n.
 func id(n byte) events.ID { return events.ID{1, 0x9a, 15: n} }
 
 func after(given []events.Event, more ...events.Event) []events.Event {
 	return append(given[:len(given):len(given)], more...)
 }
 
-// noon is when things happen.
+// noon is the time at which things happen in tests.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestRegister(t *testing.T) {

@@ -14,8 +14,7 @@ import (
 	"svc/events"
 )
 
-// streams says in whose stream the events of a noun are; "" is none that an
-// aggregate is folded from.
+// streams says which aggregate folds the events of a noun; "" means none.
 var streams = map[string]string{
 	"workspace": "Workspace", "member": "Workspace", "invitation": "Workspace",
 	"service_account": "ServiceAccount",
@@ -27,8 +26,8 @@ var streams = map[string]string{
 	"audit":       "", "command": "", "signing_key": "",
 }
 
-// An aggregate names every event of its stream, also one that changes nothing, so that
-// none is forgotten.
+// Each aggregate has a case for every event of its stream, even those that change nothing,
+// so that none is forgotten.
 func TestApplyNamesEveryEvent(t *testing.T) {
 	named := applied(t)
 	for _, kind := range events.Kinds() {
@@ -45,8 +44,8 @@ func TestApplyNamesEveryEvent(t *testing.T) {
 	}
 }
 
-// applied lists the types of events that are cases in the methods of each aggregate
-// whose names begin with apply.
+// applied returns the types of events that are cases in each aggregate's methods whose
+// names begin with apply.
 func applied(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	named := map[string]map[string]bool{}

@@ -24,14 +24,14 @@ func pointless(about events.DecisionKind, reason string) events.Event {
 	return events.DecisionVoided{Decision: question, About: about, Reason: reason}
 }
 
-// Where a run may wait for a person.
+// The states in which a run may wait for a person.
 var (
 	unsure      = after(inAnalysis, asked(events.FactReview, ""))
 	approvable  = after(awaiting, asked(events.MergeApproval, head1))
 	waitsNoMore = after(coded, asked(events.ProtectedPathOnce, head1), decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1))
 )
 
-// A question is asked where it belongs, and one at a time.
+// A decision is raised only in the right state, and one at a time.
 func TestRaise(t *testing.T) {
 	other := func(about events.DecisionKind, head string) events.Event {
 		return events.DecisionRaised{Decision: later, About: about, Question: "And that?", Head: head}
@@ -73,7 +73,7 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// What makes a question pointless closes it.
+// A decision that is no longer needed is voided.
 func TestVoid(t *testing.T) {
 	push, same := events.RunCommitsPushed{Head: head2, Base: head1}, events.RunCommitsPushed{Head: head1, Base: head2}
 	stop := events.RunCancelled{Repo: repo.ID}
@@ -151,7 +151,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// Who has a say: a role that is missing is named before the tick.
+// A missing role is reported before a missing approve-loops setting.
 func TestMayDecide(t *testing.T) {
 	role, tick := error(ErrRoleRequired), error(ErrCapabilityRequired)
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestMayDecide(t *testing.T) {
 	}
 }
 
-// The workspace says so of its members, and nothing of others.
+// Workspace.AllowAnswer applies this to members, and refuses everybody else.
 func TestDecideAndAllow(t *testing.T) {
 	w := folded[Workspace](team)
 	require.NoError(t, w.AllowAnswer(ann, events.MergeApproval))

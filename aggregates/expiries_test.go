@@ -12,14 +12,14 @@ import (
 	"svc/events"
 )
 
-// lapsed is what becomes of an invitation with its sender's right to send it.
+// lapsed returns the revocation of an invitation whose sender lost their right.
 func lapsed(id events.ID) events.InvitationRevoked {
 	e := withdrawn(id)
 	e.Reason = events.InviterLeft
 	return e
 }
 
-// Whoever loses a right takes along the invitations that they sent by it.
+// When somebody loses a right, the invitations that they sent by it are revoked.
 func TestInvitationsEndWithTheirSendersRight(t *testing.T) {
 	of := func(by events.ID, e events.Event) []events.Event { return after(pair, caused{e, by}) }
 	owners, viewers := sent(letter, events.Owner, noon), sent(letter, events.Viewer, noon)
@@ -45,7 +45,7 @@ func TestInvitationsEndWithTheirSendersRight(t *testing.T) {
 	})
 }
 
-// many are invitations that mel sends, one each second.
+// many returns invitations that mel sends, one each second.
 func many(n int, first time.Time) []events.Event {
 	list := slices.Clone(team)
 	for i := range n {
@@ -58,7 +58,7 @@ func many(n int, first time.Time) []events.Event {
 	return list
 }
 
-// Nobody can accept what was too much to withdraw at once, either.
+// Invitations beyond the number that is revoked at once cannot be accepted either.
 func TestMoreInvitationsThanAreWithdrawnAtOnce(t *testing.T) {
 	given := many(maxWithdrawn+1, noon)
 	w := folded[Workspace](given)
@@ -77,7 +77,7 @@ func TestMoreInvitationsThanAreWithdrawnAtOnce(t *testing.T) {
 	}
 }
 
-// What a removal costs does not grow with the invitations that were ever sent.
+// The cost of a removal does not grow with the number of invitations that were ever sent.
 func TestRemovingSomebodyWhoInvitedMany(t *testing.T) {
 	fastest := func(n int) time.Duration {
 		w := folded[Workspace](many(n, noon))

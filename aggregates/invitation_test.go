@@ -11,7 +11,7 @@ import (
 	"svc/fault"
 )
 
-// yan is invited. He is no member, and has verified two addresses.
+// yan is invited. He is not a member, and has verified two addresses.
 var (
 	yan       = id(7)
 	yanMember = id(107)
@@ -55,7 +55,7 @@ func TestInvite(t *testing.T) {
 	}
 	one := func(role events.Role, at time.Time) []events.Event { return []events.Event{sent(another, role, at)} }
 	check(t, []spec[Workspace]{
-		// Who may.
+		// Who may invite.
 		{name: "an Owner invites a Viewer", given: team, when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
 		{name: "an Owner invites an Owner", given: team, when: invite(ann, events.Owner, noon), then: one(events.Owner, noon)},
 		{name: "a Maintainer invites a Viewer", given: team, when: invite(mel, events.Viewer, noon), then: one(events.Viewer, noon)},
@@ -66,12 +66,12 @@ func TestInvite(t *testing.T) {
 		{name: "a stranger learns nothing", given: team, when: invite(stranger, events.Viewer, noon), err: fault.ErrTenantNotFound},
 		{name: "there must be a workspace", when: invite(ann, events.Viewer, noon), err: fault.ErrTenantNotFound},
 
-		// To what.
+		// The roles that can be given.
 		{name: "the legacy role cannot be given", given: team, when: invite(ann, events.Legacy, noon), err: errRole},
 		{name: "there is no such role", given: team, when: invite(ann, "King", noon), err: errRole},
 		{name: "a role is needed", given: team, when: invite(ann, "", noon), err: errRole},
 
-		// Whom.
+		// Whom one can invite.
 		{name: "not a member", given: after(team, joined(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), err: ErrAlreadyMember},
 		{name: "who left may come back", given: after(team, joined(yan, events.Viewer), left(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
 		{name: "not twice", given: pending, when: invite(ann, events.Viewer, noon), err: ErrAlreadyInvited},
@@ -94,7 +94,7 @@ func TestInvite(t *testing.T) {
 			},
 		},
 
-		// Until when.
+		// Expiry.
 		{name: "its end is UTC, in microseconds", given: team, when: invite(ann, events.Viewer, noon.Add(1999).In(time.FixedZone("", 7200))), then: one(events.Viewer, noon.Add(time.Microsecond))},
 	})
 }
@@ -111,8 +111,8 @@ func TestInviteByWhatIsNoAddress(t *testing.T) {
 	require.Equal(t, "yan@xn--bcher-kva.example", list[0].(events.InvitationSent).Email)
 }
 
-// Of invitations that were sent when addresses in any script were kept, nothing
-// changes but that no address which is verified today is theirs.
+// Invitations from when addresses in any script were stored stay as they are, but no
+// address that is verified today matches them.
 func TestInvitationsOfEarlierForms(t *testing.T) {
 	for _, kept := range []string{"zoë@acme.example", "yan@bücher.example"} {
 		early := sent(letter, events.Viewer, noon)

@@ -12,7 +12,7 @@ import (
 	"svc/fault"
 )
 
-// The spec of a job in tests: two steps, two attempts, a grace of ten seconds.
+// The spec of the tests' job: two steps, two attempts, a grace period of ten seconds.
 func jobOf(change func(*events.JobSpec)) events.JobSubmitted {
 	s := events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "true"}, {Run: "false"}},
@@ -246,7 +246,7 @@ func TestJobTimesOut(t *testing.T) {
 	requeued := func(why string, expires time.Time) []events.Event {
 		return append(runningJob[:4:4], events.JobRequeued{Epoch: 1, Reason: why, NotBefore: noon, ExpiresAt: expires})
 	}
-	begunLate := append(acceptedJob[:3:3], cancelling, jobStarted) // cancelled at once, and begun all the same
+	begunLate := append(acceptedJob[:3:3], cancelling, jobStarted) // cancelled at once, and started all the same
 	check(t, []spec[Job]{
 		{name: "in the queue", given: queuedJob, when: after(noon.Add(time.Hour), false), then: []events.Event{events.JobExpired{}}},
 		{name: "in the queue again, after a time anew", given: requeued("infra", noon.Add(2*time.Hour)), when: after(noon.Add(2*time.Hour), false),

@@ -94,7 +94,7 @@ func TestAbandonArtifacts(t *testing.T) {
 	})
 }
 
-// requiring is what happened to a job that requires dist, and logs as well when it fails.
+// requiring returns the events of a job that requires dist, and logs as well if it fails.
 func requiring(outcome events.JobState, more ...events.Event) []events.Event {
 	return after([]events.Event{
 		events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: []events.JobArtifactSpec{
@@ -106,7 +106,7 @@ func requiring(outcome events.JobState, more ...events.Event) []events.Event {
 	}, more...)
 }
 
-// A job that succeeded has failed when artifacts that it requires will not come.
+// A job that succeeded fails when artifacts that it requires will not come.
 func TestAbandonRequiredArtifacts(t *testing.T) {
 	notes, extra := noteFile, tarFile
 	notes.ID, notes.Name = id(94), "notes"
@@ -139,8 +139,8 @@ func TestAbandonRequiredArtifacts(t *testing.T) {
 	})
 }
 
-// A job that succeeded has failed when all that its runner declares has come, and an artifact that it
-// requires is not among that.
+// A job that succeeded fails when all declared files are stored but a required artifact is
+// not among them.
 func TestCompleteWithoutRequiredArtifacts(t *testing.T) {
 	notes := noteFile
 	notes.ID, notes.Name = id(94), "notes"
@@ -169,7 +169,7 @@ func TestCompleteWithoutRequiredArtifacts(t *testing.T) {
 	})
 }
 
-// What closes the artifacts of a job decides how it ended.
+// The event that closes the artifacts decides the job's final state.
 func TestJobFailsByArtifacts(t *testing.T) {
 	for name, c := range map[string]struct {
 		closing events.Event
@@ -191,8 +191,8 @@ func TestJobFailsByArtifacts(t *testing.T) {
 	}
 }
 
-// What a runner says of files that its job does not ask for is not waited for, and of those that it
-// requires one at least has to be announced.
+// Files of artifacts that the job does not ask for are not awaited, and at least one file
+// has to be announced if the job requires artifacts.
 func TestFinishCountsArtifacts(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec    []events.JobArtifactSpec

@@ -10,7 +10,7 @@ import (
 	"svc/events"
 )
 
-// A jobMachine lets runners, people and the clock do random things to a job.
+// A jobMachine makes runners, people and the clock do random things to a job.
 type jobMachine struct {
 	stream  []events.Event
 	state   *Job
@@ -19,14 +19,15 @@ type jobMachine struct {
 	seq     int64
 	ends    int // how often it has ended
 	ended   events.JobState
-	slot    bool // it holds one
+	slot    bool // it holds a slot
 }
 
-// longestGrace is that of a cancel, in seconds: more than the job's own, which is 10.
+// longestGrace is the longest grace period of a cancellation, in seconds. The job's own is
+// 10.
 const longestGrace = 20
 
-// TestJobMachine looks for a way to have two runners in an epoch, to end a job twice or
-// never, to give it out more often than it may be, or to keep a slot that is not needed.
+// TestJobMachine tries to have two runners in an epoch, to end a job twice or never, to
+// lease it more often than allowed, or to keep a slot that is not needed.
 func TestJobMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &jobMachine{state: new(Job), at: noon, runners: map[int]events.ID{}}
@@ -114,7 +115,7 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 	}
 }
 
-// holds is what is true after everything that anybody does.
+// holds checks what is true after every action.
 func (m *jobMachine) holds(t *rapid.T) {
 	require.LessOrEqual(t, m.ends, 1, "a job ends once")
 	require.Equal(t, m.ended != "", m.state.State().Final())
@@ -125,8 +126,8 @@ func (m *jobMachine) holds(t *rapid.T) {
 	require.Equal(t, m.slot, held, "a slot is held as long as a runner has the job")
 }
 
-// cancelEnds shows that a cancel ends the job in the longest grace that anybody gave it and 30
-// seconds, whatever came before: one without a grace shortens no earlier one.
+// cancelEnds checks that a cancellation ends the job within the longest grace period that
+// was asked for plus 30 seconds. One without a grace period shortens no earlier one.
 func (m *jobMachine) cancelEnds(t *rapid.T) {
 	m.ask(t, func(j *Job) ([]events.Event, error) { return j.Cancel("enough", nil, m.at) })
 	m.at = m.at.Add(longestGrace*time.Second + ForceAfter)

@@ -25,7 +25,7 @@ func TestAJobIsFilledIn(t *testing.T) {
 	require.Equal(t, []string{"arch=amd64", "os=linux", "sandbox=bubblewrap"}, s.Required().Labels)
 }
 
-// Each bound is met by what is at it, and names its field beyond.
+// Each limit accepts its maximum, and reports its field for anything beyond.
 func TestBoundsOfAJob(t *testing.T) {
 	many := func(n int) map[string]string {
 		m := map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"svc/fault"
 )
 
-// No text that a decision would keep holds a service token, whoever brings it.
+// No text that a decision would store contains a service token, whoever sends it.
 func TestNoTokenIsKept(t *testing.T) {
 	const secret = "as curl -H 'Authorization: Bearer tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E'"
 	refused := func(field string) *fault.Fault { return fault.Field(field, "must not hold a service token") }

@@ -11,24 +11,24 @@ import (
 	"svc/events"
 )
 
-// posted is an invitation as the machine knows it.
+// posted is an invitation in the machine's model.
 type posted struct {
 	id      events.ID
 	email   string
 	role    events.Role
 	expires time.Time
-	end     string    // how it ended; empty while it waits
+	end     string    // how it ended; empty while it is pending
 	sender  events.ID // who sent it last
 }
 
-// addressesOf are the verified ones of a user. Nobody has those of user 7 and
-// on: whoever they are for never signed in.
+// addressesOf returns the verified addresses of a user. Users from 7 on have never signed
+// in.
 func addressesOf(user byte) []string {
 	return []string{fmt.Sprintf("%d@acme.example", user), fmt.Sprintf("%d@home.example", user)}
 }
 
-// wait lets time go by, often up to the second in which an invitation expires
-// or those beside it.
+// wait lets time pass, often until the second in which an invitation expires, or the one
+// before or after it.
 func (m *machine) wait(t *rapid.T) {
 	if n := len(m.letters); n > 0 && rapid.Bool().Draw(t, "to an end") {
 		end := m.letters[rapid.IntRange(0, n-1).Draw(t, "letter")].expires.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "second")) * time.Second)
@@ -40,13 +40,13 @@ func (m *machine) wait(t *rapid.T) {
 	m.at = m.at.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "hours")) * time.Hour)
 }
 
-// letter draws an invitation, mostly one that was sent.
+// letter picks an invitation, usually one that was sent.
 func (m *machine) letter(t *rapid.T) *posted {
 	unknown := &posted{id: id(254), end: "never sent"}
 	return rapid.SampledFrom(append(slices.Clone(m.letters), unknown)).Draw(t, "letter")
 }
 
-// to returns the invitation that waits for an address, nil if there is none.
+// to returns the pending invitation to an address, nil if there is none.
 func (m *machine) to(email string) *posted {
 	for _, l := range m.letters {
 		if l.email == email && l.end == "" {
@@ -119,7 +119,7 @@ func (m *machine) reject(t *rapid.T) {
 	require.Equal(t, may, len(list) > 0)
 }
 
-// post lets what happened to an invitation happen to what the machine knows.
+// post applies what happened to an invitation to the model.
 func (m *machine) post(by events.ID, e events.Event) {
 	var of events.ID
 	end := ""
@@ -143,18 +143,18 @@ func (m *machine) post(by events.ID, e events.Event) {
 	}
 	for _, l := range m.letters {
 		if l.id == of {
-			l.end += end // two ends would show
+			l.end += end // a second end would show
 		}
 	}
 }
 
-// maySend reports whether who sent a letter last may send it now.
+// maySend reports whether the last sender of a letter may send it now.
 func (m *machine) maySend(l *posted) bool {
 	role := m.roleOf(l.sender)
 	return role == events.Owner || role == events.Maintainer && l.role != events.Owner
 }
 
-// lettersHold is what is true of invitations after everything that anybody does.
+// lettersHold checks what is true of invitations after every action.
 func (m *machine) lettersHold(t *rapid.T) {
 	open := map[events.ID]invitation{}
 	addressed := map[string]events.ID{}

@@ -12,13 +12,13 @@ import (
 	"svc/events"
 )
 
-// A machine lets random people do random things to a workspace. It keeps the
-// events that followed, and by itself who is what.
+// A machine makes random people do random things to a workspace. It has a model of its own
+// of the members and their roles.
 type machine struct {
 	stream []events.Event
 	state  *Workspace
 	people map[events.ID]person // by member
-	next   byte                 // the next member's number
+	next   byte                 // number for the next member
 
 	at      time.Time
 	letters []*posted // in the order in which they were sent
@@ -40,9 +40,9 @@ func newMachine() *machine {
 	return m
 }
 
-// TestWorkspaceMachine looks for a way to leave a workspace without an Owner,
-// to do what one's role does not allow, or to come in by an invitation that is
-// used up, too old or somebody else's.
+// TestWorkspaceMachine tries to leave a workspace without an Owner, to do what one's role
+// does not allow, or to join with an invitation that was used, has expired or is somebody
+// else's.
 func TestWorkspaceMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine()
@@ -66,7 +66,7 @@ func (m *machine) member() events.ID {
 	return id(100 + m.next%100)
 }
 
-// users are few, so that they meet.
+// There are few users, so that their actions concern each other.
 var users = rapid.Map(rapid.ByteRange(1, 6), id)
 
 func (m *machine) anyMember(t *rapid.T) events.ID {
@@ -123,7 +123,7 @@ func (m *machine) remove(t *rapid.T) {
 	require.False(t, actor != events.Owner && was.role == events.Owner, "%q removed an Owner", actor)
 }
 
-// ask lets the workspace decide what somebody wants, and the events that follow happen.
+// ask makes the workspace decide what somebody wants, and applies the events.
 func (m *machine) ask(t *rapid.T, by events.ID, decide func(*Workspace) ([]events.Event, error)) []events.Event {
 	list, err := decide(m.state)
 	if err != nil {
@@ -134,7 +134,7 @@ func (m *machine) ask(t *rapid.T, by events.ID, decide func(*Workspace) ([]event
 	return list
 }
 
-// take lets events happen, to the workspace and to what the machine knows.
+// take applies events to the workspace and to the model.
 func (m *machine) take(by events.ID, list []events.Event) {
 	for _, e := range list {
 		m.stream = append(m.stream, caused{e, by})
@@ -169,7 +169,7 @@ func (m *machine) roleOf(user events.ID) events.Role {
 	return ""
 }
 
-// holds is what is true after everything that anybody does.
+// holds checks what is true after every action.
 func (m *machine) holds(t *rapid.T) {
 	owners := 0
 	for _, p := range m.people {

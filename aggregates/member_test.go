@@ -9,10 +9,9 @@ import (
 	"svc/fault"
 )
 
-// The people of these tests. The member that somebody is has the user's id
-// plus a hundred.
+// The people of these tests. A user's member id is the user's id plus a hundred.
 var (
-	ann, bob = id(1), id(2) // Owners, where bob is one
+	ann, bob = id(1), id(2) // Owners, if bob is one
 	mel, mia = id(3), id(4) // Maintainers
 	vic      = id(5)        // a Viewer
 	leo      = id(6)        // a legacy member
@@ -86,7 +85,7 @@ func TestJoin(t *testing.T) {
 func TestChangeRole(t *testing.T) {
 	legacyGiven := fault.Field("role", "must be one of Owner, Maintainer, Viewer")
 	check(t, []spec[Workspace]{
-		// Who may.
+		// Who may change roles.
 		{name: "an Owner promotes a Viewer", given: team, when: update(ann, vic, events.Maintainer, nil), then: []events.Event{changed(vic, events.Viewer, events.Maintainer)}},
 		{name: "an Owner makes an Owner", given: team, when: update(ann, vic, events.Owner, nil), then: []events.Event{changed(vic, events.Viewer, events.Owner)}},
 		{name: "an Owner demotes another Owner", given: pair, when: update(ann, bob, events.Viewer, nil), then: []events.Event{changed(bob, events.Owner, events.Viewer)}},
@@ -103,7 +102,7 @@ func TestChangeRole(t *testing.T) {
 		{name: "who was removed may not", given: after(team, removed(mel, events.Maintainer)), when: update(mel, vic, events.Maintainer, nil), err: fault.ErrTenantNotFound},
 		{name: "who was demoted may not", given: after(team, changed(mel, events.Maintainer, events.Viewer)), when: update(mel, vic, events.Maintainer, nil), err: ErrRoleRequired},
 
-		// Owners.
+		// Changes of Owners.
 		{name: "a Maintainer cannot make an Owner", given: team, when: update(mel, vic, events.Owner, nil), err: ErrOwnerRequired},
 		{name: "a Maintainer cannot make themselves Owner", given: team, when: update(mel, mel, events.Owner, nil), err: ErrOwnerRequired},
 		{name: "a Maintainer cannot change an Owner", given: pair, when: update(mel, ann, events.Viewer, nil), err: ErrMemberForbidden},
@@ -117,7 +116,7 @@ func TestChangeRole(t *testing.T) {
 			err:   ErrLastOwner,
 		},
 
-		// What may be given.
+		// The roles that can be given.
 		{name: "the same role again changes nothing", given: team, when: update(ann, vic, events.Viewer, nil)},
 		{name: "the last Owner stays Owner", given: team, when: update(ann, ann, events.Owner, nil)},
 		{name: "nothing changes nothing", given: team, when: update(ann, vic, "", nil)},
@@ -125,7 +124,7 @@ func TestChangeRole(t *testing.T) {
 		{name: "no other role can be given", given: team, when: update(ann, vic, "King", nil), err: legacyGiven},
 		{name: "a legacy member becomes a true Viewer", given: team, when: update(mel, leo, events.Viewer, nil), then: []events.Event{changed(leo, events.Legacy, events.Viewer)}},
 
-		// Whom.
+		// Whose role can be changed.
 		{name: "there must be such a member", given: team, when: update(ann, stranger, events.Viewer, nil), err: ErrNoMember},
 		{name: "who left is no member", given: after(team, left(vic, events.Viewer)), when: update(ann, vic, events.Maintainer, nil), err: ErrNoMember},
 		{name: "there must be a workspace", when: update(ann, vic, events.Viewer, nil), err: fault.ErrTenantNotFound},
@@ -146,7 +145,7 @@ func TestApproveLoops(t *testing.T) {
 		{name: "a legacy member cannot tick it", given: team, when: update(leo, leo, "", &yes), err: ErrRoleRequired},
 		{name: "a stranger learns nothing", given: team, when: update(stranger, vic, "", &yes), err: fault.ErrTenantNotFound},
 
-		// An explicit tick is a fact of its own, whatever the role gives.
+		// Setting approve-loops explicitly is an event even if the role gives the same.
 		{name: "what the role gives may be ticked", given: team, when: update(ann, mia, "", &yes), then: []events.Event{ticked(mia, true, true)}},
 		{name: "what the role does not give may be unticked", given: team, when: update(ann, vic, "", &no), then: []events.Event{ticked(vic, false, false)}},
 		{name: "the same tick again changes nothing", given: after(team, ticked(vic, false, true)), when: update(ann, vic, "", &yes)},
@@ -226,7 +225,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// The specification gives these codes and words.
+// The specification prescribes these codes and messages.
 func TestRefusalsOfAWorkspace(t *testing.T) {
 	for _, c := range []struct {
 		fault   *fault.Fault

@@ -9,7 +9,7 @@ import (
 	"svc/events"
 )
 
-// A fact in its place is recorded as it is. Out of its place it is refused.
+// A fact is recorded unchanged where it is possible, and refused elsewhere.
 func TestRecord(t *testing.T) {
 	facts, plan, branch := events.RunFactsRecorded{}, events.RunPlanRecorded{}, events.RunBranchCreated{Branch: "run/7"}
 	requested, settled := events.RunJobRequested{Job: job, Name: "test", Head: head1}, events.RunJobSettled{Job: job, Status: "succeeded"}
@@ -31,7 +31,7 @@ func TestRecord(t *testing.T) {
 		fact  events.Event
 		err   error
 	}{
-		// The loop goes forward one stage at a time, when one has succeeded.
+		// The loop advances one stage at a time, after the current one has succeeded.
 		{"a free slot begins the analysis", inQueue, entered(events.StageAnalyze, 1), nil},
 		{"a stage that succeeded leads to the next", built, entered(events.StageSelfReview, 1), nil},
 		{"a stage that still works does not", building, entered(events.StageSelfReview, 1), no},
@@ -41,7 +41,7 @@ func TestRecord(t *testing.T) {
 		{"nothing leads back into the queue", coded, entered(events.StageQueued, 1), no},
 		{"there is no such stage", inQueue, entered("done", 1), no},
 
-		// It may loop back, and each time counts.
+		// It may go back, and each entry counts as an attempt.
 		{"a failed build leads back to the code", notBuilt, entered(events.StageImplementing, 2), nil},
 		{"a blocking review leads back to the code", blocking, entered(events.StageImplementing, 2), nil},
 		{"a moved base leads back to the build", awaiting, entered(events.StageBuildFarm, 2), nil},
@@ -64,7 +64,7 @@ func TestRecord(t *testing.T) {
 		{"what is no stage cannot succeed", building, succeeded("done", 1), no},
 		{"the queue cannot succeed by itself", inQueue, succeeded(events.StageQueued, 0), no},
 
-		// What a stage finds.
+		// Results of stages.
 		{"facts", inAnalysis, facts, nil},
 		{"a plan", planning, plan, nil},
 		{"a budget", coding, budget, nil},
@@ -86,7 +86,7 @@ func TestRecord(t *testing.T) {
 		{"not of no commit", coding, events.RunReviewed{}, no},
 		{"a pull request", awaiting, pulled, nil},
 
-		// People.
+		// Decisions of people.
 		{"help", coded, helped, nil},
 		{"help while it waits", waiting, helped, nil},
 
@@ -118,17 +118,17 @@ func TestRecord(t *testing.T) {
 		{"not before it is attempted", approved, merge, no},
 		{"not after the approval was taken back", mergingAnyway, merge, no},
 
-		// The end.
+		// Ends of a run.
 		{"a person turns it down", awaiting, reject, nil},
 		{"it gives up", notBuilt, fail, nil},
 		{"somebody stops it", inQueue, cancel, nil},
 
-		// What comes late.
+		// Facts that may come late.
 		{"costs come late", merged, cost, nil},
 		{"jobs end late", cancelledWhileBuilding, settled, nil},
 		{"but only those that were asked for", merged, otherJob, no},
 
-		// What is no fact of a run that was queued.
+		// Events that are no facts of a queued run.
 		{"it is queued once", inAnalysis, queued, no},
 		{"a fact of something else", inAnalysis, events.MemberLeft{}, no},
 		{"a fact before it is queued", nil, facts, ErrNoRun},
@@ -152,7 +152,7 @@ func record(facts ...events.Event) func(*Run) ([]events.Event, error) {
 	return func(r *Run) ([]events.Event, error) { return r.Record(facts...) }
 }
 
-// Whatever follows the end of a run, but a late bill, is refused: all kinds.
+// After the end of a run every kind of fact is refused, except late costs.
 func TestNothingFollowsTheEnd(t *testing.T) {
 	late := map[string]bool{"run.cost_recorded": true, "run.job_settled": true}
 	var specs []spec[Run]
@@ -166,7 +166,7 @@ func TestNothingFollowsTheEnd(t *testing.T) {
 	check(t, specs)
 }
 
-// everyFact has one of each kind of a run's events.
+// everyFact returns one event of each kind of a run.
 func everyFact(t *testing.T) (list []events.Event) {
 	for _, kind := range events.Kinds() {
 		e, err := events.Decode(kind, events.Schema(kind), []byte(`{}`))
@@ -194,7 +194,7 @@ func TestRecordTakesAllOrNothing(t *testing.T) {
 	})
 }
 
-// What a fact says of its repository is the run's own, whoever reports it.
+// A fact gets the run's own repository, whatever its reporter says.
 func TestTheRepositoryIsTheRuns(t *testing.T) {
 	elsewhere := id(99)
 	check(t, []spec[Run]{{name: "of all that says so", given: merging, when: record(
@@ -209,7 +209,7 @@ func TestTheRepositoryIsTheRuns(t *testing.T) {
 	}
 }
 
-// An issue becomes a merged pull request, the long way round.
+// An issue becomes a merged pull request, with detours.
 func TestTheWholeLoop(t *testing.T) {
 	all := after(blocking[1:],
 		entered(events.StageImplementing, 2), events.RunCommitsPushed{Head: head2, Base: head1},

@@ -34,7 +34,7 @@ func failed(s events.Stage, attempt int) events.Event {
 	return events.RunStageFailed{Stage: s, Attempt: attempt, Reason: "It did not work."}
 }
 
-// Where a run may stand.
+// The states of a run.
 var (
 	inQueue        = []events.Event{queued}
 	inAnalysis     = after(inQueue, entered(events.StageAnalyze, 1))
@@ -110,8 +110,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A newer build may have put the run in a stage that this one does not know. This
-// one leaves it there: it takes in what happens, and may stop the run.
+// A newer build may have put the run in a stage that this build does not know. This build
+// leaves it there: it applies events, and can stop the run.
 func TestAStageOfANewerBuild(t *testing.T) {
 	const scan = events.Stage("security_scan")
 	scanning := after(coded, succeeded(events.StageImplementing, 1), entered(scan, 1))
@@ -140,8 +140,7 @@ func TestAStageOfANewerBuild(t *testing.T) {
 	})
 }
 
-// Whoever asks names a stream as they like: what is in another kind's stream says
-// nothing.
+// Callers may name any stream: the events of another kind of stream are ignored.
 func TestTheStreamOfSomethingElse(t *testing.T) {
 	for _, kind := range events.Kinds() {
 		e, err := events.Decode(kind, events.Schema(kind), []byte(`{}`))

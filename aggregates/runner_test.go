@@ -163,7 +163,7 @@ func TestAnEphemeralRunnerTakesOneJob(t *testing.T) {
 	})
 }
 
-// Which jobs suit a runner that has labels, some of them exclusive.
+// Which jobs suit a runner with labels, some of them exclusive.
 func TestWhichJobsSuitARunner(t *testing.T) {
 	has := []string{"gpu=a100", "os=linux", "pool=default"}
 	for name, c := range map[string]struct {

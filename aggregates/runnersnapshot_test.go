@@ -27,8 +27,8 @@ func runnerStory() []events.Event {
 	}
 }
 
-// A process that begins with a snapshot of a runner, at any moment, comes to the same state as
-// one that reads everything.
+// A process that starts with a snapshot of a runner, taken at any moment, gets the same
+// state as one that folds the whole stream.
 func TestASnapshotIsAllOfARunner(t *testing.T) {
 	list := runnerStory()
 	for _, kind := range events.Kinds() {
@@ -50,7 +50,7 @@ func TestASnapshotIsAllOfARunner(t *testing.T) {
 	require.Error(t, new(Runner).Restore([]byte("[]")))
 }
 
-// As of that of a workspace: what means something else has another form.
+// As for workspaces: a snapshot with another meaning needs another form.
 func TestTheFormOfASnapshotOfARunner(t *testing.T) {
 	r := folded[Runner](runnerStory()[:11])
 	text, err := r.Snapshot()

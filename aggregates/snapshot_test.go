@@ -38,8 +38,8 @@ func story() []events.Event {
 	}
 }
 
-// everything is the story, and then the stored form of each kind that it has not,
-// about a member and an invitation of which there are forms as well.
+// everything returns the story followed by the stored form of each kind that it lacks,
+// about a member and an invitation that exist in stored forms too.
 func everything(t *testing.T) []events.Event {
 	list, told := story(), map[string]bool{}
 	for _, e := range list {
@@ -63,8 +63,8 @@ func stored(t *testing.T, kind string) events.Event {
 	return e
 }
 
-// A process that begins with a snapshot, at any moment, comes to the same state as
-// one that reads everything.
+// A process that starts with a snapshot, taken at any moment, gets the same state as one
+// that folds the whole stream.
 func TestASnapshotIsTheWholeState(t *testing.T) {
 	list := everything(t)
 	for n := range len(list) + 1 {
@@ -85,8 +85,8 @@ func TestASnapshotIsTheWholeState(t *testing.T) {
 	}
 }
 
-// Snapshots stay when a new build comes. One that means anything else by them,
-// or folds events differently, counts [Workspace.Form] up, and then writes this file anew.
+// Snapshots outlive builds. A build in which they mean something else, or which folds
+// events differently, increases [Workspace.Form] and writes this file again.
 func TestTheFormOfASnapshot(t *testing.T) {
 	var w Workspace
 	for _, e := range story() {

@@ -80,7 +80,7 @@ func TestLink(t *testing.T) {
 func TestSignInByAnAccount(t *testing.T) {
 	elsewhere, longer := linked("8"), linked("8")
 	elsewhere.Provider, longer.Provider = "gitea", "github2"
-	old := linked("8") // of when a second one could be linked
+	old := linked("8") // from when a second account could be linked
 	for name, c := range map[string]struct {
 		given []events.Event
 		by    events.UserAccountLinked

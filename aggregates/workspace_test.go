@@ -51,7 +51,7 @@ func TestNamesOfWorkspaces(t *testing.T) {
 		"":                       false,
 		" \t":                    false,
 		"A\nB":                   false,
-		"A\u202eB":               false, // turns the text after it round
+		"A\u202eB":               false, // reverses the text after it
 	} {
 		_, err := new(Workspace).Create(name, "acme", events.MemberJoined{})
 		require.Equal(t, ok, err == nil, "%q: %v", name, err)
@@ -75,7 +75,7 @@ func TestSlugs(t *testing.T) {
 		"a.b":                   false,
 		"äbc":                   false,
 		"abc\n":                 false,
-		// It would be taken for an id where a request names its workspace.
+		// Requests that name a workspace would take it for an id.
 		"a19aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9": false,
 	} {
 		_, err := new(Workspace).Create("Acme", slug, events.MemberJoined{})

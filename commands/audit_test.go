@@ -10,7 +10,7 @@ import (
 	"svc/events"
 )
 
-// An export is recorded with what was asked for, or that it was refused.
+// An export is recorded with its parameters, and a refused one as a denial.
 func TestExportsAreRecorded(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -21,7 +21,7 @@ func TestExportsAreRecorded(t *testing.T) {
 	require.Equal(t, before+1, done.Position)
 	m.requireAdded(t, m.id, before, events.AuditExported{Format: "csv", Filter: filter, UpTo: before})
 
-	for range 2 { // once a minute
+	for range 2 { // a denial is recorded once a minute
 		_, err = m.ExportAudit(t.Context(), commands.ExportAudit{Meta: m.maintainer.in(m.id), Format: "csv", UpTo: before})
 		require.ErrorIs(t, err, aggregates.ErrRoleRequired)
 	}

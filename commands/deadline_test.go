@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever sets a deadline has time left to answer when the command gives up.
+// A caller with a deadline has time left to answer after the command has given up.
 func TestUntilAnswer(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[time.Duration]time.Duration{

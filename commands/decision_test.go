@@ -12,7 +12,7 @@ import (
 	"svc/fault"
 )
 
-// asks begins a run that waits for its facts to be reviewed.
+// asks starts a run that waits for a review of its facts.
 func (m *team) asks(t *testing.T, issue int) (run, decision events.ID) {
 	t.Helper()
 	run, decision = m.queue(t, issue), newID()
@@ -45,7 +45,7 @@ func TestAnswerDecision(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrNoDecision)
 }
 
-// Two people answer at the same moment through two replicas: one of them decides.
+// Two people answer at the same moment through two replicas: one of the answers counts.
 func TestTwoAnswersAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -60,12 +60,13 @@ func TestTwoAnswersAtTheSameMoment(t *testing.T) {
 			_, err := handler.AnswerDecision(t.Context(), answer(by, m.id, run, decision, aggregates.ActionConfirm))
 			return err
 		}), aggregates.ErrDecisionAnswered)
-		// The answer, that it helped, and the denial of the other one.
+		// The answer, the intervention that it counts as, and the denial of the other
+		// answer.
 		require.LessOrEqual(t, m.head(t, m.id), before+3)
 	}
 }
 
-// A right that is taken away is gone for a decision that is made at the moment.
+// A right that is revoked at the same moment does not count for the decision.
 func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -95,7 +96,7 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// largest is the largest number of an issue of web.
+// largest returns the largest issue number of the repository web.
 func (m *team) largest(ctx context.Context) (n int, err error) {
 	err = m.db.QueryRow(ctx, `
 		select coalesce(max((data ->> 'issueNumber')::int), 0) from events

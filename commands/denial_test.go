@@ -15,8 +15,8 @@ import (
 	"svc/fault"
 )
 
-// A right that is lacking and a rule in the way are recorded: what was asked
-// for, of whom, and why not.
+// Refusals for lack of a right or because of a rule are recorded: what was asked for, about
+// what, and the reason.
 func TestDenialsAreRecorded(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -93,7 +93,8 @@ func TestDenialsAreRecorded(t *testing.T) {
 	}
 }
 
-// What is not there, what makes no sense, and what changes nothing is not.
+// Requests for what does not exist, malformed requests and those that change nothing are
+// not recorded as denials.
 func TestWhatIsNoDenial(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -150,8 +151,8 @@ func TestTheSameDenialIsRecordedOnceAMinute(t *testing.T) {
 	}{
 		{0, m.viewer, m.old, 1},
 		{0, m.viewer, m.old, 1},
-		{0, m.viewer, m.maintainer, 2}, // of somebody else
-		{0, m.old, m.maintainer, 3},    // by somebody else
+		{0, m.viewer, m.maintainer, 2}, // about another target
+		{0, m.old, m.maintainer, 3},    // by another person
 		{59 * time.Second, m.viewer, m.old, 3},
 		{time.Second, m.viewer, m.old, 4},
 		{59 * time.Second, m.viewer, m.old, 4},
@@ -184,8 +185,8 @@ func TestManyDenialsAtOnceAreOne(t *testing.T) {
 	require.Len(t, m.denials(t, m.id, before), 1)
 }
 
-// Denials hold nobody up: their streams are their own, so that the membership's
-// does not move.
+// Each denial has a stream of its own, so that the version of the membership's stream does
+// not change.
 func TestADenialMovesNoOtherStream(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -200,7 +201,7 @@ func TestADenialMovesNoOtherStream(t *testing.T) {
 	require.Equal(t, before, position())
 }
 
-// omissions returns what a log says of denials that were left out.
+// omissions returns what a log records of omitted denials.
 func (s *system) omissions(t *testing.T, workspace events.ID) map[string][]events.CommandDenialsOmitted {
 	t.Helper()
 	found := map[string][]events.CommandDenialsOmitted{}
@@ -213,7 +214,7 @@ func (s *system) omissions(t *testing.T, workspace events.ID) map[string][]event
 	return found
 }
 
-// refuse has somebody ask n times for what they may not have.
+// refuse makes somebody ask n times for something that is refused.
 func (m *team) refuse(t *testing.T, by person, n int) {
 	t.Helper()
 	for range n {
@@ -222,7 +223,7 @@ func (m *team) refuse(t *testing.T, by person, n int) {
 	}
 }
 
-// runUntilStopped is a process that is told to stop before the first minute ends.
+// runUntilStopped runs a process that is stopped before the first minute ends.
 func runUntilStopped(t *testing.T, h *commands.Handler) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -252,7 +253,7 @@ func TestDenialsThatWereLeftOutAreCounted(t *testing.T) {
 	require.Len(t, m.omissions(t, m.id)[m.viewer.email], 1, "once")
 }
 
-// Many people of one workspace together have a bound of their own.
+// The denials of all people of a workspace together have their own limit.
 func TestDenialsOfManyInAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -271,7 +272,7 @@ func TestDenialsOfManyInAWorkspaceAreBounded(t *testing.T) {
 	require.EqualValues(t, 60, total)
 }
 
-// What cannot be recorded now is recorded when it can.
+// Omissions that cannot be recorded now are recorded later.
 func TestOmissionsOutliveAnOutage(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

@@ -15,7 +15,7 @@ func TestACreationUnderAKeyHappensOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	send := func(r replica, key, name string) (commands.CreateServiceAccount, commands.Result, error) {
-		c := create(m.owner, m.id, name) // each with an id and a token of its own
+		c := create(m.owner, m.id, name) // each with its own id and token
 		c.Key = key
 		done, err := r.CreateServiceAccount(t.Context(), c)
 		return c, done, err
@@ -44,7 +44,7 @@ func TestACreationUnderAKeyHappensOnce(t *testing.T) {
 	require.Equal(t, "current", m.status(t, first.Token))
 	require.Len(t, m.history(t, m.id, before+1), 1)
 
-	_, done, err = send(m.replica, "k2", "another") // what was refused under a key may be sent again
+	_, done, err = send(m.replica, "k2", "another") // a command that was refused can be sent again under its key
 	require.NoError(t, err)
 	require.False(t, done.Replayed)
 }
@@ -77,7 +77,7 @@ func TestARotationUnderAKeyHappensOnce(t *testing.T) {
 		_, err = r.CreateServiceAccount(t.Context(), created)
 		require.ErrorIs(t, err, commands.ErrKeyReused, "another command")
 	}
-	theirs := rotate(m.maintainer, m.id, account) // another person's key
+	theirs := rotate(m.maintainer, m.id, account) // the same key, but of another person
 	theirs.Key = "k"
 	done, err = m.RotateServiceAccount(t.Context(), theirs)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestARotationUnderAKeyHappensOnce(t *testing.T) {
 	require.Equal(t, "rotated", m.status(t, first.Token))
 }
 
-// A key is kept although the account is gone by then.
+// The stored answer is returned although the account has been revoked by then.
 func TestARepetitionIsAnsweredAfterTheAccountWasRevoked(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -101,8 +101,7 @@ func TestARepetitionIsAnsweredAfterTheAccountWasRevoked(t *testing.T) {
 	require.True(t, done.Replayed)
 }
 
-// Impatient clients send the same request again before the first is answered,
-// to whichever replica.
+// Clients send the same request again before the first is answered, to either replica.
 func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -147,7 +146,7 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 			c.Key = key + "-rotate"
 			return r.RotateServiceAccount(t.Context(), c)
 		})
-		many(t, func(r replica) (commands.Result, error) { // the first of them makes all others impossible
+		many(t, func(r replica) (commands.Result, error) { // the first one makes all others impossible
 			c := revoke(m.owner, m.id, account)
 			c.Key = key + "-revoke"
 			return r.RevokeServiceAccount(t.Context(), c)

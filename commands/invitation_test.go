@@ -32,7 +32,7 @@ func reject(by person, workspace, invitation events.ID) commands.RejectInvitatio
 	return commands.RejectInvitation{Meta: by.in(workspace), Invitation: invitation, Emails: []string{by.email}}
 }
 
-// status returns what the view says of an invitation.
+// status returns the status of an invitation in the view.
 func (m *team) letter(t *testing.T, id events.ID) projections.Invitation {
 	t.Helper()
 	i, ok, err := projections.Invitations{DB: m.db}.Get(t.Context(), m.id, id)
@@ -104,13 +104,13 @@ func TestAnInvitationUnderAKeyIsSentOnce(t *testing.T) {
 	require.Len(t, m.records(t, m.id, before+1), 1)
 }
 
-// The 48 hours end at a second, whichever process looks at the clock.
+// An invitation expires after 48 hours, to the second, whichever process checks it.
 func TestAnInvitationEndsToTheSecond(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	for name, test := range map[string]struct {
 		at      time.Duration
-		resent  time.Duration // before which it is sent again, none if zero
+		resent  time.Duration // when it is sent again; never if zero
 		refusal error
 	}{
 		"a second before":                  {at: lifetime - time.Second},
@@ -155,7 +155,7 @@ func listed(list []projections.Invitation, id events.ID) bool {
 	return false
 }
 
-// Through two processes at the same moment.
+// Both processes answer at the same moment.
 func TestAnInvitationIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
@@ -219,7 +219,7 @@ func TestAnAddressIsInvitedOnceAtATime(t *testing.T) {
 	}
 }
 
-// Nobody can take another workspace's invitation by giving theirs its id.
+// Nobody can take over an invitation of another workspace by using its id.
 func TestAnInvitationIdBelongsToOneWorkspace(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)

@@ -14,7 +14,7 @@ import (
 	"svc/fault"
 )
 
-// A bot is a service account, and what it shows.
+// A bot is a service account and its token.
 type bot struct {
 	id    events.ID
 	name  string
@@ -35,7 +35,7 @@ func (b bot) in(workspace events.ID) commands.Meta {
 	}}
 }
 
-// submitting asks for a job of one step. It takes a turn that is free.
+// submitting returns the command for a job of one step, with a position in the queue.
 func submitting(t *testing.T, by commands.Meta, change ...func(*events.JobSpec)) commands.SubmitJob {
 	t.Helper()
 	s := events.JobSpec{Name: "tests", Steps: []events.JobStep{{Run: "true"}}}
@@ -49,7 +49,7 @@ func submitting(t *testing.T, by commands.Meta, change ...func(*events.JobSpec))
 	}
 }
 
-// submitted is a job that the service asked for.
+// submitted returns a job that the service has submitted.
 func (m *team) submitted(t *testing.T, change ...func(*events.JobSpec)) events.ID {
 	t.Helper()
 	c := submitting(t, systems(m.id), change...)
@@ -64,9 +64,10 @@ func (m *team) stateOf(t *testing.T, job events.ID) (state events.JobState) {
 	return state
 }
 
-// Who may submit and cancel jobs: whose role lets them, a service account with the scope and
-// its own token, and the service. A refusal changes nothing but that a denial is recorded,
-// unless it is of a stranger or of a token that is nobody's any more.
+// Jobs may be submitted and cancelled by people whose role allows it, by a service account
+// with the scope and its current token, and by the service. A refusal is recorded as a
+// denial and changes nothing else, except that refusals of strangers and of invalid tokens
+// are not recorded.
 func TestWhoRunsJobs(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -79,7 +80,7 @@ func TestWhoRunsJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		by     commands.Meta
 		token  events.Fingerprint
-		code   string // "": may
+		code   string // "" if allowed
 		denied bool
 	}{
 		"Owner":                           {m.owner.in(m.id), events.Fingerprint{}, "", false},
@@ -147,7 +148,7 @@ func TestSubmitJob(t *testing.T) {
 		Spec: submit.Spec, Requirement: submit.Spec.Required().Key(), FairKey: "any", Turn: 7, ExpiresAt: epoch.Add(24 * time.Hour),
 	})
 
-	// A repetition asks for no place in the queue, at another replica neither.
+	// A repetition does not ask for a position in the queue, on either replica.
 	again := submit
 	again.Job, again.Turn = newID(), func(context.Context) (int64, error) { return 0, errors.New("asked") }
 	repeated, err := m.other.SubmitJob(t.Context(), again)

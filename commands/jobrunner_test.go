@@ -15,7 +15,7 @@ import (
 	"svc/projections"
 )
 
-// online is a runner that is connected, and takes so many jobs, any number if that is 0.
+// online returns a connected runner that takes that many jobs, any number if it is 0.
 func (m *team) online(t *testing.T, jobs int) events.ID {
 	t.Helper()
 	mint := m.minting()
@@ -39,7 +39,8 @@ func (m *team) lease(r replica, job, runner events.ID, slot int) error {
 	return err
 }
 
-// A job goes to one runner, and to none that takes no jobs, whichever replica gives it.
+// A job is leased to one runner, and only to one that takes jobs, whichever replica leases
+// it.
 func TestLeaseJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -77,7 +78,7 @@ func TestLeaseJob(t *testing.T) {
 	require.ErrorIs(t, m.lease(m.replica, job, free, 0), aggregates.ErrJobTaken)
 }
 
-// A slot of a concurrency key is one job's until no runner has that any more.
+// A job holds its slot of a concurrency key until no runner has the job any more.
 func TestAConcurrencyKeyHasSlots(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -124,8 +125,8 @@ func TestAConcurrencyKeyHasSlots(t *testing.T) {
 	}
 }
 
-// Of jobs that run at once with one key none has more beside it than it lets run, whoever
-// gives them out at the same moment.
+// If jobs with the same key have different limits, none of them runs beside more jobs than
+// its own limit allows, even if they are leased at the same moment.
 func TestLimitsOfAConcurrencyKeyThatDiffer(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -151,7 +152,7 @@ func TestLimitsOfAConcurrencyKeyThatDiffer(t *testing.T) {
 	require.NoError(t, m.lease(m.other, other, runner, 1))
 }
 
-// What a runner says of a job counts if it has it, in that epoch, and once.
+// A runner's report counts if the runner has the job in that epoch, and it counts once.
 func TestWhatARunnerSaysOfAJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -191,7 +192,7 @@ func TestWhatARunnerSaysOfAJob(t *testing.T) {
 	}
 }
 
-// What the clock asks for is done once its time has come, and not again.
+// Each time limit is applied once it has passed, and not again.
 func TestTheClockOfAJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -233,7 +234,7 @@ func TestTheClockOfAJob(t *testing.T) {
 	require.Equal(t, events.JobTimedOut, m.stateOf(t, running), "how it ended stays")
 }
 
-// The log of an epoch is sealed once, and not before the epoch is over.
+// The log of an epoch is sealed once, and not before the epoch has ended.
 func TestSealJobLog(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

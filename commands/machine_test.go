@@ -19,18 +19,17 @@ import (
 	"svc/fault"
 )
 
-// A crowd does random things to the membership of one workspace, several at
-// the same moment and through two processes. It knows what happened from the
-// log alone.
+// A crowd does random things to the membership of one workspace, several at the same moment
+// and through two processes. It learns what happened only from the log.
 type crowd struct {
 	*team
 	random *rand.Rand
 	people []person             // some are members at times
 	told   map[string]events.ID // who has verified an address
-	seq    int64                // how far the log was read
+	seq    int64                // up to where the log was read
 	places map[events.ID]place  // by member
 	posts  map[events.ID]post   // by invitation
-	ends   map[string]int       // of invitations
+	ends   map[string]int       // of invitations, by kind
 }
 
 type place struct {
@@ -47,9 +46,9 @@ type post struct {
 	Sender  events.ID
 }
 
-// TestMembershipMachine looks for a way to leave a workspace without an Owner,
-// to come in by an invitation that is used up, too old or somebody else's, or
-// to make the views differ from the fold of the log.
+// TestMembershipMachine tries to leave a workspace without an Owner, to join with an
+// invitation that was used, has expired or is somebody else's, or to make the views differ
+// from the fold of the log.
 func TestMembershipMachine(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
@@ -57,7 +56,7 @@ func TestMembershipMachine(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := newCrowd(t, sys, seed)
 			c.check(t)
-			for i := 0; i < 300 || !c.rich() && i < 3000; i++ { // who comes first is luck, and so is how much comes of it
+			for i := 0; i < 300 || !c.rich() && i < 3000; i++ { // which command wins a race varies, and so does how much happens
 				c.step(t)
 				c.check(t)
 			}
@@ -86,7 +85,7 @@ func newCrowd(t *testing.T, sys *system, seed uint64) *crowd {
 	return c
 }
 
-// step lets the clock move on and up to four people act at once.
+// step moves the clock and lets up to four people act at the same time.
 func (c *crowd) step(t *testing.T) {
 	c.pass()
 	asks := make([]func(context.Context) (commands.Result, error), 1+c.random.IntN(4))
@@ -113,8 +112,8 @@ func (c *crowd) step(t *testing.T) {
 	}
 }
 
-// pass moves the clock, at times to the second in which an invitation ends or
-// one beside it.
+// pass moves the clock, sometimes to the second in which an invitation expires, or the one
+// before or after it.
 func (c *crowd) pass() {
 	now, by := c.clock.now(), time.Duration(c.random.IntN(5))*time.Hour
 	for _, p := range c.posts {
@@ -128,7 +127,7 @@ func (c *crowd) pass() {
 
 func pick[T any](c *crowd, list []T) T { return list[c.random.IntN(len(list))] }
 
-// member draws a member, or nobody.
+// member picks a member, or an unknown id.
 func (c *crowd) member() events.ID {
 	list := []events.ID{newID()}
 	for id := range c.places {
@@ -138,7 +137,7 @@ func (c *crowd) member() events.ID {
 	return pick(c, list)
 }
 
-// letter draws an invitation, mostly one that waits.
+// letter picks an invitation, usually a pending one.
 func (c *crowd) letter() events.ID {
 	var open []events.ID
 	all := []events.ID{newID()}
@@ -154,7 +153,7 @@ func (c *crowd) letter() events.ID {
 	return pick(c, all)
 }
 
-// ask draws what somebody asks of a process.
+// ask picks a command for somebody to send to a process.
 func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 	by, role := pick(c, c.people), pick(c, []events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy})
 	if c.random.IntN(3) == 0 {
@@ -162,7 +161,7 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 	}
 	meta, letter := by.in(c.id), c.letter()
 	by.member = newID()
-	if p, ok := c.posts[letter]; ok && c.random.IntN(3) > 0 { // whom it is for
+	if p, ok := c.posts[letter]; ok && c.random.IntN(3) > 0 { // usually the invitee
 		by.user, by.email = c.told[p.Email], p.Email
 	}
 	switch c.random.IntN(8) {
@@ -207,14 +206,14 @@ func (c *crowd) anOwner() person {
 	return c.people[0]
 }
 
-// check folds what the log gained, and holds the rules and the views to it.
+// check folds the new records of the log, and checks the rules and the views against them.
 func (c *crowd) check(t *testing.T) {
 	t.Helper()
 	for _, r := range c.records(t, c.id, c.seq+1) {
 		require.Equal(t, c.seq+1, r.Seq)
 		c.seq = r.Seq
 		c.take(t, r)
-		if r.Seq > 1 { // the workspace gets its Owner with the second event of its first commit
+		if r.Seq > 1 { // the second event of the first commit adds the Owner
 			require.True(t, c.owned(), "event %d, %s, left no Owner", r.Seq, r.Event.Kind())
 		}
 	}
@@ -275,7 +274,7 @@ func (c *crowd) take(t *testing.T, r events.Record) {
 	}
 }
 
-// maySend reports whether who sent an invitation may send it now.
+// maySend reports whether the sender of an invitation may send it now.
 func (c *crowd) maySend(p post) bool {
 	for _, place := range c.places {
 		if place.User == p.Sender {

@@ -24,7 +24,7 @@ var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newID() events.ID { return events.NewID(epoch) }
 
-// A clock is what a replica takes for the time. Only the test moves it.
+// A clock is the clock of a replica. Only the test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -42,8 +42,8 @@ func (c *clock) move(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// A replica is what one process of the service has: its own connections, its
-// own appenders, and what it remembers of streams.
+// A replica has what one process of the service has: its own connections, appenders and
+// cached folds.
 type replica struct {
 	*commands.Handler
 	log *store.Store
@@ -83,7 +83,7 @@ func connect(t testing.TB, url string) *pgxpool.Pool {
 	return db
 }
 
-// A person is somebody, and their place in the workspace of a test.
+// A person is a user and their membership of the test's workspace.
 type person struct {
 	user, member events.ID
 	email        string
@@ -98,7 +98,7 @@ func (p person) in(workspace events.ID) commands.Meta {
 	}
 }
 
-// systems is the meta of nobody in particular.
+// systems returns the Meta of the system as actor.
 func systems(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
 }
@@ -107,7 +107,7 @@ func systems(workspace events.ID) commands.Meta {
 type team struct {
 	*system
 	id                                     events.ID
-	owner, maintainer, viewer, old, nobody person // old has the legacy role, nobody none
+	owner, maintainer, viewer, old, nobody person // old has the legacy role, nobody has none
 }
 
 func newTeam(t *testing.T) *team {
@@ -137,7 +137,7 @@ func (m *team) add(t *testing.T, p person, r events.Role) {
 	require.NoError(t, err)
 }
 
-// account makes a service account.
+// account creates a service account.
 func (m *team) account(t *testing.T, name string) (events.ID, commands.ServiceToken) {
 	t.Helper()
 	c := commands.CreateServiceAccount{
@@ -148,7 +148,7 @@ func (m *team) account(t *testing.T, name string) (events.ID, commands.ServiceTo
 	return c.Account, c.Token
 }
 
-// records returns what is in the log of a workspace from seq on.
+// records returns the records of a workspace's log after seq.
 func (s *system) records(t *testing.T, workspace events.ID, from int64) []events.Record {
 	t.Helper()
 	list, err := store.After(t.Context(), s.db, workspace, from-1, 100_000)
@@ -156,8 +156,8 @@ func (s *system) records(t *testing.T, workspace events.ID, from int64) []events
 	return list
 }
 
-// history returns the events of a workspace from seq on, without denials: they
-// say what did not happen, and denial_test.go is about them.
+// history returns the events of a workspace after seq, without denials, which
+// denial_test.go is about.
 func (s *system) history(t *testing.T, workspace events.ID, from int64) (list []events.Event) {
 	t.Helper()
 	for _, r := range s.records(t, workspace, from) {
@@ -168,7 +168,7 @@ func (s *system) history(t *testing.T, workspace events.ID, from int64) (list []
 	return list
 }
 
-// denials returns what was denied in a workspace after a position.
+// denials returns the denials in a workspace's log after a position.
 func (s *system) denials(t *testing.T, workspace events.ID, after int64) (list []events.CommandDenied) {
 	t.Helper()
 	for _, r := range s.records(t, workspace, after+1) {
@@ -185,7 +185,7 @@ func (s *system) head(t *testing.T, workspace events.ID) (n int64) {
 	return n
 }
 
-// requireAdded requires that the events follow position, and nothing else.
+// requireAdded requires that exactly these events follow position.
 func (s *system) requireAdded(t *testing.T, workspace events.ID, position int64, want ...events.Event) {
 	t.Helper()
 	require.Equal(t, want, s.history(t, workspace, position+1))

@@ -15,10 +15,9 @@ import (
 	"svc/test/pgtest"
 )
 
-// BenchmarkUpdateMember compares a role change in a workspace of 100,000
-// members with one in a workspace of ten, with both remembered. The two take
-// turns, so that what else the machine does slows down both. It is to cost no
-// more than 1.5 times as much.
+// BenchmarkUpdateMember compares a role change in a workspace of 100,000 members with one
+// in a workspace of ten, both cached. The two alternate, so that other load slows down
+// both. The large one may take at most 1.5 times as long.
 func BenchmarkUpdateMember(b *testing.B) {
 	url := pgtest.URL(b)
 	db := connect(b, url)
@@ -36,7 +35,7 @@ func BenchmarkUpdateMember(b *testing.B) {
 	require.NoError(b, err)
 
 	r := newReplica(b, url, &clock{at: epoch})
-	for range 20 { // folds, connections, prepared statements
+	for range 20 { // warm up: folds, connections, prepared statements
 		crowds[0].change(b, r)
 		crowds[1].change(b, r)
 	}
@@ -52,7 +51,7 @@ func BenchmarkUpdateMember(b *testing.B) {
 	b.ReportMetric(float64(many)/float64(few), "ratio")
 }
 
-// A crowded workspace has many members, one of whom is changed to and fro.
+// A crowded workspace has many members, one of whom has their role changed back and forth.
 type crowded struct {
 	id    events.ID
 	owner person
@@ -60,7 +59,7 @@ type crowded struct {
 	role  *events.Role
 }
 
-// change gives the member the other role, and tells how long that took.
+// change gives the member the other role, and returns how long that took.
 func (c *crowded) change(b *testing.B, r replica) time.Duration {
 	*c.role = map[events.Role]events.Role{events.Viewer: events.Maintainer, events.Maintainer: events.Viewer}[*c.role]
 	start := time.Now()
@@ -70,7 +69,7 @@ func (c *crowded) change(b *testing.B, r replica) time.Duration {
 	return took
 }
 
-// fill makes a workspace of n members, whose views are to be rebuilt.
+// fill creates a workspace of n members, whose views have to be rebuilt.
 func fill(b *testing.B, url string, n int) crowded {
 	b.Helper()
 	log := store.New(connect(b, url), nil, func(events.ID, int64) {})

@@ -32,8 +32,8 @@ func TestAddMember(t *testing.T) {
 	require.Zero(t, m.head(t, nowhere))
 }
 
-// Who may give which role to whom is the aggregate's to decide; here a row for
-// each answer shows that it reaches the log and the caller.
+// The aggregate decides who may give which role to whom, and has its own tests. A row for
+// each outcome shows that it reaches the log and the caller.
 func TestUpdateMember(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
@@ -105,7 +105,7 @@ func TestUpdateMember(t *testing.T) {
 	}
 }
 
-// What a member is called now is in the events that follow, as far as they say it.
+// The member's current name is in later events, as far as these have it.
 func TestRefreshMember(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -168,7 +168,7 @@ func TestRemoveMember(t *testing.T) {
 	}
 }
 
-// What a member was answered is what the view says at that moment.
+// After a command returns, the view shows its result.
 func TestTheViewOfMembersIsNeverBehindAnAnswer(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -180,7 +180,7 @@ func TestTheViewOfMembersIsNeverBehindAnAnswer(t *testing.T) {
 	}
 }
 
-// The envelope says who did it, through which door.
+// The envelope records the actor and the origin of a command.
 func TestEventsCarryTheOrdersEnvelope(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

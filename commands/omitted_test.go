@@ -9,7 +9,7 @@ import (
 	"svc/events"
 )
 
-// However many are denied, what is counted of them stays small, and nothing is lost.
+// However many people are denied, the counters stay few, and no denial is lost.
 func TestOmissionsOfManyAreBounded(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	id := func(n int) events.ID { return events.ID{13: 1, 14: byte(n >> 8), 15: byte(n)} }

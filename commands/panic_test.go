@@ -16,8 +16,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// A brittle aggregate counts members, and panics in the middle of taking in a
-// legacy one.
+// A brittle aggregate counts members, and panics while it applies a legacy one.
 type brittle struct{ members int }
 
 func (b *brittle) Apply(e events.Event, _ events.ID) {
@@ -29,7 +28,7 @@ func (b *brittle) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// A fragile log panics when it is to append.
+// A fragile log panics in Append.
 type fragile struct {
 	Log
 	broken bool
@@ -42,8 +41,8 @@ func (l *fragile) Append(ctx context.Context, c *events.Commit) (events.Committe
 	return l.Log.Append(ctx, c)
 }
 
-// Wherever a command panics, its error says so, and the next command on the same
-// streams finds them free and folded as the log has them.
+// Wherever a command panics, it returns an error that says so, and the next command on the
+// same streams finds them unlocked and folded correctly.
 func TestAPanicHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	db, err := pgxpool.New(t.Context(), pgtest.URL(t))
@@ -56,7 +55,7 @@ func TestAPanicHoldsNobodyUp(t *testing.T) {
 	h := New(l, func() time.Time { return now })
 	workspace := events.NewID(now)
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // or a lock is waited for until the test is killed
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for a lock until the test is killed
 	t.Cleanup(cancel)
 	_, err = h.CreateWorkspace(ctx, CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
 	require.NoError(t, err)

@@ -17,8 +17,7 @@ import (
 	"svc/sessions"
 )
 
-// bounded is a team in a system whose processes hold people to daily bounds,
-// from now on.
+// bounded returns a team in a system whose processes apply daily limits from now on.
 func bounded(t *testing.T, workspaces, invitations int) *team {
 	t.Helper()
 	m := newTeam(t)
@@ -32,7 +31,7 @@ func (s *system) daily(workspaces, invitations int) commands.Daily {
 	return commands.Daily{Workspaces: workspaces, Invitations: invitations, Counts: sessions.Daily{DB: s.db}}
 }
 
-// requireWait requires that a person has to wait, and for how long.
+// requireWait requires that a person has to wait for that time.
 func requireWait(t *testing.T, err error, wait time.Duration) {
 	t.Helper()
 	f := fault.As(err)
@@ -70,7 +69,7 @@ func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
 	requireWait(t, create(m.replica, m.nobody, "one-8"), 24*time.Hour)
 }
 
-// later is a process that began after the others.
+// later returns a process that started after the others.
 func (m *team) later(t *testing.T, workspaces, invitations int) replica {
 	t.Helper()
 	h := commands.New(m.log, m.clock.now)
@@ -125,7 +124,8 @@ func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	require.NoError(t, err, "whoever may send no more may still take back")
 }
 
-// However many workspaces and people invite an address, it is sent so many a day.
+// However many workspaces and people invite an address, it gets only so many invitations a
+// day.
 func TestAnAddressIsSentSoManyInvitationsADay(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -185,7 +185,7 @@ func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
 	require.NoError(t, err, "another person")
 }
 
-// Whoever goes away while their command is counted has it given back.
+// If a caller goes away while their command is counted, the count is given back.
 func TestWhatACallerWhoWentAwayDidNotStoreCountsForNothing(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -200,8 +200,8 @@ func TestWhatACallerWhoWentAwayDidNotStoreCountsForNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// departing counts while its caller goes away: the database has counted, and whoever
-// hangs on the caller's context does not hear of it.
+// departing counts while its caller goes away: the database has counted, but a call that
+// depends on the caller's context does not learn of it.
 type departing struct {
 	sessions.Daily
 	leave func()
@@ -216,7 +216,7 @@ func (d departing) Take(ctx context.Context, subject events.ID, what string, day
 	return ok, err
 }
 
-// A bound is not passed by asking everywhere at the same moment.
+// Concurrent commands cannot exceed a limit.
 func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const most, asked = 5, 40
@@ -243,7 +243,7 @@ func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 	require.EqualValues(t, asked-most, refused.Load())
 }
 
-// What cannot be counted is not done.
+// If counting fails, the command is refused.
 func TestWithoutTheCountNothingIsSent(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

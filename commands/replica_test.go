@@ -14,7 +14,7 @@ import (
 	"svc/fault"
 )
 
-// race does two things at the same moment.
+// race calls do twice at the same time.
 func race(do func(i int) error) (errs [2]error) {
 	var both sync.WaitGroup
 	start := make(chan struct{})
@@ -39,8 +39,8 @@ func requireOne(t *testing.T, errs [2]error, refusal error) {
 	require.ErrorIs(t, errs[1], refusal)
 }
 
-// A role that is taken away through one replica is gone in the other, which
-// has the old one in memory.
+// A role that is taken away through one replica is gone in the other, which has the old one
+// in its cache.
 func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
@@ -64,7 +64,7 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := sys.team(t)
 			account, token := m.account(t, "ci-bot")
-			_, err := m.other.RotateServiceAccount(t.Context(), rotate(m.maintainer, m.id, account)) // the other remembers both streams now
+			_, err := m.other.RotateServiceAccount(t.Context(), rotate(m.maintainer, m.id, account)) // the other caches both streams now
 			require.NoError(t, err)
 			require.Equal(t, "rotated", m.status(t, token))
 
@@ -83,8 +83,8 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 	}
 }
 
-// And a role that was given is there: a refusal out of an old memory is not
-// the last word.
+// A role that is given counts at once: a refusal that rests on a stale fold is decided
+// again.
 func TestARoleGivenInOneReplicaCountsInTheOther(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -96,8 +96,8 @@ func TestARoleGivenInOneReplicaCountsInTheOther(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An administrator is demoted in one replica while they create an account in
-// the other: the account is there only if it was before the demotion.
+// An administrator is demoted in one replica while they create an account in the other. The
+// account exists only if it was created before the demotion.
 func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -124,8 +124,8 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// Two Owners demote or remove each other, step down or leave, at the same
-// moment and through different replicas. One always remains.
+// Two Owners demote or remove each other, step down or leave, at the same moment and
+// through different replicas. One Owner must remain.
 func TestThereIsAlwaysAnOwner(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
@@ -143,7 +143,7 @@ func TestThereIsAlwaysAnOwner(t *testing.T) {
 	for name, test := range map[string]struct {
 		ask     [2]ask
 		rounds  int
-		refused []error // what the slower one may hear
+		refused []error // possible errors of the slower one
 	}{
 		"they demote each other":             {[2]ask{demote, demote}, 200, []error{aggregates.ErrRoleRequired}},
 		"they remove each other":             {[2]ask{remove, remove}, 200, []error{fault.ErrTenantNotFound}},
@@ -209,8 +209,8 @@ func requireAnyOf(t *testing.T, err error, want []error) {
 	require.Fail(t, "another outcome", "%v is none of %v", err, want)
 }
 
-// Thirty rotations of one account in two replicas: each replaces the token of
-// the one before, and the last one's is the only current one.
+// Thirty rotations of one account in two replicas: each replaces the token of the previous
+// one, and only the last token is valid.
 func TestRotationsInTwoReplicasFollowEachOther(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -244,8 +244,8 @@ func TestRotationsInTwoReplicasFollowEachOther(t *testing.T) {
 	}
 }
 
-// Commands of two replicas on the same streams, some of which only look at a
-// stream that others write to, end well without reading what others write.
+// Commands in two replicas use the same streams, some only reading what others write. All
+// succeed without reading again what others have written.
 func TestReplicasWorkOnTheSameStreams(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

@@ -15,8 +15,8 @@ import (
 	"svc/fault"
 )
 
-// together does n things at the same moment, by turns through both replicas, and
-// requires that all of them succeed.
+// together does n things at the same time, alternating between the replicas, and requires
+// that all succeed.
 func (s *system) together(t *testing.T, n int, do func(r replica, i int) error) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -35,8 +35,7 @@ func (s *system) together(t *testing.T, n int, do func(r replica, i int) error) 
 	}
 }
 
-// Issues that are written at the same moment get a number each, and none is left
-// out.
+// Issues that are created at the same moment get different numbers, without a gap.
 func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -58,7 +57,7 @@ func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
 	require.Equal(t, want, numbers, "in the order in which they came")
 }
 
-// A number that an active run has is passed over, whatever Largest says.
+// A number that an active run has is skipped, whatever Largest returns.
 func TestANumberThatIsTakenIsPassedOver(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -73,8 +72,7 @@ func TestANumberThatIsTakenIsPassedOver(t *testing.T) {
 	require.Equal(t, 10, history[len(history)-1].(events.RunQueued).IssueNumber)
 }
 
-// What happens to one stream at the same moment happens one after the other, in
-// both replicas.
+// Concurrent changes of one stream through both replicas happen one after the other.
 func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -97,8 +95,8 @@ func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 	require.Equal(t, before+n, m.head(t, m.id))
 }
 
-// A role changes all the time while others do what needs one: they are never told
-// that somebody else was faster.
+// A role changes all the time while others issue commands that depend on roles. They never
+// get a conflict.
 func TestChangesThatRestOnAnotherStream(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -118,7 +116,7 @@ func TestChangesThatRestOnAnotherStream(t *testing.T) {
 	})
 }
 
-// A replica that changes a stream without a pause does not keep the other from it.
+// A replica that changes a stream without pause does not starve the other one.
 func TestEachReplicaGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -144,7 +142,7 @@ func TestEachReplicaGetsItsTurn(t *testing.T) {
 			}
 		})
 	}
-	var others []int64 // changes of the busy one while the other waited
+	var others []int64 // changes by the busy replica while the other one waited
 	for range 20 {
 		before := m.head(t, m.id)
 		require.NoError(t, change(m.other))
@@ -156,7 +154,7 @@ func TestEachReplicaGetsItsTurn(t *testing.T) {
 	require.Less(t, others[len(others)/2], int64(40), "of the other replica's, while one waits: %v", others)
 }
 
-// A slowLog lets nobody load one stream until it is told to.
+// A slowLog blocks loading one stream until it is released.
 type slowLog struct {
 	commands.Log
 	stream events.ID
@@ -172,7 +170,7 @@ func (l *slowLog) Load(ctx context.Context, workspace, stream events.ID, version
 	return l.Log.Load(ctx, workspace, stream, version)
 }
 
-// Whoever waits for one run holds up neither another run nor the members.
+// A command that waits for one run blocks neither another run nor the members.
 func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -195,8 +193,7 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Whoever does not get their turn in time hears that the service is busy, and
-// nothing happens later.
+// A command that does not get its turn in time returns "busy", and has no effect later.
 func TestWhoWaitsTooLong(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

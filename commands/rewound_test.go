@@ -12,8 +12,7 @@ import (
 	"svc/events"
 )
 
-// rewind takes away what a log has gained since a position, as a backup that is
-// restored does.
+// rewind deletes what a log has gained since a position, as restoring a backup does.
 func (m *team) rewind(t *testing.T, position int64) {
 	t.Helper()
 	for _, sql := range []string{
@@ -25,21 +24,20 @@ func (m *team) rewind(t *testing.T, position int64) {
 	}
 }
 
-// listening returns a process that remembers nothing, and what it logs.
+// listening returns a process with an empty cache, and its log output.
 func (m *team) listening() (*commands.Handler, *bytes.Buffer) {
 	h, said := commands.New(m.log, m.clock.now), &bytes.Buffer{}
 	h.LogTo(slog.New(slog.NewTextHandler(said, nil)))
 	return h, said
 }
 
-// Commands go on, without a restart, when the log is restored from a backup
-// under them.
+// Commands continue to work, without a restart, after the log was restored from a backup.
 func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	h, said := m.listening()
 	before := m.head(t, m.id)
-	m.toggle(t, h, 5) // the viewer is a maintainer now
+	m.toggle(t, h, 5) // the viewer is a Maintainer now
 	require.Empty(t, said.String())
 	m.rewind(t, before)
 
@@ -52,8 +50,8 @@ func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
 	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), "it is said once")
 }
 
-// A log that was set back and has grown again by others has other events where
-// this process has read some.
+// A log that was rewound and has grown again has other events at positions that this
+// process has read.
 func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -62,7 +60,7 @@ func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
 	m.toggle(t, h, 4)
 	m.rewind(t, before)
 	other, _ := m.listening()
-	m.toggle(t, other, 3) // and so a maintainer
+	m.toggle(t, other, 3) // a Maintainer as well
 	_, err := other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.old.member})
 	require.NoError(t, err)
 	_, err = other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
@@ -75,7 +73,7 @@ func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A snapshot of what the log no longer has is none, though it is genuine.
+// A snapshot of events that the log no longer has is dropped, although it is genuine.
 func TestASnapshotAheadOfTheLogIsDropped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -92,8 +90,8 @@ func TestASnapshotAheadOfTheLogIsDropped(t *testing.T) {
 	require.Zero(t, m.snapshots(t))
 }
 
-// Whoever can write to the database but has no key cannot make themselves an
-// owner by a snapshot.
+// Somebody who can write to the database but has no key cannot become an Owner by a forged
+// snapshot.
 func TestAForgedSnapshotDecidesNothing(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

@@ -129,8 +129,7 @@ func TestRecordRun(t *testing.T) {
 	}
 }
 
-// A run that a newer build has put in a stage of its own is nobody's trouble: it is
-// read, and can be stopped.
+// A run in a stage that only a newer build knows can be loaded and cancelled.
 func TestARunInAStageOfANewerBuild(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

@@ -12,7 +12,7 @@ import (
 	"svc/farm/certificate"
 )
 
-// enrolled is a runner of a team's, with what it may do by itself.
+// enrolled returns a runner of the team, which can issue its own commands.
 func (m *team) enrolled(t *testing.T) (runner events.ID, itself commands.Meta) {
 	t.Helper()
 	mint := m.minting()
@@ -39,7 +39,8 @@ func (m *team) minting() commands.MintEnrollment {
 	}
 }
 
-// Who may do what to runners: those who manage them, a runner to itself, and the service.
+// Runners may be managed by people with the right, by the runner itself, and by the
+// service.
 func TestWhoManagesRunners(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -73,8 +74,7 @@ func TestWhoManagesRunners(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrNoRunner)
 }
 
-// A drain or a revocation that another process stored a moment before wins over what is
-// remembered here.
+// A drain or revocation that another process has just stored wins over the cached state.
 func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -105,7 +105,7 @@ func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
 }
 
-// What a process has to read of a runner does not grow with the years in which it came and went.
+// What a process reads of a runner does not grow with the number of its connections.
 func TestARunnerThatCameAndWentForYears(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

@@ -14,7 +14,7 @@ import (
 	"svc/projections"
 )
 
-// create returns the request of somebody for a service account.
+// create returns somebody's command for a service account.
 func create(by person, workspace events.ID, name string, scopes ...events.Scope) commands.CreateServiceAccount {
 	if scopes == nil {
 		scopes = []events.Scope{events.ReadAPI}
@@ -32,7 +32,7 @@ func revoke(by person, workspace, account events.ID) commands.RevokeServiceAccou
 	return commands.RevokeServiceAccount{Meta: by.in(workspace), Account: account}
 }
 
-// status returns what a token opens at this moment.
+// status returns what a token gives access to now.
 func (s *system) status(t *testing.T, token commands.ServiceToken) string {
 	t.Helper()
 	found, err := projections.ServiceAccounts{DB: s.db}.Tokens(t.Context(), []events.Fingerprint{token.Fingerprint()})
@@ -126,7 +126,7 @@ func TestServiceAccountRefusals(t *testing.T) {
 			}
 		})
 	}
-	_, err = m.CreateServiceAccount(t.Context(), create(m.owner, m.id, "after-all")) // nothing is left locked
+	_, err = m.CreateServiceAccount(t.Context(), create(m.owner, m.id, "after-all")) // no lock is left
 	require.NoError(t, err)
 }
 
@@ -166,7 +166,7 @@ func TestANameIsUniqueUntilItsAccountIsRevoked(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrServiceAccountNameUsed, "the name is the second one's: %s", second)
 }
 
-// The same name, asked for in both replicas at the same moment.
+// Both replicas claim the same name at the same moment.
 func TestOneOfTwoGetsAName(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -193,7 +193,7 @@ func TestTheUseOfAnOldTokenIsRecordedAtMostOnceAnHour(t *testing.T) {
 	before := m.head(t, m.id)
 	var want []events.Event
 	for _, step := range []struct {
-		after    time.Duration // the one before
+		after    time.Duration // since the previous use
 		recorded bool
 	}{
 		{time.Minute, true}, {0, false}, {time.Minute, false}, {59*time.Minute - 1, false}, {1, true}, {time.Hour - 1, false}, {10 * time.Hour, true},

@@ -13,7 +13,7 @@ import (
 	"svc/projections"
 )
 
-// signedIn signs somebody in at a provider, by a replica.
+// signedIn signs somebody in through a replica.
 func (s *system) signedIn(t *testing.T, r replica, provider, account, login string, emails ...string) (commands.Person, error) {
 	t.Helper()
 	return r.SignIn(t.Context(), commands.SignIn{
@@ -59,8 +59,8 @@ func TestSignIn(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrOtherAccount)
 }
 
-// Two accounts of one provider that name the same address at the same moment: one of
-// them is the person's, and the other is nobody's.
+// Two accounts at one provider report the same address at the same moment. One of them is
+// linked to the person, and the other to nobody.
 func TestOneAccountOfAProviderIsLinked(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -89,7 +89,7 @@ func TestOneAccountOfAProviderIsLinked(t *testing.T) {
 	}
 }
 
-// memberOf is the member that somebody is at home.
+// memberOf returns somebody's membership of their personal workspace.
 func (s *system) memberOf(t *testing.T, p commands.Person) events.ID {
 	t.Helper()
 	for _, r := range s.records(t, p.Home, 1) {
@@ -117,7 +117,7 @@ func TestTheSlugOfALogin(t *testing.T) {
 		require.Equal(t, want, commands.PersonalSlug(login, 0), "%q", login)
 		for try := range 20 {
 			slug := commands.PersonalSlug(login, try)
-			if try > 10 { // a login that many have
+			if try > 10 { // a common login
 				require.Regexp(t, "^"+want+`-\d{5}$`, slug)
 			} else if try > 0 {
 				require.Equal(t, fmt.Sprintf("%s-%d", want, try+1), slug)

@@ -12,11 +12,11 @@ import (
 	"svc/events/store"
 )
 
-// A reader is a log that counts what is read of it.
+// A reader is a log that counts the records that are read.
 type reader struct {
 	*store.Store
 	records int
-	most    int // at once
+	most    int // in one call
 }
 
 func (r *reader) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
@@ -26,13 +26,13 @@ func (r *reader) Load(ctx context.Context, workspace, stream events.ID, version 
 	return list, err
 }
 
-// begin begins a process, which remembers nothing.
+// begin starts a process with an empty cache.
 func (m *team) begin() (*commands.Handler, *reader) {
 	r := &reader{Store: m.log}
 	return commands.New(r, m.clock.now), r
 }
 
-// toggle changes the viewer's role to and fro.
+// toggle changes the viewer's role back and forth.
 func (m *team) toggle(t *testing.T, h *commands.Handler, times int) {
 	t.Helper()
 	for i := range times {
@@ -42,7 +42,7 @@ func (m *team) toggle(t *testing.T, h *commands.Handler, times int) {
 	}
 }
 
-// grow appends as many changes, an even number, at one stroke.
+// grow appends that many changes, an even number, in one commit.
 func (m *team) grow(t *testing.T, times int) {
 	t.Helper()
 	var list []events.Event
@@ -56,7 +56,7 @@ func (m *team) grow(t *testing.T, times int) {
 	m.append(t, m.owner, list...)
 }
 
-// append stores what no command decided.
+// append stores events without a command.
 func (m *team) append(t *testing.T, by person, list ...events.Event) {
 	t.Helper()
 	var version int
@@ -74,8 +74,7 @@ func (m *team) snapshots(t *testing.T) (version int) {
 	return version
 }
 
-// What a process has to read of a workspace does not grow with what ever happened
-// there.
+// What a process reads of a workspace does not grow with the length of its history.
 func TestAProcessBeginsWithASnapshot(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -100,7 +99,7 @@ func TestAProcessBeginsWithASnapshot(t *testing.T) {
 	require.Less(t, read.records, 30)
 }
 
-// A process that reads a long stream for the first time leaves a snapshot.
+// A process that reads a long stream for the first time saves a snapshot.
 func TestALongStreamGetsASnapshotWhenItIsRead(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -112,7 +111,7 @@ func TestALongStreamGetsASnapshotWhenItIsRead(t *testing.T) {
 	require.Greater(t, m.snapshots(t), 600)
 }
 
-// A stream of any length is folded a part at a time.
+// A stream of any length is folded in parts.
 func TestALongStreamIsNotInMemoryAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -124,7 +123,7 @@ func TestALongStreamIsNotInMemoryAtOnce(t *testing.T) {
 	require.Greater(t, m.snapshots(t), 2*events.LoadLimit+600)
 }
 
-// What is no snapshot, or one of another build, is passed over.
+// An unusable snapshot, or one of another build, is ignored.
 func TestASnapshotThatIsNoneCostsNothing(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
@@ -146,7 +145,7 @@ func TestASnapshotThatIsNoneCostsNothing(t *testing.T) {
 	}
 }
 
-// Two processes that take turns do not take an old snapshot for the truth.
+// Two processes that alternate do not rely on an outdated snapshot.
 func TestAnOldSnapshotIsCaughtUpWith(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

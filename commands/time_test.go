@@ -18,13 +18,13 @@ import (
 	"svc/test/pgtest"
 )
 
-// The 48 hours, to the second, by the process's own clock: in the bubble two
-// days go by in no time, and nothing runs in the background to end anything.
+// An invitation expires after 48 hours, to the second, by the process's own clock. In the
+// synctest bubble two days pass at once, and no background job is needed.
 func TestFortyEightHoursGoBy(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	synctest.Test(t, func(t *testing.T) {
-		db, err := pgxpool.New(t.Context(), address) // its own: a connection belongs to one bubble
+		db, err := pgxpool.New(t.Context(), address) // a separate pool: a connection belongs to one bubble
 		require.NoError(t, err)
 		defer db.Close()
 		log := store.New(db, projections.Inline(), func(events.ID, int64) {})
@@ -59,8 +59,8 @@ func TestFortyEightHoursGoBy(t *testing.T) {
 	})
 }
 
-// How many denials were left out is recorded once a minute, by the clock of the
-// process, and once more when it stops.
+// The number of omitted denials is recorded once a minute, by the clock of the process, and
+// once more when it stops.
 func TestOmittedDenialsAreRecordedEachMinute(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

@@ -32,7 +32,7 @@ func TestTheFormOfATokenIsFixed(t *testing.T) {
 		require.False(t, seen[s])
 		seen[s] = true
 
-		sum := int64(0) // the last six digits are the CRC-32 of all before them
+		sum := int64(0) // the last six digits are the CRC-32 of everything before them
 		for _, digit := range s[len(s)-6:] {
 			sum = sum*62 + int64(strings.IndexRune(base62, digit))
 		}
@@ -47,10 +47,10 @@ func TestTheFormOfATokenIsFixed(t *testing.T) {
 	}
 }
 
-// A token that was made elsewhere: the form may not drift.
+// A token that was made by another implementation: the form must not change.
 func TestAKnownToken(t *testing.T) {
 	t.Parallel()
-	token, ok := commands.ParseServiceToken("tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E") // the digits of Python's zlib.crc32
+	token, ok := commands.ParseServiceToken("tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E") // the digits come from Python's zlib.crc32
 	require.True(t, ok)
 	require.Equal(t, "rA0E", token.Tail())
 }
@@ -108,8 +108,8 @@ func TestOtherTextsAreNoTokens(t *testing.T) {
 	}
 }
 
-// Each character is as likely as the others: chi-squared over 64,000 of them.
-// One run in a billion would say otherwise by chance.
+// All characters are equally likely: chi-squared over 64,000 of them. By chance, one run in
+// a billion fails.
 func TestTheAlphabetIsUsedEvenly(t *testing.T) {
 	t.Parallel()
 	const tokens = 2000
@@ -127,7 +127,7 @@ func TestTheAlphabetIsUsedEvenly(t *testing.T) {
 	require.Less(t, chi, 148.0, "61 degrees of freedom")
 }
 
-// However a token gets into what is printed, it is not printed.
+// A token is not printed, whatever contains it.
 func TestNothingPrintsAToken(t *testing.T) {
 	t.Parallel()
 	token := commands.NewServiceToken()
@@ -161,7 +161,7 @@ func TestNothingPrintsAToken(t *testing.T) {
 	}
 }
 
-// Neither the log of a workspace nor any table holds a token.
+// No log of a workspace and no table contains a token.
 func TestTheDatabaseHoldsNoToken(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

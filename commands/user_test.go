@@ -11,7 +11,8 @@ import (
 	"svc/projections"
 )
 
-// newRegistration is that of a person who signs in by an account of their name.
+// newRegistration returns the registration of a person who signs in with an account of
+// their name.
 func newRegistration(name string, emails ...string) commands.RegisterUser {
 	p := newPerson(name)
 	home := newID()
@@ -22,7 +23,7 @@ func newRegistration(name string, emails ...string) commands.RegisterUser {
 	}
 }
 
-// refresh is what the provider says of a person when they sign in again.
+// refresh returns what the provider reports when a person signs in again.
 func refresh(of commands.RegisterUser, emails ...string) commands.RefreshUser {
 	return commands.RefreshUser{Meta: of.Meta, Emails: emails, Account: of.Account}
 }
@@ -35,7 +36,7 @@ func (s *system) registered(t *testing.T, name string, emails ...string) command
 	return c
 }
 
-// holder returns the person who holds an address or an account.
+// holder returns the holder of an address or an account.
 func (s *system) holder(t *testing.T, key string) events.ID {
 	t.Helper()
 	_, user, err := s.log.Holder(t.Context(), key)
@@ -70,7 +71,7 @@ func TestAPersonIsRegisteredWithTheirAccount(t *testing.T) {
 	require.Zero(t, s.holder(t, events.EmailKey("thief@acme.example")), "what was refused keeps nothing")
 }
 
-// Two browsers of one new person come back from the provider at the same time.
+// Two browsers of one new person return from the provider at the same time.
 func TestAPersonIsRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -102,9 +103,9 @@ func TestRefreshUser(t *testing.T) {
 	}
 	linked := events.UserAccountLinked{Provider: "gitea", Account: "a7", Login: "x"}
 	for name, test := range map[string]struct {
-		emails  []string // beside "NAME@" there is "NAME@home"
-		account string   // at another provider, the known one if empty
-		want    int      // events
+		emails  []string // in addition to "NAME@" there is "NAME@home"
+		account string   // at another provider; the known one if empty
+		want    int      // number of events
 		held    []string
 		freed   []string
 		refusal error
@@ -176,7 +177,7 @@ func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 	require.Equal(t, bob.User, s.holder(t, events.EmailKey("shared@acme.example")))
 }
 
-// Two people whose provider gives them the same new address at the same moment.
+// Two people's providers report the same new address at the same moment.
 func TestAnAddressHasOneHolder(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

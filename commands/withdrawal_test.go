@@ -22,8 +22,8 @@ func (m *team) send(t *testing.T, by person, email string, role events.Role) eve
 	return id
 }
 
-// requireShut requires that nobody joins by an invitation, whichever process they
-// ask, and that it is not shown to them.
+// requireShut requires that the invitee cannot accept an invitation through any process,
+// and that it is not shown to them.
 func (m *team) requireShut(t *testing.T, letter events.ID) {
 	t.Helper()
 	require.False(t, m.letter(t, letter).Acceptable(m.clock.now()))
@@ -38,8 +38,8 @@ func (m *team) requireShut(t *testing.T, letter events.ID) {
 	require.NotContains(t, m.roles(t, m.id), m.nobody.user)
 }
 
-// Who loses the right to send an invitation takes those along that they have sent,
-// in the same append.
+// When somebody loses the right to send an invitation, those that they have sent are
+// revoked in the same append.
 func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
@@ -78,7 +78,7 @@ func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
 	}
 }
 
-// Builds that withdrew nothing have left invitations that wait in the log.
+// Builds that revoked nothing have left pending invitations in the log.
 func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -96,7 +96,8 @@ func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
 	require.Equal(t, events.Owner, m.roles(t, m.id)[m.nobody.user], "who sent it again may invite an Owner")
 }
 
-// However many invitations somebody has sent, their removal is one append, in time.
+// However many invitations somebody has sent, removing them takes one append, within its
+// time limit.
 func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -106,7 +107,7 @@ func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 			Invitation: newID(), Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer, ExpiresAt: m.clock.now().Add(lifetime + time.Duration(i)*time.Second),
 		})
 	}
-	letter := newID() // the first to expire, and so among those that wait on
+	letter := newID() // the first to expire, and so among those that stay pending
 	sent = append(sent, events.InvitationSent{Invitation: letter, Email: m.nobody.email, Role: events.Viewer, ExpiresAt: m.clock.now().Add(time.Hour)})
 	m.append(t, m.maintainer, sent...)
 	before := m.head(t, m.id)
