@@ -132,7 +132,7 @@ func TestTheHolderOfAGlobalKeyIsKnown(t *testing.T) {
 	require.Equal(t, [2]events.ID{}, [2]events.ID{workspace, owner}, "the keys of workspaces are not global")
 }
 
-func TestTakenIsAnsweredToExactlyTheOneAtFault(t *testing.T) {
+func TestOnlyTheCommitAtFaultGetsErrTaken(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

@@ -15,8 +15,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// guarded returns a commit to a new stream with the idempotency key key.
-func guarded(workspace, actor events.ID, key, hash, answer string) *events.Commit {
+// commitWithKey returns a commit to a new stream with the idempotency key key.
+func commitWithKey(workspace, actor events.ID, key, hash, answer string) *events.Commit {
 	c := commit(workspace, newID(), 0, answer)
 	c.Envelope.Actor.ID = actor
 	c.Command = events.Command{Key: key, Hash: []byte(hash), Answer: []byte(answer)}
@@ -27,15 +27,15 @@ func TestARepeatedCommandIsAnsweredAsBefore(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
 	w, ann := newID(), newID()
-	first := guarded(w, ann, "k", "hash", `{"a": 1}`) // the space must be kept
+	first := commitWithKey(w, ann, "k", "hash", `{"a": 1}`) // the space must be kept
 	done := append1(t, stores[0], first)
 	require.Nil(t, done.Answer)
 	append1(t, stores[0], commit(w, newID(), 0, "later"))
 
 	for name, repetition := range map[string]*events.Commit{
 		"the very same commit":              first,
-		"another stream, another answer":    guarded(w, ann, "k", "hash", `{"a":2}`),
-		"one that would conflict by itself": {Workspace: w, Envelope: first.Envelope, At: epoch, Command: first.Command, Writes: []events.Write{{Stream: newID(), Version: 9, Events: told("x", 1)}}},
+		"another stream, another answer":    commitWithKey(w, ann, "k", "hash", `{"a":2}`),
+		"one that would conflict by itself": {Workspace: w, Envelope: first.Envelope, At: epoch, Command: first.Command, Writes: []events.Write{{Stream: newID(), Version: 9, Events: markedEvents("x", 1)}}},
 	} {
 		for i, s := range stores {
 			again, err := s.Append(t.Context(), repetition)
@@ -47,14 +47,14 @@ func TestARepeatedCommandIsAnsweredAsBefore(t *testing.T) {
 	require.Len(t, log(t, db, w), 2)
 }
 
-func TestARepeatedCommandWhoseClaimIsHeldByItsFirst(t *testing.T) {
+func TestRepeatedCommandDoesNotConflictWithItsOwnClaim(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)
 	w, ann := newID(), newID()
 	var commits []*events.Commit
 	for i := range 2 {
-		c := guarded(w, ann, "k", "hash", fmt.Sprint(i))
+		c := commitWithKey(w, ann, "k", "hash", fmt.Sprint(i))
 		c.Claims = []events.Claim{{Key: "service_account/ci", Owner: c.Writes[0].Stream}}
 		commits = append(commits, c)
 	}
@@ -68,9 +68,9 @@ func TestAKeyOfAnotherRequestIsRefused(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
 	w, ann := newID(), newID()
-	append1(t, stores[0], guarded(w, ann, "k", "hash", `1`))
+	append1(t, stores[0], commitWithKey(w, ann, "k", "hash", `1`))
 	for _, s := range stores {
-		_, err := s.Append(t.Context(), guarded(w, ann, "k", "other hash", `2`))
+		_, err := s.Append(t.Context(), commitWithKey(w, ann, "k", "other hash", `2`))
 		require.ErrorIs(t, err, events.ErrKeyReused)
 	}
 	require.EqualValues(t, 1, head(t, db, w))
@@ -84,7 +84,7 @@ func TestCommandsAreForgottenAMonthLater(t *testing.T) {
 	s := open(t, db)
 	w, other, ann := newID(), newID(), newID()
 	send := func(workspace events.ID, key string, at time.Time) events.Committed {
-		c := guarded(workspace, ann, key, "hash", `{}`)
+		c := commitWithKey(workspace, ann, key, "hash", `{}`)
 		c.At = at
 		done, err := s.Append(t.Context(), c)
 		require.NoError(t, err)
@@ -153,10 +153,10 @@ func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {
 	db := pgtest.New(t)
 	s := open(t, db)
 	w, other, ann, bob := newID(), newID(), newID(), newID()
-	append1(t, s, guarded(w, ann, "k", "hash", `"ann"`))
-	append1(t, s, guarded(w, bob, "k", "hash", `"bob"`))
-	append1(t, s, guarded(w, bob, "K", "hash", `"another key"`))
-	append1(t, s, guarded(other, ann, "k", "hash", `"elsewhere"`))
+	append1(t, s, commitWithKey(w, ann, "k", "hash", `"ann"`))
+	append1(t, s, commitWithKey(w, bob, "k", "hash", `"bob"`))
+	append1(t, s, commitWithKey(w, bob, "K", "hash", `"another key"`))
+	append1(t, s, commitWithKey(other, ann, "k", "hash", `"elsewhere"`))
 	append1(t, s, commit(w, newID(), 0, "no key at all"))
 	append1(t, s, commit(w, newID(), 0, "no key either"))
 
@@ -176,7 +176,7 @@ func TestARefusedCommandIsNotRemembered(t *testing.T) {
 	db := pgtest.New(t)
 	s := open(t, db)
 	w, ann := newID(), newID()
-	c := guarded(w, ann, "k", "hash", `1`)
+	c := commitWithKey(w, ann, "k", "hash", `1`)
 	c.Writes[0].Version = 3
 	_, err := s.Append(t.Context(), c)
 	require.ErrorIs(t, err, events.ErrConflict)
@@ -195,7 +195,7 @@ func TestACommandSentManyTimesAtOnceHappensOnce(t *testing.T) {
 		done, errs := make([]events.Committed, times), make([]error, times)
 		var all sync.WaitGroup
 		for i := range times {
-			c := guarded(w, ann, key, "hash", fmt.Sprint(i)) // the answers differ, so that it shows whose was stored
+			c := commitWithKey(w, ann, key, "hash", fmt.Sprint(i)) // the answers differ, so that it shows whose was stored
 			all.Go(func() { done[i], errs[i] = stores[i%2].Append(t.Context(), c) })
 		}
 		all.Wait()
@@ -224,10 +224,10 @@ func TestRepetitionsThatShareATransaction(t *testing.T) {
 	s := open(t, db)
 	w, ann := newID(), newID()
 	outcomes := store.CommitTogether(s,
-		guarded(w, ann, "k", "hash", `0`),
-		guarded(w, ann, "k", "hash", `1`),
-		guarded(w, ann, "k", "other hash", `2`),
-		guarded(w, ann, "k2", "hash", `3`),
+		commitWithKey(w, ann, "k", "hash", `0`),
+		commitWithKey(w, ann, "k", "hash", `1`),
+		commitWithKey(w, ann, "k", "other hash", `2`),
+		commitWithKey(w, ann, "k2", "hash", `3`),
 	)
 	require.NoError(t, outcomes[0].Err)
 	require.False(t, outcomes[0].Replayed)
@@ -243,9 +243,9 @@ func TestARepetitionIsAnsweredWithThePositionOfTheFirst(t *testing.T) {
 	db := pgtest.New(t)
 	s := open(t, db)
 	w, other, ann := newID(), newID(), newID()
-	twice := guarded(w, ann, "k", "hash", `0`)
-	twice.Writes[0].Events = told("x", 2)
-	commits := []*events.Commit{commit(w, newID(), 0, ""), twice, commit(other, newID(), 0, ""), guarded(w, ann, "k2", "hash", `1`), commit(w, newID(), 0, "")}
+	twice := commitWithKey(w, ann, "k", "hash", `0`)
+	twice.Writes[0].Events = markedEvents("x", 2)
+	commits := []*events.Commit{commit(w, newID(), 0, ""), twice, commit(other, newID(), 0, ""), commitWithKey(w, ann, "k2", "hash", `1`), commit(w, newID(), 0, "")}
 	outcomes := store.CommitTogether(s, commits...)
 	for _, i := range []int{1, 3} {
 		require.NoError(t, outcomes[i].Err)

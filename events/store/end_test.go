@@ -92,7 +92,7 @@ func TestCloseWaitsForTheCommitThatHasBegunAndRefusesThoseBehindIt(t *testing.T)
 	require.Len(t, log(t, db, w), stored)
 }
 
-func TestACallerThatHasGivenUpIsToldTheTruth(t *testing.T) {
+func TestCancelledAppendReportsWhatHappened(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

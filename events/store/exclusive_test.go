@@ -62,7 +62,7 @@ func waits(t *testing.T, db *pgxpool.Pool) (n int) {
 }
 
 // A decision that returns nothing, an error or panics stores nothing and releases the lock.
-func TestAnExclusiveDecisionForNothing(t *testing.T) {
+func TestExclusiveDecisionWithoutCommitStoresNothing(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := connect(t, url)
@@ -98,7 +98,7 @@ func TestAnExclusiveCommitIsLikeOthers(t *testing.T) {
 	var seen []store.Batch
 	s.Observe(func(b store.Batch) { seen = append(seen, b) })
 	w := newID()
-	c := guarded(w, newID(), "k", "h", `"done"`)
+	c := commitWithKey(w, newID(), "k", "h", `"done"`)
 	c.Claims = []events.Claim{{Key: "name", Owner: w}}
 	_, err := s.Exclusively(t.Context(), w, decided(c))
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestAnExclusiveCommitIsLikeOthers(t *testing.T) {
 
 // A caller who cannot get the lock in time gets an error, and Close waits for decisions
 // that have begun.
-func TestAnExclusiveDecisionEnds(t *testing.T) {
+func TestExclusiveDecisionRespectsDeadlineAndClose(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s := store.New(connect(t, url), nil, func(events.ID, int64) {})

@@ -15,8 +15,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// hearing runs hints and returns a channel with the hints that they receive.
-func hearing(t *testing.T, db *pgxpool.Pool) (*store.Hints, chan events.ID) {
+// receivedHints runs hints and returns a channel with the hints that they receive.
+func receivedHints(t *testing.T, db *pgxpool.Pool) (*store.Hints, chan events.ID) {
 	t.Helper()
 	heard := make(chan events.ID, 10_000)
 	h := store.NewHints(db, db.Config().ConnConfig, slog.New(slog.DiscardHandler), func(id events.ID) { heard <- id })
@@ -43,11 +43,11 @@ func next(t *testing.T, heard chan events.ID) events.ID {
 	}
 }
 
-func TestAnotherProcessHearsWhatMoved(t *testing.T) {
+func TestHintsReachAnotherProcess(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	one, _ := hearing(t, wide(t, url))
-	_, heard := hearing(t, wide(t, url))
+	one, _ := receivedHints(t, wide(t, url))
+	_, heard := receivedHints(t, wide(t, url))
 	a, b := newID(), newID()
 	for range 100 { // which share one or two hints
 		one.Moved(a, 1)
@@ -64,7 +64,7 @@ func TestAnotherProcessHearsWhatMoved(t *testing.T) {
 func TestManyLogsAreHintedAtTogether(t *testing.T) {
 	t.Parallel()
 	db := wide(t, pgtest.URL(t))
-	other, heard := hearing(t, db)
+	other, heard := receivedHints(t, db)
 	own := make(chan events.ID, 10_000)
 	one := store.NewHints(db, db.Config().ConnConfig, slog.New(slog.DiscardHandler), func(id events.ID) { own <- id })
 	for range 5000 { // before Run, so that they share a hint
@@ -82,11 +82,11 @@ func TestManyLogsAreHintedAtTogether(t *testing.T) {
 
 // A hint without a log costs the receiver a look at every workspace. So a single log that
 // grows is always named.
-func TestOneLogThatGrowsIsNotTakenForAny(t *testing.T) {
+func TestSingleGrowingLogIsAlwaysNamed(t *testing.T) {
 	t.Parallel()
 	db := wide(t, pgtest.URL(t))
-	one, _ := hearing(t, db)
-	_, heard := hearing(t, db)
+	one, _ := receivedHints(t, db)
+	_, heard := receivedHints(t, db)
 	a, last := newID(), newID()
 	for range 300 { // wakes the sender even though the last hint has named the log already
 		one.Moved(a, 1)
@@ -100,11 +100,11 @@ func TestOneLogThatGrowsIsNotTakenForAny(t *testing.T) {
 }
 
 // After a lost connection, hints that may have been missed are replaced by one for any log.
-func TestHintsAreHeardAgainAfterABreak(t *testing.T) {
+func TestHintsResumeAfterLostConnection(t *testing.T) {
 	t.Parallel()
 	db := wide(t, pgtest.URL(t))
-	one, _ := hearing(t, db)
-	_, heard := hearing(t, db)
+	one, _ := receivedHints(t, db)
+	_, heard := receivedHints(t, db)
 	_, err := db.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`)
 	require.NoError(t, err)
 	require.Zero(t, next(t, heard))

@@ -141,7 +141,7 @@ func write(t *testing.T, s *store.Store, workspaces []events.ID, writer int) map
 		c.At = epoch.Add(time.Duration(random.IntN(7_200_000_000)-3_600_000_000) * time.Microsecond)
 		c.Writes = nil
 		for _, stream := range streams[:1+random.IntN(3)] {
-			list := told(fmt.Sprintf("%d.%d.%s", writer, i, stream), 1+random.IntN(2))
+			list := markedEvents(fmt.Sprintf("%d.%d.%s", writer, i, stream), 1+random.IntN(2))
 			c.Writes = append(c.Writes, events.Write{Stream: stream, Version: versions[[2]events.ID{w, stream}], Events: list})
 			versions[[2]events.ID{w, stream}] += len(list)
 		}
@@ -161,7 +161,7 @@ func TestAfterPages(t *testing.T) {
 	s := open(t, db)
 	w, stream := newID(), newID()
 	c := commit(w, stream, 0, "")
-	c.Writes[0].Events = told("x", 5)
+	c.Writes[0].Events = markedEvents("x", 5)
 	append1(t, s, c)
 
 	for name, test := range map[string]struct {
@@ -188,7 +188,7 @@ func TestAfterReportsAHoleInTheLog(t *testing.T) {
 	s := open(t, db)
 	w, stream := newID(), newID()
 	c := commit(w, stream, 0, "")
-	c.Writes[0].Events = told("x", 5)
+	c.Writes[0].Events = markedEvents("x", 5)
 	append1(t, s, c)
 	_, err := db.Exec(t.Context(), `delete from events where workspace_id = $1 and seq = 3`, w)
 	require.NoError(t, err)

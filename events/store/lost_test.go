@@ -49,7 +49,7 @@ func TestAConnectionLostAfterTheCommit(t *testing.T) {
 	})
 	s := open(t, broken, &view{changes: func([]events.Record) { deaf.Store(true) }})
 	w := newID()
-	c := guarded(w, newID(), "k", "h", `"done"`)
+	c := commitWithKey(w, newID(), "k", "h", `"done"`)
 	_, err := s.Append(t.Context(), c)
 	require.ErrorIs(t, err, events.ErrOutcomeUnknown)
 
@@ -96,8 +96,8 @@ func TestConnectionsLostWhileManyWrite(t *testing.T) {
 			for n := range each {
 				mark := fmt.Sprintf("%d.%d", i, n)
 				c := commit(workspaces[n%3], newID(), 0, mark)
-				c.Writes[0].Events = told(mark, 2)
-				c.Writes = append(c.Writes, events.Write{Stream: newID(), Events: told(mark+"'", 1)})
+				c.Writes[0].Events = markedEvents(mark, 2)
+				c.Writes = append(c.Writes, events.Write{Stream: newID(), Events: markedEvents(mark+"'", 1)})
 				_, fates[i][mark] = s.Append(t.Context(), c)
 				answered <- struct{}{}
 			}

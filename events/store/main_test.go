@@ -46,8 +46,8 @@ func connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool
 
 func newID() events.ID { return events.NewID(epoch) }
 
-// told returns n events that carry the mark, by which tests recognize them.
-func told(mark string, n int) (list []events.Event) {
+// markedEvents returns n events that carry the mark, by which tests recognize them.
+func markedEvents(mark string, n int) (list []events.Event) {
 	for i := range n {
 		list = append(list, events.RunFactsRecorded{Facts: []string{fmt.Sprintf("%s/%d", mark, i)}})
 	}
@@ -59,7 +59,7 @@ func commit(workspace, stream events.ID, version int, mark string) *events.Commi
 	return &events.Commit{
 		Workspace: workspace, At: epoch,
 		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "test"}, Origin: events.FromSystem},
-		Writes:   []events.Write{{Stream: stream, Version: version, Events: told(mark, 1)}},
+		Writes:   []events.Write{{Stream: stream, Version: version, Events: markedEvents(mark, 1)}},
 	}
 }
 

@@ -19,7 +19,7 @@ func TestBatchesAreObserved(t *testing.T) {
 	workspace, stream := newID(), newID()
 
 	first := commit(workspace, stream, 0, "first")
-	first.Writes[0].Events = append(first.Writes[0].Events, told("more", 2)...)
+	first.Writes[0].Events = append(first.Writes[0].Events, markedEvents("more", 2)...)
 	_, err := s.Append(t.Context(), first)
 	require.NoError(t, err)
 	_, err = s.Append(t.Context(), commit(workspace, stream, 0, "too late"))

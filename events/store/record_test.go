@@ -100,7 +100,7 @@ func TestLoadContinuesAfterAVersion(t *testing.T) {
 	s := open(t, pgtest.New(t))
 	w, stream := newID(), newID()
 	c := commit(w, stream, 0, "")
-	c.Writes[0].Events = told("x", 3)
+	c.Writes[0].Events = markedEvents("x", 3)
 	append1(t, s, c)
 	append1(t, s, commit(w, newID(), 0, "of another stream"))
 	append1(t, s, commit(w, stream, 3, "y"))

@@ -51,7 +51,7 @@ func TestVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := head(t, db, w)
-			test.write.Events = told(name, 1)
+			test.write.Events = markedEvents(name, 1)
 			c := commit(w, events.ID{}, 0, "")
 			c.Writes, c.Reads = []events.Write{test.write}, test.read
 			_, err := s.Append(t.Context(), c)
@@ -73,7 +73,7 @@ func TestARefusedCommitLeavesNoTrace(t *testing.T) {
 	s := open(t, db)
 	w, stream := newID(), newID()
 	c := commit(w, stream, 7, "refused")
-	c.Writes = append(c.Writes, events.Write{Stream: newID(), Events: told("good by itself", 2)})
+	c.Writes = append(c.Writes, events.Write{Stream: newID(), Events: markedEvents("good by itself", 2)})
 	c.Claims = []events.Claim{{Key: "name", Owner: stream}, {Key: "address", Owner: stream, Global: true}}
 	c.Command = events.Command{Key: "again", Hash: []byte("h"), Answer: []byte(`{}`)}
 	_, err := s.Append(t.Context(), c)

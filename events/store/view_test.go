@@ -93,7 +93,7 @@ func TestAViewKnowsOfACommitAsSoonAsItIsAnswered(t *testing.T) {
 }
 
 // The view receives records with numbers and times, of the current batch only.
-func TestAViewIsToldWhatIsStored(t *testing.T) {
+func TestViewReceivesNumberedRecords(t *testing.T) {
 	t.Parallel()
 	db := withCounts(t, pgtest.New(t))
 	var told []events.Record
@@ -139,7 +139,7 @@ func TestAFailingViewStopsTheCommitAndNoOther(t *testing.T) {
 			s := open(t, db, v)
 			w := newID()
 			b := claiming(w, newID(), true, "k")
-			b.Writes[0].Events = told("bad", 1)
+			b.Writes[0].Events = markedEvents("bad", 1)
 			b.Command = events.Command{Key: "k", Hash: []byte("h"), Answer: []byte(`1`)}
 			outcomes := store.CommitTogether(s, commit(w, newID(), 0, "a"), b, commit(w, newID(), 0, "c"))
 			require.NoError(t, outcomes[0].Err)
@@ -158,7 +158,7 @@ func TestAFailingViewStopsTheCommitAndNoOther(t *testing.T) {
 	}
 }
 
-func TestMovedIsCalledOncePerStoredCommit(t *testing.T) {
+func TestOnAppendIsCalledOncePerStoredCommit(t *testing.T) {
 	t.Parallel()
 	type move struct {
 		workspace events.ID
