@@ -45,7 +45,7 @@ func (c Consumer) group() string {
 // retries says how often, and how soon, a failed message is retried.
 type retries struct {
 	max                int           // retries after the first try
-	minPause, maxPause time.Duration // pauses between tries, growing by factor
+	minPause, maxPause time.Duration // pauses between tries, each pauseFactor times the one before
 	tryTimeout         time.Duration // time limit of a try
 	slack              time.Duration // limit for parking the message, or for acknowledging it
 }
@@ -66,7 +66,7 @@ func (r retries) longestDelivery() time.Duration {
 
 const (
 	closeLimit = 5 * time.Second // for a message that is being processed when the service stops
-	minBackoff = time.Second     // before a failed bus is retried, doubled each time, up to
+	minBackoff = time.Second     // before a failed bus is retried, doubled each time, up to maxBackoff
 	maxBackoff = 30 * time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 	"svc/test/address"
 )
 
-func TestWhatGoesWrongOnceIsTriedAgain(t *testing.T) {
+func TestFailedMessageIsRetried(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -67,7 +67,7 @@ func TestAnOutageParksNothing(t *testing.T) {
 
 // Even if every try takes as long as it may, only one process has a message at a time. It
 // is not parked, because what it waits for is unavailable.
-func TestAMessageIsWithOneProcessHoweverLongItTakes(t *testing.T) {
+func TestSlowMessageStaysWithOneProcess(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -94,7 +94,7 @@ func TestAMessageIsWithOneProcessHoweverLongItTakes(t *testing.T) {
 	})
 }
 
-func TestLongestIsAllTriesAndThePausesBetweenThem(t *testing.T) {
+func TestLongestDeliveryIsAllTriesAndPauses(t *testing.T) {
 	r := retries{4, 100 * time.Millisecond, 2 * time.Second, 3 * time.Second, 10 * time.Second}
 	require.Equal(t, 5*3*time.Second+(100+300+900+2000)*time.Millisecond+10*time.Second, r.longestDelivery())
 }
@@ -236,7 +236,7 @@ func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
 
 // The command's idempotency key is the message's id, so a message that is delivered twice
 // has its effect once.
-func TestAConsumerThatMeetsAnEventAgainDoesNothing(t *testing.T) {
+func TestRedeliveredEventHasNoSecondEffect(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace, elsewhere := w.open(t), newID(), newID()

@@ -44,7 +44,7 @@ func silent(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-func TestABusThatIsNotThereIsAnErrorBeforeLong(t *testing.T) {
+func TestUnreachableBusFailsSoon(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"nats", "kafka"} {
 		for name, host := range map[string]string{"refuses": "127.0.0.1:1", "is silent": silent(t)} {

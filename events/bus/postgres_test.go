@@ -171,7 +171,7 @@ func (w *world) age(t *testing.T, by string, upTo int) {
 	require.NoError(t, err)
 }
 
-func TestMessagesGoOnceEveryGroupHasPassedThem(t *testing.T) {
+func TestMessagesAreDeletedOnceEveryGroupHasPassed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()

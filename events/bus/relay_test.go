@@ -58,7 +58,7 @@ func TestAMessageHasTheStoredFormOfItsEvent(t *testing.T) {
 }
 
 // An event that a newer build wrote is published as it is stored.
-func TestTheRelayNeedNotKnowAnEvent(t *testing.T) {
+func TestRelayPublishesEventsOfNewerBuilds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
@@ -122,23 +122,23 @@ func TestACheckpointStaysWhereItIsWhenPublishingFails(t *testing.T) {
 	require.Empty(t, rowsOf[int64](t, w.db, `select position from bus_messages`))
 }
 
-// held is a publisher that calls a hook before each message.
-type held struct {
+// hookedPublisher is a publisher that calls a hook before each message.
+type hookedPublisher struct {
 	message.Publisher
 	before func() error
 }
 
-func (h held) Publish(topic string, list ...*message.Message) error {
+func (h hookedPublisher) Publish(topic string, list ...*message.Message) error {
 	if err := h.before(); err != nil {
 		return err
 	}
 	return h.Publisher.Publish(topic, list...)
 }
 
-// before installs a hook that is called before each message that a bus on NATS publishes.
-func (b *Bus) before(do func() error) {
+// hookBeforeEach installs a hook that is called before each message that a bus on NATS publishes.
+func (b *Bus) hookBeforeEach(do func() error) {
 	publishers := b.transport.(*jetStream).publishers
-	publishers[Topic] = held{publishers[Topic], do}
+	publishers[Topic] = hookedPublisher{publishers[Topic], do}
 }
 
 // A bus that is too slow for a page gets it in parts, and nothing twice.
@@ -146,7 +146,7 @@ func TestASlowBusGetsEverythingOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
 	b, sent := w.open(t), 0
-	b.before(func() error {
+	b.hookBeforeEach(func() error {
 		sent++
 		<-time.After(10 * time.Millisecond)
 		return nil
@@ -181,7 +181,7 @@ func TestTheCheckpointMovesPastWhatWasPublished(t *testing.T) {
 	b, workspace, sent := w.open(t), newID(), 0
 	want := w.append(t, workspace, 5)
 	away := errors.New("the bus is away")
-	b.before(func() error {
+	b.hookBeforeEach(func() error {
 		if sent++; sent == 4 {
 			return away
 		}
@@ -239,7 +239,7 @@ func TestRelaysShareTheWork(t *testing.T) {
 }
 
 // Events from a time without a relay, of which no notification came, are found.
-func TestARelayLooksAround(t *testing.T) {
+func TestRelayFindsEventsWithoutNotification(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
