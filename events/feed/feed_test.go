@@ -17,15 +17,15 @@ import (
 	"svc/test/world"
 )
 
-// newLive returns a world in which only live is notified of appends.
-func newLive(t *testing.T) (*world.World, *feed.Feed) {
+// newFeed returns a world in which only the feed is notified of appends.
+func newFeed(t *testing.T) (*world.World, *feed.Feed) {
 	t.Helper()
 	w := world.NewSilent(t)
-	live := feed.New(w.DB, slog.New(slog.DiscardHandler))
-	log := store.New(w.DB, projections.Inline(), live.Moved)
+	f := feed.New(w.DB, slog.New(slog.DiscardHandler))
+	log := store.New(w.DB, projections.Inline(), f.Moved)
 	t.Cleanup(log.Close)
 	w.Commands = commands.New(log, w.Clock.Now)
-	return w, live
+	return w, f
 }
 
 // follows reads after seq up to an event and requires that none is missing.
@@ -49,11 +49,11 @@ func follows(t *testing.T, watch *feed.Watch, seq, upTo int64) {
 	}
 }
 
-func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
+func TestNewsHasOnlyKindTargetAndTime(t *testing.T) {
 	t.Parallel()
-	w, live := newLive(t)
+	w, f := newFeed(t)
 	workspace := world.NewID()
-	watch := live.Watch(workspace, nil)
+	watch := f.Watch(workspace, nil)
 	defer watch.Close()
 	run := w.Queued(t, workspace)
 	list, err := watch.After(t.Context(), 0)
@@ -67,9 +67,9 @@ func TestNewsSayWhatHappenedToWhatAndNoMore(t *testing.T) {
 
 // While many write, watchers that start at the beginning, in the middle and at the head all
 // read every later event once and in order.
-func TestWhoeverWatchesMissesNothing(t *testing.T) {
+func TestWatchersMissNothing(t *testing.T) {
 	t.Parallel()
-	w, live := newLive(t)
+	w, f := newFeed(t)
 	workspace := world.NewID()
 	run := w.Queued(t, workspace)
 	w.Bills(t, workspace, run, 700) // more than a page
@@ -79,13 +79,13 @@ func TestWhoeverWatchesMissesNothing(t *testing.T) {
 		for i := range more {
 			w.Bills(t, workspace, run, 1)
 			if i%50 == 0 {
-				live.Moved(workspace, 3) // a late message of the bus
+				f.Moved(workspace, 3) // a late message of the bus
 			}
 		}
 	})
 	for i := range 12 {
 		group.Go(func() {
-			watch := live.Watch(workspace, nil)
+			watch := f.Watch(workspace, nil)
 			defer watch.Close()
 			head, err := watch.Head(t.Context())
 			if err != nil {
@@ -99,15 +99,15 @@ func TestWhoeverWatchesMissesNothing(t *testing.T) {
 }
 
 // Events of another process are found even if the bus is unavailable.
-func TestLiveLooksForItself(t *testing.T) {
+func TestFeedPollsHeads(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	live := feed.New(w.DB, slog.New(slog.DiscardHandler))
+	f := feed.New(w.DB, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { live.Run(ctx) })
+	running.Go(func() { f.Run(ctx) })
 	workspace := world.NewID()
-	watch := live.Watch(workspace, nil)
+	watch := f.Watch(workspace, nil)
 	defer watch.Close()
 	_, err := watch.Head(t.Context())
 	require.NoError(t, err)
@@ -118,26 +118,26 @@ func TestLiveLooksForItself(t *testing.T) {
 }
 
 // A hint of another process says that a log, or any log, has grown, but not how far.
-func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
+func TestFeedReadsHeadsOfHintedLogs(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	live := feed.New(w.DB, slog.New(slog.DiscardHandler))
-	live.PollEvery(time.Hour)
+	f := feed.New(w.DB, slog.New(slog.DiscardHandler))
+	f.PollEvery(time.Hour)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { live.Run(ctx) })
+	running.Go(func() { f.Run(ctx) })
 	workspace, other := world.NewID(), world.NewID()
-	watch, elsewhere := live.Watch(workspace, nil), live.Watch(other, nil)
+	watch, elsewhere := f.Watch(workspace, nil), f.Watch(other, nil)
 	defer watch.Close()
 	defer elsewhere.Close()
 	run := w.Queued(t, workspace)
 	w.Queued(t, other)
-	live.Moved(world.NewID(), 0) // nobody watches that log
-	live.Moved(workspace, 0)
+	f.Moved(world.NewID(), 0) // nobody watches that log
+	f.Moved(workspace, 0)
 	follows(t, watch, 0, 1)
 	require.Empty(t, elsewhere.Moved)
 	w.Bills(t, workspace, run, 1)
-	live.Moved(events.ID{}, 0)
+	f.Moved(events.ID{}, 0)
 	follows(t, watch, 1, 2)
 	follows(t, elsewhere, 0, 1)
 	stop()
@@ -146,28 +146,28 @@ func TestLiveLooksWhereItIsHintedAt(t *testing.T) {
 
 // The feed knows events that it was notified of, and needs to know none of logs that nobody
 // watches.
-func TestLiveSaysWhatItKnows(t *testing.T) {
+func TestFeedKnowsNotifiedAndUnwatchedLogs(t *testing.T) {
 	t.Parallel()
-	w, live := newLive(t)
+	w, f := newFeed(t)
 	workspace := world.NewID()
-	require.True(t, live.Knows(workspace, 1), "nobody watches it")
-	watch := live.Watch(workspace, nil)
-	require.False(t, live.Knows(workspace, 1))
+	require.True(t, f.Knows(workspace, 1), "nobody watches it")
+	watch := f.Watch(workspace, nil)
+	require.False(t, f.Knows(workspace, 1))
 	w.Queued(t, workspace)
-	require.True(t, live.Knows(workspace, 1))
-	require.False(t, live.Knows(workspace, 2))
-	live.Moved(workspace, 0)
-	require.False(t, live.Knows(workspace, 2), "a hint does not say how far")
+	require.True(t, f.Knows(workspace, 1))
+	require.False(t, f.Knows(workspace, 2))
+	f.Moved(workspace, 0)
+	require.False(t, f.Knows(workspace, 2), "a hint does not say how far")
 	watch.Close()
-	require.True(t, live.Knows(workspace, 2))
+	require.True(t, f.Knows(workspace, 2))
 }
 
 // A watcher that is behind what is kept in memory reads from the log.
 func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	t.Parallel()
-	w, live := newLive(t)
+	w, f := newFeed(t)
 	workspace := world.NewID()
-	slow, quick := live.Watch(workspace, nil), live.Watch(workspace, nil)
+	slow, quick := f.Watch(workspace, nil), f.Watch(workspace, nil)
 	defer slow.Close()
 	defer quick.Close()
 	run := w.Queued(t, workspace)
@@ -180,11 +180,11 @@ func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	follows(t, quick, 1701, 1701)
 }
 
-func TestAWatchThatIsClosedHearsNothing(t *testing.T) {
+func TestClosedWatchIsNotNotified(t *testing.T) {
 	t.Parallel()
-	w, live := newLive(t)
+	w, f := newFeed(t)
 	workspace, elsewhere := world.NewID(), world.NewID()
-	watch, other := live.Watch(workspace, nil), live.Watch(elsewhere, nil)
+	watch, other := f.Watch(workspace, nil), f.Watch(elsewhere, nil)
 	defer other.Close()
 	watch.Close()
 	w.Queued(t, workspace)

@@ -18,7 +18,7 @@ import (
 )
 
 // However many callers there are, one runs at a time, and for half of the time at most.
-func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
+func TestTurnsLeaveHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, turns, took = 12, 10, 5 * time.Millisecond
 		p, begun := newTurns(), time.Now()
@@ -51,7 +51,7 @@ func TestAPaceLeavesHalfOfTheTime(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesGivesTheTurnBack(t *testing.T) {
+func TestCancelledWaiterGivesTurnBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTurns()
 		broken := errors.New("broken")
@@ -76,13 +76,13 @@ func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
 	db := pgtest.New(t)
 	workspace, head := events.NewID(time.Now()), int64(2*tailSize)
 	lengthen(t, db, workspace, workspace, head)
-	live := New(db, slog.New(slog.DiscardHandler))
-	watch := live.Watch(workspace, nil)
+	feed := New(db, slog.New(slog.DiscardHandler))
+	watch := feed.Watch(workspace, nil)
 	defer watch.Close()
 	_, err := watch.Head(t.Context())
 	require.NoError(t, err)
 
-	turn := <-live.turns // somebody else has the turn
+	turn := <-feed.turns // somebody else has the turn
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, seq := range []int64{0, head - tailSize - 1} {
@@ -94,7 +94,7 @@ func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, seq+1, list[0].Seq)
 	}
-	live.turns <- turn
+	feed.turns <- turn
 	list, err := watch.After(t.Context(), 0)
 	require.NoError(t, err)
 	require.Len(t, list, pageSize)
@@ -102,12 +102,12 @@ func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
 }
 
 // Events whose target the caller does not need are not decoded.
-func TestWhoIsFarBehindDecodesWhatIsOfInterest(t *testing.T) {
+func TestFarBehindWatcherDecodesOnlyNounsOfInterest(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace, member := events.NewID(time.Now()), events.NewID(time.Now())
 	lengthen(t, db, workspace, member, 2*tailSize)
-	live := New(db, slog.New(slog.DiscardHandler))
+	feed := New(db, slog.New(slog.DiscardHandler))
 	for _, c := range []struct {
 		nouns []string
 		of    events.Target
@@ -115,7 +115,7 @@ func TestWhoIsFarBehindDecodesWhatIsOfInterest(t *testing.T) {
 		{[]string{"run", "decision"}, events.Target{Type: "member", ID: workspace}},
 		{[]string{"member", "run"}, events.Target{Type: "member", ID: member}},
 	} {
-		watch := live.Watch(workspace, c.nouns)
+		watch := feed.Watch(workspace, c.nouns)
 		_, err := watch.Head(t.Context())
 		require.NoError(t, err)
 		list, err := watch.After(t.Context(), 0)
