@@ -31,7 +31,7 @@ func TestPause(t *testing.T) {
 
 // When a stuck log can be followed again, its cause may be gone for the others too, so none
 // of them waits for the end of its own backoff.
-func TestOneThatIsFollowedAgainEndsTheRestOfAll(t *testing.T) {
+func TestRecoveredLogEndsBackoffOfAll(t *testing.T) {
 	synctest.Test(t, testOneThatIsFollowedAgain)
 }
 
@@ -53,7 +53,7 @@ func testOneThatIsFollowedAgain(t *testing.T) {
 }
 
 // Each log in a batch takes up as much of the page as it is behind, if that is known.
-func TestLogsThatAreFarBehindShareAPageWithFewer(t *testing.T) {
+func TestLogsFarBehindShareAPageWithFewerOthers(t *testing.T) {
 	for _, test := range []struct {
 		behind []int64
 		want   []int
@@ -85,7 +85,7 @@ func TestLogsThatAreFarBehindShareAPageWithFewer(t *testing.T) {
 	}
 }
 
-func TestARestGrowsToALimit(t *testing.T) {
+func TestBackoffGrowsToALimit(t *testing.T) {
 	f := New(nil, "view", nil, slog.New(slog.DiscardHandler))
 	log := events.NewID(time.Now())
 	for _, want := range []time.Duration{minBackoff, 2 * minBackoff, 4 * minBackoff, 8 * minBackoff, maxBackoff, maxBackoff} {

@@ -249,7 +249,7 @@ func (f *Follower) takeGrown() (list []events.ID) {
 func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
 	names := f.names()
 	if len(names) != 1 {
-		return f.lagsInAny(ctx, names)
+		return f.laggingInAny(ctx, names)
 	}
 	rows, _ := f.db.Query(ctx, `
 		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
@@ -258,8 +258,8 @@ func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[laggingLog])
 }
 
-// lagsInAny returns the logs that have grown beyond the checkpoint of any of names.
-func (f *Follower) lagsInAny(ctx context.Context, names []string) ([]laggingLog, error) {
+// laggingInAny returns the logs that have grown beyond the checkpoint of any of names.
+func (f *Follower) laggingInAny(ctx context.Context, names []string) ([]laggingLog, error) {
 	rows, _ := f.db.Query(ctx, `
 		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
 		left join (select workspace_id, min(seq) as seq, count(*) as n from checkpoints where view = any($1) group by 1) c

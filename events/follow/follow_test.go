@@ -86,7 +86,7 @@ func run(t *testing.T, f *follow.Follower, take follow.Take) {
 
 // Many logs share transactions. One that fails costs the others only a transaction of their
 // own.
-func TestABadLogHoldsUpNoOther(t *testing.T) {
+func TestFailingLogDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	list := newLogs(t, db, 200)
@@ -101,7 +101,7 @@ func TestABadLogHoldsUpNoOther(t *testing.T) {
 }
 
 // Two followers that both believe they lead must not do the same work twice.
-func TestALogIsOneFollowersAtATime(t *testing.T) {
+func TestOnlyOneFollowerProcessesALog(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	list := newLogs(t, db, 10)
@@ -121,7 +121,7 @@ func TestALogIsOneFollowersAtATime(t *testing.T) {
 }
 
 // A follower that does not lead does no work, and starts when it leads.
-func TestWhoLeadsWorks(t *testing.T) {
+func TestOnlyTheLeaderWorks(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	newLogs(t, db, 3)
