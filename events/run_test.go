@@ -32,7 +32,7 @@ func TestStages(t *testing.T) {
 	require.Len(t, events.Stages(), 7)
 }
 
-func TestWhatIsNoStageHasNoPlaceInTheLoop(t *testing.T) {
+func TestUnknownStageHasNoIndex(t *testing.T) {
 	for _, s := range []events.Stage{"", "Queued", "build farm", "done"} {
 		require.Equal(t, -1, s.Index(), s)
 		require.Equal(t, "Unknown", s.Label(), s)

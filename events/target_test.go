@@ -33,7 +33,7 @@ func TestTargetsAreWhereTheirNounsSay(t *testing.T) {
 
 // testdata/audit.txt shows each stored form as the audit log does: target and changes.
 // -update adds lines for new kinds.
-func TestHowTheAuditLogShowsForms(t *testing.T) {
+func TestAuditLogShowsEveryForm(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Workspace: events.ID{15: 2}}
 	var got strings.Builder
 	names := wantedForms(t)
@@ -64,7 +64,7 @@ func TestHowTheAuditLogShowsForms(t *testing.T) {
 	require.Equal(t, string(want), got.String(), "go test ./events -update writes it")
 }
 
-func TestWhatCannotBeReadHappenedToItsStream(t *testing.T) {
+func TestTargetOfUndecodedEventIsItsStream(t *testing.T) {
 	r := events.Record{Stream: events.ID{15: 1}, Data: []byte(`{"a":1}`)}
 	for kind, noun := range map[string]string{"member.left": "member", "decision.raised": "run", "run.paused": "run", "moon.landed": "moon"} {
 		r.Event = events.Undecoded{Name: kind}
