@@ -174,7 +174,7 @@ func TestMayDecide(t *testing.T) {
 }
 
 // Workspace.AllowAnswer applies this to members, and refuses everybody else.
-func TestDecideAndAllow(t *testing.T) {
+func TestAllowAndAllowAnswer(t *testing.T) {
 	w := folded[Workspace](team)
 	require.NoError(t, w.AllowAnswer(ann, events.MergeApproval))
 	require.ErrorIs(t, w.AllowAnswer(vic, events.FactReview), ErrRoleRequired)

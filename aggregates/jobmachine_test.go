@@ -59,7 +59,7 @@ func TestJobMachine(t *testing.T) {
 			"clock": func(t *rapid.T) {
 				m.ask(t, func(j *Job) ([]events.Event, error) { return j.TimeOut(m.at, rapid.Bool().Draw(t, "silent")) })
 			},
-			"": m.holds,
+			"": m.checkInvariants,
 		})
 		m.cancelEnds(t)
 	})
@@ -115,8 +115,8 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 	}
 }
 
-// holds checks what is true after every action.
-func (m *jobMachine) holds(t *rapid.T) {
+// checkInvariants checks what is true after every action.
+func (m *jobMachine) checkInvariants(t *rapid.T) {
 	require.LessOrEqual(t, m.ends, 1, "a job ends once")
 	require.Equal(t, m.ended != "", m.state.State().Final())
 	require.LessOrEqual(t, m.state.attempt, m.state.spec.Retry.MaxAttempts)

@@ -8,7 +8,7 @@ import (
 )
 
 // No text that a decision would store contains a service token, whoever sends it.
-func TestNoTokenIsKept(t *testing.T) {
+func TestNoDecisionStoresAToken(t *testing.T) {
 	const secret = "as curl -H 'Authorization: Bearer tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E'"
 	refused := func(field string) *fault.Fault { return fault.Field(field, "must not hold a service token") }
 	queue := func(e events.RunQueued) func(*Run) ([]events.Event, error) {

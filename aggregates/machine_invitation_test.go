@@ -11,8 +11,8 @@ import (
 	"svc/events"
 )
 
-// posted is an invitation in the machine's model.
-type posted struct {
+// invitationModel is an invitation in the machine's model.
+type invitationModel struct {
 	id      events.ID
 	email   string
 	role    events.Role
@@ -41,13 +41,13 @@ func (m *machine) wait(t *rapid.T) {
 }
 
 // letter picks an invitation, usually one that was sent.
-func (m *machine) letter(t *rapid.T) *posted {
-	unknown := &posted{id: id(254), end: "never sent"}
+func (m *machine) letter(t *rapid.T) *invitationModel {
+	unknown := &invitationModel{id: id(254), end: "never sent"}
 	return rapid.SampledFrom(append(slices.Clone(m.letters), unknown)).Draw(t, "letter")
 }
 
 // to returns the pending invitation to an address, nil if there is none.
-func (m *machine) to(email string) *posted {
+func (m *machine) to(email string) *invitationModel {
 	for _, l := range m.letters {
 		if l.email == email && l.end == "" {
 			return l
@@ -74,7 +74,7 @@ func (m *machine) invite(t *rapid.T) {
 	list := m.ask(t, by, func(w *Workspace) ([]events.Event, error) { return w.Invite(by, number, email, role, known, m.at) })
 	require.Equal(t, may, len(list) > 0, "%q invites %s", actor, email)
 	if may {
-		require.Equal(t, &posted{id: number, email: email, role: role, expires: m.at.Add(48 * time.Hour), sender: by}, m.to(email))
+		require.Equal(t, &invitationModel{id: number, email: email, role: role, expires: m.at.Add(48 * time.Hour), sender: by}, m.to(email))
 	}
 }
 
@@ -125,7 +125,7 @@ func (m *machine) post(by events.ID, e events.Event) {
 	end := ""
 	switch e := e.(type) {
 	case events.InvitationSent:
-		m.letters = append(m.letters, &posted{id: e.Invitation, email: e.Email, role: e.Role, expires: e.ExpiresAt, sender: by})
+		m.letters = append(m.letters, &invitationModel{id: e.Invitation, email: e.Email, role: e.Role, expires: e.ExpiresAt, sender: by})
 		return
 	case events.InvitationResent:
 		for _, l := range m.letters {
@@ -149,13 +149,13 @@ func (m *machine) post(by events.ID, e events.Event) {
 }
 
 // maySend reports whether the last sender of a letter may send it now.
-func (m *machine) maySend(l *posted) bool {
+func (m *machine) maySend(l *invitationModel) bool {
 	role := m.roleOf(l.sender)
 	return role == events.Owner || role == events.Maintainer && l.role != events.Owner
 }
 
-// lettersHold checks what is true of invitations after every action.
-func (m *machine) lettersHold(t *rapid.T) {
+// checkInvitations checks what is true of invitations after every action.
+func (m *machine) checkInvitations(t *rapid.T) {
 	open := map[events.ID]invitation{}
 	addressed := map[string]events.ID{}
 	for _, l := range m.letters {

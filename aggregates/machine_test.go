@@ -21,7 +21,7 @@ type machine struct {
 	next   byte                 // number for the next member
 
 	at      time.Time
-	letters []*posted // in the order in which they were sent
+	letters []*invitationModel // in the order in which they were sent
 }
 
 type person struct {
@@ -56,7 +56,7 @@ func TestWorkspaceMachine(t *testing.T) {
 			"revoke": m.revoke,
 			"accept": m.accept,
 			"reject": m.reject,
-			"":       m.holds,
+			"":       m.checkInvariants,
 		})
 	})
 }
@@ -169,8 +169,8 @@ func (m *machine) roleOf(user events.ID) events.Role {
 	return ""
 }
 
-// holds checks what is true after every action.
-func (m *machine) holds(t *rapid.T) {
+// checkInvariants checks what is true after every action.
+func (m *machine) checkInvariants(t *rapid.T) {
 	owners := 0
 	for _, p := range m.people {
 		if p.role == events.Owner {
@@ -186,6 +186,6 @@ func (m *machine) holds(t *rapid.T) {
 	for member, p := range m.people {
 		require.Equal(t, p.ticks, m.state.members[member].approveLoops)
 	}
-	m.lettersHold(t)
+	m.checkInvitations(t)
 	require.Equal(t, folded[Workspace](m.stream), m.state, "the state is the fold of the events")
 }

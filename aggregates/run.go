@@ -256,7 +256,8 @@ func (r *Run) isHead(head string) bool { return head != "" && head == r.head }
 // or if it is in a stage that this build does not know.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	from, to := r.stage.Index(), e.Stage.Index()
-	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 && (to <= from || to == from+1 && r.stageSucceeded)
+	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 &&
+		(to <= from || to == from+1 && r.stageSucceeded)
 }
 
 func (r *Run) clone() *Run {

@@ -141,7 +141,7 @@ func TestAStageOfANewerBuild(t *testing.T) {
 }
 
 // Callers may name any stream: the events of another kind of stream are ignored.
-func TestTheStreamOfSomethingElse(t *testing.T) {
+func TestEventsOfOtherStreamsAreIgnored(t *testing.T) {
 	for _, kind := range events.Kinds() {
 		e, err := events.Decode(kind, events.Schema(kind), []byte(`{}`))
 		require.NoError(t, err)
