@@ -10,7 +10,7 @@ import (
 )
 
 // A caller with a deadline has time left to answer after the command has given up.
-func TestUntilAnswer(t *testing.T) {
+func TestDeadlineLeavesTimeToAnswer(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[time.Duration]time.Duration{
 		0:                     maxWait, // no deadline

@@ -153,7 +153,7 @@ func TestLimitsOfAConcurrencyKeyThatDiffer(t *testing.T) {
 }
 
 // A runner's report counts if the runner has the job in that epoch, and it counts once.
-func TestWhatARunnerSaysOfAJob(t *testing.T) {
+func TestReportJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner, other := m.online(t, 0), m.online(t, 0)
@@ -193,7 +193,7 @@ func TestWhatARunnerSaysOfAJob(t *testing.T) {
 }
 
 // Each time limit is applied once it has passed, and not again.
-func TestTheClockOfAJob(t *testing.T) {
+func TestTimeLimitsOfAJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.online(t, 0)

@@ -23,22 +23,22 @@ import (
 // and through two processes. It learns what happened only from the log.
 type crowd struct {
 	*team
-	random *rand.Rand
-	people []person             // some are members at times
-	told   map[string]events.ID // who has verified an address
-	seq    int64                // up to where the log was read
-	places map[events.ID]place  // by member
-	posts  map[events.ID]post   // by invitation
-	ends   map[string]int       // of invitations, by kind
+	random         *rand.Rand
+	people         []person                      // some are members at times
+	addressHolders map[string]events.ID          // who has verified an address
+	seq            int64                         // up to where the log was read
+	members        map[events.ID]memberState     // by member
+	invitations    map[events.ID]invitationState // by invitation
+	endings        map[string]int                // of invitations, by kind
 }
 
-type place struct {
+type memberState struct {
 	User  events.ID
 	Role  events.Role
 	Ticks *bool
 }
 
-type post struct {
+type invitationState struct {
 	Email   string
 	Role    events.Role
 	Status  string
@@ -60,27 +60,27 @@ func TestMembershipMachine(t *testing.T) {
 				c.step(t)
 				c.check(t)
 			}
-			require.True(t, c.rich(), c.ends)
+			require.True(t, c.rich(), c.endings)
 		})
 	}
 }
 
 // rich reports whether invitations have ended in every way, and often enough.
 func (c *crowd) rich() bool {
-	return min(c.ends["accepted"], c.ends["rejected"], c.ends["revoked"]) > 3
+	return min(c.endings["accepted"], c.endings["rejected"], c.endings["revoked"]) > 3
 }
 
 func newCrowd(t *testing.T, sys *system, seed uint64) *crowd {
 	c := &crowd{
-		team: sys.team(t), random: rand.New(rand.NewPCG(seed, 3)), told: map[string]events.ID{},
-		places: map[events.ID]place{}, posts: map[events.ID]post{}, ends: map[string]int{},
+		team: sys.team(t), random: rand.New(rand.NewPCG(seed, 3)), addressHolders: map[string]events.ID{},
+		members: map[events.ID]memberState{}, invitations: map[events.ID]invitationState{}, endings: map[string]int{},
 	}
 	c.people = []person{c.owner, c.maintainer, c.viewer, c.old}
 	for range 6 {
 		name := "p" + newID().String()[24:]
 		r := c.registered(t, name, name+"@acme.example")
 		c.people = append(c.people, person{r.User, newID(), r.Emails[0]})
-		c.told[r.Emails[0]] = r.User
+		c.addressHolders[r.Emails[0]] = r.User
 	}
 	return c
 }
@@ -116,7 +116,7 @@ func (c *crowd) step(t *testing.T) {
 // before or after it.
 func (c *crowd) pass() {
 	now, by := c.clock.now(), time.Duration(c.random.IntN(5))*time.Hour
-	for _, p := range c.posts {
+	for _, p := range c.invitations {
 		if p.Status == "pending" && p.Expires.After(now) && c.random.IntN(8) == 0 {
 			by = max(0, p.Expires.Sub(now)+time.Duration(c.random.IntN(3)-1)*time.Second)
 			break
@@ -130,7 +130,7 @@ func pick[T any](c *crowd, list []T) T { return list[c.random.IntN(len(list))] }
 // member picks a member, or an unknown id.
 func (c *crowd) member() events.ID {
 	list := []events.ID{newID()}
-	for id := range c.places {
+	for id := range c.members {
 		list = append(list, id)
 	}
 	slices.SortFunc(list, func(a, b events.ID) int { return slices.Compare(a[:], b[:]) })
@@ -141,7 +141,7 @@ func (c *crowd) member() events.ID {
 func (c *crowd) letter() events.ID {
 	var open []events.ID
 	all := []events.ID{newID()}
-	for id, p := range c.posts {
+	for id, p := range c.invitations {
 		all = append(all, id)
 		if p.Status == "pending" {
 			open = append(open, id)
@@ -161,8 +161,8 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 	}
 	meta, letter := by.in(c.id), c.letter()
 	by.member = newID()
-	if p, ok := c.posts[letter]; ok && c.random.IntN(3) > 0 { // usually the invitee
-		by.user, by.email = c.told[p.Email], p.Email
+	if p, ok := c.invitations[letter]; ok && c.random.IntN(3) > 0 { // usually the invitee
+		by.user, by.email = c.addressHolders[p.Email], p.Email
 	}
 	switch c.random.IntN(8) {
 	case 0, 1:
@@ -197,7 +197,7 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 
 func (c *crowd) anOwner() person {
 	for _, p := range c.people {
-		for _, place := range c.places {
+		for _, place := range c.members {
 			if place.User == p.user && place.Role == events.Owner {
 				return p
 			}
@@ -217,15 +217,15 @@ func (c *crowd) check(t *testing.T) {
 			require.True(t, c.owned(), "event %d, %s, left no Owner", r.Seq, r.Event.Kind())
 		}
 	}
-	for id, p := range c.posts {
+	for id, p := range c.invitations {
 		require.True(t, p.Status != "pending" || !c.clock.now().Before(p.Expires) || c.maySend(p), "%s waits though its sender could no longer send it", id)
 	}
-	require.Equal(t, c.places, c.placesInView(t))
-	require.Equal(t, c.posts, c.postsInView(t))
+	require.Equal(t, c.members, c.placesInView(t))
+	require.Equal(t, c.invitations, c.postsInView(t))
 }
 
 func (c *crowd) owned() bool {
-	for _, p := range c.places {
+	for _, p := range c.members {
 		if p.Role == events.Owner {
 			return true
 		}
@@ -237,46 +237,46 @@ func (c *crowd) owned() bool {
 func (c *crowd) take(t *testing.T, r events.Record) {
 	switch e := r.Event.(type) {
 	case events.MemberJoined:
-		for _, p := range c.places {
+		for _, p := range c.members {
 			require.NotEqual(t, e.User, p.User, "joined twice")
 		}
-		c.places[e.Member] = place{User: e.User, Role: e.Role}
+		c.members[e.Member] = memberState{User: e.User, Role: e.Role}
 	case events.MemberRoleChanged:
-		p := c.places[e.Member]
+		p := c.members[e.Member]
 		require.Equal(t, e.From, p.Role)
 		p.Role = e.To
-		c.places[e.Member] = p
+		c.members[e.Member] = p
 	case events.MemberApproveLoopsSet:
-		p := c.places[e.Member]
+		p := c.members[e.Member]
 		p.Ticks = &e.To
-		c.places[e.Member] = p
+		c.members[e.Member] = p
 	case events.MemberLeft:
-		delete(c.places, e.Member)
+		delete(c.members, e.Member)
 	case events.MemberRemoved:
-		delete(c.places, e.Member)
+		delete(c.members, e.Member)
 	case events.InvitationSent:
-		c.posts[e.Invitation] = post{Email: e.Email, Role: e.Role, Status: "pending", Expires: e.ExpiresAt, Sender: r.Actor.ID}
+		c.invitations[e.Invitation] = invitationState{Email: e.Email, Role: e.Role, Status: "pending", Expires: e.ExpiresAt, Sender: r.Actor.ID}
 	case events.InvitationResent:
-		p := c.posts[e.Invitation]
+		p := c.invitations[e.Invitation]
 		require.Equal(t, "pending", p.Status)
 		p.Expires, p.Sender = e.ExpiresAt, r.Actor.ID
-		c.posts[e.Invitation] = p
+		c.invitations[e.Invitation] = p
 	case events.InvitationRevoked:
 		c.end(t, e.Invitation, "revoked")
 	case events.InvitationRejected:
-		require.Equal(t, c.told[e.Email], e.User)
+		require.Equal(t, c.addressHolders[e.Email], e.User)
 		c.end(t, e.Invitation, "rejected")
 	case events.InvitationAccepted:
-		require.Equal(t, c.told[e.Email], e.User, "accepted by somebody else")
-		require.True(t, r.At.Before(c.posts[e.Invitation].Expires), "accepted too late")
-		require.True(t, c.maySend(c.posts[e.Invitation]), "accepted though its sender could no longer send it")
+		require.Equal(t, c.addressHolders[e.Email], e.User, "accepted by somebody else")
+		require.True(t, r.At.Before(c.invitations[e.Invitation].Expires), "accepted too late")
+		require.True(t, c.maySend(c.invitations[e.Invitation]), "accepted though its sender could no longer send it")
 		c.end(t, e.Invitation, "accepted")
 	}
 }
 
 // maySend reports whether the sender of an invitation may send it now.
-func (c *crowd) maySend(p post) bool {
-	for _, place := range c.places {
+func (c *crowd) maySend(p invitationState) bool {
+	for _, place := range c.members {
 		if place.User == p.Sender {
 			return place.Role == events.Owner || place.Role == events.Maintainer && p.Role != events.Owner
 		}
@@ -285,28 +285,28 @@ func (c *crowd) maySend(p post) bool {
 }
 
 func (c *crowd) end(t *testing.T, id events.ID, how string) {
-	p := c.posts[id]
+	p := c.invitations[id]
 	require.Equal(t, "pending", p.Status, "%s once it was over", how)
 	p.Status = how
-	c.posts[id] = p
-	c.ends[how]++
+	c.invitations[id] = p
+	c.endings[how]++
 }
 
-func (c *crowd) placesInView(t *testing.T) map[events.ID]place {
+func (c *crowd) placesInView(t *testing.T) map[events.ID]memberState {
 	rows, _ := c.db.Query(t.Context(), `select member_id, user_id, role, approve_loops from members where workspace_id = $1`, c.id)
-	list := map[events.ID]place{}
+	list := map[events.ID]memberState{}
 	var id events.ID
-	var p place
+	var p memberState
 	_, err := pgx.ForEachRow(rows, []any{&id, &p.User, &p.Role, &p.Ticks}, func() error { list[id] = p; return nil })
 	require.NoError(t, err)
 	return list
 }
 
-func (c *crowd) postsInView(t *testing.T) map[events.ID]post {
+func (c *crowd) postsInView(t *testing.T) map[events.ID]invitationState {
 	rows, _ := c.db.Query(t.Context(), `select invitation_id, email, role, status, expires_at, inviter_id from invitations where workspace_id = $1`, c.id)
-	list := map[events.ID]post{}
+	list := map[events.ID]invitationState{}
 	var id events.ID
-	var p post
+	var p invitationState
 	_, err := pgx.ForEachRow(rows, []any{&id, &p.Email, &p.Role, &p.Status, &p.Expires, &p.Sender}, func() error {
 		p.Expires = p.Expires.UTC()
 		list[id] = p

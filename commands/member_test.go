@@ -181,7 +181,7 @@ func TestTheViewOfMembersIsNeverBehindAnAnswer(t *testing.T) {
 }
 
 // The envelope records the actor and the origin of a command.
-func TestEventsCarryTheOrdersEnvelope(t *testing.T) {
+func TestEventsCarryTheCommandsEnvelope(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	meta := m.owner.in(m.id)

@@ -43,7 +43,7 @@ func (l *fragile) Append(ctx context.Context, c *events.Commit) (events.Committe
 
 // Wherever a command panics, it returns an error that says so, and the next command on the
 // same streams finds them unlocked and folded correctly.
-func TestAPanicHoldsNobodyUp(t *testing.T) {
+func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	t.Parallel()
 	db, err := pgxpool.New(t.Context(), pgtest.URL(t))
 	require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 	"svc/sessions"
 )
 
-// bounded returns a team in a system whose processes apply daily limits from now on.
-func bounded(t *testing.T, workspaces, invitations int) *team {
+// limitedTeam returns a team in a system whose processes apply daily limits from now on.
+func limitedTeam(t *testing.T, workspaces, invitations int) *team {
 	t.Helper()
 	m := newTeam(t)
 	for _, r := range []replica{m.replica, m.other} {
@@ -43,7 +43,7 @@ func requireWait(t *testing.T, err error, wait time.Duration) {
 
 func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
 	t.Parallel()
-	m := bounded(t, 3, 0)
+	m := limitedTeam(t, 3, 0)
 	create := func(r replica, by person, slug string) error {
 		w := newID()
 		_, err := r.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: by.in(w), Member: newID(), Email: by.email, Name: "One", Slug: slug})
@@ -79,7 +79,7 @@ func (m *team) later(t *testing.T, workspaces, invitations int) replica {
 
 func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	t.Parallel()
-	m := bounded(t, 0, 4)
+	m := limitedTeam(t, 0, 4)
 	send := func(o commands.Meta, email string) (events.ID, error) {
 		c := commands.SendInvitation{Meta: o, Invitation: newID(), Email: email, Role: events.Viewer}
 		_, err := m.SendInvitation(t.Context(), c)
@@ -186,7 +186,7 @@ func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
 }
 
 // If a caller goes away while their command is counted, the count is given back.
-func TestWhatACallerWhoWentAwayDidNotStoreCountsForNothing(t *testing.T) {
+func TestQuotaIsGivenBackIfCallerGoesAway(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -220,7 +220,7 @@ func (d departing) Take(ctx context.Context, subject events.ID, what string, day
 func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const most, asked = 5, 40
-	m := bounded(t, most, 0)
+	m := limitedTeam(t, most, 0)
 	var made, refused atomic.Int64
 	var all sync.WaitGroup
 	for i := range asked {
@@ -244,7 +244,7 @@ func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 }
 
 // If counting fails, the command is refused.
-func TestWithoutTheCountNothingIsSent(t *testing.T) {
+func TestCommandIsRefusedIfCountingFails(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	m.Limit(commands.Daily{Invitations: 4, Counts: unable{}})

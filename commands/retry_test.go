@@ -194,7 +194,7 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 }
 
 // A command that does not get its turn in time returns "busy", and has no effect later.
-func TestWhoWaitsTooLong(t *testing.T) {
+func TestWaitingTooLongReturnsBusy(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run := m.queue(t, 1)

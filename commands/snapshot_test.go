@@ -124,7 +124,7 @@ func TestALongStreamIsNotInMemoryAtOnce(t *testing.T) {
 }
 
 // An unusable snapshot, or one of another build, is ignored.
-func TestASnapshotThatIsNoneCostsNothing(t *testing.T) {
+func TestUnusableSnapshotIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"not one":         `update snapshots set state = '[]'`,

@@ -93,7 +93,7 @@ func (w *work) allow(right events.Right) error {
 }
 
 // useFold locks the fold of a stream and refreshes it as the strategy requires. If there is an
-// error, the hold may be nil.
+// error, the heldFold may be nil.
 func useFold[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*heldFold, error) {
 	h, err := w.lockFold(foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
 	if err != nil {
