@@ -23,22 +23,22 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 type process struct {
 	*leader.Elections
 	stop func()
-	said *said
+	said *logged
 }
 
-// said returns what a process has logged.
-type said struct {
+// logged returns what a process has logged.
+type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(b []byte) (int, error) {
+func (s *logged) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(b)
 }
 
-func (s *said) errors() int {
+func (s *logged) errors() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Count(s.text.String(), "level=ERROR")
@@ -46,7 +46,7 @@ func (s *said) errors() int {
 
 func start(t *testing.T, db *pgxpool.Pool, names ...string) *process {
 	t.Helper()
-	p := &process{said: &said{}}
+	p := &process{said: &logged{}}
 	p.Elections = leader.New(db, slog.New(slog.NewTextHandler(p.said, nil)), names...)
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -61,7 +61,7 @@ func eventually(t *testing.T, ok func() bool) {
 	require.Eventually(t, ok, time.Minute, time.Millisecond)
 }
 
-func TestOneOfTwoHolds(t *testing.T) {
+func TestOneOfTwoLeads(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a", "b")
@@ -116,7 +116,7 @@ func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
 
 // If two processes believe that they hold the same lease, because a clock has jumped, one
 // of them lets go.
-func TestOfTwoHoldersOneLetsGo(t *testing.T) {
+func TestOneOfTwoHoldersLetsGo(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a")

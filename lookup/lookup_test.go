@@ -42,7 +42,7 @@ func (s *source) ask(ctx context.Context, keys []int) (map[int]int64, error) {
 	return found, s.err
 }
 
-func TestQuestionsOfAMomentShareAQuery(t *testing.T) {
+func TestConcurrentLookupsShareAQuery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -68,7 +68,7 @@ func TestQuestionsOfAMomentShareAQuery(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsNotThere(t *testing.T) {
+func TestMissingKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -79,7 +79,7 @@ func TestAKeyThatIsNotThere(t *testing.T) {
 }
 
 // A change made before a lookup shows in its result, whatever queries are running.
-func TestNoAnswerIsOlderThanItsQuestion(t *testing.T) {
+func TestResultIsNeverOlderThanItsLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -99,7 +99,7 @@ func TestNoAnswerIsOlderThanItsQuestion(t *testing.T) {
 	})
 }
 
-func TestWhoeverLeavesHoldsUpNobody(t *testing.T) {
+func TestCancelledCallerDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -138,7 +138,7 @@ func TestWhoeverLeavesHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestAnErrorIsToldToAll(t *testing.T) {
+func TestErrorReachesAllCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -193,7 +193,7 @@ func TestAWaitHasALimit(t *testing.T) {
 }
 
 // If the query ends its goroutine, the other callers get an error.
-func TestAPanicIsNoAnswer(t *testing.T) {
+func TestPanicInQueryIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -219,7 +219,7 @@ func TestAPanicIsNoAnswer(t *testing.T) {
 	})
 }
 
-func TestAQueryAsksForSoMany(t *testing.T) {
+func TestQuerySizeIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
