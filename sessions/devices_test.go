@@ -58,7 +58,7 @@ func TestSetActiveIsForOneBrowser(t *testing.T) {
 	require.NoError(t, s.SetActive(testContext(t), other, &acme), "a session that has ended is no error")
 }
 
-func TestOfListsTheNewestFirst(t *testing.T) {
+func TestForUserListsNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	s.at = noon.Add(time.Hour)
@@ -78,7 +78,7 @@ func TestOfListsTheNewestFirst(t *testing.T) {
 }
 
 // The number of sessions of a person is limited: the oldest ones end.
-func TestAPersonHasSoManySessions(t *testing.T) {
+func TestNumberOfSessionsIsLimited(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	theirs := s.somebodyElse(t)
@@ -98,7 +98,7 @@ func TestAPersonHasSoManySessions(t *testing.T) {
 	require.Equal(t, []events.ID{theirs.ID}, s.of(t, theirs.User), "those of others stay")
 }
 
-func TestOfLeavesOutASessionToTheSecond(t *testing.T) {
+func TestForUserOmitsExpiredSessions(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	s.at = noon.Add(time.Second)

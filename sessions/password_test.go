@@ -56,7 +56,7 @@ func TestCheckPassword(t *testing.T) {
 
 // A refusal takes as long for a person who does not exist, because the dummy hash costs as
 // much as a real one.
-func TestSetPasswordCostsAsMuchAsNobodys(t *testing.T) {
+func TestRefusalTakesAsLongForUnknownPerson(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	user, _ := register(t, db, "zoe", "zoe@acme.example")
