@@ -62,7 +62,7 @@ func TestRingOfNewAndOldRenewsTheCheck(t *testing.T) {
 	requireChanged(t, ringOf(t, older).Check(t.Context(), db))
 }
 
-func TestOldKeyThatWentTooEarlyIsTold(t *testing.T) {
+func TestKeyRemovedTooEarlyIsReported(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	require.NoError(t, ringOf(t, older).Check(t.Context(), db))
@@ -77,7 +77,7 @@ func TestOldKeyThatWentTooEarlyIsTold(t *testing.T) {
 	require.NoError(t, ringOf(t, newer).Check(t.Context(), db), "all people have connected anew")
 }
 
-func TestAlteredCheckRowIsTold(t *testing.T) {
+func TestAlteredCheckRowIsReported(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	ring := ringOf(t, older)

@@ -38,7 +38,7 @@ func ringFromEnvironment(t *testing.T, value string) Ring {
 	return ringOf(t, cfg.MasterKey...)
 }
 
-func TestKeysThatAreNone(t *testing.T) {
+func TestInvalidKeys(t *testing.T) {
 	short := config.Secret(older[:minKeyBytes-1])
 	for name, test := range map[string]struct {
 		keys []config.Secret

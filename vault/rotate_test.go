@@ -56,7 +56,8 @@ func TestRotateSealsSecretsAnew(t *testing.T) {
 	db := pgtest.New(t)
 	const all = batchSize + 5
 	for n := range all {
-		_, _, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), fmt.Sprintf("farm_authority/%03d", n), making(fmt.Sprint("secret ", n)))
+		name, create := fmt.Sprintf("farm_authority/%03d", n), making(fmt.Sprint("secret ", n))
+		_, _, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), name, create)
 		require.NoError(t, err)
 	}
 	_, _, err := Secrets{db, ringOf(t, other)}.GetOrCreate(t.Context(), "proof", making("lost"))
