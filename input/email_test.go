@@ -80,7 +80,7 @@ func TestEmail(t *testing.T) {
 
 // Text that looks like an address, or that other case mappings would turn into it, must be
 // refused or differ.
-func TestLookAlikesDoNotMeet(t *testing.T) {
+func TestLookAlikesDiffer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ address, other, kept string }{
 		"a capital I with a dot":            {"mia@acme.example", "mİa@acme.example", ""},

@@ -118,7 +118,7 @@ func TestUserAgent(t *testing.T) {
 	}
 }
 
-func TestPicture(t *testing.T) {
+func TestPictureURL(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"https://a.example/1":          "https://a.example/1",

@@ -66,7 +66,7 @@ func TestATokenIsNothingElse(t *testing.T) {
 	require.Equal(t, "x tok_svc_[redacted]", input.CleanName("x tok_svc_\u200b"+token[8:]), "also once it is cleaned")
 }
 
-func TestAddressHasToken(t *testing.T) {
+func TestURLHasToken(t *testing.T) {
 	t.Parallel()
 	escaped := strings.ReplaceAll(token, "_", "%5F")
 	for address, want := range map[string]bool{
