@@ -21,7 +21,7 @@ type stated string
 func (s stated) Error() string    { return "sql" }
 func (s stated) SQLState() string { return string(s) }
 
-func TestAway(t *testing.T) {
+func TestIsUnavailable(t *testing.T) {
 	for name, err := range map[string]error{
 		"busy":                 fault.ErrBusy,
 		"no connection":        &net.OpError{Op: "dial", Err: errors.New("refused")},
@@ -73,7 +73,7 @@ func TestEveryKindHasAStatus(t *testing.T) {
 
 // Errors at level ERROR alert operators. Losing a race is no error, and a mistake of the
 // caller is not logged at all.
-func TestOnlyWhatIsAmissIsLoggedAsAnError(t *testing.T) {
+func TestOnlyOutagesAndBugsAreLoggedAsErrors(t *testing.T) {
 	for kind := fault.Internal; kind.Status() != 0; kind++ {
 		want := slog.LevelDebug
 		switch kind {
