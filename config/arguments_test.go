@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestArguments(t *testing.T) {
+func TestParseArguments(t *testing.T) {
 	t.Parallel()
 	type settings struct {
 		Folder string `env:"SVC_DATA_DIR" envDefault:".svc" doc:"Where it is."`

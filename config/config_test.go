@@ -164,8 +164,8 @@ func TestHeaderNames(t *testing.T) {
 	}
 }
 
-// TestForgetfulStructs has one struct for each omission that must panic.
-func TestForgetfulStructs(t *testing.T) {
+// TestInvalidStructsPanic has one struct for each omission that must panic.
+func TestInvalidStructsPanic(t *testing.T) {
 	for text, parse := range map[string]func(){
 		"no doc tag": func() {
 			_, _ = Parse[struct {
