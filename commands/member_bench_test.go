@@ -101,4 +101,4 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-func only(_ fold.Rebuilt, err error) error { return err }
+func only(_ fold.RebuildResult, err error) error { return err }

@@ -19,7 +19,7 @@ func (s *system) signedIn(t *testing.T, r replica, provider, account, login stri
 	return r.SignIn(t.Context(), commands.SignIn{
 		Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
 		Account: events.UserAccountLinked{Provider: provider, Account: account, Login: login},
-		Name:    strings.ToUpper(login), Emails: emails, StaleMemberships: projections.Members{DB: s.db}.CalledOtherwise,
+		Name:    strings.ToUpper(login), Emails: emails, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
 	})
 }
 

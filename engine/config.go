@@ -11,10 +11,10 @@ type Config struct {
 	// Only the REST service calls the engine: keep the address internal.
 	Addr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:":4001" doc:"Address to listen on. Internal only."`
 
-	// Whoever reaches it learns how busy the engine is: keep the address internal.
+	// Metrics show how busy the engine is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
-	// Whoever knows it can hand the engine work.
+	// Whoever knows the secret can give the engine work.
 	SharedSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`

@@ -94,7 +94,7 @@ func TestInterface(t *testing.T) {
 	}
 }
 
-func TestStatusSaysSinceWhen(t *testing.T) {
+func TestStatusHasStartTime(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	c, s := startEngine(t)
 	_, body, _ := ask(t, s, "GET", "/internal/status", "Bearer "+secret.Reveal())

@@ -9,10 +9,8 @@ import (
 	"svc/config"
 )
 
-// guarded lets a request below /internal pass if it carries the secret, and
-// otherwise lets refuse answer it.
-// Hashes are compared, so that the time taken says nothing about the secret's
-// length either.
+// guarded passes requests to next, except those below /internal without the secret, which refuse
+// answers. It compares hashes, so that timing reveals neither the secret nor its length.
 func guarded(secret config.Secret, refuse, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(secret.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +25,7 @@ func guarded(secret config.Secret, refuse, next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the key of the request, or "" if it has none.
+// bearer returns the bearer token of the request, or "".
 func bearer(r *http.Request) string {
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

@@ -1,8 +1,7 @@
-// Package engine is the service that the REST service hands its work to, which
-// it does through engine/client.
+// Package engine is the service to which the REST service delegates work, through engine/client.
 //
-// The engine is internal. It says that it runs at /healthz; everything else
-// is below /internal/ and needs the secret that both services share:
+// The engine is internal. /healthz reports that it runs. Everything else is below /internal/ and
+// needs the secret that both services share:
 //
 //	GET /healthz          200 {"status":"ok"}
 //	GET /internal/status  200 {"status":"ok","version":…,"startedAt":…}
@@ -23,14 +22,14 @@ import (
 	"svc/http/router"
 )
 
-// Errors that the engine answers with.
+// Errors that the engine returns.
 var (
 	errKey      = fault.New(fault.Unauthenticated, "engine_key_invalid", "The engine's key is missing or wrong.")
 	errNotFound = fault.New(fault.NotFound, "not_found", "The engine has nothing here.")
 	errMethod   = fault.New(fault.MethodNotAllowed, "method_not_allowed", "Use another method.")
 )
 
-// NewHandler returns the engine's HTTP interface. Its clock starts now.
+// NewHandler returns the engine's HTTP interface. The reported start time is now.
 func NewHandler(secret config.Secret, version string, log *slog.Logger) http.Handler {
 	status := client.Status{Status: "ok", Version: version, StartedAt: time.Now()}
 

@@ -1,10 +1,9 @@
-// Package integrity looks, again and again, whether what the database holds is
-// what it should come to: every log what was signed for, every row of a view and
-// every key what its log says.
+// Package integrity repeatedly verifies that each log is what was signed, and that each row of a
+// view and each unique key is what its log says.
 //
-// Whoever can write to the database can change both, but does not have the key
-// that signs: this tells where to look. It changes nothing, and takes a small
-// share of the time, so that it may go on for hours where there is much.
+// Whoever can write to the database can change both, but does not have the signing key. The package
+// reports where to look and changes nothing. It uses a small share of the time, so that a round may
+// take hours on a large database.
 package integrity
 
 import (
@@ -26,21 +25,21 @@ import (
 )
 
 const (
-	// Lease is that of the process which looks.
+	// Lease is the lease of the process that does the rounds.
 	Lease = "integrity"
 
-	share     = 20               // of the time, one part in so many is for looking
-	pauseMost = 30 * time.Second // after a piece of work, however long it took
-	page      = 1000             // logs that are listed together
-	keptMost  = 1000             // workspaces of which it is known what is wrong; more only count
-	idle      = time.Second      // between two looks for whether it leads
-	beginning = time.Minute      // of a process, which has other things to do, at most
+	workShare          = 20               // one part in so many of the time is spent working
+	maxPause           = 30 * time.Second // longest pause after a piece of work
+	page               = 1000             // logs that are listed together
+	maxRemembered      = 1000             // workspaces whose problems are remembered; further ones are only logged
+	leaseCheckInterval = time.Second      // between checks for the lease
+	maxFirstDelay      = time.Minute      // longest delay of the first round, since a starting process is busy
 )
 
 var errLost = errors.New("another process looks now")
 
-// A Sweep goes through all logs in rounds. Any number of processes may have one:
-// the one that leads works, and knows.
+// A Sweep goes through all logs in rounds. Any number of processes may have one; only the leader
+// works and reports results.
 type Sweep struct {
 	db     *pgxpool.Pool
 	prover *proof.Prover
@@ -49,24 +48,24 @@ type Sweep struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	found map[events.ID]wrong
+	found map[events.ID]problems
 }
 
-// wrong is what is wrong in one workspace.
-type wrong struct {
-	log        string         // which record, and why; "" if nothing
-	rows       map[string]int // how many, by view
-	uncompared bool           // something could not be compared
-	told       map[string]bool
+// problems describes the problems of one workspace.
+type problems struct {
+	log        string          // number of the bad record, and the reason; "" if the log is good
+	rows       map[string]int  // number of differing rows by view
+	uncompared bool            // something could not be compared
+	logged     map[string]bool // problems that were logged
 }
 
-// New returns a sweep that does nothing until it runs. Between the end of a round
-// and the next so much time goes by; none at all means that there is no round.
+// New returns a sweep that does nothing until Run. every is the time between the end of a round and
+// the beginning of the next; if it is 0, there are no rounds.
 func New(db *pgxpool.Pool, prover *proof.Prover, leads func(lease string) bool, every time.Duration, log *slog.Logger) *Sweep {
-	return &Sweep{db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]wrong{}}
+	return &Sweep{db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]problems{}}
 }
 
-// Rows returns how many rows are not what the log says, by view.
+// Rows returns the number of rows that differ from the log, by view.
 func (s *Sweep) Rows() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (s *Sweep) Rows() map[string]int {
 	return n
 }
 
-// Logs returns how many logs are not what was signed for.
+// Logs returns the number of logs that are not what was signed.
 func (s *Sweep) Logs() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +90,7 @@ func (s *Sweep) Logs() (n int) {
 	return n
 }
 
-// Uncompared returns in how many workspaces something could not be compared, so
-// that nobody knows whether it is what the log says.
+// Uncompared returns the number of workspaces in which something could not be compared.
 func (s *Sweep) Uncompared() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,19 +102,19 @@ func (s *Sweep) Uncompared() (n int) {
 	return n
 }
 
-// Run makes rounds until ctx ends.
+// Run does rounds until ctx ends.
 func (s *Sweep) Run(ctx context.Context) {
 	if s.every <= 0 {
 		return
 	}
-	for wait := min(s.every, beginning); ; {
+	for wait := min(s.every, maxFirstDelay); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		if wait = idle; !s.leads(Lease) {
-			s.forget()
+		if wait = leaseCheckInterval; !s.leads(Lease) {
+			s.clearFindings()
 			continue
 		}
 		if err := s.round(ctx); err != nil {
@@ -129,14 +127,14 @@ func (s *Sweep) Run(ctx context.Context) {
 	}
 }
 
-// forget leaves it to whoever leads to know what is wrong.
-func (s *Sweep) forget() {
+// clearFindings drops the results of a process that does not lead.
+func (s *Sweep) clearFindings() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.found)
 }
 
-// round goes through all logs, and then through rows that have none.
+// round checks all logs, and then workspaces that have rows but no log.
 func (s *Sweep) round(ctx context.Context) error {
 	seen := map[events.ID]bool{}
 	for last := (events.ID{}); ; {
@@ -146,7 +144,7 @@ func (s *Sweep) round(ctx context.Context) error {
 			return fmt.Errorf("list logs: %w", err)
 		}
 		for _, workspace := range list {
-			if err := s.look(ctx, workspace, seen); err != nil {
+			if err := s.checkWorkspace(ctx, workspace, seen); err != nil {
 				return err
 			}
 			last = workspace
@@ -156,7 +154,7 @@ func (s *Sweep) round(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	strays, err := fold.Strays(ctx, s.db, projections.All())
+	strays, err := fold.OrphanedWorkspaces(ctx, s.db, projections.All())
 	if err != nil {
 		return err
 	}
@@ -164,30 +162,30 @@ func (s *Sweep) round(ctx context.Context) error {
 		return err
 	}
 	for _, workspace := range strays {
-		if err := s.look(ctx, workspace, seen); err != nil {
+		if err := s.checkWorkspace(ctx, workspace, seen); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.found, func(workspace events.ID, _ wrong) bool { return !seen[workspace] }) // it is gone
+	maps.DeleteFunc(s.found, func(workspace events.ID, _ problems) bool { return !seen[workspace] }) // the problem is gone
 	return nil
 }
 
-// look compares one workspace. What cannot be compared now is told, and left to the
-// next round, unless the database is away.
-func (s *Sweep) look(ctx context.Context, workspace events.ID, seen map[events.ID]bool) error {
+// checkWorkspace checks one workspace. What cannot be compared now is reported and left to the next round,
+// unless the database cannot be reached.
+func (s *Sweep) checkWorkspace(ctx context.Context, workspace events.ID, seen map[events.ID]bool) error {
 	began := time.Now()
 	step := func(int64, int64) { _ = s.pause(ctx, time.Since(began)); began = time.Now() }
 	report, unverified := s.prover.Verify(ctx, workspace, "", step)
-	if unverified != nil && s.over(ctx) {
+	if unverified != nil && s.roundFails(ctx) {
 		return unverified
 	}
 	if err := s.pause(ctx, time.Since(began)); err != nil {
 		return err
 	}
 	done, uncompared := fold.Compare(ctx, s.db, projections.All(), workspace, s.pause)
-	if uncompared != nil && s.over(ctx) {
+	if uncompared != nil && s.roundFails(ctx) {
 		return uncompared
 	}
 	if unverified != nil {
@@ -196,24 +194,24 @@ func (s *Sweep) look(ctx context.Context, workspace events.ID, seen map[events.I
 	if uncompared != nil {
 		done.Skipped = append(done.Skipped, "views: "+uncompared.Error())
 	}
-	s.note(ctx, workspace, report, done, seen)
+	s.record(ctx, workspace, report, done, seen)
 	return nil
 }
 
-// over reports whether the round ends with an error, which then is not about one log.
-func (s *Sweep) over(ctx context.Context) bool {
+// roundFails reports whether an error concerns the whole round rather than one log.
+func (s *Sweep) roundFails(ctx context.Context) bool {
 	return ctx.Err() != nil || !s.leads(Lease) || s.db.Ping(ctx) != nil
 }
 
-// note remembers what was found, and tells what is new.
-func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Report, done fold.Compared, seen map[events.ID]bool) {
+// record remembers and logs what was found; it logs each problem once.
+func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult, seen map[events.ID]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.found[workspace].told
+	before := s.found[workspace].logged
 	delete(s.found, workspace)
-	w := wrong{rows: map[string]int{}, uncompared: len(done.Skipped) > 0, told: map[string]bool{}}
+	w := problems{rows: map[string]int{}, uncompared: len(done.Skipped) > 0, logged: map[string]bool{}}
 	isNew := func(key string) bool {
-		w.told[key] = true
+		w.logged[key] = true
 		return !before[key]
 	}
 	if report.Bad != nil {
@@ -239,18 +237,18 @@ func (s *Sweep) note(ctx context.Context, workspace events.ID, report proof.Repo
 		w.rows[last] += done.More
 		s.log.ErrorContext(ctx, "view differs from the log in more rows", "workspace", workspace, "view", last, "rows", done.More)
 	}
-	if len(w.told) > 0 && len(s.found) < keptMost {
+	if len(w.logged) > 0 && len(s.found) < maxRemembered {
 		s.found[workspace] = w
 		seen[workspace] = true
 	}
 }
 
-// pause leaves most of the time to others.
+// pause sleeps in proportion to the time worked.
 func (s *Sweep) pause(ctx context.Context, worked time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(min((share-1)*worked, pauseMost)):
+	case <-time.After(min((workShare-1)*worked, maxPause)):
 	}
 	if !s.leads(Lease) {
 		return errLost

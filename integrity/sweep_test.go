@@ -26,32 +26,32 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// said is what a sweep logs.
-type said struct {
+// logCapture has the log output of a sweep.
+type logCapture struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(b []byte) (int, error) {
+func (s *logCapture) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(b)
 }
 
-func (s *said) count(text string) int {
+func (s *logCapture) count(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Count(s.text.String(), text)
 }
 
-// A world is a database with two workspaces that are signed for, and a sweep.
+// A world is a database with two signed workspaces, and a sweep.
 type world struct {
-	db       *pgxpool.Pool
-	one, two events.ID
-	sweep    *integrity.Sweep
-	leads    atomic.Bool
-	said     said
-	asked    atomic.Int64 // how often it asked whether it leads
+	db          *pgxpool.Pool
+	one, two    events.ID
+	sweep       *integrity.Sweep
+	leads       atomic.Bool
+	said        logCapture
+	leaseChecks atomic.Int64 // how often it checked the lease
 }
 
 func newWorld(t *testing.T, every time.Duration) *world {
@@ -70,10 +70,10 @@ func newWorld(t *testing.T, every time.Duration) *world {
 	prover := proof.New(w.db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	over, stop := context.WithCancel(t.Context())
 	stop()
-	prover.Run(over) // signs for what is there
+	prover.Run(over) // signs what there is
 	w.leads.Store(true)
 	w.sweep = integrity.New(w.db, prover, func(lease string) bool {
-		w.asked.Add(1)
+		w.leaseChecks.Add(1)
 		return lease == integrity.Lease && w.leads.Load()
 	}, every, slog.New(slog.NewTextHandler(&w.said, nil)))
 	ctx, stop := context.WithCancel(context.Background())
@@ -96,9 +96,8 @@ func eventually(t *testing.T, ok func() bool) {
 	require.Eventually(t, ok, time.Minute, 5*time.Millisecond)
 }
 
-// What somebody does by SQL is found by itself, told once, and forgotten when it
-// is right again.
-func TestWhatIsNotAsItShouldBeIsFound(t *testing.T) {
+// Changes by SQL are found, logged once, and forgotten when they are repaired.
+func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
@@ -108,8 +107,8 @@ func TestWhatIsNotAsItShouldBeIsFound(t *testing.T) {
 	eventually(t, func() bool {
 		return w.sweep.Logs() == 1 && w.sweep.Rows()["members"] == 1 && w.sweep.Rows()["unique_keys"] == 1
 	})
-	from := w.asked.Load()
-	eventually(t, func() bool { return w.asked.Load() > from+50 }) // some rounds more
+	from := w.leaseChecks.Load()
+	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
 	require.Equal(t, 3, w.said.count("level=ERROR"), &w.said.text)
 	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+w.one.String()+" view=members key="))
 	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+stray.String()+" view=unique_keys key="))
@@ -124,21 +123,21 @@ func TestWhatIsNotAsItShouldBeIsFound(t *testing.T) {
 	require.Equal(t, 2, w.said.count("view=members"), "it is another time")
 }
 
-// Who does not lead neither works nor knows.
-func TestOneOfSeveralLooks(t *testing.T) {
+// A process that does not lead neither works nor reports.
+func TestOnlyTheLeaderSweeps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `delete from members where workspace_id = $1`, w.one)
 	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
 	w.leads.Store(false)
 	eventually(t, func() bool { return len(w.sweep.Rows()) == 0 })
-	from := w.asked.Load()
-	eventually(t, func() bool { return w.asked.Load() > from+2 })
+	from := w.leaseChecks.Load()
+	eventually(t, func() bool { return w.leaseChecks.Load() > from+2 })
 	require.Empty(t, w.sweep.Rows())
 }
 
-// A log that cannot be read does not keep the others from being compared.
-func TestALogThatCannotBeReadIsPassedBy(t *testing.T) {
+// A log that cannot be read does not prevent comparing the others.
+func TestUnreadableLogIsSkipped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `delete from events where workspace_id = $1 and seq = 1`, w.one)
@@ -149,14 +148,14 @@ func TestALogThatCannotBeReadIsPassedBy(t *testing.T) {
 	require.Positive(t, w.said.count(`level=ERROR msg="cannot be compared with the log" workspace=`+w.one.String()+` what="views: `), &w.said.text)
 }
 
-// What is not compared is told as what differs is: nobody hides it by that.
-func TestAViewThatCannotBeComparedIsTold(t *testing.T) {
+// What cannot be compared is reported like a difference, so it cannot hide one.
+func TestUncomparableViewIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `insert into views values ('members', 99, now())`)
 	eventually(t, func() bool { return w.sweep.Uncompared() == 2 })
-	from := w.asked.Load()
-	eventually(t, func() bool { return w.asked.Load() > from+50 }) // some rounds more
+	from := w.leaseChecks.Load()
+	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
 	require.Equal(t, 2, w.said.count("level=ERROR"), &w.said.text)
 	require.Equal(t, 1, w.said.count(`msg="cannot be compared with the log" workspace=`+w.one.String()+` what="members: its rows have form 99,`))
 	w.exec(t, `delete from views where name = 'members'`)

@@ -22,8 +22,8 @@ import (
 	"svc/vault"
 )
 
-// A site is a database that somebody can write to who has no key: a workspace with
-// two members, a token and 260 events that are signed for, and ten that are not.
+// A site is a database that an attacker without keys can write to: a workspace with two members, a
+// token, 260 signed events and ten unsigned ones.
 type site struct {
 	db             *pgxpool.Pool
 	id, owner, eve events.ID
@@ -64,12 +64,12 @@ func newSite(t *testing.T) *site {
 	s.prover = newProver(t, s.db)
 	toggle(254)
 	s.signOnly(t)
-	s.fold(t)
+	s.catchUp(t)
 	toggle(10)
 	return s
 }
 
-// clone copies a site whose pool is closed.
+// clone copies the database of a site whose pool is closed.
 func (s *site) clone(t *testing.T) *site {
 	t.Helper()
 	c := *s
@@ -92,8 +92,8 @@ func newProver(t *testing.T, db *pgxpool.Pool) *proof.Prover {
 	return p
 }
 
-// fold lets the followed views come up with the log.
-func (s *site) fold(t *testing.T) {
+// catchUp runs the followed views until they have caught up.
+func (s *site) catchUp(t *testing.T) {
 	t.Helper()
 	for _, v := range projections.Followed() {
 		_, err := fold.Rebuild(t.Context(), s.db, v, func(int64, int64) {})
@@ -101,7 +101,7 @@ func (s *site) fold(t *testing.T) {
 	}
 }
 
-// forgedEvent appends what makes Eve an owner, as a commit does.
+// forgedEvent appends an event that makes Eve an owner, in the form of a commit.
 const forgedEvent = `
 	with h as (update logs set head = head + 1 where workspace_id = $1 returning head)
 	insert into events select e.workspace_id, h.head, gen_random_uuid(), e.stream, e.version + 1, e.kind, e.schema, e.at, e.meta,
@@ -113,7 +113,7 @@ const (
 	unsignedEvent = `update events set data = replace(data::text, '"to":"Viewer"', '"to":"Owner"')::json where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`
 	ownerRow      = `update members set role = 'Owner' where workspace_id = $1 and email = 'eve@x'`
 
-	// How many there are of each role by what is forged.
+	// Member counts that match the forged event.
 	countsAsAppended = `
 		insert into member_counts values ($1, 'Owner', 2), ($1, 'Maintainer', -1)
 		on conflict (workspace_id, role) do update set members = excluded.members`
@@ -122,20 +122,20 @@ const (
 		update member_counts set members = 2 where workspace_id = $1 and role = 'Owner'`
 )
 
-// park says of every event that a view could not take it in.
+// park marks every event as parked by a view.
 func park(view string) string {
 	return `insert into parked select workspace_id, '` + view + `', seq, kind, 'x', now() from events where workspace_id = $1`
 }
 
-// What somebody with SQL but without the vault's key can do, and what notices: the
-// table in SECURITY.md. Where nothing does, the test says so too.
-func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
+// What an attacker with SQL but without the vault's key can do, and what detects it: the table in
+// SECURITY.md, including what nothing detects.
+func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 	t.Parallel()
 	origin := newSite(t)
 	origin.db.Close()
 	for name, c := range map[string]struct {
 		sql          []string
-		verify, rows bool // notice it
+		verify, rows bool // that detect it
 	}{
 		"change a signed event":           {sql: []string{signedEvent}, verify: true, rows: true},
 		"delete a signed event":           {sql: []string{`delete from events where workspace_id = $1 and seq = 100`}, verify: true},
@@ -160,7 +160,7 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 		"change an unsigned event and its rows": {sql: []string{unsignedEvent, ownerRow, countsAsChanged}, verify: true},
 		"append an event and its rows":          {sql: []string{forgedEvent, ownerRow, countsAsAppended}, verify: true},
 
-		// Nothing notices this.
+		// Nothing detects this.
 		"change the time of an unsigned event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestWhatSQLCanDoAndWhatNotices(t *testing.T) {
 	}
 }
 
-// signOnly lets the prover sign for what it finds, genuine or not.
+// signOnly lets the prover sign what it finds, genuine or not.
 func (s *site) signOnly(t *testing.T) {
 	t.Helper()
 	over, stop := context.WithCancel(t.Context())
@@ -201,9 +201,8 @@ func (s *site) signOnly(t *testing.T) {
 	s.prover.Run(over)
 }
 
-// Whoever sets everything back is found out by a checkpoint that was kept, and by
-// nothing else.
-func TestADatabaseThatIsSetBackTakesAKeptCheckpoint(t *testing.T) {
+// Setting back the whole database is detected only by a kept checkpoint.
+func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.signOnly(t)
@@ -227,9 +226,9 @@ func TestADatabaseThatIsSetBackTakesAKeptCheckpoint(t *testing.T) {
 	require.NotNil(t, held.Bad)
 }
 
-// Sessions are no events: a row that is changed is believed. One that is put in
-// opens nothing by itself, for the cookie is signed with a key that is not there.
-func TestASessionRowIsBelieved(t *testing.T) {
+// Sessions are not events: a changed row is trusted. An inserted row grants nothing by itself,
+// because cookies are signed with a key that is not in the database.
+func TestSessionRowsAreTrusted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	list := &sessions.Store{DB: s.db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now}

@@ -6,7 +6,7 @@ import (
 	"svc/events/store"
 )
 
-// Appends returns a function that counts each batch of commits.
+// Appends returns a function that records each batch of commits.
 func (m *Metrics) Appends() func(store.Batch) {
 	commits := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "svc_append_batch_commits", Help: "Commits that shared a transaction.",

@@ -2,14 +2,14 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// ConnectionUsage is what a listener that bounds its connections has, and what it has refused.
+// ConnectionUsage is the state of a listener that limits its connections.
 type ConnectionUsage struct {
 	Connections, Handshakes int
-	Refused                 map[string]int64 // connections, by what was full
+	Refused                 map[string]int64 // refused connections, by the limit that was reached
 	Failed                  int64            // handshakes
 }
 
-// Connections tells how far the bounds of a listener are used.
+// Connections exports the usage of a listener's limits.
 func (m *Metrics) Connections(usage func() ConnectionUsage) {
 	m.registry.MustRegister(connections(usage))
 }

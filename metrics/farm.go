@@ -6,7 +6,7 @@ import (
 	"svc/farm/dispatch"
 )
 
-// Farm tells what this process does for runners.
+// Farm exports what this process does for runners.
 func (m *Metrics) Farm(numbers func() dispatch.Numbers) {
 	m.registry.MustRegister(farm(numbers))
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Overdue tells how many logs should have been signed for and are not.
+// Overdue exports the number of logs that are not signed in time.
 func (m *Metrics) Overdue(logs func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "svc_proof_overdue_logs", Help: "Logs that have not been signed for up to where they were ten seconds ago.",
 	}, func() float64 { return float64(logs()) }))
 }
 
-// Integrity tells what is not as it was signed, or not what the log says. Whoever
-// does not look tells of nothing wrong.
+// Integrity exports what differs from what was signed or logged. A process that does not do the
+// rounds exports zeros.
 func (m *Metrics) Integrity(logs func() int, rows func() map[string]int, uncompared func() int) {
 	m.registry.MustRegister(integrity{logs, rows, uncompared})
 }

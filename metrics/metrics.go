@@ -1,8 +1,8 @@
-// Package metrics says how a program does, in the words of Prometheus.
+// Package metrics exports the state of a program to Prometheus.
 //
-// Whoever has numbers knows nothing of it: they keep counts, or tell a
-// function, and the program leads both here. A label is a word of our own: a
-// route, a status, the name of a view; never what a caller or a workspace chose.
+// The packages that are measured do not know this one: they keep counters or call functions, and
+// the program connects them here. Label values are our own words, such as a route, a status or the
+// name of a view, and never chosen by a caller or a workspace.
 package metrics
 
 import (
@@ -12,16 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics are those of one program. Each method that leads something here is
-// called once for it.
+// Metrics are the metrics of one program. Each method that registers a source is called once for
+// that source.
 type Metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
 	errors   prometheus.Counter
 }
 
-// New returns what every program tells: its version, itself as a process, and
-// its requests.
+// New returns the metrics that every program has: its version, its process, and its requests.
 func New(program, version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -43,5 +42,5 @@ func New(program, version string) *Metrics {
 	return m
 }
 
-// durations are the buckets of whatever takes time, in seconds.
+// durations are the histogram buckets for durations, in seconds.
 var durations = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}

@@ -22,8 +22,8 @@ import (
 	"svc/projections/fold"
 )
 
-// full is all that any program tells. Its database is not there.
-func full(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *Metrics {
+// allMetrics returns the metrics of all sources. Its database does not exist.
+func allMetrics(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *Metrics {
 	t.Helper()
 	m := New("svc-test", "1.2.3")
 	for _, name := range []string{"primary", "read"} {
@@ -54,16 +54,16 @@ func someLags(context.Context) ([]fold.Lag, error) {
 	return []fold.Lag{{View: "runs", Taken: 40, Behind: 2, Parked: 3}, {View: "audit", Taken: 42}}, nil
 }
 
-func TestWhatIsToldIsWellSaid(t *testing.T) {
-	m := full(t, someLags)
+func TestMetricsPassTheLinter(t *testing.T) {
+	m := allMetrics(t, someLags)
 	m.Request(middleware.Request{Method: "GET", Route: "/api/v1/runs/{id}", Status: 200, Took: time.Millisecond})
 	problems, err := testutil.GatherAndLint(m.registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }
 
-func TestWhatIsNotAsItShouldBeIsCounted(t *testing.T) {
-	text := scraped(t, full(t, someLags))
+func TestIntegrityMetrics(t *testing.T) {
+	text := scrape(t, allMetrics(t, someLags))
 	require.Contains(t, text, "\nsvc_proof_bad_logs 1\n")
 	require.Contains(t, text, "\nsvc_view_differing_rows{view=\"members\"} 2\n")
 	require.Contains(t, text, "\nsvc_view_uncompared_logs 3\n")
@@ -82,14 +82,14 @@ func TestRequestsAreCountedByRouteAndStatus(t *testing.T) {
 	}
 	require.Equal(t, 6, testutil.CollectAndCount(m.requests))
 	require.EqualValues(t, 3, testutil.ToFloat64(m.errors), "two statuses and one that broke off")
-	text := scraped(t, m)
+	text := scrape(t, m)
 	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/api/v1/runs",status="200"} 2`)
 	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/api/v1/audit/export",status="aborted"} 1`)
 	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="other",route="other",status="405"} 1`)
 }
 
-func TestEachIsToldUnderItsName(t *testing.T) {
-	text := scraped(t, full(t, someLags))
+func TestMetricsAreLabelledByName(t *testing.T) {
+	text := scrape(t, allMetrics(t, someLags))
 	for _, line := range []string{
 		`svc_build_info{goversion="go1.`, `program="svc-test",version="1.2.3"} 1`,
 		`svc_append_batch_commits_count 2`, `svc_append_batch_commits_sum 3`, `svc_append_events_total 5`, `svc_append_failures_total 1`,
@@ -101,17 +101,17 @@ func TestEachIsToldUnderItsName(t *testing.T) {
 	}
 }
 
-// A database that is away takes what it would have told with it, nothing else.
-func TestWithoutTheDatabaseTheRestIsTold(t *testing.T) {
-	m := full(t, func(context.Context) ([]fold.Lag, error) { return nil, errors.New("it is away") })
-	text := scraped(t, m)
+// If the database is away, only its own metrics are missing.
+func TestMetricsWithoutDatabase(t *testing.T) {
+	m := allMetrics(t, func(context.Context) ([]fold.Lag, error) { return nil, errors.New("it is away") })
+	text := scrape(t, m)
 	require.NotContains(t, text, "svc_view_lag_events{")
 	require.Contains(t, text, `svc_view_stuck_logs{view="runs"} 2`)
 	require.Contains(t, text, "svc_database_pool_connections_limit")
 	require.Contains(t, text, "svc_build_info")
 }
 
-func scraped(t *testing.T, m *Metrics) string {
+func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Pool tells what becomes of the connections of a pool.
+// Pool exports the state of a connection pool.
 func (m *Metrics) Pool(name string, db *pgxpool.Pool) {
 	prometheus.WrapRegistererWith(prometheus.Labels{"pool": name}, m.registry).MustRegister(pool{db})
 }
@@ -15,7 +15,7 @@ type pool struct{ db *pgxpool.Pool }
 var (
 	poolConnections = prometheus.NewDesc("svc_database_pool_connections",
 		"Connections to the database, by what they are doing.", []string{"state"}, nil)
-	poolMost     = prometheus.NewDesc("svc_database_pool_connections_limit", "Connections that there may be at most.", nil, nil)
+	poolLimit    = prometheus.NewDesc("svc_database_pool_connections_limit", "Connections that there may be at most.", nil, nil)
 	poolAcquires = prometheus.NewDesc("svc_database_pool_acquires_total", "Times that a connection was taken from the pool.", nil, nil)
 	poolWaits    = prometheus.NewDesc("svc_database_pool_waits_total",
 		"Times that none was idle, so that somebody had to wait for one.", nil, nil)
@@ -29,7 +29,7 @@ func (p pool) Collect(to chan<- prometheus.Metric) {
 	for state, n := range map[string]int32{"acquired": s.AcquiredConns(), "idle": s.IdleConns(), "constructing": s.ConstructingConns()} {
 		to <- prometheus.MustNewConstMetric(poolConnections, prometheus.GaugeValue, float64(n), state)
 	}
-	to <- prometheus.MustNewConstMetric(poolMost, prometheus.GaugeValue, float64(s.MaxConns()))
+	to <- prometheus.MustNewConstMetric(poolLimit, prometheus.GaugeValue, float64(s.MaxConns()))
 	to <- prometheus.MustNewConstMetric(poolAcquires, prometheus.CounterValue, float64(s.AcquireCount()))
 	to <- prometheus.MustNewConstMetric(poolWaits, prometheus.CounterValue, float64(s.EmptyAcquireCount()))
 	to <- prometheus.MustNewConstMetric(poolWaited, prometheus.CounterValue, s.EmptyAcquireWaitTime().Seconds())

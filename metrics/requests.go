@@ -9,7 +9,7 @@ import (
 	"svc/http/middleware"
 )
 
-// Request counts a request that was answered.
+// Request records a request that was answered.
 func (m *Metrics) Request(r middleware.Request) {
 	if r.Route == "" {
 		r.Method, r.Route = other, other
@@ -24,11 +24,10 @@ func (m *Metrics) Request(r middleware.Request) {
 	}
 }
 
-// other stands for every path that is no route, and whatever method it was
-// asked with.
+// other is the label of requests whose path has no route, whatever their method.
 const other = "other"
 
-// Limit tells how many requests a limit has refused.
+// Limit exports how many requests a rate limit has refused.
 func (m *Metrics) Limit(name string, refused func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "svc_limit_refused_total", Help: "Requests that came too often and were told to wait.",

@@ -24,25 +24,25 @@ func (m *Metrics) Serve(ctx context.Context, addr config.Addr, log *slog.Logger)
 		return nil, err
 	}
 	log = log.With("listener", "metrics")
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // requests that are answered last are counted too
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it serves until stop, also while requests are drained
 	var group sync.WaitGroup
 	group.Go(func() {
-		if err := (serve.Server{Handler: m.handler(log), Log: log, StopLimit: scrapeLimit}).Run(ctx, ln); err != nil {
+		if err := (serve.Server{Handler: m.handler(log), Log: log, StopLimit: scrapeTimeout}).Run(ctx, ln); err != nil {
 			log.Error("metrics are not served any more", "err", err)
 		}
 	})
 	return func() { cancel(); group.Wait() }, nil
 }
 
-// scrapeLimit is how long a scrape may take.
-const scrapeLimit = 5 * time.Second
+// scrapeTimeout is the timeout of a scrape.
+const scrapeTimeout = 5 * time.Second
 
 // handler serves the metrics at /metrics and nothing else.
 func (m *Metrics) handler(log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-		Timeout: scrapeLimit, MaxRequestsInFlight: 4,
+		Timeout: scrapeTimeout, MaxRequestsInFlight: 4,
 	}))
 	return mux
 }

@@ -6,7 +6,7 @@ import (
 	"svc/http/quota"
 )
 
-// Slots tells how far the slots of bounds are used, and how many got none.
+// Slots exports the usage of semaphores and their refusals.
 func (m *Metrics) Slots(bounds ...*quota.Semaphore) { m.registry.MustRegister(slots(bounds)) }
 
 type slots []*quota.Semaphore

@@ -9,8 +9,8 @@ import (
 	"svc/projections/fold"
 )
 
-// Views tells how far followed views have come. lags asks the database when
-// there is a scrape; stuck says in how many logs a view stands still.
+// Views exports how far followed views have come. lags is called for each scrape and queries the
+// database; stuck returns the number of logs in which a view is stuck.
 func (m *Metrics) Views(lags func(context.Context) ([]fold.Lag, error), stuck func() map[string]int) {
 	m.registry.MustRegister(views{lags, stuck})
 }
@@ -30,9 +30,8 @@ var (
 		"Logs in which this process could not take in a view's next event.", []string{"view"}, nil)
 )
 
-// lagLimit is how long the database may take to tell: without an answer the
-// scrape has the other metrics.
-const lagLimit = 2 * time.Second
+// lagTimeout is the timeout of that query. When it is exceeded, the scrape has the other metrics.
+const lagTimeout = 2 * time.Second
 
 func (v views) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{viewTaken, viewBehind, viewParked, viewStuck} {
@@ -44,7 +43,7 @@ func (v views) Collect(to chan<- prometheus.Metric) {
 	for view, logs := range v.stuck() {
 		to <- prometheus.MustNewConstMetric(viewStuck, prometheus.GaugeValue, float64(logs), view)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lagLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
 	defer cancel()
 	list, err := v.lags(ctx)
 	if err != nil {

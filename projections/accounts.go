@@ -12,13 +12,12 @@ import (
 	"svc/projections/fold"
 )
 
-// Accounts is the view of the accounts at providers by which people sign in.
-// It is inline.
+// Accounts is the view of the accounts at identity providers by which people sign in. It is inline.
 type Accounts struct{ DB *pgxpool.Pool }
 
-// An Account is one of a person's.
+// An Account is a person's account at a provider.
 type Account struct {
-	Key       string    `db:"account_key"` // provider/id at the provider
+	Key       string    `db:"account_key"` // provider and id at the provider, joined by a slash
 	Workspace events.ID `db:"workspace_id"`
 	User      events.ID `db:"user_id"`
 	Provider  string    `db:"provider"`
@@ -28,7 +27,7 @@ type Account struct {
 }
 
 var accounts = &fold.Table[string, Account]{
-	View: "accounts", KeptBy: fold.Inline, Key: "account_key", Alone: true,
+	View: "accounts", Updated: fold.Inline, Key: "account_key", GlobalKey: true,
 	Kinds: []string{"user"},
 	Keys: func(r events.Record) []string {
 		if e, ok := r.Event.(events.UserAccountLinked); ok {

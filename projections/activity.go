@@ -10,15 +10,15 @@ import (
 	"svc/events"
 )
 
-// An Activity is how much happened in a workspace on each of some days.
+// An Activity says how many events a workspace had on each of several days, by sequence numbers.
 type Activity struct {
-	Head   int64   // the newest number in the log
-	Before int64   // the newest number before the first day
-	UpTo   []int64 // the newest number by the end of each day
+	Head   int64   // the last number in the log
+	Before int64   // the last number before the first day
+	UpTo   []int64 // the last number at the end of each day
 }
 
-// Activity tells of days of 24 hours, the first of which begins at from. It finds where
-// they begin and end in the log, and reads nothing of what happened in between.
+// Activity returns the activity of days of 24 hours, the first of which begins at from. It finds
+// each day's bounds by binary search in the log and reads none of the events in between.
 func (h History) Activity(ctx context.Context, workspace events.ID, from time.Time, days int) (a Activity, err error) {
 	if a.Head, _, err = h.Head(ctx, workspace); err != nil {
 		return a, err

@@ -13,9 +13,8 @@ import (
 	"svc/test/world"
 )
 
-// Days are counted as a look at each event counts them, those at midnight with the day
-// that begins.
-func TestActivityIsCountedByDay(t *testing.T) {
+// Activity equals a count over all events. An event at midnight belongs to the day that begins.
+func TestActivityEqualsCountByDay(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, random, day := world.NewID(), rand.New(rand.NewPCG(3, 4)), 24*time.Hour

@@ -15,43 +15,42 @@ import (
 	"svc/projections/fold"
 )
 
-// Audit is the view that the audit log is searched by: an index of the events,
-// which are what it answers. It is followed, and takes in the events in whole
-// blocks; a search looks through those behind the last block by itself, and so
-// finds whatever is in the log.
+// Audit is the view by which the audit log is searched: an index over the events of the log, which
+// remain the only copy of the records. It is followed. It indexes whole blocks of records; a search
+// scans the records after the last whole block itself, so it finds whatever is in the log.
 type Audit struct{ DB *pgxpool.Pool }
 
-// auditView takes in all events, also those that nobody can decode.
+// auditView folds all events, also those that cannot be decoded.
 type auditView struct{}
 
 var audit = auditView{}
 
-func (auditView) Name() string         { return "audit" }
-func (auditView) Kept() fold.Kept      { return fold.Followed }
-func (auditView) Form() int            { return 1 }
-func (auditView) Takes(string) bool    { return true }
-func (auditView) TakesUnread() bool    { return true }
-func (auditView) PrimaryKey() []string { return []string{"workspace_id", "entry"} }
-func (auditView) Lookups() []string    { return []string{"audit_pkey"} }
+func (auditView) Name() string            { return "audit" }
+func (auditView) Mode() fold.Mode         { return fold.Followed }
+func (auditView) Form() int               { return 1 }
+func (auditView) Folds(string) bool       { return true }
+func (auditView) FoldsUndecoded() bool       { return true }
+func (auditView) PrimaryKey() []string    { return []string{"workspace_id", "entry"} }
+func (auditView) LookupIndexes() []string { return []string{"audit_pkey"} }
 
 func (auditView) After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
 	return store.AnyAfterEach(ctx, db, list, limit)
 }
 
-// Load reads what of the blocks that records complete was there before them, then
-// the names of their targets, and writes: once for each log.
+// Load reads the missing beginnings of the blocks that records complete, then the names of their
+// targets, and then writes the index, with one statement per log.
 func (auditView) Load(b *pgx.Batch, table string, records []events.Record) fold.Step {
-	list := completed(records)
+	list := completedBlocks(records)
 	if len(list) == 0 {
 		return nil
 	}
 	for i := range list {
-		list[i].queueStart(b)
+		list[i].queueMissingHead(b)
 	}
 	return func(b *pgx.Batch) (fold.Step, error) {
 		names := make([]targetNames, len(list))
 		for i, u := range list {
-			if err := u.whole(); err != nil {
+			if err := u.checkComplete(); err != nil {
 				return nil, err
 			}
 			names[i] = targetNames{}
@@ -70,16 +69,16 @@ func (auditView) Load(b *pgx.Batch, table string, records []events.Record) fold.
 	}
 }
 
-// An unindexed is what of a log is blocks that are whole now: the records behind begin.
-type unindexed struct {
+// A newBlocks has the records after begin that complete one or more blocks of a log.
+type newBlocks struct {
 	workspace events.ID
 	begin     int64
 	records   []events.Record
 }
 
-// completed returns, of each log, the blocks whose last record is among records. The
-// first one may lack those that came before them.
-func completed(records []events.Record) (list []*unindexed) {
+// completedBlocks returns, for each log, the blocks whose last record is among records. The first block
+// may lack records from before this page.
+func completedBlocks(records []events.Record) (list []*newBlocks) {
 	from := 0
 	for i, r := range records {
 		if i > 0 && records[i-1].Workspace != r.Workspace {
@@ -89,15 +88,15 @@ func completed(records []events.Record) (list []*unindexed) {
 			continue
 		}
 		if n := len(list); n == 0 || list[n-1].workspace != r.Workspace {
-			list = append(list, &unindexed{workspace: r.Workspace, begin: r.Seq - blockSize})
+			list = append(list, &newBlocks{workspace: r.Workspace, begin: r.Seq - blockSize})
 		}
 		list[len(list)-1].records = records[from : i+1]
 	}
 	return list
 }
 
-// queueStart queues reading the records of the first block that it lacks.
-func (u *unindexed) queueStart(b *pgx.Batch) {
+// queueMissingHead queues reading the records that the first block lacks.
+func (u *newBlocks) queueMissingHead(b *pgx.Batch) {
 	first := u.records[0].Seq
 	if first == u.begin+1 {
 		return
@@ -112,8 +111,8 @@ func (u *unindexed) queueStart(b *pgx.Batch) {
 	})
 }
 
-// whole reports an error if a record of the blocks is missing.
-func (u *unindexed) whole() error {
+// checkComplete returns an error if a record of the blocks is missing.
+func (u *newBlocks) checkComplete() error {
 	for i, r := range u.records {
 		if want := u.begin + int64(i) + 1; r.Seq != want {
 			return fmt.Errorf("log %s: event %d is missing, found %d in its place", u.workspace, want, r.Seq)
@@ -122,7 +121,7 @@ func (u *unindexed) whole() error {
 	return nil
 }
 
-// targetsOf returns what records happened to.
+// targetsOf returns the targets of records, without duplicates.
 func targetsOf(records []events.Record) (list []events.ID) {
 	for _, r := range records {
 		if id := r.Target().ID; !id.IsZero() && !slices.Contains(list, id) {
@@ -132,7 +131,7 @@ func targetsOf(records []events.Record) (list []events.ID) {
 	return list
 }
 
-// queueRead queues looking up what targets were called up to the record upTo.
+// queueRead queues reading the names that targets had at record upTo.
 func (n targetNames) queueRead(b *pgx.Batch, table string, workspace events.ID, targets []events.ID, upTo int64) {
 	if len(targets) == 0 {
 		return
@@ -160,7 +159,7 @@ func (n targetNames) queueRead(b *pgx.Batch, table string, workspace events.ID, 
 	})
 }
 
-// queueIndex queues writing rows of one workspace.
+// queueIndex queues writing rows of one workspace. It appends to posting lists that exist.
 func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
 	entries, datas := make([][]byte, len(rows)), make([][]byte, len(rows))
 	for i, r := range rows {
@@ -172,9 +171,9 @@ func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
 }
 
 func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool,
-	next func() ([]events.Record, error), _ fold.Park) error {
+	next func() ([]events.Record, error), _ fold.ParkFunc) error {
 	if behind {
-		return v.takeOn(ctx, tx, table, next)
+		return v.indexRest(ctx, tx, table, next)
 	}
 	var workspace events.ID
 	var names targetNames
@@ -206,23 +205,24 @@ func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind boo
 	}
 }
 
-// takeOn goes on where a log was left, which may be within a block.
-func (v auditView) takeOn(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) error {
+// indexRest indexes the rest of a log whose beginning is indexed. The beginning may end within a
+// block.
+func (v auditView) indexRest(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) error {
 	for {
 		records, err := next()
 		if err != nil || len(records) == 0 {
 			return err
 		}
-		if err := fold.TakeIn(ctx, tx, v, table, records, func(*pgx.Batch) {}); err != nil {
+		if err := fold.FoldPage(ctx, tx, v, table, records, func(*pgx.Batch) {}); err != nil {
 			return err
 		}
 	}
 }
 
-// A segment gathers the rows of blocks until it is copied.
+// A segment collects the rows of blocks until they are copied.
 type segment struct {
 	rows  []auditRow
-	known map[string]int // by workspace and entry
+	known map[string]int // position in rows, by workspace and entry
 }
 
 func newSegment() *segment { return &segment{known: map[string]int{}} }
@@ -252,19 +252,19 @@ func (s *segment) copy(ctx context.Context, tx pgx.Tx, table string) error {
 	return nil
 }
 
-// clipped is how many characters of a name the index has: names of others, such
-// as repositories, may have no limit.
-const clipped = 256
+// maxNameLength is the maximal length in characters of a name in the index. Names from outside, such as
+// those of repositories, may have no limit.
+const maxNameLength = 256
 
 func clip(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if runes := []rune(s); len(runes) > clipped {
-		return string(runes[:clipped])
+	if runes := []rune(s); len(runes) > maxNameLength {
+		return string(runes[:maxNameLength])
 	}
 	return s
 }
 
-// foldCase makes texts that differ in case alone the same.
+// foldCase maps texts that differ only in case to the same text.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, s)
 }

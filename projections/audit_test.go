@@ -19,7 +19,7 @@ import (
 	"svc/test/world"
 )
 
-// seqs returns where the records of a page stand in the log.
+// seqs returns the sequence numbers of records.
 func seqs(list []projections.AuditRecord) []int64 {
 	n := []int64{}
 	for _, r := range list {
@@ -46,7 +46,7 @@ func TestAuditPage(t *testing.T) {
 	w.Record(t, zoe, workspace, workspace, events.WorkspaceRenamed{Name: "Acme", Slug: "acme", FromName: "Acme Ltd", FromSlug: "acme"}) // 8
 	w.Record(t, ann, world.NewID(), world.NewID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
 	w.CaughtUp(t)
-	third := at(t, w, workspace, 3)
+	third := timeOf(t, w, workspace, 3)
 
 	type f = projections.AuditFilter
 	for name, test := range map[string]struct {
@@ -120,13 +120,13 @@ func TestAuditPage(t *testing.T) {
 	records, err := store.After(t.Context(), w.DB, workspace, 0, 50)
 	require.NoError(t, err)
 	slices.Reverse(records)
-	for i, r := range page.Records { // each is the very event
+	for i, r := range page.Records { // each is the stored event
 		require.Equal(t, records[i], r.Record)
 	}
 }
 
-// at returns when an event happened.
-func at(t *testing.T, w *world.World, workspace events.ID, seq int64) time.Time {
+// timeOf returns the time of an event.
+func timeOf(t *testing.T, w *world.World, workspace events.ID, seq int64) time.Time {
 	t.Helper()
 	list, err := store.After(t.Context(), w.DB, workspace, seq-1, 1)
 	require.NoError(t, err)
@@ -134,9 +134,9 @@ func at(t *testing.T, w *world.World, workspace events.ID, seq int64) time.Time 
 	return list[0].At
 }
 
-// Readers page back from wherever the log stands while it grows: each sees
-// every record below its first, once, without a gap.
-func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
+// Clients page backwards while the log grows: each sees every record below its first one exactly
+// once.
+func TestAuditCursorSeesEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
@@ -181,15 +181,14 @@ func TestPagingByCursorSeesEachRecordOnce(t *testing.T) {
 	all.Wait()
 }
 
-// The page shows every kind of event as the event itself says, and by the last name
-// of its target where it does not. The events are the stored forms that
-// events/testdata holds, where it is kept what they say.
+// Each kind of event is shown as the event itself describes it, and by the last known name of its
+// target. The events are the stored forms in events/testdata.
 func TestAuditRecordsOfEachKind(t *testing.T) {
 	t.Parallel()
 	w := &world.World{URL: pgtest.URL(t), Clock: world.NewClock()}
 	w.DB = world.Connect(t, w.URL)
 	w.Follower = world.Follow(t, w.DB)
-	w.Log = store.New(w.DB, nil, w.Follower.Moved) // forms that are no story: members change who never joined
+	w.Log = store.New(w.DB, nil, w.Follower.Moved) // the forms are unrelated: members change who never joined
 	t.Cleanup(w.Log.Close)
 
 	workspace := world.NewID()
@@ -199,7 +198,7 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 	}
 	streams["decision"] = streams["run"]
 	kinds := events.Kinds()
-	first := []string{"run.queued", "user.registered"} // they name the rest of the stream
+	first := []string{"run.queued", "user.registered"} // their streams name the targets of others
 	slices.SortStableFunc(kinds, func(a, b string) int {
 		return slices.Index(first, b) - slices.Index(first, a)
 	})

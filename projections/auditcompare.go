@@ -10,22 +10,22 @@ import (
 	"svc/projections/fold"
 )
 
-// An auditComparison compares the rows of the audit index, those of whole blocks.
-// The names of targets are in memory, whatever the part.
+// An auditComparison compares the rows of the audit index that come from whole blocks. It keeps the
+// names of all targets in memory, whatever its part.
 type auditComparison struct {
 	workspace events.ID
 	part      fold.Part
 	names     targetNames
 	block     []events.Record
 	rows      map[string][]byte // by entry
-	bytes     int               // in them
+	bytes     int               // total length of rows
 }
 
 func (auditView) Comparison(workspace events.ID, p fold.Part) fold.Comparison {
 	return &auditComparison{workspace: workspace, part: p, names: targetNames{}, rows: map[string][]byte{}}
 }
 
-func (c *auditComparison) Take(r events.Record) error {
+func (c *auditComparison) Fold(r events.Record) error {
 	c.block = append(c.block, r)
 	if r.Seq%blockSize != 0 {
 		return nil
@@ -40,7 +40,7 @@ func (c *auditComparison) Take(r events.Record) error {
 	return nil
 }
 
-// rowBytes is about what a row of another view takes.
+// rowBytes is about the size of a row of another view.
 const rowBytes = 1 << 10
 
 func (c *auditComparison) Size() int { return len(c.rows)/8 + c.bytes/rowBytes }
@@ -52,7 +52,7 @@ func (c *auditComparison) Queue(b *pgx.Batch, f *fold.Findings) {
 			if !fold.InPart(c.part, string(entry)) {
 				return nil
 			}
-			f.Compared()
+			f.CountRow()
 			logged, known := c.rows[string(entry)]
 			delete(c.rows, string(entry))
 			switch {
@@ -67,7 +67,7 @@ func (c *auditComparison) Queue(b *pgx.Batch, f *fold.Findings) {
 			return err
 		}
 		for entry, logged := range c.rows {
-			f.Compared()
+			f.CountRow()
 			f.Add("audit", auditKey([]byte(entry)), "", size(logged))
 		}
 		return nil
@@ -76,5 +76,5 @@ func (c *auditComparison) Queue(b *pgx.Batch, f *fold.Findings) {
 
 func size(data []byte) string { return fmt.Sprintf("%d bytes", len(data)) }
 
-// auditKey shows which row of the index it is.
+// auditKey formats the key of an index row.
 func auditKey(entry []byte) string { return fmt.Sprintf("%x", entry) }

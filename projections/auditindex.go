@@ -10,16 +10,16 @@ import (
 	"svc/events"
 )
 
-// The audit index has three kinds of rows, told apart by the first byte of their
-// key, entry. Numbers in keys are big-endian, so that rows sort by them.
+// The audit index has three kinds of rows, distinguished by the first byte of their key, column
+// entry. Numbers in keys are big-endian, so that rows sort by them.
 //
 //	1 term(8) segment(4)  a posting list: which records of a segment have a term
 //	2 block(8)            the texts of the records of a block
-//	3 target(16) seq(8)   what a target is called from the record seq on
+//	3 target(16) seq(8)   the name of a target from record seq on
 //
-// A block is 128 records, a segment 32 blocks, both counted from 0. A block is
-// indexed when its last record is there: an event writes nothing until then,
-// and the records behind the last whole block are searched as they are.
+// A block is 128 records, a segment 32 blocks, both counted from 0. A block is indexed as a whole
+// when its last record exists; until then its events write nothing, and a search scans its records
+// directly.
 const (
 	blockSize     = 128
 	segmentBlocks = 32
@@ -51,18 +51,17 @@ func nameEntry(target events.ID, seq int64) []byte {
 	return binary.BigEndian.AppendUint64(entry, uint64(seq)) // not negative
 }
 
-// blockOf returns the block that a record is in.
+// blockOf returns the number of the block that contains a record.
 func blockOf(seq int64) int64 { return (seq - 1) / blockSize }
 
-// A term is a field of a record together with its value, by which records are
-// found exactly. It is the beginning of a SHA-256: nobody can choose a value
-// that is found under another's term.
+// A term is a field of a record with its value, for exact search. It is the first 8 bytes of a
+// SHA-256, so nobody can choose a value whose term collides with another.
 type term [8]byte
 
 // The fields of terms.
 const (
 	actionField     = 'a'
-	nounField       = 'n' // what an action begins with
+	nounField       = 'n' // part of an action before the first dot
 	actorIDField    = 'i'
 	actorNameField  = 'm'
 	actorTypeField  = 'y'
@@ -75,10 +74,10 @@ func newTerm(field byte, value string) term {
 	return term(sum[:])
 }
 
-// A recordText is what a record is searched by, and shown with.
+// A recordText has the texts by which a record is searched and shown.
 type recordText struct{ action, actor, target string }
 
-// terms returns the terms of a record that has these texts.
+// terms returns the terms of a record with these texts.
 func (t recordText) terms(r *events.Record, target events.Target) []term {
 	noun, _, _ := strings.Cut(t.action, ".")
 	list := []term{
@@ -95,11 +94,11 @@ func (t recordText) terms(r *events.Record, target events.Target) []term {
 	return list
 }
 
-// targetNames are the names by which the targets of a workspace are shown.
+// targetNames are the current names of the targets of a workspace.
 type targetNames map[events.ID]string
 
-// of returns the name of a target, and remembers one that the target brings.
-func (n targetNames) of(t events.Target) string {
+// nameOf returns the name of a target. If t has a name, of remembers it.
+func (n targetNames) nameOf(t events.Target) string {
 	switch {
 	case t.ID.IsZero():
 		return clip(t.Name)
@@ -109,16 +108,16 @@ func (n targetNames) of(t events.Target) string {
 	return n[t.ID]
 }
 
-// describe returns what a record says, and what it happened to.
+// describe returns the texts of a record and its target.
 func (n targetNames) describe(r *events.Record) (recordText, events.Target) {
 	target := r.Target()
 	action, _ := r.Action()
-	return recordText{clip(action), clip(r.Actor.Name), n.of(target)}, target
+	return recordText{clip(action), clip(r.Actor.Name), n.nameOf(target)}, target
 }
 
-// indexBlock returns the rows that a whole block of records adds to the index;
-// what it adds to a posting list is appended to what that has. names are those
-// of all targets before the block, and become those after it.
+// indexBlock returns the rows that a whole block of records adds to the index. Data of posting
+// lists is to be appended to existing rows. names are the names of all targets before the block;
+// indexBlock updates them.
 func indexBlock(records []events.Record, names targetNames) (rows []auditRow) {
 	workspace, block := records[0].Workspace, blockOf(records[0].Seq)
 	add := func(entry, data []byte) { rows = append(rows, auditRow{workspace, entry, data}) }
@@ -148,7 +147,7 @@ func indexBlock(records []events.Record, names targetNames) (rows []auditRow) {
 	return rows
 }
 
-// A recordSet is a set of records of a block.
+// A recordSet is a bitmap of the records of a block.
 type recordSet struct {
 	block int64
 	bits  [blockSize / 64]uint64
@@ -161,15 +160,15 @@ func (s *recordSet) size() int             { return bits.OnesCount64(s.bits[0]) 
 func (s *recordSet) unite(o recordSet)     { s.bits[0] |= o.bits[0]; s.bits[1] |= o.bits[1] }
 func (s *recordSet) intersect(o recordSet) { s.bits[0] &= o.bits[0]; s.bits[1] &= o.bits[1] }
 
-// The longest list of single records; a bitmap is shorter than more.
-const sparse = blockSize / 8
+// maxSparse is the number of records from which a bitmap is shorter than a list.
+const maxSparse = blockSize / 8
 
-// encode returns the set as a part of a posting list: the block's number in its
-// segment, a count below sparse and as many records, or sparse and a bitmap.
+// encode returns the set as an element of a posting list: the block's number in its segment, then a
+// count below sparse and that many record numbers, or sparse and a bitmap.
 func (s *recordSet) encode() []byte {
 	part := []byte{byte(s.block % segmentBlocks)} // below 32
-	if s.size() >= sparse {
-		part = append(part, sparse)
+	if s.size() >= maxSparse {
+		part = append(part, maxSparse)
 		part = binary.BigEndian.AppendUint64(part, s.bits[0])
 		return binary.BigEndian.AppendUint64(part, s.bits[1])
 	}
@@ -184,16 +183,16 @@ func (s *recordSet) encode() []byte {
 
 var errAuditRow = errors.New("a row of the audit index is damaged")
 
-// decodePostings reads a posting list of a segment, in the order of its blocks.
+// decodePostings decodes the posting list of a segment, in the order of its blocks.
 func decodePostings(segment int64, data []byte) (list []recordSet, err error) {
 	for len(data) > 0 {
-		if len(data) < 2 || data[0] >= segmentBlocks || data[1] > sparse || len(data) < 2+int(data[1]) {
+		if len(data) < 2 || data[0] >= segmentBlocks || data[1] > maxSparse || len(data) < 2+int(data[1]) {
 			return nil, errAuditRow
 		}
 		s := recordSet{block: segment*segmentBlocks + int64(data[0])}
 		n := int(data[1])
 		data = data[2:]
-		if n == sparse {
+		if n == maxSparse {
 			s.bits[0], s.bits[1] = binary.BigEndian.Uint64(data), binary.BigEndian.Uint64(data[8:])
 		} else {
 			for _, i := range data[:n] {
@@ -205,9 +204,9 @@ func decodePostings(segment int64, data []byte) (list []recordSet, err error) {
 	return list, nil
 }
 
-// A textWriter encodes the texts of a block: the number of different strings,
-// each of them after its length, and for each record which three of them are
-// its action, its actor and its target. Numbers are varints.
+// A textWriter encodes the texts of a block: the number of distinct strings; each string, preceded
+// by its length; and for each record the indexes of its action, actor and target. Numbers are
+// varints.
 type textWriter struct {
 	count   uint64
 	strings []byte
@@ -235,10 +234,10 @@ func (w *textWriter) encode() []byte {
 	return append(append(binary.AppendUvarint(nil, w.count), w.strings...), w.records...)
 }
 
-// A blockTexts is what the index keeps of the texts of a block.
+// A blockTexts is the decoded texts of a block.
 type blockTexts struct {
 	strings []string
-	records [blockSize][3]int // which string is the action, the actor, the target
+	records [blockSize][3]int // indexes of the action, the actor and the target
 }
 
 func decodeTexts(data []byte) (*blockTexts, error) {
@@ -272,8 +271,8 @@ func decodeTexts(data []byte) (*blockTexts, error) {
 	return t, nil
 }
 
-// of returns the text of a record of the block.
-func (t *blockTexts) of(seq int64) recordText {
+// textOf returns the texts of a record of the block.
+func (t *blockTexts) textOf(seq int64) recordText {
 	r := t.records[(seq-1)%blockSize]
 	return recordText{t.strings[r[0]], t.strings[r[1]], t.strings[r[2]]}
 }

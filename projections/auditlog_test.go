@@ -18,9 +18,8 @@ import (
 	"svc/test/world"
 )
 
-// A replica of a newer build writes what this one does not know, and bytes can
-// be damaged. Both are shown for what they are, and what follows is found too.
-func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
+// Kinds of a newer build and damaged events are shown without changes, and later records are found.
+func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace, member := world.NewID(), world.NewID()
@@ -68,15 +67,15 @@ func TestWhatCannotBeDecodedIsShownWithoutChanges(t *testing.T) {
 	require.Equal(t, before, world.Dump(t, w.DB, "audit"))
 }
 
-// A page costs the same in a log of 100 and of 100,000 records: it reads about
-// as many blocks. What no index finds reads no more than a window's worth.
-func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
+// A page of a log of 100 and of 100,000 records reads about the same number of blocks. A search
+// that the index does not support reads at most a window.
+func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	short, long := world.NewID(), world.NewID()
 	member, service := world.NewID(), world.NewID()
-	fill(t, w.DB, short, member, service, 100)
-	fill(t, w.DB, long, member, service, 100_000)
+	fillLog(t, w.DB, short, member, service, 100)
+	fillLog(t, w.DB, long, member, service, 100_000)
 	_, err := w.DB.Exec(t.Context(), `analyze audit, events`)
 	require.NoError(t, err)
 	type f = projections.AuditFilter
@@ -104,8 +103,8 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 		"a target there is not":  {filter: f{Target: "acme/web#8"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			few := blocks(t, w.DB, short, test.filter, test.before, test.find)
-			many := blocks(t, w.DB, long, test.filter, test.before, test.find)
+			few := countBlocks(t, w.DB, short, test.filter, test.before, test.find)
+			many := countBlocks(t, w.DB, long, test.filter, test.before, test.find)
 			require.LessOrEqual(t, many, few+60, "%d blocks in a short log", few)
 		})
 	}
@@ -127,7 +126,7 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 	t.Run("a text that there is not, from the beginning on", func(t *testing.T) {
 		var pages []int64
 		for after := int64(0); ; after = pages[len(pages)-1] {
-			page, err := projections.Audit{DB: w.DB}.Following(t.Context(), long, f{Q: "not there"}, after, 10)
+			page, err := projections.Audit{DB: w.DB}.PageAfter(t.Context(), long, f{Q: "not there"}, after, 10)
 			require.NoError(t, err)
 			require.Empty(t, page.Records)
 			if pages = append(pages, page.Next); page.Next == 0 {
@@ -152,9 +151,9 @@ func TestAPageCostsTheSameInALogOfAnyLength(t *testing.T) {
 	})
 }
 
-// fill makes a log of a run's costs, by SQL for the sake of speed, and its index. Its
-// first record is a seldom one, its second names the run acme/web#7.
-func fill(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, n int) {
+// fillLog creates a log of a run's costs and its index, by SQL for speed. The first record is rare;
+// the second names the run acme/web#7.
+func fillLog(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, n int) {
 	t.Helper()
 	for _, sql := range []string{`
 		insert into logs values ($1, $4, '2027-01-01')`, `
@@ -166,7 +165,7 @@ func fill(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, n i
 				else '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}' end::json
 		from generate_series(1, $4) n`,
 	} {
-		sql = strings.NewReplacer("$1", quoted(workspace), "$2", quoted(run), "$3", quoted(service), "$4", fmt.Sprint(n)).Replace(sql)
+		sql = strings.NewReplacer("$1", quoteID(workspace), "$2", quoteID(run), "$3", quoteID(service), "$4", fmt.Sprint(n)).Replace(sql)
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
@@ -174,12 +173,12 @@ func fill(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, n i
 	require.NoError(t, err)
 }
 
-func quoted(id events.ID) string { return "'" + id.String() + "'::uuid" }
+func quoteID(id events.ID) string { return "'" + id.String() + "'::uuid" }
 
-// blocks returns how many blocks the statements of a page touch.
-func blocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projections.AuditFilter, before int64, find bool) int {
+// countBlocks returns how many blocks the statements of a page read.
+func countBlocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projections.AuditFilter, before int64, find bool) int {
 	t.Helper()
-	spy := &explainer{}
+	spy := &queryRecorder{}
 	config := db.Config()
 	config.ConnConfig.Tracer, config.MaxConns = spy, 1
 	watched, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -189,7 +188,7 @@ func blocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projections.A
 	require.NoError(t, err)
 	require.Equal(t, find, len(page.Records) > 0)
 	total := 0
-	for _, q := range spy.asked {
+	for _, q := range spy.queries {
 		var text []byte
 		require.NoError(t, db.QueryRow(t.Context(), `explain (analyze, buffers, format json) `+q.SQL, q.Args...).Scan(&text))
 		var plan []struct {

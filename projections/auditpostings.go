@@ -10,11 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postings reads the posting lists of the next segments that have one of the first
-// terms, the more the more it has read, and those of the other terms there.
+// postings reads posting lists of the next segments in which one of the first terms occurs, and
+// those of the other terms in the same segments. It reads more segments at a time the longer the
+// search goes on.
 func (s *auditSearch) postings(ctx context.Context, want int, newest bool) (sets []recordSet, low, high int64, err error) {
 	count := min(max(4, s.segments), 64, max(want, 4))
-	found, low, high, err := s.first(ctx, count, newest)
+	found, low, high, err := s.firstTermPostings(ctx, count, newest)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -31,7 +32,7 @@ func (s *auditSearch) postings(ctx context.Context, want int, newest bool) (sets
 			return nil, 0, 0, err
 		}
 		for block, set := range found.sets {
-			set.intersect(others.sets[block]) // none, if it is not there
+			set.intersect(others.sets[block]) // the empty set if there is none
 			found.sets[block] = set
 		}
 	}
@@ -42,10 +43,10 @@ func (s *auditSearch) postings(ctx context.Context, want int, newest bool) (sets
 	return sets, low, high, nil
 }
 
-// first reads up to count posting lists of each of the first terms. Where the lists of
-// one end, the others may go on: what all of them cover counts, and the rest is read
-// again.
-func (s *auditSearch) first(ctx context.Context, count int, newest bool) (found *postings, low, high int64, err error) {
+// firstTermPostings reads up to count posting lists of each of the first terms. Lists that hit the limit end
+// earlier than others, so only the segments that all lists cover count; the rest is read again by
+// the next call.
+func (s *auditSearch) firstTermPostings(ctx context.Context, count int, newest bool) (found *postings, low, high int64, err error) {
 	begin, end := blockOf(s.low)/segmentBlocks, blockOf(min(s.high-1, s.indexed))/segmentBlocks
 	order := "asc"
 	if newest {
@@ -63,7 +64,7 @@ func (s *auditSearch) first(ctx context.Context, count int, newest bool) (found 
 		return nil, 0, 0, fmt.Errorf("posting lists: %w", err)
 	}
 	found, low, high = newPostings(), s.low, s.high
-	from, to := begin, end // segments that all lists cover
+	from, to := begin, end // range of segments that all lists cover
 	for _, list := range lists {
 		s.segments += len(list.order)
 		if len(list.order) == count && newest {
@@ -83,22 +84,22 @@ func (s *auditSearch) first(ctx context.Context, count int, newest bool) (found 
 	default:
 		low = min(s.high, s.indexed+1)
 	}
-	found.keep(from, to)
+	found.restrictTo(from, to)
 	return found, low, high, nil
 }
 
-// postings are the records of posting lists, by block.
+// postings are the sets of records from posting lists, by block.
 type postings struct {
 	sets     map[int64]recordSet
-	segments map[int64]bool // that the lists are of
-	order    []int64        // the segments as they were read
+	segments map[int64]bool // segments of these lists
+	order    []int64        // segments in the order in which they were read
 }
 
 func newPostings() *postings {
 	return &postings{sets: map[int64]recordSet{}, segments: map[int64]bool{}}
 }
 
-// collect adds posting lists that were read.
+// collect adds the posting lists in rows.
 func (p *postings) collect(rows pgx.Rows) error {
 	var entry, data []byte
 	_, err := pgx.ForEachRow(rows, []any{&entry, &data}, func() error {
@@ -131,8 +132,8 @@ func (p *postings) unite(o *postings) {
 	}
 }
 
-// keep forgets what is not of the segments from first to last.
-func (p *postings) keep(first, last int64) {
+// restrictTo drops what lies outside the segments from first to last.
+func (p *postings) restrictTo(first, last int64) {
 	for segment := range p.segments {
 		if segment < first || segment > last {
 			delete(p.segments, segment)

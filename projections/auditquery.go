@@ -16,28 +16,28 @@ import (
 	"svc/input"
 )
 
-// An AuditRecord is an event as the audit log tells it.
+// An AuditRecord is an event as the audit log shows it.
 type AuditRecord struct {
 	events.Record
 	Action  string
-	Denied  string // the code of the refusal; empty for what did happen
+	Denied  string // error code of a refused command; empty for events that happened
 	Target  events.Target
 	Changes []events.Change
 }
 
-// An AuditFilter narrows the records by each field that is not zero. Of several values
-// of a field, with commas in between, a record has either.
+// An AuditFilter selects records by the fields that are not zero. A field with several values,
+// separated by commas, selects the records that have one of them.
 type AuditFilter struct {
-	From, To  time.Time // from the first on, before the second
+	From, To  time.Time // From is inclusive, To exclusive
 	Actor     string    // names or ids
 	ActorType events.ActorType
 	Action    string // kinds, or prefixes of kinds such as "member.*"
-	Target    string // name or id; a name may have commas
-	Q         string // part of an action or of a name, in any case
+	Target    string // name or id; not split, because a name may have commas
+	Q         string // part of an action or a name, case-insensitive
 }
 
-// An AuditQuery asks for a page of records of a workspace's log, the newest
-// first: those with a seq below Before, unless it is 0.
+// An AuditQuery asks for a page of a workspace's records, newest first. Unless Before is 0, the
+// page has only records with lower numbers.
 type AuditQuery struct {
 	Workspace events.ID
 	Before    int64
@@ -48,12 +48,12 @@ type AuditQuery struct {
 // An AuditPage is a page of records.
 type AuditPage struct {
 	Records []AuditRecord
-	Next    int64 // the Before of the next page; 0 if there is none
-	Head    int64 // the newest number in the log
+	Next    int64 // Before of the next page; 0 if this is the last page
+	Head    int64 // the last number in the log
 }
 
-// Page answers q. A page may have fewer records than asked for, or none, and a next
-// one: of a log without end a search looks through a part at a time.
+// Page answers q. One call searches a bounded part of the log, so a page may have fewer records
+// than asked for, or none, and still a next page.
 func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err error) {
 	high := int64(math.MaxInt64)
 	if q.Before > 0 {
@@ -71,7 +71,7 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 	if err != nil {
 		return fail(err)
 	}
-	if s.high > s.low { // there is a part that it has not looked through
+	if s.high > s.low { // a part of the log is not searched yet
 		page.Next = s.high
 	}
 	if len(rows) > q.Limit {
@@ -84,9 +84,9 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 	return page, nil
 }
 
-// Following returns the records after a number, the oldest first. Next, unless 0, is
-// after which to go on: a page may have fewer records than asked for here too.
-func (v Audit) Following(ctx context.Context, workspace events.ID, f AuditFilter, after int64, limit int) (page AuditPage, err error) {
+// PageAfter returns records after a number, oldest first. Next is the number to continue after, or
+// 0 at the end. As with Page, a page may have fewer records than asked for.
+func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter, after int64, limit int) (page AuditPage, err error) {
 	fail := func(err error) (AuditPage, error) {
 		return AuditPage{}, fmt.Errorf("audit of %s after %d: %w", workspace, after, err)
 	}
@@ -99,7 +99,7 @@ func (v Audit) Following(ctx context.Context, workspace events.ID, f AuditFilter
 	if err != nil {
 		return fail(err)
 	}
-	if s.low < s.high { // there is a part that it has not looked through
+	if s.low < s.high { // a part of the log is not searched yet
 		page.Next = s.low - 1
 	}
 	if len(rows) > limit {
@@ -112,9 +112,8 @@ func (v Audit) Following(ctx context.Context, workspace events.ID, f AuditFilter
 	return page, nil
 }
 
-// Count returns how many records f leaves: at most most, where they have to be looked
-// for. It is exact unless there are more, or a part of the log was left out that would
-// take too long.
+// Count returns how many records match f. If that requires a search, the result is at most most. It
+// is exact unless there are more, or the search stopped at its bound.
 func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, most int) (n int, exact bool, err error) {
 	s, err := v.search(ctx, workspace, f, 1, math.MaxInt64)
 	if err == nil {
@@ -126,9 +125,9 @@ func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, mo
 	return n, exact, nil
 }
 
-// After returns up to limit records that f leaves, the oldest first, with
-// numbers above seq and up to upTo. They are not decoded yet.
-func (v Audit) After(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
+// RowsAfter returns up to limit matching records, oldest first, with numbers above seq and up to upTo.
+// They are not decoded.
+func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
 	s, err := v.search(ctx, workspace, f, seq+1, upTo+1)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
@@ -140,10 +139,10 @@ func (v Audit) After(ctx context.Context, workspace events.ID, f AuditFilter, se
 	return list, nil
 }
 
-// An AuditRow is a record that is not decoded yet.
+// An AuditRow is a record that is not decoded.
 type AuditRow struct {
 	store.Row
-	target string // what it was called last
+	target string // last known name of the target
 }
 
 // Record decodes the row.
@@ -151,8 +150,8 @@ func (r *AuditRow) Record() AuditRecord {
 	return NewAuditRecord(r.Row.Record(), r.target)
 }
 
-// NewAuditRecord returns what the audit log tells of an event. target is what its
-// target was called last, for an event that does not say.
+// NewAuditRecord returns the audit record of an event. target is the last known name of the event's
+// target; it is used if the event has none.
 func NewAuditRecord(r events.Record, target string) AuditRecord {
 	found := AuditRecord{Record: r, Target: r.Target(), Changes: r.Changes()}
 	found.Target.Name = cmp.Or(found.Target.Name, target)
@@ -160,16 +159,15 @@ func NewAuditRecord(r events.Record, target string) AuditRecord {
 	return found
 }
 
-// How far an id's time may be before its record's, which is that of the clock
-// that was ahead of all others, and how many records of that span are searched.
+// clockSkew is how far the time in an id may be before its record's time, which comes from
+// whichever clock was ahead. maxIDSpan is how many records of that span are searched.
 const (
-	clockSkew  = time.Hour
-	idSpanMost = 1 << 16
+	clockSkew = time.Hour
+	maxIDSpan = 1 << 16
 )
 
-// Get returns the record of an id. ok is false if there is none. An id says when
-// it was made, and times do not run backwards in a log, so it is looked for in
-// what follows that time.
+// Get returns the record with an id. ok is false if there is none. An id contains the time of its
+// creation, and times never decrease in a log, so Get searches only the records after that time.
 func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
 	fail := func(err error) (AuditRecord, bool, error) {
 		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
@@ -182,7 +180,7 @@ func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord,
 	var seq int64
 	rows, _ := v.DB.Query(ctx, `
 		select seq from events where workspace_id = $1 and seq >= $2 and seq < $3 and id = $4 order by seq limit 1`,
-		workspace, s.low, min(s.high, s.low+idSpanMost), id)
+		workspace, s.low, min(s.high, s.low+maxIDSpan), id)
 	if _, err := pgx.ForEachRow(rows, []any{&seq}, func() error { return nil }); err != nil || seq == 0 {
 		if err != nil {
 			return fail(err)
@@ -197,8 +195,8 @@ func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord,
 	return list[0].Record(), true, nil
 }
 
-// terms returns what the index finds f by, what finds the fewest first: of each list of
-// terms a record has one.
+// terms returns the terms of f for the index, the most selective first. A record matches if it has
+// one term of each list.
 func (f AuditFilter) terms() (list [][]term) {
 	add := func(terms ...term) {
 		if len(terms) > 0 {
@@ -206,11 +204,11 @@ func (f AuditFilter) terms() (list [][]term) {
 		}
 	}
 	if f.Target != "" {
-		add(named(targetIDField, targetNameField, f.Target))
+		add(actorOrTargetTerm(targetIDField, targetNameField, f.Target))
 	}
 	var actors []term
 	for _, actor := range split(f.Actor) {
-		actors = append(actors, named(actorIDField, actorNameField, actor))
+		actors = append(actors, actorOrTargetTerm(actorIDField, actorNameField, actor))
 	}
 	add(actors...)
 	add(f.actions()...)
@@ -220,7 +218,7 @@ func (f AuditFilter) terms() (list [][]term) {
 	return list
 }
 
-// actions are the terms of the actions, none if one of them is a beginning that no term finds.
+// actions returns the terms of the actions, or nil if one of them is a prefix that no term covers.
 func (f AuditFilter) actions() (list []term) {
 	for _, action := range split(f.Action) {
 		begin, isPrefix := strings.CutSuffix(action, "*")
@@ -237,8 +235,8 @@ func (f AuditFilter) actions() (list []term) {
 	return list
 }
 
-// named is the term of an actor or a target of that name or id.
-func named(idField, nameField byte, value string) term {
+// actorOrTargetTerm returns the term of an actor or target given by name or id.
+func actorOrTargetTerm(idField, nameField byte, value string) term {
 	if id, err := events.ParseID(value); err == nil {
 		return newTerm(idField, id.String())
 	}
@@ -248,7 +246,7 @@ func named(idField, nameField byte, value string) term {
 	return newTerm(nameField, clip(value))
 }
 
-// split returns the values of a field; none if it is empty.
+// split returns the comma-separated values of a field; nil if it is empty.
 func split(values string) []string {
 	if values == "" {
 		return nil
@@ -256,8 +254,9 @@ func split(values string) []string {
 	return strings.Split(values, ",")
 }
 
-// text returns what has to be looked for in the texts of records, which no term says.
-func (f AuditFilter) text() textFilter {
+// textFilter returns the part of the filter that must be checked against the texts of records, because no
+// term covers it.
+func (f AuditFilter) textFilter() textFilter {
 	t := textFilter{part: foldCase(f.Q)}
 	needed := false
 	for _, action := range split(f.Action) {
@@ -271,9 +270,9 @@ func (f AuditFilter) text() textFilter {
 	return t
 }
 
-// A textFilter leaves the records with one of some actions, or any if there are none,
-// where one with a * at its end is all that begin so; and of those the ones that have a
-// text, in any case, in their action or the name of their actor or target.
+// A textFilter matches records by action and text. The action must equal one of actions, or begin
+// with one that ends in *; nil matches any action. part must occur in the action or in the name of
+// the actor or target, in any case.
 type textFilter struct {
 	actions []string
 	part    string
@@ -281,8 +280,8 @@ type textFilter struct {
 
 func (f textFilter) isZero() bool { return f.actions == nil && f.part == "" }
 
-// leaves reports whether f leaves a record.
-func (f textFilter) leaves(t recordText) bool {
+// matches reports whether a record matches.
+func (f textFilter) matches(t recordText) bool {
 	return f.isAction(t.action) && (f.part == "" || f.has(t.action) || f.has(t.actor) || f.has(t.target))
 }
 
@@ -295,8 +294,8 @@ func (f textFilter) isAction(s string) bool {
 
 func (f textFilter) has(s string) bool { return strings.Contains(foldCase(s), f.part) }
 
-// narrow takes the records out of a set that f does not leave. Each different
-// text of the block is looked at once.
+// narrow removes records that do not match from a set. It checks each distinct text of the block
+// once.
 func (f textFilter) narrow(s *recordSet, texts *blockTexts) {
 	is, has := make([]bool, len(texts.strings)), make([]bool, len(texts.strings))
 	for i, text := range texts.strings {

@@ -13,35 +13,35 @@ import (
 	"svc/events/store"
 )
 
-// What one page looks through at most; a search for something that is hardly
-// there goes on with the next one.
+// How much one page searches at most. A search for something rare continues with the next page.
 const (
-	textsMost    = 512  // blocks whose texts are read
-	segmentsMost = 256  // segments in which several terms are looked for
-	tailMost     = 8192 // records behind the last whole block, should the view be far behind
+	maxTextBlocks = 512  // blocks whose texts are read
+	maxSegments   = 256  // segments in which several terms are intersected
+	maxTail       = 8192 // records after the last whole block, if the view is far behind
 )
 
-// microsecond is what the database tells times apart by.
+// microsecond is the resolution of times in the database.
 const microsecond = time.Microsecond
 
-// An auditSearch looks for the records that a filter leaves, with numbers from
-// low up to, without, high. It narrows those as it goes.
+// An auditSearch searches for the records that match a filter, with numbers from low up to and
+// excluding high. Both bounds move towards each other as the search proceeds.
 type auditSearch struct {
 	Audit
 	workspace events.ID
 	low, high int64
 	head      int64    // of the log
-	indexed   int64    // the index has the records up to this one
-	terms     [][]term // of each list a record has one
+	indexed   int64    // the last record in the index
+	terms     [][]term // a record matches if it has one term of each list
 	text      textFilter
-	bounded   bool // oldest looks through a part too, as newest does
-	blocks    int  // whose texts were read
-	segments  int
+	bounded   bool // oldest stops at the bounds of a page, as newest does
+	blocks    int  // blocks whose texts were read
+	segments  int  // segments whose posting lists were read
 }
 
-// search begins a search.
+// search prepares a search: it reads the head and the index's position and translates times into
+// numbers.
 func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, low, high int64) (*auditSearch, error) {
-	s := &auditSearch{Audit: v, workspace: workspace, terms: f.terms(), text: f.text()}
+	s := &auditSearch{Audit: v, workspace: workspace, terms: f.terms(), text: f.textFilter()}
 	var taken int64
 	err := v.DB.QueryRow(ctx, `
 		select coalesce((select head from logs where workspace_id = $1), 0),
@@ -71,17 +71,17 @@ func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, l
 	return s, nil
 }
 
-// newest returns up to limit records, the newest first. What is left between
-// low and high was not looked through.
+// newest returns up to limit records, newest first. The range between low and high is not searched
+// yet.
 func (s *auditSearch) newest(ctx context.Context, limit int) (list []AuditRow, err error) {
 	if s.high > max(s.low, s.indexed+1) {
-		if list, err = s.tail(ctx, max(s.low, s.indexed+1, s.high-tailMost), s.high); err != nil {
+		if list, err = s.tail(ctx, max(s.low, s.indexed+1, s.high-maxTail), s.high); err != nil {
 			return nil, err
 		}
 		slices.Reverse(list)
-		s.high = max(s.low, s.indexed+1, s.high-tailMost)
+		s.high = max(s.low, s.indexed+1, s.high-maxTail)
 	}
-	for len(list) < limit && s.low < s.high && s.high <= s.indexed+1 && !s.tired() {
+	for len(list) < limit && s.low < s.high && s.high <= s.indexed+1 && !s.exhausted() {
 		found, err := s.step(ctx, limit-len(list), true)
 		if err != nil {
 			return nil, err
@@ -92,20 +92,21 @@ func (s *auditSearch) newest(ctx context.Context, limit int) (list []AuditRow, e
 	return list[:min(len(list), limit)], nil
 }
 
-// count counts records, at most most. It is exact if it has looked through all.
+// count returns the number of matching records, up to most. It is exact if the whole range was
+// searched.
 func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, err error) {
 	if len(s.terms) == 0 && s.text.isZero() {
-		return int(max(0, s.high-s.low)), true, nil // no number is missing
+		return int(max(0, s.high-s.low)), true, nil // numbers have no gap
 	}
 	if begin := max(s.low, s.indexed+1); s.high > begin {
-		begin = max(begin, s.high-tailMost)
+		begin = max(begin, s.high-maxTail)
 		list, err := s.tail(ctx, begin, s.high)
 		if err != nil {
 			return 0, false, err
 		}
 		n, s.high = len(list), begin
 	}
-	for n <= most && s.low < s.high && s.high <= s.indexed+1 && !s.tired() {
+	for n <= most && s.low < s.high && s.high <= s.indexed+1 && !s.exhausted() {
 		seqs, err := s.next(ctx, most, true)
 		if err != nil {
 			return 0, false, err
@@ -115,14 +116,14 @@ func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, e
 	return min(n, most), n <= most && s.low >= s.high, nil
 }
 
-// tired reports whether a page has looked through as much as it may.
-func (s *auditSearch) tired() bool { return s.blocks >= textsMost || s.segments >= segmentsMost }
+// exhausted reports whether a page has searched as much as it may.
+func (s *auditSearch) exhausted() bool { return s.blocks >= maxTextBlocks || s.segments >= maxSegments }
 
-// oldest returns up to limit records, the oldest first; fewer if there are no more, or
-// if it is bounded and tired.
+// oldest returns up to limit records, oldest first. It returns fewer if there are no more, or if
+// the search is bounded and its bound is reached.
 func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error) {
 	list := make([]AuditRow, 0, limit)
-	for len(list) < limit && s.low < min(s.high, s.indexed+1) && !(s.bounded && s.tired()) {
+	for len(list) < limit && s.low < min(s.high, s.indexed+1) && !(s.bounded && s.exhausted()) {
 		found, err := s.step(ctx, limit-len(list), false)
 		if err != nil {
 			return nil, err
@@ -130,7 +131,7 @@ func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error)
 		list = append(list, found...)
 	}
 	for len(list) < limit && s.low < s.high && s.low > s.indexed {
-		end := min(s.high, s.low+tailMost)
+		end := min(s.high, s.low+maxTail)
 		found, err := s.tail(ctx, s.low, end)
 		if err != nil {
 			return nil, err
@@ -143,8 +144,8 @@ func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error)
 	return list[:min(len(list), limit)], nil
 }
 
-// step looks through the next part of the index and returns up to limit records
-// of it, the oldest first, beginning at either end.
+// step searches the next part of the index from either end and returns up to limit records of it,
+// oldest first.
 func (s *auditSearch) step(ctx context.Context, limit int, newest bool) ([]AuditRow, error) {
 	seqs, err := s.next(ctx, limit, newest)
 	if err != nil {
@@ -158,8 +159,8 @@ func (s *auditSearch) step(ctx context.Context, limit int, newest bool) ([]Audit
 	return s.read(ctx, seqs)
 }
 
-// next looks through the next part of the index, at either end, and returns the numbers
-// of the records that it found, the oldest first.
+// next searches the next part of the index from either end and returns the numbers of matching
+// records, ascending.
 func (s *auditSearch) next(ctx context.Context, want int, newest bool) (seqs []int64, err error) {
 	sets, low, high, err := s.candidates(ctx, want, newest)
 	if err == nil && !s.text.isZero() {
@@ -179,8 +180,8 @@ func (s *auditSearch) next(ctx context.Context, want int, newest bool) (seqs []i
 	return seqs, nil
 }
 
-// candidates returns the records that have all terms in the next part of the
-// index, by block, and what of the span is left then.
+// candidates returns the records of the next part of the index that have all terms, by block, and
+// the range that remains to be searched after it.
 func (s *auditSearch) candidates(ctx context.Context, want int, newest bool) (sets []recordSet, low, high int64, err error) {
 	if len(s.terms) > 0 {
 		return s.postings(ctx, want, newest)
@@ -204,7 +205,7 @@ func (s *auditSearch) candidates(ctx context.Context, want int, newest bool) (se
 	return sets, low, high, nil
 }
 
-// narrow takes out of sets what the text filter does not leave.
+// narrow removes records that do not match the text filter from sets.
 func (s *auditSearch) narrow(ctx context.Context, sets []recordSet) error {
 	blocks := make([]int64, 0, len(sets))
 	for _, set := range sets {
@@ -228,7 +229,7 @@ func (s *auditSearch) narrow(ctx context.Context, sets []recordSet) error {
 	return nil
 }
 
-// queueTexts queues reading the texts of blocks.
+// queueTexts queues reading the texts of blocks. The map is filled when the batch is sent.
 func (s *auditSearch) queueTexts(b *pgx.Batch, blocks []int64) map[int64]*blockTexts {
 	texts := map[int64]*blockTexts{}
 	entries := make([][]byte, len(blocks))
@@ -247,8 +248,8 @@ func (s *auditSearch) queueTexts(b *pgx.Batch, blocks []int64) map[int64]*blockT
 	return texts
 }
 
-// read reads records of the index, in the order of seqs, which rises, each with
-// the name of its target. One that is not in the log is left out.
+// read reads the records with the given ascending numbers, each with the name of its target. It
+// leaves out numbers that are not in the log.
 func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, err error) {
 	if len(seqs) == 0 {
 		return nil, nil
@@ -274,7 +275,7 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 				return r, err
 			}
 			if t := texts[blockOf(r.Seq())]; t != nil {
-				r.target = t.of(r.Seq()).target
+				r.target = t.textOf(r.Seq()).target
 			}
 			return r, nil
 		})
@@ -286,14 +287,13 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 	return list, nil
 }
 
-// tail returns the records from low up to, without, high that lie behind the
-// last block of the index, the oldest first. What an earlier one of them called
-// its target a later one is called too, so it reads from that block on, unless
-// the view is far behind.
+// tail returns the matching records in the range from low up to and excluding high that come after
+// the last indexed block, oldest first. Earlier records in that range can name the target of later
+// ones, so it reads from that block on, unless the view is far behind.
 func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRow, err error) {
 	rows, _ := s.DB.Query(ctx, `
 		select `+store.EventColumns+` from events
-		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, s.workspace, max(s.indexed, high-1-tailMost), high)
+		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, s.workspace, max(s.indexed, high-1-maxTail), high)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Row, error) { return store.ScanRow(row) })
 	if err != nil {
 		return nil, fmt.Errorf("records behind %d: %w", s.indexed, err)
@@ -313,20 +313,20 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 	for i := range records {
 		r := &records[i]
 		text, target := names.describe(r)
-		if r.Seq >= low && s.leaves(text, r, target) {
+		if r.Seq >= low && s.matches(text, r, target) {
 			list = append(list, AuditRow{all[i], text.target})
 		}
 	}
 	return list, nil
 }
 
-// leaves reports whether the filter leaves a record.
-func (s *auditSearch) leaves(text recordText, r *events.Record, target events.Target) bool {
+// matches reports whether a record matches the filter.
+func (s *auditSearch) matches(text recordText, r *events.Record, target events.Target) bool {
 	has := text.terms(r, target)
 	for _, terms := range s.terms {
 		if !slices.ContainsFunc(terms, func(t term) bool { return slices.Contains(has, t) }) {
 			return false
 		}
 	}
-	return s.text.isZero() || s.text.leaves(text)
+	return s.text.isZero() || s.text.matches(text)
 }

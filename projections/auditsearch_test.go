@@ -20,19 +20,19 @@ import (
 	"svc/test/world"
 )
 
-// Whatever is asked for, and however far the index has come, a search finds the
-// records that a look at each of them finds, in order.
-func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
+// However far the index has come, a search finds the records that a scan of the log finds, in
+// order.
+func TestAuditSearchEqualsFullScan(t *testing.T) {
 	t.Parallel()
 	w := &world.World{URL: pgtest.URL(t), Clock: world.NewClock()}
 	w.DB = world.Connect(t, w.URL)
-	w.Log = store.New(w.DB, nil, func(events.ID, int64) {}) // the events are no story
+	w.Log = store.New(w.DB, nil, func(events.ID, int64) {}) // the events are unrelated
 	t.Cleanup(w.Log.Close)
 	const count = 4_500 // more than a segment
 	workspace := world.NewID()
 	random := rand.New(rand.NewPCG(1, 2))
 	fillAtRandom(t, w, workspace, random, count)
-	all := lookAtEach(t, w, workspace)
+	all := scanLog(t, w, workspace)
 	require.Len(t, all, count)
 
 	compare := func(t *testing.T, queries, limit int) {
@@ -41,15 +41,15 @@ func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 			f := filterFor(random, all)
 			var want []int64
 			for _, r := range all {
-				if leaves(f, r) {
+				if matchesFilter(f, r) {
 					want = append(want, r.Seq)
 				}
 			}
-			require.Equal(t, want, oldestFirst(t, w, workspace, f), "%+v", f)
+			require.Equal(t, want, rowsForward(t, w, workspace, f), "%+v", f)
 			slices.Reverse(want)
-			require.Equal(t, want, newestFirst(t, w, workspace, f, limit), "%+v", f)
+			require.Equal(t, want, pagesBackward(t, w, workspace, f, limit), "%+v", f)
 			slices.Reverse(want)
-			require.Equal(t, want, following(t, w, workspace, f, limit), "%+v", f)
+			require.Equal(t, want, pagesForward(t, w, workspace, f, limit), "%+v", f)
 			n, exact, err := projections.Audit{DB: w.DB}.Count(t.Context(), workspace, f, 300)
 			require.NoError(t, err)
 			if exact {
@@ -74,12 +74,12 @@ func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 		fillAtRandom(t, w, workspace, random, 1)
 		f.Moved(workspace, 0)
 		if i%50 == 0 {
-			all = lookAtEach(t, w, workspace)
+			all = scanLog(t, w, workspace)
 			compare(t, 3, 700)
 		}
 	}
 	world.Await(t, f, "audit", workspace, count+150)
-	all = lookAtEach(t, w, workspace)
+	all = scanLog(t, w, workspace)
 	t.Run("followed", func(t *testing.T) { compare(t, 10, 150) })
 	live := world.Dump(t, w.DB, "audit")
 	world.Rebuild(t, w.DB, world.View(t, "audit"))
@@ -96,8 +96,8 @@ func TestASearchFindsWhatALookAtEachRecordFinds(t *testing.T) {
 	require.False(t, ok)
 }
 
-// fillAtRandom appends events of some runs, members and refusals, of which some do
-// not say what their target is called.
+// fillAtRandom appends events of runs, members and refusals. Some do not contain the name of their
+// target.
 func fillAtRandom(t *testing.T, w *world.World, workspace events.ID, random *rand.Rand, count int) {
 	t.Helper()
 	id := func(kind byte, n int) (id events.ID) {
@@ -135,8 +135,8 @@ func fillAtRandom(t *testing.T, w *world.World, workspace events.ID, random *ran
 	}
 }
 
-// lookAtEach reads all records and says what their targets are called.
-func lookAtEach(t *testing.T, w *world.World, workspace events.ID) (list []projections.AuditRecord) {
+// scanLog reads all records and determines the names of their targets.
+func scanLog(t *testing.T, w *world.World, workspace events.ID) (list []projections.AuditRecord) {
 	t.Helper()
 	records, err := store.AnyAfter(t.Context(), w.DB, workspace, 0, 1_000_000)
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func lookAtEach(t *testing.T, w *world.World, workspace events.ID) (list []proje
 	return list
 }
 
-// filterFor makes a filter of what a record has, most of the time.
+// filterFor returns a random filter that usually matches some of the records.
 func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.AuditFilter) {
 	r := all[random.IntN(len(all))]
 	some := func(text ...string) string { return text[random.IntN(len(text))] }
@@ -183,8 +183,8 @@ func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.
 	return f
 }
 
-// leaves says what a filter leaves, without an index.
-func leaves(f projections.AuditFilter, r projections.AuditRecord) bool {
+// matchesFilter reports whether a record matches a filter, without an index.
+func matchesFilter(f projections.AuditFilter, r projections.AuditRecord) bool {
 	var named func(asked, name string, id events.ID) bool
 	named = func(asked, name string, id events.ID) bool {
 		if one, others, several := strings.Cut(asked, ","); several {
@@ -207,11 +207,11 @@ func leaves(f projections.AuditFilter, r projections.AuditRecord) bool {
 		(f.From.IsZero() || !r.At.Before(f.From)) && (f.To.IsZero() || r.At.Before(f.To))
 }
 
-func oldestFirst(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter) (found []int64) {
+func rowsForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter) (found []int64) {
 	t.Helper()
 	const limit = 500
 	for after := int64(0); ; after = found[len(found)-1] {
-		list, err := projections.Audit{DB: w.DB}.After(t.Context(), workspace, f, after, 1_000_000, limit)
+		list, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, after, 1_000_000, limit)
 		require.NoError(t, err)
 		for i := range list {
 			found = append(found, list[i].Seq())
@@ -222,10 +222,10 @@ func oldestFirst(t *testing.T, w *world.World, workspace events.ID, f projection
 	}
 }
 
-func following(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+func pagesForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for after := int64(0); ; {
-		page, err := projections.Audit{DB: w.DB}.Following(t.Context(), workspace, f, after, limit)
+		page, err := projections.Audit{DB: w.DB}.PageAfter(t.Context(), workspace, f, after, limit)
 		require.NoError(t, err)
 		for _, r := range page.Records {
 			found = append(found, r.Seq)
@@ -238,7 +238,7 @@ func following(t *testing.T, w *world.World, workspace events.ID, f projections.
 	}
 }
 
-func newestFirst(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+func pagesBackward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for before := int64(0); ; {
 		page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})

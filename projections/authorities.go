@@ -15,9 +15,9 @@ type authorityRow struct {
 	Retired     bool      `db:"retired"`
 }
 
-// authorities is inline: whom a certificate lets in depends on it.
+// authorities is inline because a runner's certificate is checked against it.
 var authorities = &fold.Table[events.ID, authorityRow]{
-	View: "authorities", KeptBy: fold.Inline, Key: "authority_id",
+	View: "authorities", Updated: fold.Inline, Key: "authority_id",
 	Kinds: []string{"authority"},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {

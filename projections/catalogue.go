@@ -1,10 +1,10 @@
-// Package projections has the views: tables that answer questions about events.
+// Package projections contains the views: tables that answer queries about events.
 //
-// Each view has a file: its rows, the nouns of the events that it takes in, its
-// fold, and its questions. Package fold keeps them. Views decide nothing, and
-// dropping one loses nothing: [fold.Rebuild] makes it anew.
+// Each view has a file with its row type, the kinds of events it folds, its fold function, and its
+// queries. Package fold maintains them. Views decide nothing, and dropping one loses nothing:
+// [fold.Rebuild] makes it anew.
 //
-// A new view is a table in a migration, a file here, and a line in [All].
+// To add a view, write a migration with its table, a file here, and an entry in [All].
 package projections
 
 import (
@@ -12,8 +12,8 @@ import (
 	"svc/projections/fold"
 )
 
-// All returns every view, in the order in which they are rebuilt. Inline are
-// those that a decision about rights or uniqueness reads.
+// All returns every view, in the order in which they are rebuilt. Views that decisions about rights
+// or uniqueness read are inline.
 func All() []fold.View {
 	return []fold.View{
 		users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
@@ -24,8 +24,8 @@ func All() []fold.View {
 	}
 }
 
-// Followed returns the views that a [fold.Follower] keeps.
-func Followed() []fold.View { return fold.ThoseKept(All(), fold.Followed) }
+// Followed returns the views that a [fold.Follower] maintains.
+func Followed() []fold.View { return fold.ViewsWithMode(All(), fold.Followed) }
 
-// Inline returns the views that a store keeps while it appends.
-func Inline() []store.View { return fold.InlineOf(All()) }
+// Inline returns the views that a store updates while it appends.
+func Inline() []store.View { return fold.InlineViews(All()) }

@@ -17,9 +17,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// A noun that is missing would leave events out, and one too many would decode
-// them for nothing.
-func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
+// Missing kinds would leave events out; unneeded ones would be decoded in vain.
+func TestViewsFoldExactlyTheirKinds(t *testing.T) {
 	files, err := filepath.Glob("../events/testdata/*.json")
 	require.NoError(t, err)
 	taken := map[string]map[string]bool{}
@@ -60,8 +59,8 @@ func TestViewsTakeInWhatTheirNounsSay(t *testing.T) {
 	require.Equal(t, want, taken)
 }
 
-// The rows of every view are those of a table that the migrations make.
-func TestEveryViewHasItsTable(t *testing.T) {
+// The row type of each view matches its table in the migrations.
+func TestEveryRowTypeMatchesItsTable(t *testing.T) {
 	db := pgtest.New(t)
 	files, err := filepath.Glob("../events/testdata/*.json")
 	require.NoError(t, err)
@@ -81,13 +80,13 @@ func TestEveryViewHasItsTable(t *testing.T) {
 		}
 	}
 	for _, v := range All() {
-		if v != fold.View(audit) { // which reads by blocks of events
+		if v != fold.View(audit) { // it reads blocks of events
 			require.True(t, read[v.Name()], "no event touches the view %s", v.Name())
 		}
 	}
 }
 
-// kindsOf returns the nouns and kinds that a table says it takes in.
+// kindsOf returns the nouns and kinds that a table lists.
 func kindsOf(v fold.View) []string {
 	table := reflect.ValueOf(v)
 	if table.Kind() != reflect.Pointer {
@@ -97,13 +96,13 @@ func kindsOf(v fold.View) []string {
 	return kinds
 }
 
-// Every view there is has a line in All, and says who keeps it.
+// Every view is listed in All and has a mode.
 func TestEveryViewIsInTheCatalogue(t *testing.T) {
 	listed := map[string]bool{}
 	for _, v := range All() {
 		require.False(t, listed[v.Name()], "%s is listed twice", v.Name())
 		listed[v.Name()] = true
-		require.Contains(t, []fold.Kept{fold.Inline, fold.Followed, fold.ByAppend}, v.Kept(), "%s does not say who keeps it", v.Name())
+		require.Contains(t, []fold.Mode{fold.Inline, fold.Followed, fold.ByAppend}, v.Mode(), "%s does not say who keeps it", v.Name())
 	}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

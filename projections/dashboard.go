@@ -11,13 +11,12 @@ import (
 	"svc/events"
 )
 
-// Dashboard answers what a workspace is busy with, from its runs and its build farm.
+// Dashboard answers what is going on in a workspace, from its runs and its build farm.
 type Dashboard struct{ DB *pgxpool.Pool }
 
-// Positions returns how far logs of workspaces have come, and the views that their
-// dashboards are drawn from, added up. As long as one stays the same, so does its
-// dashboard: what it shows of the farm is written with the events, the rest by views.
-// A workspace without a log is left out.
+// Positions returns a number for each workspace that changes whenever its dashboard may have
+// changed: the head of the log plus the checkpoints of the followed views that the dashboard reads.
+// Its data about the farm comes from inline views. Workspaces without a log are left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
@@ -41,12 +40,12 @@ func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[e
 type Overview struct {
 	Stages  Stages        // of active runs
 	Waiting WaitingCounts // open decisions
-	Recent  []Run         // whatever moved last, the newest first
+	Recent  []Run         // most recently updated runs, newest first
 	Slots   RunnerSlots
 	Queued  int // jobs that wait for a runner
 }
 
-// Get returns the overview at a time, with at most recent runs.
+// Get returns the overview at time now, with up to recent runs.
 func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now time.Time) (o Overview, err error) {
 	b := &pgx.Batch{}
 	o.Stages.queue(b, workspace, nil, now)
@@ -55,7 +54,7 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 		o.Recent, err = pgx.CollectRows(rows, scanRun)
 		return err
 	})
-	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(o.Slots.into()...) })
+	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(o.Slots.scanTargets()...) })
 	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
 		counts, _, err := optional[JobCounts](rows, "counts of jobs")
 		o.Queued = counts.Queued

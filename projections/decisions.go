@@ -12,17 +12,17 @@ import (
 	"svc/projections/fold"
 )
 
-// Decisions is the view of what runs ask people. It is followed.
+// Decisions is the view of the questions that runs ask people. It is followed.
 type Decisions struct{ DB *pgxpool.Pool }
 
-// Whether a decision still waits for an answer.
+// The status of a decision.
 const (
 	DecisionOpen     = "open"
 	DecisionAnswered = "answered"
 	DecisionVoided   = "voided"
 )
 
-// A Decision is something that a run asked, and what became of it.
+// A Decision is a question that a run asked, and its answer.
 type Decision struct {
 	Workspace events.ID           `db:"workspace_id"`
 	ID        events.ID           `db:"decision_id"`
@@ -37,7 +37,7 @@ type Decision struct {
 }
 
 var decisions = &fold.Table[events.ID, Decision]{
-	View: "decisions", KeptBy: fold.Followed, Key: "decision_id",
+	View: "decisions", Updated: fold.Followed, Key: "decision_id",
 	Kinds: []string{"decision"},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
@@ -74,19 +74,19 @@ func (v Decisions) Get(ctx context.Context, workspace, id events.ID) (d Decision
 	return optional[Decision](rows, "decision "+id.String())
 }
 
-// A Waiting is an open decision beside the run that waits for it.
+// A Waiting is an open decision with the run that waits for it.
 type Waiting struct {
 	Decision
 	ByRun Run
 }
 
-// WaitingCounts are the decisions that wait in a workspace.
+// WaitingCounts count the open decisions of a workspace.
 type WaitingCounts struct {
 	ByKind map[events.DecisionKind]int
-	Oldest *time.Time // when the first of them was asked; nil if nothing waits
+	Oldest *time.Time // when the oldest of them was raised; nil if there is none
 }
 
-// Total is how many wait, of all kinds.
+// Total returns the number of open decisions of all kinds.
 func (c WaitingCounts) Total() (n int) {
 	for _, of := range c.ByKind {
 		n += of
@@ -112,8 +112,7 @@ func (c *WaitingCounts) scan(rows pgx.Rows) error {
 	return err
 }
 
-// Inbox returns a page of the decisions that wait in a workspace, the newest
-// first, and counts them all.
+// Inbox returns a page of a workspace's open decisions, newest first, and counts all of them.
 func (v Decisions) Inbox(
 	ctx context.Context, workspace events.ID, limit, offset int,
 ) (list []Waiting, counts WaitingCounts, err error) {

@@ -5,16 +5,15 @@ import (
 	"svc/projections/fold"
 )
 
-// An enrollmentCount is how many enrolments of a workspace there have been: none leaves the
-// list. It is kept by a view of its own, so that the length of the list costs the same however
-// long it is.
+// An enrollmentCount is the number of enrolments that a workspace ever had; none leaves the list.
+// It is a view of its own so that counting costs the same however long the list is.
 type enrollmentCount struct {
 	Workspace   events.ID `db:"workspace_id"`
 	Enrollments int       `db:"enrollments"`
 }
 
 var enrollmentCounts = &fold.Table[events.ID, enrollmentCount]{
-	View: "enrollment_counts", KeptBy: fold.Inline, Key: "workspace_id", Alone: true,
+	View: "enrollment_counts", Updated: fold.Inline, Key: "workspace_id", GlobalKey: true,
 	Kinds: []string{"enrollment.minted"},
 	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(events.EnrollmentMinted); ok {

@@ -12,7 +12,7 @@ import (
 	"svc/projections/fold"
 )
 
-// Enrollments is the view of the tokens by which machines become runners. It is inline.
+// Enrollments is the view of the tokens by which machines enrol as runners. It is inline.
 type Enrollments struct{ DB *pgxpool.Pool }
 
 type enrollmentRow struct {
@@ -33,8 +33,7 @@ type enrollmentRow struct {
 	UsedAt          *time.Time `db:"used_at"`
 }
 
-// What can have become of an enrolment. That its time is up is no status of the row: the
-// clock says so.
+// The status of an enrolment. Rows never have status expired: queries derive it from the clock.
 const (
 	EnrollmentPending   = "pending"
 	EnrollmentUsed      = "used"
@@ -43,7 +42,7 @@ const (
 )
 
 var enrollments = &fold.Table[events.ID, enrollmentRow]{
-	View: "enrollments", KeptBy: fold.Inline, Key: "enrollment_id",
+	View: "enrollments", Updated: fold.Inline, Key: "enrollment_id",
 	Kinds: []string{"enrollment"},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
@@ -73,7 +72,7 @@ var enrollments = &fold.Table[events.ID, enrollmentRow]{
 	},
 }
 
-// An Enrollment is a token that was minted, without what opens anything.
+// An Enrollment is an enrolment token, without its secret.
 type Enrollment struct {
 	ID              events.ID
 	Name            string // of the runner, or ""
@@ -85,7 +84,7 @@ type Enrollment struct {
 	Tail            string
 	Runner          *events.ID
 	RunnerState     *events.RunnerState
-	Refusals        int // of other machines that showed the token, as far as they were recorded
+	Refusals        int // recorded attempts of other machines to use the token
 	MintedBy        string
 	MintedAt        time.Time
 	ExpiresAt       time.Time
@@ -100,8 +99,8 @@ const selectEnrollments = `
 		select state from runners where workspace_id = $1 and runner_id = n.runner_id offset 0) r on true
 	where n.workspace_id = $1 `
 
-// Page returns the enrolments of a workspace as they are at a time, the newest first, and
-// how many there are on all pages.
+// Page returns the enrolments of a workspace with their status at a time, newest first, and the
+// number on all pages.
 func (v Enrollments) Page(
 	ctx context.Context, workspace events.ID, at time.Time, limit, offset int,
 ) (list []Enrollment, total int, err error) {
@@ -118,8 +117,7 @@ func (v Enrollments) Page(
 	return list, total, nil
 }
 
-// Get returns one enrolment of a workspace as it is at a time. ok is false if there is
-// none.
+// Get returns one enrolment of a workspace with its status at a time. ok is false if there is none.
 func (v Enrollments) Get(ctx context.Context, workspace, id events.ID, at time.Time) (n Enrollment, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`and n.enrollment_id = $3`, workspace, at, id)
 	return optional[Enrollment](rows, "enrolment "+id.String())

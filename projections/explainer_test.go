@@ -6,22 +6,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An explainer remembers what was asked of the database.
-type explainer struct{ asked []pgx.TraceQueryStartData }
+// A queryRecorder records the queries sent to the database.
+type queryRecorder struct{ queries []pgx.TraceQueryStartData }
 
-func (e *explainer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	e.asked = append(e.asked, q)
+func (e *queryRecorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	e.queries = append(e.queries, q)
 	return ctx
 }
 
-func (e *explainer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (e *queryRecorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func (e *explainer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+func (e *queryRecorder) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
 	for _, q := range d.Batch.QueuedQueries {
-		e.asked = append(e.asked, pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Arguments})
+		e.queries = append(e.queries, pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Arguments})
 	}
 	return ctx
 }
 
-func (*explainer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (*explainer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (*queryRecorder) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*queryRecorder) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}

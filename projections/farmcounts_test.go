@@ -21,14 +21,14 @@ import (
 
 var farmCounts = []string{"runner_counts", "enrollment_counts"}
 
-// Machines that a build before had enrolled are counted, and others on top of them.
-func TestMachinesOfABuildBeforeAreCounted(t *testing.T) {
+// Machines that an older build had enrolled are counted, and new ones are added to that.
+func TestMachinesOfOlderBuildsAreCounted(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	require.NoError(t, before(t, "0047").Migrate(t.Context(), conn, io.Discard))
+	require.NoError(t, migrationsBefore(t, "0047").Migrate(t.Context(), conn, io.Discard))
 
 	db := world.Connect(t, url)
 	one, other := world.NewID(), world.NewID()
@@ -65,7 +65,7 @@ func TestMachinesOfABuildBeforeAreCounted(t *testing.T) {
 	}
 }
 
-// enrol has a machine become a runner of a workspace.
+// enrol enrols a machine as a runner of a workspace.
 func enrol(t *testing.T, log *store.Store, workspace events.ID) {
 	t.Helper()
 	enrollment, runner := world.NewID(), world.NewID()
@@ -82,14 +82,14 @@ func enrol(t *testing.T, log *store.Store, workspace events.ID) {
 			}},
 			{Stream: runner, Events: []events.Event{
 				events.RunnerEnrolled{Runner: runner, Name: "builder", Enrollment: enrollment, Labels: []string{}, ExclusiveLabels: []string{}},
-				events.RunnerRevoked{Runner: runner, Name: "builder"}, // and stays in the list
+				events.RunnerRevoked{Runner: runner, Name: "builder"}, // stays in the list
 			}},
 		},
 	})
 	require.NoError(t, err)
 }
 
-// requireMachines requires that the lists say that they have n runners and enrolments.
+// requireMachines requires that the lists report n runners and enrolments.
 func requireMachines(t *testing.T, db *pgxpool.Pool, workspace events.ID, n int) {
 	t.Helper()
 	_, total, err := projections.Runners{DB: db}.Page(t.Context(), workspace, "", 1, 0)

@@ -11,25 +11,25 @@ import (
 	"svc/events"
 )
 
-// BuildFarm sums up the build farm of a workspace.
+// BuildFarm summarizes the build farm of a workspace.
 type BuildFarm struct{ DB *pgxpool.Pool }
 
-// FarmJobsCounted is how many jobs of a day are counted at most, those that ended last.
-const FarmJobsCounted = 5000
+// MaxFarmJobs bounds the jobs of a day that are counted. The ones that ended last are counted.
+const MaxFarmJobs = 5000
 
-// A FarmDay is what became of the jobs that ended in 24 hours.
+// A FarmDay counts the jobs that ended within 24 hours.
 type FarmDay struct {
 	Jobs    int
 	ByState map[events.JobState]int
-	Wait    *time.Duration // in the middle, from the queue to a runner; nil if no runner had any
+	Wait    *time.Duration // median time from the queue to a runner; nil if no runner had any job
 }
 
-// A FarmSummary is how the build farm is.
+// A FarmSummary is the present state of a build farm.
 type FarmSummary struct {
 	Slots       RunnerSlots
 	Queued      int
-	OldestSince *time.Time // when the job that was submitted first, of those that wait, began to
-	Day, Prior  FarmDay    // the last 24 hours, and those before
+	OldestSince *time.Time // queue time of the waiting job that was submitted first
+	Day, Prior  FarmDay    // the last 24 hours, and the 24 hours before
 }
 
 const selectFarmDay = `
@@ -38,10 +38,10 @@ const selectFarmDay = `
 	from (select state, leased_at, queued_at from jobs where workspace_id = $1 and ` + jobsEnded + ` and finished_at > $2 and finished_at <= $3
 		order by finished_at desc, job_id desc limit $4) d group by grouping sets ((), (state))`
 
-// Get sums the farm up as it is at a time.
+// Get returns the summary at time now.
 func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) (f FarmSummary, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(f.Slots.into()...) })
+	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(f.Slots.scanTargets()...) })
 	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
 		counts, _, err := optional[JobCounts](rows, "counts of jobs")
 		f.Queued = counts.Queued
@@ -55,7 +55,7 @@ func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) 
 		return err
 	})
 	day := func(into *FarmDay, to time.Time) {
-		b.Queue(selectFarmDay, workspace, to.Add(-24*time.Hour), to, FarmJobsCounted).Query(into.scan)
+		b.Queue(selectFarmDay, workspace, to.Add(-24*time.Hour), to, MaxFarmJobs).Query(into.scan)
 	}
 	day(&f.Day, now)
 	day(&f.Prior, now.Add(-24*time.Hour))

@@ -11,15 +11,15 @@ import (
 	"svc/test/world"
 )
 
-// An endedJob is a job as a test makes it up: how it ended, so long before now, and how
-// long it had waited; a negative wait is that of one that no runner had.
+// An endedJob describes a job: how it ended, how long ago, and how long it had waited. A negative
+// wait means that no runner had it.
 type endedJob struct {
 	state  events.JobState
 	before time.Duration
 	waited time.Duration
 }
 
-func TestTheFarmSumsUpADay(t *testing.T) {
+func TestFarmDaySummary(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, now := world.NewID(), world.Epoch
@@ -48,7 +48,7 @@ func TestTheFarmSumsUpADay(t *testing.T) {
 		}
 		insert(workspace, world.NewID(), j.state, queued, leased, &ended)
 	}
-	for i, minutes := range []int{2, 3, 1} { // the second one was tried before
+	for i, minutes := range []int{2, 3, 1} { // the second job had an earlier attempt
 		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobQueued, now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
 	}
 	ended := now.Add(-time.Minute)

@@ -12,21 +12,21 @@ import (
 	"svc/projections/fold"
 )
 
-// FarmSecrets is the view of the secrets that jobs can be given. It is inline: a secret
-// that was removed is given to nobody.
+// FarmSecrets is the view of the secrets that jobs can use. It is inline, so that a removed secret
+// is given to nobody.
 type FarmSecrets struct{ DB *pgxpool.Pool }
 
-// A FarmSecret is a secret, but for its value.
+// A FarmSecret is a secret without its value.
 type FarmSecret struct {
 	Workspace events.ID `db:"workspace_id"`
 	Name      string    `db:"name"`
-	Value     events.ID `db:"value_id"` // in the vault
+	Value     events.ID `db:"value_id"` // id of the value in the vault
 	SetBy     string    `db:"set_by"`
 	SetAt     time.Time `db:"set_at"`
 }
 
 var farmSecrets = &fold.Table[string, FarmSecret]{
-	View: "farm_secrets", KeptBy: fold.Inline, Key: "name",
+	View: "farm_secrets", Updated: fold.Inline, Key: "name",
 	Kinds: []string{"farm_secret"},
 	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
@@ -45,7 +45,7 @@ var farmSecrets = &fold.Table[string, FarmSecret]{
 	},
 }
 
-// List returns the secrets of a workspace by name: there are few.
+// List returns all secrets of a workspace, by name. There are few.
 func (v FarmSecrets) List(ctx context.Context, workspace events.ID) ([]FarmSecret, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, name, value_id, set_by, set_at from farm_secrets where workspace_id = $1 order by name collate "C"`, workspace)

@@ -13,11 +13,11 @@ import (
 	"svc/events/store"
 )
 
-// History tells how a workspace was, from its events alone.
+// History reconstructs past states of a workspace from its events.
 type History struct{ DB *pgxpool.Pool }
 
-// Head returns the number and time of the newest event of a workspace, 0 if it
-// has none.
+// Head returns the number and time of the last event of a workspace; the number is 0 if there is
+// none.
 func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at time.Time, err error) {
 	rows, _ := h.DB.Query(ctx, `select head, last_at from logs where workspace_id = $1`, workspace)
 	_, err = pgx.ForEachRow(rows, []any{&seq, &at}, func() error { return nil })
@@ -38,11 +38,10 @@ const selectSeqAt = `
 	)
 	select low, high from halve order by high - low limit 1`
 
-// SeqAt returns the number of the last event at a time or before, up to head; 0
-// if there is none. Times never run backwards in a log, so it halves the log
-// until it has found it, and needs no index of times.
+// SeqAt returns the number of the last event at or before a time, up to head; 0 if there is none.
+// Times never decrease in a log, so a binary search finds it without an index on times.
 func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, head int64) (int64, error) {
-	var low, high int64 // the event low is at the time or before, high is not
+	var low, high int64 // event low is at or before the time, event high is not
 	err := h.DB.QueryRow(ctx, selectSeqAt, workspace, at, head).Scan(&low, &high)
 	switch {
 	case err != nil:
@@ -53,14 +52,13 @@ func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, h
 	return low, nil
 }
 
-// historyPage is how many events of a log are looked through by a statement, whatever
-// it finds: with a limit in its place the planner, who expects to find few, would
-// look through the whole rest of the log each time.
+// historyPage is how many events of a log one statement scans, however many match. With a limit
+// clause instead, the planner would expect few matches and scan the whole rest of the log each
+// time.
 const historyPage = 4000
 
-// At returns a workspace as it was after its event seq. Events that have no
-// part in that are passed over. It reports [ErrStateTooLarge] if there are too
-// many members, invitations and service accounts.
+// At returns a workspace as it was after event seq. It skips events that are not part of the state.
+// It returns [ErrStateTooLarge] if there are too many members, invitations and service accounts.
 func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State, error) {
 	s := &State{}
 	for after := int64(0); after < seq; after += historyPage {
@@ -73,11 +71,11 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 			return nil, fmt.Errorf("read log %s after %d: %w", workspace, after, err)
 		}
 		for _, r := range list {
-			if _, err := s.Take(r); err != nil {
+			if _, err := s.Apply(r); err != nil {
 				return nil, err
 			}
 		}
-		if s.rows() > maxStateRows {
+		if s.rowCount() > maxStateRows {
 			return nil, ErrStateTooLarge
 		}
 	}
@@ -87,8 +85,7 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 	return s, nil
 }
 
-// Steps returns the records after a number up to another. It is an error if one
-// is missing.
+// Steps returns the records after number after, up to upTo. A missing record is an error.
 func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) ([]AuditRecord, error) {
 	list, err := store.AnyAfter(ctx, h.DB, workspace, after, int(upTo-after))
 	if err != nil {

@@ -11,33 +11,34 @@ import (
 	"svc/events"
 )
 
-// Insights answers how well the loop does, from the outcomes of runs.
+// Insights answers how well runs do, from their outcomes.
 type Insights struct{ DB *pgxpool.Pool }
 
-// A Count is what is counted in a window of time. Runs are those that ended in
-// it, but for those that were cancelled before there was any work.
+// A Count has the figures of a window of time. Runs counts those that ended in it, except those
+// that were cancelled before any work was done.
 type Count struct {
 	Runs          int
 	Merged        int
-	Autonomous    int // merged, and no person had to help
-	Untouched     int // merged, and no person pushed
+	Autonomous    int // merged without any intervention
+	Untouched     int // merged, and no person pushed commits
 	CostCents     int64
-	Interventions int        // on any run, also one that still moves
-	Cycle         *Durations // medians over the merged runs; nil if there is none
+	Interventions int        // on any run, also an active one
+	Cycle         *Durations // medians over the merged runs; nil if there are none
 }
 
-// Durations are in milliseconds.
+// Durations has medians in milliseconds.
 type Durations struct {
 	Whole   float64 // from the queue to the merge
 	Working float64
-	Person  float64 // waiting for one
-	Farm    float64 // waiting for it
+	Person  float64 // waiting for a person
+	Farm    float64 // waiting for the build farm
 }
 
-// A Report counts a window of whole days, and the one of the same length before it.
+// A Report has the figures of a window of whole days, and of the window of the same length before
+// it.
 type Report struct {
 	Window, Prior     Count
-	ByDay, PriorByDay []Count // each day alone, the first at the beginning of its window
+	ByDay, PriorByDay []Count // by day, from the beginning of each window
 }
 
 const dayLength = 24 * time.Hour
@@ -46,7 +47,7 @@ func newReport(days int) Report {
 	return Report{ByDay: make([]Count, days), PriorByDay: make([]Count, days)}
 }
 
-// day returns the count of a day, numbered from the beginning of the window before.
+// day returns the count of a day, numbered from the beginning of the prior window.
 func (r *Report) day(n int) *Count {
 	if n < len(r.PriorByDay) {
 		return &r.PriorByDay[n]
@@ -54,7 +55,7 @@ func (r *Report) day(n int) *Count {
 	return &r.ByDay[n-len(r.PriorByDay)]
 }
 
-// window returns the count of the whole window.
+// window returns the count of the current or the prior window.
 func (r *Report) window(current bool) *Count {
 	if current {
 		return &r.Window
@@ -62,8 +63,8 @@ func (r *Report) window(current bool) *Count {
 	return &r.Prior
 }
 
-// Get counts the window that begins at from, in days of 24 hours, and the one before it.
-// repo narrows both to a repository unless it is nil.
+// Get returns the report on the window of days of 24 hours that begins at from. Unless repo is nil,
+// only runs of that repository count.
 func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID, from time.Time, days int) (Report, error) {
 	report := newReport(days)
 	length := time.Duration(days) * dayLength
@@ -85,7 +86,8 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	return report, nil
 }
 
-// selectOutcomes counts what ended in each window, with a day that is null, and on each day.
+// selectOutcomes counts the runs that ended in each window, in rows whose day is null, and on each
+// day.
 const selectOutcomes = `
 	select ended_at >= $3, day, count(*), count(*) filter (where merged), count(*) filter (where merged and interventions = 0),
 		count(*) filter (where merged and not touched), sum(cost_cents)::bigint,

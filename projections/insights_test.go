@@ -15,8 +15,8 @@ import (
 	"svc/test/world"
 )
 
-// A told run is one whose whole story a test makes up, with all times.
-type told struct {
+// A simulatedRun is a run with the times of all its events.
+type simulatedRun struct {
 	repo       events.Repo
 	queued     time.Time
 	ended      time.Time
@@ -28,8 +28,8 @@ type told struct {
 	cost, late int64
 }
 
-// facts are the story of a run as the loop reports it, each with its time.
-func (r told) facts() (list []fact) {
+// facts returns the events of the run with their times.
+func (r simulatedRun) facts() (list []fact) {
 	at := r.queued
 	add := func(after time.Duration, e events.Event) {
 		at = at.Add(after)
@@ -82,11 +82,11 @@ type fact struct {
 
 var today = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
-// story makes up runs that ended within the last days.
-func story(random *rand.Rand, repos []events.Repo, n int) (list []told) {
+// simulateRuns returns random runs that ended within the last days.
+func simulateRuns(random *rand.Rand, repos []events.Repo, n int) (list []simulatedRun) {
 	statuses := []events.RunStatus{events.RunIsMerged, events.RunIsMerged, events.RunIsRejected, events.RunHasFailed, events.RunIsCancelled}
 	for range n {
-		r := told{repo: repos[random.IntN(len(repos))], status: statuses[random.IntN(len(statuses))], cost: random.Int64N(500)}
+		r := simulatedRun{repo: repos[random.IntN(len(repos))], status: statuses[random.IntN(len(statuses))], cost: random.Int64N(500)}
 		r.queued = today.Add(-time.Duration(random.Int64N(int64(16 * 24 * time.Hour)))).Truncate(time.Second)
 		r.ended = r.queued.Add(10*time.Minute + time.Duration(random.Int64N(int64(20*time.Hour)))).Truncate(time.Second)
 		r.work = r.status == events.RunIsMerged || random.IntN(2) == 0
@@ -102,8 +102,8 @@ func story(random *rand.Rand, repos []events.Repo, n int) (list []told) {
 	return list
 }
 
-// count is what insights say, computed from the stories by their definition.
-func count(list []told, repo *events.ID, from, to time.Time) (c projections.Count, cycles []float64) {
+// expectedCount computes the figures of insights from the runs, by their definition.
+func expectedCount(list []simulatedRun, repo *events.ID, from, to time.Time) (c projections.Count, cycles []float64) {
 	within := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
 	for _, r := range list {
 		if repo != nil && r.repo.ID != *repo {
@@ -139,9 +139,8 @@ func median(list []float64) float64 {
 	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
-// What insights say is what their definition says, in whole and by repository,
-// whatever happened; and a rebuild says the same.
-func TestInsightsAreTheirDefinition(t *testing.T) {
+// Insights equal their definition, in total and by repository, before and after a rebuild.
+func TestInsightsEqualTheirDefinition(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -149,8 +148,8 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 			w := world.New(t)
 			random := rand.New(rand.NewPCG(seed, 9))
 			repos := []events.Repo{{ID: world.NewID(), Name: "acme/web"}, {ID: world.NewID(), Name: "acme/api"}}
-			list, workspace := story(random, repos, 40), world.NewID()
-			reportAll(t, w, workspace, list)
+			list, workspace := simulateRuns(random, repos, 40), world.NewID()
+			appendRuns(t, w, workspace, list)
 			w.CaughtUp(t)
 			for range 2 {
 				for _, days := range []int{1, 7, 30} {
@@ -185,17 +184,17 @@ func TestInsightsAreTheirDefinition(t *testing.T) {
 	}
 }
 
-// requireDays holds each day that begins with from against the definition.
-func requireDays(t *testing.T, list []told, repo *events.ID, from time.Time, got []projections.Count) {
+// requireDays compares each day from from on with the definition.
+func requireDays(t *testing.T, list []simulatedRun, repo *events.ID, from time.Time, got []projections.Count) {
 	t.Helper()
 	for i, day := range got {
 		requireCount(t, list, repo, from.AddDate(0, 0, i), from.AddDate(0, 0, i+1), day)
 	}
 }
 
-func requireCount(t *testing.T, list []told, repo *events.ID, from, to time.Time, got projections.Count) {
+func requireCount(t *testing.T, list []simulatedRun, repo *events.ID, from, to time.Time, got projections.Count) {
 	t.Helper()
-	want, cycles := count(list, repo, from, to)
+	want, cycles := expectedCount(list, repo, from, to)
 	if len(cycles) == 0 {
 		require.Nil(t, got.Cycle)
 	} else {
@@ -205,13 +204,13 @@ func requireCount(t *testing.T, list []told, repo *events.ID, from, to time.Time
 	require.Equal(t, want, got)
 }
 
-// reportAll lets all stories happen in one log, in the order of time.
-func reportAll(t *testing.T, w *world.World, workspace events.ID, list []told) {
+// appendRuns appends the events of all runs to one log, in the order of time.
+func appendRuns(t *testing.T, w *world.World, workspace events.ID, list []simulatedRun) {
 	t.Helper()
 	type step struct {
 		fact
 		run   events.ID
-		story told
+		story simulatedRun
 		issue int
 	}
 	var steps []step

@@ -24,12 +24,12 @@ type invitationRow struct {
 	Status      string      `db:"status"`
 	Inviter     events.ID   `db:"inviter_id"` // who sent it last
 	InviterName string      `db:"inviter_name"`
-	SentAt      time.Time   `db:"sent_at"` // for the first time
+	SentAt      time.Time   `db:"sent_at"` // first time
 	ExpiresAt   time.Time   `db:"expires_at"`
 }
 
-// What can have become of an invitation. That its time is up is no status of
-// the row: the clock says so.
+// The status of an invitation. A row stays pending when the invitation expires: queries compare
+// expires_at with the clock.
 const (
 	InvitationPending  = "pending"
 	InvitationAccepted = "accepted"
@@ -38,7 +38,7 @@ const (
 )
 
 var invitations = &fold.Table[events.ID, invitationRow]{
-	View: "invitations", KeptBy: fold.Inline, Key: "invitation_id",
+	View: "invitations", Updated: fold.Inline, Key: "invitation_id",
 	Kinds: []string{"invitation"},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
@@ -77,7 +77,7 @@ var invitations = &fold.Table[events.ID, invitationRow]{
 	},
 }
 
-// An Invitation is one that was sent, with the workspace it leads to.
+// An Invitation is an invitation with the workspace it is for.
 type Invitation struct {
 	ID            events.ID
 	Workspace     events.ID
@@ -88,13 +88,13 @@ type Invitation struct {
 	Status        string
 	Inviter       events.ID
 	InviterName   string
-	InviterRole   events.Role // today; empty if they are no member any more
+	InviterRole   events.Role // present role; empty if the inviter is no longer a member
 	SentAt        time.Time
 	ExpiresAt     time.Time
 }
 
-// Acceptable reports whether the invitee may accept it at a time, as the command
-// decides: it waits, its time is not up, and whoever sent it may still do so.
+// Acceptable reports whether the invitee may accept it at a time, by the rules of the command: it
+// is pending, has not expired, and its inviter may still invite to that role.
 func (i Invitation) Acceptable(at time.Time) bool {
 	return i.Status == InvitationPending && at.Before(i.ExpiresAt) && i.InviterRole.MayInvite(i.Role)
 }
@@ -105,8 +105,7 @@ const selectInvitations = `
 	from invitations i join workspaces w on w.workspace_id = i.workspace_id
 	left join members m on m.workspace_id = i.workspace_id and m.user_id = i.inviter_id `
 
-// Page returns the invitations of a workspace that wait for an answer, the
-// newest first, and how many there are on all pages.
+// Page returns the pending invitations of a workspace, newest first, and the number on all pages.
 func (v Invitations) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []Invitation, total int, err error) {
 	list, err = v.Pending(ctx, workspace, limit, offset)
 	if err != nil {
@@ -119,23 +118,21 @@ func (v Invitations) Page(ctx context.Context, workspace events.ID, limit, offse
 	return list, total, nil
 }
 
-// Pending is [Invitations.Page] without their number.
+// Pending is [Invitations.Page] without the number.
 func (v Invitations) Pending(ctx context.Context, workspace events.ID, limit, offset int) ([]Invitation, error) {
 	return v.list(ctx, `where i.workspace_id = $1 and i.status = 'pending' order by i.sent_at desc, i.invitation_id desc limit $2 offset $3`,
 		workspace, limit, offset)
 }
 
-// ForAddresses returns invitations to any of the addresses that can be accepted at a
-// time, the newest first: as many as limit that wait and have not expired, without
-// those whose sender could no longer send them.
+// ForAddresses returns invitations to any of the addresses that can be accepted at a time, newest
+// first. It reads up to limit pending ones and drops those whose inviter may no longer send them.
 func (v Invitations) ForAddresses(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
 	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at desc, i.invitation_id desc limit $3`,
 		addresses, at, limit)
 	return slices.DeleteFunc(list, func(i Invitation) bool { return !i.Acceptable(at) }), err
 }
 
-// ForAddress returns the invitation of a workspace to an address that waits for an
-// answer. ok is false if there is none.
+// ForAddress returns a workspace's pending invitation to an address. ok is false if there is none.
 func (v Invitations) ForAddress(ctx context.Context, workspace events.ID, address string) (i Invitation, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.email = $2 and i.status = 'pending'`, workspace, address)
 	return optional[Invitation](rows, "invitation to "+workspace.String())

@@ -10,12 +10,12 @@ import (
 	"svc/events"
 )
 
-// Artifacts is the view of the files that jobs left. It is inline: who uploads them is
-// told that they are there, and finds them.
+// Artifacts is the view of the files that jobs left. It is inline, so that whoever has uploaded one
+// finds it at once.
 type Artifacts struct{ DB *pgxpool.Pool }
 
-// Page returns the artifacts of a job by path, and how many there are on all pages. ok is
-// false if the workspace has no such job.
+// Page returns the artifacts of a job by path, and the number on all pages. ok is false if the
+// workspace has no such job.
 func (v Artifacts) Page(ctx context.Context, workspace, job events.ID, limit, offset int) (list []JobArtifact, total int, ok bool, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select exists (select from jobs where workspace_id = $1 and job_id = $2),
@@ -31,8 +31,8 @@ func (v Artifacts) Page(ctx context.Context, workspace, job events.ID, limit, of
 	return list, total, ok, wrapArtifacts(job, err)
 }
 
-// Get returns an artifact. ofJob is false if the workspace has no such job, and found if
-// that has no such artifact.
+// Get returns an artifact. ofJob is false if the workspace has no such job, found if the job has no
+// such artifact.
 func (v Artifacts) Get(ctx context.Context, workspace, job, artifact events.ID) (a JobArtifact, ofJob, found bool, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, artifact_id, job_id, epoch, name, path, size, sha256, mode, stored_at
@@ -48,20 +48,20 @@ func (v Artifacts) Get(ctx context.Context, workspace, job, artifact events.ID) 
 	return a, ofJob, false, err
 }
 
-// eventsPage is how many events of a job are read at a time.
-const eventsPage = 500
+// artifactEventsPage is how many events of a job are read at a time.
+const artifactEventsPage = 500
 
-// GivenUp returns which artifacts of a job are whole whose upload was given up. It is what the log
-// says, and not the view alone: whoever asks removes the others. Of any other job, and where an event
-// cannot be read, ok is false.
-func (v Artifacts) GivenUp(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error) {
+// StoredOfAbandoned returns the completely stored artifacts of a job whose upload was abandoned. It reads
+// them from the log, not only from the view, because the caller deletes all others. ok is false for
+// any other job, and if an event cannot be decoded.
+func (v Artifacts) StoredOfAbandoned(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error) {
 	jobs := Jobs(v)
 	row, found, err := jobs.Get(ctx, workspace, job)
 	if err != nil || !found || row.Artifacts.State != "abandoned" {
 		return nil, false, err
 	}
 	for after, more := 0, true; more; {
-		list, err := jobs.Events(ctx, workspace, job, after, eventsPage)
+		list, err := jobs.Events(ctx, workspace, job, after, artifactEventsPage)
 		if err != nil {
 			return nil, false, wrapArtifacts(job, err)
 		}
@@ -76,7 +76,7 @@ func (v Artifacts) GivenUp(ctx context.Context, workspace, job events.ID) (keep 
 				ok = true
 			}
 		}
-		more = len(list) == eventsPage
+		more = len(list) == artifactEventsPage
 	}
 	return keep, ok, nil
 }

@@ -10,15 +10,15 @@ import (
 	"svc/events/store"
 )
 
-// A JobQuery asks for a page of a workspace's jobs: those that wait or are with runners,
-// or those that have ended. State, Repo, Runner and Q narrow it unless empty or nil; Q
-// is part of the name of the job or its repository.
+// A JobQuery asks for a page of a workspace's jobs: those that are queued or held by runners, or
+// those that have ended. State, Repo, Runner and Q narrow it unless empty or nil. Q is part of the
+// job's or repository's name.
 type JobQuery struct {
 	Workspace     events.ID
 	Active        bool
 	State         events.JobState
 	Repo          *events.ID
-	Runner        *events.ID // that has the job, or had it last
+	Runner        *events.ID // runner that has the job, or had it last
 	Q             string
 	Limit, Offset int
 }
@@ -27,17 +27,15 @@ const jobColumns = `workspace_id, job_id, name, state, submitted_by, requirement
 	submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
 	leased_at, accepted, started_at, finished_at, due_at, run_seconds, expires_at, cancel, outcome, attempts, artifacts`
 
-// jobsSearched is how many jobs of a list are looked through for a state or a text, the
-// first in its order.
-const jobsSearched = 10_000
+// maxJobsSearched is how many jobs of a list, from its beginning, are searched for a state or a text.
+const maxJobsSearched = 10_000
 
-// jobsFar is how far from the beginning a page finds the ids of its jobs first, in the
-// index alone.
-const jobsFar = 1000
+// deepJobsOffset is the offset from which a page first finds the ids of its jobs, by an index-only scan.
+const deepJobsOffset = 1000
 
-// Page answers q, and how many jobs there are on all pages; of what a filter leaves
-// 10,000 at most are counted. Jobs that have ended come in the order of their ends, the
-// newest first, all others as they were submitted, the newest first too.
+// Page answers q and returns the number of jobs on all pages; with a filter at most 10,000 jobs are
+// counted. Ended jobs are ordered by their end, other and filtered jobs by submission, newest
+// first.
 func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err error) {
 	b := &pgx.Batch{}
 	counts, page, args := q.sql()
@@ -52,14 +50,14 @@ func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err 
 	return list, total, nil
 }
 
-// jobsActive and jobsEnded say which jobs are meant in words that the partial indexes have.
+// jobsActive and jobsEnded are the predicates of the partial indexes, word for word.
 const (
 	jobsActive = `state in ('queued', 'leased', 'running', 'cancelling')`
 	jobsEnded  = `state not in ('queued', 'leased', 'running', 'cancelling')`
 )
 
-// sql returns what counts the jobs of all pages, and what reads one. The last two of
-// args are for the page alone.
+// sql returns the statements that count the jobs and read a page. The last two of args are only for
+// the page.
 func (q JobQuery) sql() (counts, page string, args []any) {
 	args = []any{q.Workspace}
 	arg := func(v any) string {
@@ -85,12 +83,12 @@ func (q JobQuery) sql() (counts, page string, args []any) {
 		narrow += ` and strpos(lower(j.name || ' ' || j.repo_name), lower(` + arg(q.Q) + `)) > 0`
 	}
 	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
-	found := fmt.Sprintf(` from (select *%s order by %s limit %d) j where j.workspace_id = $1%s`, where, order, jobsSearched, narrow)
+	found := fmt.Sprintf(` from (select *%s order by %s limit %d) j where j.workspace_id = $1%s`, where, order, maxJobsSearched, narrow)
 	switch {
 	case narrow != "" || q.Repo != nil || q.Runner != nil:
 		counts = `select count(*)` + found
 		page = `select ` + jobColumns + found + limit
-	case q.Offset >= jobsFar:
+	case q.Offset >= deepJobsOffset:
 		page = fmt.Sprintf(`
 			select %[1]s from (select job_id as id%[2]s%[3]s) p
 			cross join lateral (select %[1]s from jobs where workspace_id = $1 and job_id = p.id offset 0) j order by %[4]s`, jobColumns, where, limit, order)
@@ -109,8 +107,8 @@ func (v Jobs) Get(ctx context.Context, workspace, id events.ID) (job Job, ok boo
 	return optional[Job](rows, "job "+id.String())
 }
 
-// Among returns those jobs of a workspace that ids name.
-func (v Jobs) Among(ctx context.Context, workspace events.ID, ids []events.ID) ([]Job, error) {
+// ByIDs returns the jobs of a workspace with the given ids.
+func (v Jobs) ByIDs(ctx context.Context, workspace events.ID, ids []events.ID) ([]Job, error) {
 	rows, _ := v.DB.Query(ctx, `select `+jobColumns+` from jobs where workspace_id = $1 and job_id = any($2)`, workspace, ids)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 	if err != nil {
@@ -119,7 +117,7 @@ func (v Jobs) Among(ctx context.Context, workspace events.ID, ids []events.ID) (
 	return list, nil
 }
 
-// Spec returns what was asked for by a job of a workspace. ok is false if there is none.
+// Spec returns the submitted specification of a job. ok is false if there is none.
 func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.JobSpec, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select spec from job_specs where workspace_id = $1 and job_id = $2`, workspace, id)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.JobSpec])
@@ -134,15 +132,15 @@ func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.Jo
 
 const selectCounts = `select workspace_id, queued, held, ended from job_counts where workspace_id = $1`
 
-// Counts returns how many jobs of a workspace wait, are with runners, and have ended.
+// Counts returns how many jobs of a workspace are queued, are held by runners, and have ended.
 func (v Jobs) Counts(ctx context.Context, workspace events.ID) (JobCounts, error) {
 	rows, _ := v.DB.Query(ctx, selectCounts, workspace)
 	counts, _, err := optional[JobCounts](rows, "counts of jobs")
 	return counts, err
 }
 
-// Position returns the place of a queued job among those that ask for the same, 1 the
-// first; 10,001 is any behind the first 10,000.
+// Position returns the 1-based position of a queued job among those with the same requirement.
+// 10,001 stands for any position beyond 10,000.
 func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select count(*) + 1 from (
@@ -154,7 +152,7 @@ func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
 	return n, nil
 }
 
-// Events returns up to limit events of a job that follow its event of a version.
+// Events returns up to limit events of a job after a version of its stream.
 func (v Jobs) Events(ctx context.Context, workspace, job events.ID, after, limit int) ([]events.Record, error) {
 	return store.AnyOfStream(ctx, v.DB, workspace, job, after, limit)
 }

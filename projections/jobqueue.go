@@ -7,19 +7,19 @@ import (
 	"svc/events"
 )
 
-// A JobQueue is what has to be known of a workspace's queue to find the place of another job.
+// A JobQueue is what a decision about a new job has to know of the workspace's queue.
 type JobQueue struct {
-	Length       int   // jobs that wait
-	LastTurn     int64 // of those with the fair key, 0 if there are none
-	Requirements int   // see [MostRequirements]; 0 if the new job asks for what another one does
+	Length       int   // number of queued jobs
+	LastTurn     int64 // last turn of the jobs with the same fair key; 0 if there are none
+	Requirements int   // see [MaxRequirements]; 0 if the requirement is in the queue already
 }
 
-// MostRequirements is how many different requirements the queued jobs of a person or service
-// account may have, for who looks for jobs looks at each. [JobQueue] has those of whoever
-// submits a job that asks for another one, with that, and counts up to one more.
-const MostRequirements = 64
+// MaxRequirements is how many distinct requirements the queued jobs of one person or service
+// account may have, because dispatch goes through each. [JobQueue].Requirements is the submitter's
+// number including the new job's, counted up to one more than this.
+const MaxRequirements = 64
 
-// Queue looks at the queue for a job with a fair key and a requirement that somebody submits.
+// Queue returns what a new job of submitter by needs to know, given its fair key and requirement.
 func (v Jobs) Queue(ctx context.Context, workspace, by events.ID, fairKey, requirement string) (q JobQueue, err error) {
 	var known bool
 	err = v.DB.QueryRow(ctx, `
@@ -28,7 +28,8 @@ func (v Jobs) Queue(ctx context.Context, workspace, by events.ID, fairKey, requi
 			exists (select from jobs where workspace_id = $1 and state = 'queued' and requirement = $3)`,
 		workspace, fairKey, requirement).Scan(&q.Length, &q.LastTurn, &known)
 	if err == nil && !known {
-		// From each requirement to the next one: the index is read as often as there are some.
+		// A recursive query jumps from each requirement to the next one: one index lookup per
+		// distinct value.
 		err = v.DB.QueryRow(ctx, `
 			with recursive each (requirement, n) as (
 				(select requirement, 1 from jobs where workspace_id = $1 and state = 'queued' and submitted_by ->> 'id' = $2
@@ -37,7 +38,7 @@ func (v Jobs) Queue(ctx context.Context, workspace, by events.ID, fairKey, requi
 				select (select requirement from jobs where workspace_id = $1 and state = 'queued' and submitted_by ->> 'id' = $2
 					and requirement > each.requirement order by requirement limit 1), n + 1
 				from each where each.requirement is not null and n < $3)
-			select count(requirement) from each`, workspace, by.String(), MostRequirements).Scan(&q.Requirements)
+			select count(requirement) from each`, workspace, by.String(), MaxRequirements).Scan(&q.Requirements)
 		q.Requirements++
 	}
 	if err != nil {
@@ -46,10 +47,10 @@ func (v Jobs) Queue(ctx context.Context, workspace, by events.ID, fairKey, requi
 	return q, nil
 }
 
-// Full reports whether a queue that has places for most jobs has none for another one of
-// somebody. Nobody fills it alone: whoever has three times as many jobs there as there are
-// places left has to wait, and who comes later still finds one.
-func (v Jobs) Full(ctx context.Context, workspace, by events.ID, length, most int) (bool, error) {
+// QueueFull reports whether a queue of the given length, which may have most jobs, has no room for
+// another job of by. Nobody can fill it alone: whoever has three times as many queued jobs as there
+// is room left must wait.
+func (v Jobs) QueueFull(ctx context.Context, workspace, by events.ID, length, most int) (bool, error) {
 	share := 3 * (most - length)
 	if share <= 0 || length < share {
 		return share <= 0, nil
@@ -65,7 +66,7 @@ func (v Jobs) Full(ctx context.Context, workspace, by events.ID, length, most in
 	return own >= share, nil
 }
 
-// KeyUse returns what is in use of a concurrency key.
+// KeyUse returns how much of a concurrency key is in use.
 func (v Jobs) KeyUse(ctx context.Context, workspace events.ID, key string) (u events.ConcurrencyUse, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select count(*), coalesce(min(concurrency), 0) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = $2`,

@@ -11,7 +11,7 @@ import (
 	"svc/test/world"
 )
 
-// Whoever fills the queue, by number or by what their jobs ask for, shuts it for themselves.
+// A person who fills the queue, by number of jobs or of requirements, blocks only themselves.
 func TestNobodyFillsTheQueueAlone(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -30,21 +30,21 @@ func TestNobodyFillsTheQueueAlone(t *testing.T) {
 		require.NoError(t, err)
 		return q.Requirements
 	}
-	for i := range projections.MostRequirements + 10 {
+	for i := range projections.MaxRequirements + 10 {
 		insert(greedy, fmt.Sprintf("set-%03d", i))
 	}
 	insert(other, "set-other")
-	require.Equal(t, projections.MostRequirements+1, asks(greedy, "set-new"))
+	require.Equal(t, projections.MaxRequirements+1, asks(greedy, "set-new"))
 	require.Equal(t, 2, asks(other, "set-new"))
 	require.Equal(t, 1, asks(world.NewID(), "set-new"))
 	require.Zero(t, asks(greedy, "set-other"), "another job asks for that")
 
 	full := func(by events.ID, length, most int) bool {
-		full, err := v.Full(t.Context(), workspace, by, length, most)
+		full, err := v.QueueFull(t.Context(), workspace, by, length, most)
 		require.NoError(t, err)
 		return full
 	}
-	const length = projections.MostRequirements + 11 // 75
+	const length = projections.MaxRequirements + 11 // 75
 	require.False(t, full(greedy, length, 100), "74 of 75 beside 25 places")
 	require.True(t, full(greedy, length, 99), "74 beside 24")
 	require.False(t, full(other, length, 99))

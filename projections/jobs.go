@@ -10,8 +10,8 @@ import (
 	"svc/projections/fold"
 )
 
-// Jobs is the view of what the build farm runs. It is inline: a job that was given to a
-// runner is in no queue after that.
+// Jobs is the view of the build farm's jobs. It is inline, so that a job that is leased to a runner
+// leaves the queue in the same transaction.
 type Jobs struct{ DB *pgxpool.Pool }
 
 // A Job is a row of the view.
@@ -22,7 +22,7 @@ type Job struct {
 	State       events.JobState    `db:"state"`
 	SubmittedBy events.Actor       `db:"submitted_by"`
 	Requirement string             `db:"requirement"`
-	Required    events.JobRequires `db:"required"` // with its sandbox
+	Required    events.JobRequires `db:"required"` // including those of its sandbox
 	Repo        *events.ID         `db:"repo_id"`
 	RepoName    string             `db:"repo_name"`
 	Priority    string             `db:"priority"`
@@ -44,16 +44,16 @@ type Job struct {
 	Accepted    bool               `db:"accepted"`
 	StartedAt   *time.Time         `db:"started_at"`
 	FinishedAt  *time.Time         `db:"finished_at"`
-	DueAt       *time.Time         `db:"due_at"` // when the clock has to look at it
+	DueAt       *time.Time         `db:"due_at"` // when dispatch has to act on its deadline
 	RunSeconds  int                `db:"run_seconds"`
 	ExpiresAt   time.Time          `db:"expires_at"`
 	Cancel      *JobCancel         `db:"cancel"`
 	Outcome     *JobOutcome        `db:"outcome"`
-	Attempts    []JobAttempt       `db:"attempts"` // the oldest first
+	Attempts    []JobAttempt       `db:"attempts"` // oldest first
 	Artifacts   JobArtifacts       `db:"artifacts"`
 }
 
-// A JobCancel says who asked for the end of a job.
+// A JobCancel says who asked to cancel a job.
 type JobCancel struct {
 	By       events.Actor `json:"by"`
 	Reason   string       `json:"reason"`
@@ -62,7 +62,7 @@ type JobCancel struct {
 	Forced   bool         `json:"forced,omitempty"`
 }
 
-// A JobOutcome says how a job ended, by the word of its runner.
+// A JobOutcome says how a job ended, as its runner reported it.
 type JobOutcome struct {
 	Reported     string `json:"reported"`
 	Reason       string `json:"reason,omitempty"`
@@ -74,7 +74,7 @@ type JobOutcome struct {
 	LogTruncated bool   `json:"logTruncated,omitempty"`
 }
 
-// A JobAttempt is what one runner made of a job.
+// A JobAttempt is the work of one runner on a job.
 type JobAttempt struct {
 	Epoch      int        `json:"epoch"`
 	Attempt    int        `json:"attempt"`
@@ -86,12 +86,12 @@ type JobAttempt struct {
 	Ended      string     `json:"ended,omitempty"` // a final state, declined, lease_expired or infra; empty while it goes on
 	Steps      []JobStep  `json:"steps"`
 
-	Reason string                `json:"reason,omitempty"` // why it was declined, or not brought to an end
-	Sent   *events.JobLogSummary `json:"sent,omitempty"`   // by the word of a runner that did not bring it to an end
-	Log    *JobLog               `json:"log,omitempty"`    // once it is sealed
+	Reason string                `json:"reason,omitempty"` // why it was declined or failed
+	Sent   *events.JobLogSummary `json:"sent,omitempty"`   // as reported by a runner whose attempt failed
+	Log    *JobLog               `json:"log,omitempty"`    // set when it is sealed
 }
 
-// A JobStep is how far a step of an attempt came.
+// A JobStep is the progress of a step of an attempt.
 type JobStep struct {
 	Status     string     `json:"status"` // pending, running, succeeded, failed, cancelled, timed_out
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
@@ -107,19 +107,19 @@ type JobLog struct {
 	Integrity string `json:"integrity"`
 }
 
-// JobArtifacts says how far the artifacts of a job are.
+// JobArtifacts is the progress of a job's artifacts.
 type JobArtifacts struct {
 	State    string `json:"state"` // none, awaiting, partial, complete, abandoned
 	Declared int    `json:"declared"`
-	Count    int    `json:"count"` // that are stored
-	Bytes    int64  `json:"bytes"` // of those
+	Count    int    `json:"count"` // number stored
+	Bytes    int64  `json:"bytes"` // total size of those stored
 }
 
 // jobEvent is any event of a job's stream.
 type jobEvent interface{ IsJob() }
 
 var jobs = &fold.Table[events.ID, Job]{
-	View: "jobs", KeptBy: fold.Inline, Key: "job_id",
+	View: "jobs", Updated: fold.Inline, Key: "job_id",
 	Kinds: []string{"job"},
 	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(jobEvent); ok {
@@ -129,16 +129,16 @@ var jobs = &fold.Table[events.ID, Job]{
 	},
 	Apply: func(id events.ID, j *Job, r events.Record) *Job {
 		if e, ok := r.Event.(events.JobSubmitted); ok {
-			return submitted(id, e, r)
+			return newJob(id, e, r)
 		}
 		after := *j
 		after.Attempts = slices.Clone(j.Attempts)
-		after.follow(r)
+		after.apply(r)
 		return &after
 	},
 }
 
-func submitted(id events.ID, e events.JobSubmitted, r events.Record) *Job {
+func newJob(id events.ID, e events.JobSubmitted, r events.Record) *Job {
 	s := e.Spec
 	j := &Job{
 		Workspace: r.Workspace, ID: id, Name: s.Name, State: events.JobQueued, SubmittedBy: r.Actor,
@@ -156,26 +156,26 @@ func submitted(id events.ID, e events.JobSubmitted, r events.Record) *Job {
 	return j
 }
 
-// follow takes in what happened to a job after it was submitted.
-func (j *Job) follow(r events.Record) {
+// apply applies an event after the submission.
+func (j *Job) apply(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.JobLeased:
 		j.lease(e, r.At)
 	case events.JobAccepted:
 		j.Accepted = true
-		if j.State == events.JobLeasedOut { // one that is being cancelled has a deadline already
+		if j.State == events.JobLeasedOut { // a job that is being cancelled keeps its deadline
 			j.DueAt = &e.Deadline
 		}
 	case events.JobDeclined:
 		j.Attempt--
 		j.Excluded = append(slices.Clone(j.Excluded), e.Runner)
 		j.endAttempt("declined", r.At)
-		j.failed(e.Reason, nil)
+		j.noteFailure(e.Reason, nil)
 	case events.JobLeaseExpired:
 		j.endAttempt("lease_expired", r.At)
 	case events.JobRequeued:
 		j.endAttempt(e.Reason, r.At)
-		j.failed(e.Why(), e.Report)
+		j.noteFailure(e.Why(), e.Report)
 		if !e.ExpiresAt.IsZero() {
 			j.ExpiresAt = e.ExpiresAt
 		}
@@ -195,15 +195,15 @@ func (j *Job) follow(r events.Record) {
 		j.State, j.DueAt = events.JobCancelling, &e.Deadline
 		j.Cancel = &JobCancel{By: r.Actor, Reason: e.Reason, At: r.At, Deadline: e.Deadline}
 	default:
-		j.end(r)
+		j.applyEnd(r)
 	}
 }
 
-// end takes in what ended a job, and what comes after that.
-func (j *Job) end(r events.Record) {
+// applyEnd applies an event that ends a job, or that follows its end.
+func (j *Job) applyEnd(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.JobFinished:
-		j.over(e.Outcome, r.At)
+		j.finish(e.Outcome, r.At)
 		j.Outcome = &JobOutcome{
 			Reported: e.Reported, Reason: e.Reason, ExitCode: e.ExitCode, Signal: e.Signal, SignalReason: e.SignalReason,
 			CPUMs: e.CPUMs, MaxRSSBytes: e.MaxRSSBytes, LogTruncated: e.Log.Truncated,
@@ -218,12 +218,12 @@ func (j *Job) end(r events.Record) {
 		cancel := *j.Cancel
 		cancel.Forced = e.Forced
 		j.Cancel = &cancel
-		j.over(e.State(), r.At)
+		j.finish(e.State(), r.At)
 	case events.JobLost:
-		j.over(events.JobIsLost, r.At)
-		j.failed(e.Why(), e.Report)
+		j.finish(events.JobIsLost, r.At)
+		j.noteFailure(e.Why(), e.Report)
 	case events.JobExpired:
-		j.over(events.JobIsExpired, r.At)
+		j.finish(events.JobIsExpired, r.At)
 	case events.JobLogSealed:
 		j.seal(e)
 	case events.JobArtifactsDeclared:
@@ -247,9 +247,9 @@ func (j *Job) lease(e events.JobLeased, at time.Time) {
 	})
 }
 
-// over says that the job has ended. The clock looks at it once more, for its log and its
-// artifacts, unless no runner ever had it.
-func (j *Job) over(state events.JobState, at time.Time) {
+// finish ends the job. If a runner ever had it, it stays due: dispatch still has to seal its log and
+// wait for its artifacts.
+func (j *Job) finish(state events.JobState, at time.Time) {
 	j.endAttempt(string(state), at)
 	j.State, j.FinishedAt, j.DueAt, j.Slot = state, &at, nil, 0
 	if j.Epoch > 0 {
@@ -257,17 +257,17 @@ func (j *Job) over(state events.JobState, at time.Time) {
 	}
 }
 
-// current is the attempt that goes on, or the last.
+// current returns the last attempt.
 func (j *Job) current() *JobAttempt { return &j.Attempts[len(j.Attempts)-1] }
 
-// endAttempt says how the last attempt ended, if that is not said.
+// endAttempt ends the last attempt unless it has ended.
 func (j *Job) endAttempt(how string, at time.Time) {
 	if len(j.Attempts) > 0 && j.current().EndedAt == nil {
 		j.current().Ended, j.current().EndedAt = how, &at
 	}
 }
 
-// step says how far a step of the last attempt is.
+// step sets the progress of a step of the last attempt.
 func (j *Job) step(i int, s JobStep) {
 	a := j.current()
 	steps := slices.Clone(a.Steps)

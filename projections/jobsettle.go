@@ -7,25 +7,26 @@ import (
 	"svc/events"
 )
 
-// closeArtifacts says that no more files come, and that a job which had succeeded has failed by that
-// if it has: it ended when it did, and what its runner reported stays.
+// closeArtifacts records that no more artifacts come. If fails is true, a job that had succeeded
+// becomes failed; its end and what its runner reported stay.
 func (j *Job) closeArtifacts(state string, fails bool) {
 	j.Artifacts.State = state
 	if fails {
-		j.lackArtifacts()
+		j.failForArtifacts()
 	}
-	j.settle()
+	j.updateDue()
 }
 
-func (j *Job) lackArtifacts() {
+func (j *Job) failForArtifacts() {
 	j.State, j.current().Ended = events.JobFailed, string(events.JobFailed)
 	outcome := *j.Outcome
 	outcome.Reason = events.ArtifactMissing
 	j.Outcome = &outcome
 }
 
-// failed says why the last attempt came to no end, once, and what its runner said of its log.
-func (j *Job) failed(why string, said *events.JobAttemptReport) {
+// noteFailure records why the last attempt failed, unless recorded, and what its runner reported of its
+// log.
+func (j *Job) noteFailure(why string, said *events.JobAttemptReport) {
 	if len(j.Attempts) == 0 {
 		return
 	}
@@ -44,12 +45,12 @@ func (j *Job) seal(e events.JobLogSealed) {
 			j.Attempts[i].Log = &JobLog{Bytes: e.Bytes, Chunks: e.Chunks, SHA256: e.SHA256, Integrity: e.Integrity}
 		}
 	}
-	j.settle()
+	j.updateDue()
 }
 
-// settle says when the clock has to look at a job that has ended: never, once its logs
-// are sealed and nothing of its artifacts is awaited.
-func (j *Job) settle() {
+// updateDue sets when dispatch has to act on an ended job: not any more once all its logs are sealed
+// and no artifacts are expected.
+func (j *Job) updateDue() {
 	if !j.State.Final() {
 		return
 	}
@@ -59,10 +60,10 @@ func (j *Job) settle() {
 	}
 	j.DueAt = nil
 	if j.Artifacts.State == "awaiting" || j.Artifacts.State == "partial" {
-		due := j.FinishedAt.Add(ArtifactsLimit)
+		due := j.FinishedAt.Add(ArtifactsTimeout)
 		j.DueAt = &due
 	}
 }
 
-// ArtifactsLimit is how long after its end the artifacts of a job are waited for.
-const ArtifactsLimit = time.Hour
+// ArtifactsTimeout is how long after a job's end its artifacts may still arrive.
+const ArtifactsTimeout = time.Hour

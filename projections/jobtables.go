@@ -13,10 +13,10 @@ type jobSpec struct {
 	Spec      events.JobSpec `db:"spec"`
 }
 
-// jobSpecs are what was asked for. They are apart from the jobs, whose rows are written
-// again with each event.
+// jobSpecs has the submitted specifications. They are a table of their own because rows of jobs are
+// rewritten with each event.
 var jobSpecs = &fold.Table[events.ID, jobSpec]{
-	View: "job_specs", KeptBy: fold.Inline, Key: "job_id",
+	View: "job_specs", Updated: fold.Inline, Key: "job_id",
 	Kinds: []string{"job.submitted"},
 	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(events.JobSubmitted); ok {
@@ -29,7 +29,7 @@ var jobSpecs = &fold.Table[events.ID, jobSpec]{
 	},
 }
 
-// A JobArtifact is a file that a job left, whole in the store.
+// A JobArtifact is a file that a job left and that is completely stored.
 type JobArtifact struct {
 	Workspace events.ID `db:"workspace_id"`
 	ID        events.ID `db:"artifact_id"`
@@ -44,7 +44,7 @@ type JobArtifact struct {
 }
 
 var jobArtifacts = &fold.Table[events.ID, JobArtifact]{
-	View: "job_artifacts", KeptBy: fold.Inline, Key: "artifact_id",
+	View: "job_artifacts", Updated: fold.Inline, Key: "artifact_id",
 	Kinds: []string{"job.artifact_stored"},
 	Keys: func(r events.Record) []events.ID {
 		if e, ok := r.Event.(events.JobArtifactStored); ok {
@@ -61,7 +61,7 @@ var jobArtifacts = &fold.Table[events.ID, JobArtifact]{
 	},
 }
 
-// JobCounts says how many jobs of a workspace wait, are with runners, and have ended.
+// JobCounts says how many jobs of a workspace are queued, are held by runners, and have ended.
 type JobCounts struct {
 	Workspace events.ID `db:"workspace_id"`
 	Queued    int       `db:"queued"`
@@ -70,7 +70,7 @@ type JobCounts struct {
 }
 
 var jobCounts = &fold.Table[events.ID, JobCounts]{
-	View: "job_counts", KeptBy: fold.Inline, Key: "workspace_id", Alone: true,
+	View: "job_counts", Updated: fold.Inline, Key: "workspace_id", GlobalKey: true,
 	Kinds: []string{
 		"job.submitted", "job.leased", "job.requeued", "job.finished", "job.cancelled", "job.lost", "job.expired",
 	},

@@ -11,24 +11,24 @@ import (
 	"svc/events"
 )
 
-// Why a job waits.
+// Why a job waits. "Matching" runners are connected and meet its requirement.
 const (
-	WaitsForRunner      = "no_matching_runner" // none that is there meets what it requires
-	WaitsForDrained     = "runner_draining"    // those that do take no more jobs
-	WaitsForRest        = "runner_resting"     // those that do have declined what they were given, often
-	WaitsForSlot        = "all_busy"           // those that do have as many jobs as they take, or have just declined this one
-	WaitsForConcurrency = "concurrency_limit"  // as many jobs of its key run as may
-	WaitsForTime        = "not_before"         // it rests after an attempt
+	WaitsForRunner      = "no_matching_runner" // no runner matches
+	WaitsForDrained     = "runner_draining"    // the matching runners are draining
+	WaitsForRest        = "runner_resting"     // the matching runners rest, after having declined several jobs
+	WaitsForSlot        = "all_busy"           // the matching runners have no free slot, or have just declined this job
+	WaitsForConcurrency = "concurrency_limit"  // the limit of its concurrency key is reached
+	WaitsForTime        = "not_before"         // it backs off after an attempt
 )
 
-// A JobWaits knows the runners that are there, and says why jobs wait.
+// JobWaits knows the connected runners, and says why jobs wait.
 type JobWaits struct {
-	runners []waitingRunner
-	taken   map[string]events.ConcurrencyUse // of the concurrency keys of the jobs
+	runners []waitRunner
+	keyUse  map[string]events.ConcurrencyUse // use of the jobs' concurrency keys
 	at      time.Time
 }
 
-type waitingRunner struct {
+type waitRunner struct {
 	ID        events.ID
 	Labels    []string
 	Exclusive []string
@@ -37,12 +37,12 @@ type waitingRunner struct {
 	Resting   bool
 }
 
-// runnersConsidered is how many runners of a workspace a waiting reason is found by.
-const runnersConsidered = 2000
+// maxRunnersConsidered bounds the runners of a workspace that are considered.
+const maxRunnersConsidered = 2000
 
-// Waits looks at the runners, and at the concurrency keys of those of list that are queued.
+// Waits reads the runners, and the use of the concurrency keys of the queued jobs of list.
 func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now time.Time) (w JobWaits, err error) {
-	w = JobWaits{taken: map[string]events.ConcurrencyUse{}, at: now}
+	w = JobWaits{keyUse: map[string]events.ConcurrencyUse{}, at: now}
 	keys, queued := []string{}, false
 	for _, j := range list {
 		queued = queued || j.State == events.JobQueued
@@ -59,8 +59,8 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 			select count(*) from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
 			coalesce((select p.rests_until > $3 from runner_presence p where p.workspace_id = $1 and p.runner_id = r.runner_id), false)
 		from runners r where r.workspace_id = $1 and r.state in ('online', 'draining') order by r.runner_id limit $2`,
-		workspace, runnersConsidered, now).Query(func(rows pgx.Rows) (err error) {
-		w.runners, err = pgx.CollectRows(rows, pgx.RowToStructByPos[waitingRunner])
+		workspace, maxRunnersConsidered, now).Query(func(rows pgx.Rows) (err error) {
+		w.runners, err = pgx.CollectRows(rows, pgx.RowToStructByPos[waitRunner])
 		return err
 	})
 	if len(keys) > 0 {
@@ -71,7 +71,7 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 			var key string
 			var u events.ConcurrencyUse
 			_, err := pgx.ForEachRow(rows, []any{&key, &u.Held, &u.LowestLimit}, func() error {
-				w.taken[key] = u
+				w.keyUse[key] = u
 				return nil
 			})
 			return err
@@ -83,7 +83,7 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	return w, nil
 }
 
-// Reason says why a job waits, "" if it does not, or is about to be given to a runner.
+// Reason returns why a job waits. It is "" if the job is not queued or is about to be leased.
 func (w JobWaits) Reason(j Job) string {
 	if j.State != events.JobQueued {
 		return ""
@@ -114,7 +114,7 @@ func (w JobWaits) Reason(j Job) string {
 		return WaitsForDrained
 	case !awake:
 		return WaitsForRest
-	case w.taken[j.Key].Full(j.Concurrency):
+	case w.keyUse[j.Key].Full(j.Concurrency):
 		return WaitsForConcurrency
 	case !free:
 		return WaitsForSlot
@@ -122,6 +122,6 @@ func (w JobWaits) Reason(j Job) string {
 	return ""
 }
 
-// JobExclusion is how long a runner is not given a job again that it has declined, so that
-// another one may take it. After that it is: there may be no other.
+// JobExclusion is how long a runner that has declined a job is not offered it again, so that
+// another one can take it. After that the runner is offered it again: there may be no other.
 const JobExclusion = 30 * time.Second

@@ -5,9 +5,9 @@ import (
 	"svc/projections/fold"
 )
 
-// The keys that were claimed and not released, as the log says. The append keeps
-// their tables by itself, for it has to know at once whether a key is free; that
-// they can be folded lets them be compared with the log, and made anew.
+// The unique keys that are claimed, according to the log. The append maintains their tables itself,
+// because it has to know at once whether a key is free. Folding them allows comparison with the
+// log, and rebuilds.
 
 type globalKey struct {
 	Key       string    `db:"key"`
@@ -15,9 +15,9 @@ type globalKey struct {
 	Owner     events.ID `db:"owner"`
 }
 
-// globalKeys are those that may exist once at all.
+// globalKeys are the keys that are unique over all workspaces.
 var globalKeys = &fold.Table[string, globalKey]{
-	View: "global_keys", KeptBy: fold.ByAppend, Key: "key", Alone: true,
+	View: "global_keys", Updated: fold.ByAppend, Key: "key", GlobalKey: true,
 	Kinds: []string{"user", "workspace", "invitation", "enrollment"},
 	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
@@ -81,11 +81,11 @@ type uniqueKey struct {
 	Owner     events.ID `db:"owner"`
 }
 
-// uniqueKeys are those that may exist once in a workspace. They are known by their
-// owners, of which each has one: the end of a run does not say which issue it was
-// about, nor that of a job which slot it held.
+// uniqueKeys are the keys that are unique in a workspace. Rows are identified by the owner, who has
+// one key: the event that ends a run does not contain its issue, nor does that of a job contain its
+// slot.
 var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
-	View: "unique_keys", KeptBy: fold.ByAppend, Key: "owner", Unique: []string{"workspace_id", "key"},
+	View: "unique_keys", Updated: fold.ByAppend, Key: "owner", PrimaryColumns: []string{"workspace_id", "key"},
 	Kinds: []string{
 		"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled",
 		"job.leased", "job.requeued", "job.finished", "job.cancelled", "job.lost",

@@ -5,8 +5,8 @@ import (
 	"svc/projections/fold"
 )
 
-// A memberCount is how many members have a role. It is kept by a view of its own, so
-// that the length of a list costs the same however long it is.
+// A memberCount is the number of members with a role. It is a view of its own so that counting
+// costs the same however long the list is.
 type memberCount struct {
 	Workspace events.ID   `db:"workspace_id"`
 	Role      events.Role `db:"role"`
@@ -14,7 +14,7 @@ type memberCount struct {
 }
 
 var memberCounts = &fold.Table[events.Role, memberCount]{
-	View: "member_counts", KeptBy: fold.Inline, Key: "role",
+	View: "member_counts", Updated: fold.Inline, Key: "role",
 	Kinds: []string{"member"},
 	Keys: func(r events.Record) []events.Role {
 		switch e := r.Event.(type) {

@@ -12,28 +12,26 @@ import (
 	"svc/events"
 )
 
-// How far a list of members is looked at.
+// Bounds of the list of members.
 const (
-	// MembersPage is how many members are on a page at most.
-	MembersPage = 1000
-	// MembersOffset is how many members may come before a page: as many entries of
-	// an index are read to get there.
-	MembersOffset = 10_000
-	// MembersFound is how many of the texts that begin as a search does are looked
-	// at, the first in their order: up to as many members are found.
-	MembersFound = 250
-	// MembersFiltered is how many members, the first in the order, a filter finds and
-	// counts.
-	MembersFiltered = 10_000
-	// MembersLookedThrough is how many members, the first in the order, are looked at by
-	// a filter on something else.
-	MembersLookedThrough = 1000
+	// MaxMembersPage is the maximal number of members on a page.
+	MaxMembersPage = 1000
+	// MaxMembersOffset is the maximal offset of a page: that many index entries are read to get there.
+	MaxMembersOffset = 10_000
+	// MaxMembersFound is how many search texts with the given prefix are read, in their order. A search finds
+	// at most as many members.
+	MaxMembersFound = 250
+	// MaxMembersFiltered is how many members a filter finds and counts, from the beginning of the order.
+	MaxMembersFiltered = 10_000
+	// MaxMembersScanned is how many members, from the beginning of the order, a filter scans that no
+	// index supports.
+	MaxMembersScanned = 1000
 )
 
-// A MemberQuery asks for a page of a workspace's members, by name unless
-// OrderBy says otherwise. Roles, unless nil, Q and Filter narrow it unless empty; Q is
-// what a name, a word in it, an address or its domain begins with. A filter and a
-// search go with nothing else. A page by name may begin after a cursor.
+// A MemberQuery asks for a page of a workspace's members, ordered by name unless OrderBy says
+// otherwise. Roles, Q and Filter narrow it unless nil or empty. Q is a prefix of a name, of a word
+// in it, of an address or of its domain. Filter and Q exclude each other. A page in the order of
+// names may begin after a cursor.
 type MemberQuery struct {
 	Workspace     events.ID
 	Roles         []events.Role
@@ -45,18 +43,18 @@ type MemberQuery struct {
 	Limit, Offset int
 }
 
-// A MemberCursor is where a member is in the order of names.
+// A MemberCursor is the position of a member in the order of names.
 type MemberCursor struct {
 	key    string
 	member events.ID
 }
 
-// String returns the cursor in the form that callers have.
+// String returns the cursor in the form that clients receive.
 func (c MemberCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(append(c.member[:], c.key...))
 }
 
-// ParseMemberCursor reads what String returned.
+// ParseMemberCursor parses the result of String.
 func ParseMemberCursor(text string) (c MemberCursor, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	n := copy(c.member[:], raw)
@@ -67,11 +65,10 @@ func ParseMemberCursor(text string) (c MemberCursor, ok bool) {
 	return c, true
 }
 
-// A MemberField is what members can be ordered by and compared in. Its value is
-// the column.
+// A MemberField is a field by which members can be ordered and filtered. Its value is the column.
 type MemberField string
 
-// The fields. Names and roles are there to order by alone.
+// The fields. Names and roles can only be used for ordering.
 const (
 	MemberByName   MemberField = "name_key"
 	MemberByID     MemberField = "member_id"
@@ -80,7 +77,7 @@ const (
 	MemberByJoined MemberField = "joined_at"
 )
 
-// sqlType is what a field's values are in SQL.
+// sqlType returns the SQL type of the field.
 func (f MemberField) sqlType() string {
 	if f == MemberByJoined {
 		return "timestamptz"
@@ -88,10 +85,10 @@ func (f MemberField) sqlType() string {
 	return "uuid"
 }
 
-// An Operator compares a field, the first verb, with a value, the second.
+// An Operator is a format of an SQL condition: %[1]s is the field, %[2]s the value.
 type Operator string
 
-// The operators. In and NotIn take a list; the last three look for a text.
+// The operators. In and NotIn take a list; the last three search for text.
 const (
 	Equal        Operator = "%[1]s = %[2]s"
 	NotEqual     Operator = "%[1]s <> %[2]s"
@@ -106,16 +103,16 @@ const (
 	EndsWith     Operator = "right(%[1]s::text, length(%[2]s)) = %[2]s"
 )
 
-// A MemberFilter keeps the members whose Field compares so with Value, which is
-// an id or a time as the field wants it, a list of them, or a part of an id. The
-// zero filter keeps all.
+// A MemberFilter selects the members whose Field compares with Value. Value is an id, a time, a
+// list of them, or a part of an id, as the field and the operator require. The zero filter selects
+// all.
 type MemberFilter struct {
 	Field    MemberField
 	Operator Operator
 	Value    any
 }
 
-// Ranges reports whether f keeps what is less or more than a value.
+// Ranges reports whether f compares by order.
 func (f MemberFilter) Ranges() bool {
 	switch f.Operator {
 	case Less, LessEqual, Greater, GreaterEqual:
@@ -124,8 +121,8 @@ func (f MemberFilter) Ranges() bool {
 	return false
 }
 
-// indexed reports whether an index leads to those that the filter keeps, in an
-// order or because they are few, or whether it keeps nearly all.
+// indexed reports whether f needs no scan: an index supports it, or it selects few or nearly all
+// members.
 func (f MemberFilter) indexed(order MemberField) bool {
 	switch f.Operator {
 	case Less, LessEqual, Greater, GreaterEqual: // see Ranges
@@ -136,15 +133,14 @@ func (f MemberFilter) indexed(order MemberField) bool {
 	return true
 }
 
-// Page answers q, and how many members there are on all pages: of a search or a
-// filter, among those that it looks at. Of a page by name, next is where the
-// following one begins, nil if there is none.
+// Page answers q and returns the number of members on all pages. For a search or filter that is the
+// number among the members that it examines. In the order of names, next is the cursor of the next
+// page, or nil.
 //
-// It finds the ids of the page in an index: what else is shown of members is read
-// of those alone.
+// It finds the ids of the page in an index and reads the other columns only for those.
 func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, next *MemberCursor, err error) {
-	counts, counted := q.counts()
-	page, args := q.page()
+	counts, counted := q.countSQL()
+	page, args := q.pageSQL()
 	b := &pgx.Batch{}
 	b.Queue(counts, counted...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
 	b.Queue(page, args...).Query(func(rows pgx.Rows) error {
@@ -157,7 +153,7 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 	return list, total, next, nil
 }
 
-// scanMembers reads a page, and where its last member is if another one follows.
+// scanMembers reads a page, and the cursor of its last member if another one follows.
 func scanMembers(rows pgx.Rows, limit int) (list []Member, next *MemberCursor, err error) {
 	type row struct {
 		Member

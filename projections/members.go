@@ -12,8 +12,8 @@ import (
 	"svc/projections/fold"
 )
 
-// Members is the view of who is in which workspace. It is inline: a role that
-// was taken away opens no door after the answer was sent.
+// Members is the view of who is in which workspace. It is inline, so that a withdrawn role grants
+// nothing after the command was answered.
 type Members struct{ DB *pgxpool.Pool }
 
 type memberRow struct {
@@ -21,15 +21,15 @@ type memberRow struct {
 	ID           events.ID   `db:"member_id"`
 	User         events.ID   `db:"user_id"`
 	Email        string      `db:"email"`
-	Name         string      `db:"name"` // empty where the log does not say
+	Name         string      `db:"name"` // empty if the log has none
 	Role         events.Role `db:"role"`
-	ApproveLoops *bool       `db:"approve_loops"` // nil: the role decides
+	ApproveLoops *bool       `db:"approve_loops"` // nil means that the role decides
 	JoinedAt     time.Time   `db:"joined_at"`
-	NameKey      string      `db:"name_key"` // what members are ordered by
+	NameKey      string      `db:"name_key"` // sort key
 }
 
 var members = &fold.Table[events.ID, memberRow]{
-	View: "members", KeptBy: fold.Inline, Key: "member_id",
+	View: "members", Updated: fold.Inline, Key: "member_id",
 	Kinds: []string{"member"},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
@@ -53,7 +53,7 @@ var members = &fold.Table[events.ID, memberRow]{
 		case events.MemberJoined:
 			return &memberRow{
 				Workspace: r.Workspace, ID: id, User: e.User, Email: e.Email, Name: e.Name, Role: e.Role, JoinedAt: r.At,
-				NameKey: memberKey(e.Name, e.Email),
+				NameKey: memberSortKey(e.Name, e.Email),
 			}
 		case events.MemberRoleChanged:
 			after := *m
@@ -65,14 +65,14 @@ var members = &fold.Table[events.ID, memberRow]{
 			return &after
 		case events.MemberProfileChanged:
 			after := *m
-			after.Name, after.Email, after.NameKey = e.Name, e.Email, memberKey(e.Name, e.Email)
+			after.Name, after.Email, after.NameKey = e.Name, e.Email, memberSortKey(e.Name, e.Email)
 			return &after
 		}
 		return nil
 	},
 }
 
-// A Member is a person in a workspace, as the Members & roles card shows them.
+// A Member is a person in a workspace, as the Members & roles card shows it.
 type Member struct {
 	Workspace    events.ID
 	ID           events.ID
@@ -94,10 +94,10 @@ const selectMembers = `
 
 // Get returns one member of a workspace. ok is false if there is none.
 func (v Members) Get(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
-	return one(ctx, v.ByIDs, Ref{workspace, member})
+	return getOne(ctx, v.ByIDs, Ref{workspace, member})
 }
 
-// ByIDs returns members by their ids. One is left out if there is none.
+// ByIDs returns members by their ids. Ids that do not exist are left out.
 func (v Members) ByIDs(ctx context.Context, list []Ref) (map[Ref]Member, error) {
 	workspaces, ids := columns(list)
 	rows, _ := v.DB.Query(ctx, eachRef+selectMembers+`where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
@@ -107,10 +107,9 @@ func (v Members) ByIDs(ctx context.Context, list []Ref) (map[Ref]Member, error) 
 // A Ref is an id in a workspace.
 type Ref struct{ Workspace, ID events.ID }
 
-// eachRef looks up a row for each of a list of them, which "offset 0" keeps from
-// becoming a join that a plan for any list would read a whole table for. As
-// arguments of their own the arrays would be known to the planner, which would plan
-// anew each time.
+// eachRef looks up a row for each of several refs. "offset 0" keeps it from becoming a join, whose
+// generic plan would read a whole table. The arrays are sub-selects so that their values are
+// unknown to the planner, which would otherwise plan again each time.
 const eachRef = `
 	select r.* from unnest((select $1::uuid[]), (select $2::uuid[])) as k (workspace_id, id)
 	cross join lateral (`
@@ -122,7 +121,7 @@ func columns(list []Ref) (workspaces, ids []events.ID) {
 	return workspaces, ids
 }
 
-// A Membership is a person's place in one workspace.
+// A Membership is a person's membership in one workspace.
 type Membership struct {
 	Workspace    events.ID
 	User         events.ID
@@ -133,20 +132,19 @@ type Membership struct {
 	ApproveLoops *bool
 }
 
-// Membership returns the user's place in a workspace. ok is false if they have none.
+// Membership returns the user's membership in a workspace. ok is false if there is none.
 func (v Members) Membership(ctx context.Context, workspace, user events.ID) (m Membership, ok bool, err error) {
-	return one(ctx, v.Memberships, Ref{workspace, user})
+	return getOne(ctx, v.Memberships, Ref{workspace, user})
 }
 
-// Memberships returns the places of users in workspaces. One is left out if they
-// have none.
+// Memberships returns the memberships of users in workspaces. Those that do not exist are left out.
 func (v Members) Memberships(ctx context.Context, list []Ref) (map[Ref]Membership, error) {
 	workspaces, users := columns(list)
 	rows, _ := v.DB.Query(ctx, eachRef+memberships+`where m.workspace_id = k.workspace_id and m.user_id = k.id offset 0) r`, workspaces, users)
 	return byKey(rows, func(m Membership) Ref { return Ref{m.Workspace, m.User} }, "memberships")
 }
 
-// MembershipsFor returns every workspace that the user is in, the oldest first.
+// MembershipsFor returns all memberships of a user, oldest first.
 func (v Members) MembershipsFor(ctx context.Context, user events.ID) ([]Membership, error) {
 	rows, _ := v.DB.Query(ctx, memberships+`where m.user_id = $1 order by m.joined_at, m.member_id`, user)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Membership])
@@ -156,14 +154,14 @@ func (v Members) MembershipsFor(ctx context.Context, user events.ID) ([]Membersh
 	return list, nil
 }
 
-// calledOtherwise is how many workspaces a person is told to at once.
-const calledOtherwise = 20
+// maxStaleProfiles bounds the result of WorkspacesWithOtherProfile.
+const maxStaleProfiles = 20
 
-// CalledOtherwise returns workspaces, a few at once, in which the user has another
-// name or address than these.
-func (v Members) CalledOtherwise(ctx context.Context, user events.ID, name, email string) ([]events.ID, error) {
+// WorkspacesWithOtherProfile returns workspaces, a few at a time, in which the user has another name or
+// address than the given ones.
+func (v Members) WorkspacesWithOtherProfile(ctx context.Context, user events.ID, name, email string) ([]events.ID, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select workspace_id from members where user_id = $1 and (name <> $2 or email <> $3) order by workspace_id limit $4`, user, name, email, calledOtherwise)
+		select workspace_id from members where user_id = $1 and (name <> $2 or email <> $3) order by workspace_id limit $4`, user, name, email, maxStaleProfiles)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 	if err != nil {
 		return nil, fmt.Errorf("workspaces that call %s otherwise: %w", user, err)

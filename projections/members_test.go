@@ -12,8 +12,8 @@ import (
 	"svc/test/world"
 )
 
-// team makes a workspace of people with these names, and returns who they are by the
-// order in which they joined.
+// team creates a workspace with members of the given names, and returns their ids in the order in
+// which they joined.
 func team(t *testing.T, w *world.World, names ...string) (workspace events.ID, list []events.ID) {
 	t.Helper()
 	p, err := w.Settle(t.Context(), 1)
@@ -36,20 +36,20 @@ func team(t *testing.T, w *world.World, names ...string) (workspace events.ID, l
 	return p.Workspace, list
 }
 
-// names are those of a page of members of the team.
+// namesOf returns the names on a page of members.
 func namesOf(t *testing.T, w *world.World, q projections.MemberQuery) (names []string, total int, next *projections.MemberCursor) {
 	t.Helper()
 	list, total, next, err := projections.Members{DB: w.DB}.Page(t.Context(), q)
 	require.NoError(t, err)
 	for _, m := range list {
-		if m.Role != events.Owner { // whoever made it
+		if m.Role != events.Owner { // the creator of the workspace
 			names = append(names, m.Name)
 		}
 	}
 	return names, total, next
 }
 
-// A search finds what a name, a word in it, an address or its domain begins with.
+// A search matches prefixes of a name, of a word in it, of an address or of its domain.
 func TestMembersAreSearchedByWords(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -69,7 +69,7 @@ func TestMembersAreSearchedByWords(t *testing.T) {
 	require.Equal(t, 2, total)
 }
 
-// Pages by cursor are those by offset, whatever happens to who was on the page before.
+// Pages by cursor equal pages by offset, even if a member of the previous page has changed.
 func TestMembersArePagedByCursor(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -118,7 +118,7 @@ func unique(list []string) (out []string) {
 	return out
 }
 
-// How many there are of each role is what a look at all of them says.
+// The counts by role equal a count over all members.
 func TestMembersAreCountedByRole(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -146,12 +146,12 @@ func TestMembersAreCountedByRole(t *testing.T) {
 			require.Len(t, list, total, roles)
 		}
 	}
-	require.Equal(t, []string{"Maintainer 1", "Owner 1", "Viewer 2"}, counted(t, w, workspace))
+	require.Equal(t, []string{"Maintainer 1", "Owner 1", "Viewer 2"}, roleCounts(t, w, workspace))
 	names, _, _ := namesOf(t, w, projections.MemberQuery{Workspace: workspace, OrderBy: projections.MemberByRole, Descending: true, Limit: 25})
 	require.Equal(t, []string{"D", "C", "A"}, names)
 }
 
-func counted(t *testing.T, w *world.World, workspace events.ID) (list []string) {
+func roleCounts(t *testing.T, w *world.World, workspace events.ID) (list []string) {
 	t.Helper()
 	rows, err := w.DB.Query(t.Context(), `select role || ' ' || members from member_counts where workspace_id = $1 order by 1`, workspace)
 	require.NoError(t, err)

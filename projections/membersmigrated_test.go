@@ -18,8 +18,8 @@ import (
 	"svc/test/world"
 )
 
-// before are the migrations that came before one.
-func before(t *testing.T, first string) migrations.Set {
+// migrationsBefore returns the migrations before the one called first.
+func migrationsBefore(t *testing.T, first string) migrations.Set {
 	t.Helper()
 	files := fstest.MapFS{}
 	list, err := os.ReadDir("../migrations")
@@ -34,14 +34,14 @@ func before(t *testing.T, first string) migrations.Set {
 	return migrations.Set{Files: files}
 }
 
-// Rows that a build before had made become those that the log says.
-func TestMembersOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
+// The migration makes rows of an older build equal to the log.
+func TestMigratedMembersEqualTheLog(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	require.NoError(t, before(t, "0035").Migrate(t.Context(), conn, io.Discard))
+	require.NoError(t, migrationsBefore(t, "0035").Migrate(t.Context(), conn, io.Discard))
 
 	db := world.Connect(t, url)
 	workspace := world.NewID()

@@ -13,32 +13,32 @@ import (
 	"svc/projections/fold"
 )
 
-// A memberWord is a text that a search for a member may begin with: where the name
-// or the address begins, or a word in the name or the domain, up to its end.
+// A memberWord is a text that a search for a member may begin with: the name or the address, the
+// domain, or the rest of the name from any word on.
 type memberWord struct {
 	Workspace events.ID `db:"workspace_id"`
 	ID        string    `db:"word_id"` // the member's id and a number
 	Member    events.ID `db:"member_id"`
-	NameKey   string    `db:"name_key"` // as in members: a search is in their order
+	NameKey   string    `db:"name_key"` // as in members: results are in that order
 	Word      string    `db:"word"`
 }
 
-// memberWords is the view of what members are searched by. A member has as many
-// rows as the texts, numbered from 0, which are more than a key can tell: whoever
-// leaves may have had all of them.
+// memberWords is the view by which members are searched. A member has one row for each text,
+// numbered from 0. An event that removes a member does not contain the texts, so its keys are all
+// possible numbers.
 var memberWords = &fold.Table[string, memberWord]{
-	View: "member_words", KeptBy: fold.Inline, Key: "word_id",
+	View: "member_words", Updated: fold.Inline, Key: "word_id",
 	Kinds: []string{"member"},
 	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
 		case events.MemberJoined:
 			return wordIDs(e.Member, len(wordsOf(e.Name, e.Email)))
 		case events.MemberProfileChanged:
-			return wordIDs(e.Member, wordsMost)
+			return wordIDs(e.Member, maxWords)
 		case events.MemberLeft:
-			return wordIDs(e.Member, wordsMost)
+			return wordIDs(e.Member, maxWords)
 		case events.MemberRemoved:
-			return wordIDs(e.Member, wordsMost)
+			return wordIDs(e.Member, maxWords)
 		}
 		return nil
 	},
@@ -53,7 +53,7 @@ var memberWords = &fold.Table[string, memberWord]{
 	},
 }
 
-// wordOf returns the row of an id, nil if the member has no such text.
+// wordOf returns the row with an id, or nil if the member has no such text.
 func wordOf(id string, workspace, member events.ID, name, email string) *memberWord {
 	_, number, _ := strings.Cut(id, "/")
 	n, err := strconv.Atoi(number)
@@ -61,7 +61,7 @@ func wordOf(id string, workspace, member events.ID, name, email string) *memberW
 	if err != nil || n >= len(words) {
 		return nil
 	}
-	return &memberWord{Workspace: workspace, ID: id, Member: member, NameKey: memberKey(name, email), Word: words[n]}
+	return &memberWord{Workspace: workspace, ID: id, Member: member, NameKey: memberSortKey(name, email), Word: words[n]}
 }
 
 func wordIDs(member events.ID, n int) []string {
@@ -72,11 +72,11 @@ func wordIDs(member events.ID, n int) []string {
 	return list
 }
 
-// wordsMost is how many texts a member is found by: the name, five more words of
-// it, the address, and its domain.
+// maxWords is the maximal number of texts of a member: the name, five more words of it, the
+// address, and its domain.
 const (
 	nameWords = 6
-	wordsMost = nameWords + 2
+	maxWords  = nameWords + 2
 )
 
 func wordsOf(name, email string) (words []string) {
@@ -85,7 +85,7 @@ func wordsOf(name, email string) (words []string) {
 			words = append(words, word)
 		}
 	}
-	key, within := foldedText(name), false
+	key, within := normalizedText(name), false
 	add(key)
 	for i, r := range key {
 		begins := !within
@@ -101,17 +101,17 @@ func wordsOf(name, email string) (words []string) {
 	return words
 }
 
-// memberKey is what a member is ordered by: the name in lower case and without
-// marks, so that Zoë is beside Zoe, or the address where there is no name.
-func memberKey(name, email string) string {
-	if key := foldedText(name); key != "" {
+// memberSortKey returns the sort key of a member: the name in lower case without diacritics, so that
+// Zoë sorts beside Zoe, or the address if there is no name.
+func memberSortKey(name, email string) string {
+	if key := normalizedText(name); key != "" {
 		return key
 	}
 	return input.Lower(email)
 }
 
-// foldedText is a text as those that look for it may write it.
-func foldedText(text string) string {
+// normalizedText normalizes a text for search: lower case, no diacritics, single spaces.
+func normalizedText(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
 			return -1

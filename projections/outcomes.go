@@ -7,16 +7,15 @@ import (
 	"svc/projections/fold"
 )
 
-// An outcome is what insights count of a run. It changes with the time that an
-// event was recorded, never with the time at which it is folded, and nothing
-// that happens after the day on which the run ended changes it: a window that
-// is over stays as it was.
+// An outcome has the figures of a run for insights. It depends on the times at which events were
+// recorded, never on the time of folding. Events after the day on which the run ended do not change
+// it, so a window in the past stays the same.
 type outcome struct {
 	Workspace     events.ID        `db:"workspace_id"`
 	Run           events.ID        `db:"run_id"`
 	Repo          events.ID        `db:"repo_id"`
 	QueuedAt      time.Time        `db:"queued_at"`
-	Status        events.RunStatus `db:"status"` // "" while it moves
+	Status        events.RunStatus `db:"status"` // "" while the run is active
 	EndedAt       *time.Time       `db:"ended_at"`
 	Counted       bool             `db:"counted"`
 	Implemented   bool             `db:"implemented"`
@@ -33,19 +32,18 @@ type outcome struct {
 	FarmMS        int64            `db:"farm_ms"`
 }
 
-// What a run spends its time on.
+// The phases in which a run spends its time.
 const (
 	phaseWorking = "working"
 	phasePerson  = "person"
 	phaseFarm    = "farm"
 )
 
-// pushesTogether is how long after a push of a person further ones of theirs
-// are the same intervention.
-const pushesTogether = 10 * time.Minute
+// pushWindow is the time within which successive pushes of a person count as one intervention.
+const pushWindow = 10 * time.Minute
 
 var outcomes = &fold.Table[events.ID, outcome]{
-	View: "outcomes", KeptBy: fold.Followed, Key: "run_id",
+	View: "outcomes", Updated: fold.Followed, Key: "run_id",
 	Kinds: []string{"run", "decision"},
 	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(runEvent); ok {
@@ -61,29 +59,29 @@ var outcomes = &fold.Table[events.ID, outcome]{
 			}
 		}
 		after := *before
-		after.follow(r)
+		after.apply(r)
 		return &after
 	},
 }
 
-func (o *outcome) follow(r events.Record) {
+func (o *outcome) apply(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.RunStageEntered:
 		o.Implemented = o.Implemented || e.Stage == events.StageImplementing
 		switch e.Stage {
 		case events.StageBuildFarm:
-			o.turn(phaseFarm, r.At)
+			o.enterPhase(phaseFarm, r.At)
 		case events.StageMerge:
-			o.turn(phasePerson, r.At) // who has to approve
+			o.enterPhase(phasePerson, r.At) // a person has to approve
 		default:
-			o.turn(phaseWorking, r.At)
+			o.enterPhase(phaseWorking, r.At)
 		}
 	case events.DecisionRaised:
-		o.turn(phasePerson, r.At)
+		o.enterPhase(phasePerson, r.At)
 	case events.DecisionAnswered, events.DecisionVoided, events.RunMergeApproved, events.RunMergeAttempted:
-		o.turn(phaseWorking, r.At)
+		o.enterPhase(phaseWorking, r.At)
 	case events.RunMergeApprovalVoided:
-		o.turn(phasePerson, r.At)
+		o.enterPhase(phasePerson, r.At)
 	case events.RunCommitsPushed:
 		o.Touched = o.Touched || e.By == events.PushedByPerson
 	case events.RunHumanIntervened:
@@ -104,8 +102,8 @@ func (o *outcome) follow(r events.Record) {
 	}
 }
 
-// turn ends a phase and begins another.
-func (o *outcome) turn(phase string, at time.Time) {
+// enterPhase ends the current phase and begins another.
+func (o *outcome) enterPhase(phase string, at time.Time) {
 	spent := at.Sub(o.PhaseSince).Milliseconds()
 	switch o.Phase {
 	case phasePerson:
@@ -117,15 +115,14 @@ func (o *outcome) turn(phase string, at time.Time) {
 }
 
 func (o *outcome) end(status events.RunStatus, at time.Time) {
-	o.turn(phaseWorking, at)
+	o.enterPhase(phaseWorking, at)
 	o.Status, o.EndedAt = status, &at
 }
 
-// intervene counts a person's help: each time, but pushes that follow each
-// other count once.
+// intervene counts a person's intervention. Pushes in quick succession count once.
 func (o *outcome) intervene(what string, r events.Record) {
 	if what == events.InterventionPush {
-		again := o.PushedAt != nil && o.PushedBy == r.Actor.ID && r.At.Sub(*o.PushedAt) <= pushesTogether
+		again := o.PushedAt != nil && o.PushedBy == r.Actor.ID && r.At.Sub(*o.PushedAt) <= pushWindow
 		o.PushedBy, o.PushedAt = r.Actor.ID, &r.At
 		if again {
 			return

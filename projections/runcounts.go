@@ -5,8 +5,8 @@ import (
 	"svc/projections/fold"
 )
 
-// A runCount is how many runs a repository has. It is kept by a followed view
-// of its own, so that the length of a list costs the same however long it is.
+// A runCount has the numbers of a repository's runs. It is a view of its own so that counting costs
+// the same however long the list is.
 type runCount struct {
 	Workspace events.ID `db:"workspace_id"`
 	Repo      events.ID `db:"repo_id"`
@@ -15,7 +15,7 @@ type runCount struct {
 }
 
 var runCounts = &fold.Table[events.ID, runCount]{
-	View: "run_counts", KeptBy: fold.Followed, Key: "repo_id",
+	View: "run_counts", Updated: fold.Followed, Key: "repo_id",
 	Kinds: []string{"run"},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {

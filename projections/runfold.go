@@ -20,13 +20,13 @@ func queuedDetail(at time.Time) RunDetail {
 	return d
 }
 
-func (d RunDetail) copied() RunDetail {
+func (d RunDetail) clone() RunDetail {
 	d.Stages, d.Jobs = slices.Clone(d.Stages), slices.Clone(d.Jobs)
 	return d
 }
 
-// stage returns the place of a stage among those of the run. One of a newer
-// build, which this one does not know, is added behind the others.
+// stage returns the index of a stage in the run's stages. A stage of a newer build, which this one
+// does not know, is appended.
 func (d *RunDetail) stage(s events.Stage) int {
 	if i := s.Index(); i >= 0 {
 		return i
@@ -40,8 +40,8 @@ func (d *RunDetail) stage(s events.Stage) int {
 	return known + i
 }
 
-// follow takes in what happened to a run after it was queued.
-func (run *Run) follow(r events.Record) {
+// apply applies an event after the run was queued.
+func (run *Run) apply(r events.Record) {
 	d := &run.Detail
 	at := r.At.Truncate(time.Millisecond)
 	switch e := r.Event.(type) {
@@ -76,9 +76,9 @@ func (run *Run) follow(r events.Record) {
 		}
 		d.Stages[run.Stage].Status = "blocked"
 	case events.DecisionAnswered:
-		run.goOn()
+		run.resume()
 	case events.DecisionVoided:
-		run.goOn()
+		run.resume()
 	case events.RunBudgetSet:
 		run.BudgetCents, run.BudgetComputeMS, run.BudgetRounds = e.Cents, e.ComputeMS, e.Rounds
 	case events.RunCostRecorded:
@@ -100,7 +100,7 @@ func (run *Run) follow(r events.Record) {
 	}
 }
 
-// enter begins a stage. What lies behind it in the loop has to be done again.
+// enter begins a stage. The stages after it become pending again.
 func (run *Run) enter(e events.RunStageEntered, at time.Time) {
 	if queued := &run.Detail.Stages[0]; queued.Status == "active" {
 		queued.end("succeeded", at) // a slot became free
@@ -116,8 +116,8 @@ func (run *Run) enter(e events.RunStageEntered, at time.Time) {
 	}
 }
 
-// goOn lets a run go on that waited for a decision.
-func (run *Run) goOn() {
+// resume resumes a run that waited for a decision.
+func (run *Run) resume() {
 	run.WaitsFor = ""
 	if s := &run.Detail.Stages[run.Stage]; s.Status == "blocked" {
 		s.Status = "active"
@@ -127,7 +127,7 @@ func (run *Run) goOn() {
 	}
 }
 
-// finish ends the run, its stage, and with them the stages it never reached.
+// finish ends the run, its active stage, and the stages that it never reached.
 func (run *Run) finish(status events.RunStatus, stage string, at time.Time) {
 	run.Status, run.Active, run.FinishedAt, run.WaitsFor = status, false, &at, ""
 	for i := range run.Detail.Stages {

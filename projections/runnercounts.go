@@ -5,16 +5,15 @@ import (
 	"svc/projections/fold"
 )
 
-// A runnerCount is how many machines have ever been runners of a workspace: those that are over
-// stay in the list. It is kept by a view of its own, so that the length of the list costs the
-// same however long it is.
+// A runnerCount is the number of machines that ever enrolled in a workspace; ended ones stay in the
+// list. It is a view of its own so that counting costs the same however long the list is.
 type runnerCount struct {
 	Workspace events.ID `db:"workspace_id"`
 	Runners   int       `db:"runners"`
 }
 
 var runnerCounts = &fold.Table[events.ID, runnerCount]{
-	View: "runner_counts", KeptBy: fold.Inline, Key: "workspace_id", Alone: true,
+	View: "runner_counts", Updated: fold.Inline, Key: "workspace_id", GlobalKey: true,
 	Kinds: []string{"runner.enrolled"},
 	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(events.RunnerEnrolled); ok {

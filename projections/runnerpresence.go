@@ -10,22 +10,22 @@ import (
 	"svc/events"
 )
 
-// A RunnerPresence is what a runner said in its last heartbeat.
+// A RunnerPresence is what a runner reported in its last heartbeat.
 type RunnerPresence struct {
 	Runner events.ID
 	SeenAt time.Time
-	Usage  []JobUsage // of the jobs that it runs
+	Usage  []JobUsage // of its jobs
 }
 
-// A JobUsage is what a job takes of its machine.
+// A JobUsage is what a job uses of its machine.
 type JobUsage struct {
 	Job      events.ID `json:"job"`
-	CPUMs    int64     `json:"cpuMs"`    // milliseconds of a processor so far
-	RSSBytes int64     `json:"rssBytes"` // memory now
+	CPUMs    int64     `json:"cpuMs"`    // processor time so far, in milliseconds
+	RSSBytes int64     `json:"rssBytes"` // current memory
 }
 
-// Presences returns what runners of a workspace said last. One that has never connected
-// said nothing.
+// Presences returns the last reports of runners of a workspace. Runners that never connected are
+// left out.
 func (v Runners) Presences(ctx context.Context, workspace events.ID, runners []events.ID) (map[events.ID]RunnerPresence, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (

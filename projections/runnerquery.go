@@ -30,14 +30,14 @@ type Runner struct {
 	NotAfter        time.Time
 	EnrolledAt      time.Time
 	ChangedAt       time.Time
-	Jobs            []RunnerJob // that it has
-	SeenAt          *time.Time  // its last heartbeat
-	Declined        int         // jobs in a row
+	Jobs            []RunnerJob // that it holds
+	SeenAt          *time.Time  // last heartbeat
+	Declined        int         // number of jobs declined in a row
 	DeclineReason   string
-	RestsUntil      *time.Time // for that
+	RestsUntil      *time.Time // because of declined jobs
 }
 
-// A RunnerJob is a job that a runner has.
+// A RunnerJob is a job that a runner holds.
 type RunnerJob struct {
 	ID        events.ID       `json:"id"`
 	Name      string          `json:"name"`
@@ -57,14 +57,14 @@ const selectRunners = `
 		where p.workspace_id = $1 and p.runner_id = r.runner_id offset 0) p on true
 	where r.workspace_id = $1 `
 
-// over are the states of runners that take no job any more.
-const over = `('suspended', 'revoked', 'retired')`
+// endedStates lists the final states of runners.
+const endedStates = `('suspended', 'revoked', 'retired')`
 
-// A RunnerStatus is what a list of runners is narrowed to; "" is to nothing.
+// A RunnerStatus selects runners; "" selects all.
 type RunnerStatus string
 
-// These are the statuses: those that are connected, also those that are being drained; those
-// that are not and may be again; those that are over.
+// The statuses. Online runners are connected and may be draining; offline ones may connect again;
+// ended ones may not.
 const (
 	RunnersOnline  RunnerStatus = "online"
 	RunnersOffline RunnerStatus = "offline"
@@ -72,27 +72,27 @@ const (
 )
 
 const (
-	connected    = `state in ('online', 'draining')`
-	away         = `state in ('enrolled', 'offline')`
-	countRunners = `(select count(*) from runners where workspace_id = $1 and `
-	everEnrolled = `coalesce((select runners from runner_counts where workspace_id = $1), 0)`
+	connectedStates = `state in ('online', 'draining')`
+	offlineStates   = `state in ('enrolled', 'offline')`
+	countRunners    = `(select count(*) from runners where workspace_id = $1 and `
+	countEnrolled   = `coalesce((select runners from runner_counts where workspace_id = $1), 0)`
 )
 
-// ofStatus has the condition of each status, and the statement that counts its runners. All that
-// there ever were and those that are over are not counted anew by each request: machines that do
-// one job come and go.
-var ofStatus = map[RunnerStatus]struct{ where, count string }{
-	"":             {``, `select ` + everEnrolled},
-	RunnersOnline:  {`and r.` + connected, `select ` + countRunners + connected + `)`},
-	RunnersOffline: {`and r.` + away, `select ` + countRunners + away + `)`},
-	RunnersEnded:   {`and (r.state in ` + over + `) is true`, `select ` + everEnrolled + ` - ` + countRunners + connected + `) - ` + countRunners + away + `)`},
+// statusQueries has the condition of each status and the statement that counts its runners. The numbers
+// of all runners and of ended ones are derived from counts, because they grow without bound:
+// one-job machines come and go.
+var statusQueries = map[RunnerStatus]struct{ where, count string }{
+	"":             {``, `select ` + countEnrolled},
+	RunnersOnline:  {`and r.` + connectedStates, `select ` + countRunners + connectedStates + `)`},
+	RunnersOffline: {`and r.` + offlineStates, `select ` + countRunners + offlineStates + `)`},
+	RunnersEnded:   {`and (r.state in ` + endedStates + `) is true`, `select ` + countEnrolled + ` - ` + countRunners + connectedStates + `) - ` + countRunners + offlineStates + `)`},
 }
 
-// Page returns the runners of a workspace with a status, those that are over last, by name,
-// and how many there are on all pages.
+// Page returns the runners of a workspace with a status, ended ones last, by name, and the number
+// on all pages.
 func (v Runners) Page(ctx context.Context, workspace events.ID, status RunnerStatus, limit, offset int) (list []Runner, total int, err error) {
-	of := ofStatus[status]
-	rows, _ := v.DB.Query(ctx, selectRunners+of.where+` order by r.state in `+over+`, r.name, r.runner_id limit $2 offset $3`, workspace, limit, offset)
+	of := statusQueries[status]
+	rows, _ := v.DB.Query(ctx, selectRunners+of.where+` order by r.state in `+endedStates+`, r.name, r.runner_id limit $2 offset $3`, workspace, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Runner])
 	if err != nil {
 		return nil, 0, fmt.Errorf("runners of %s: %w", workspace, err)
@@ -103,13 +103,13 @@ func (v Runners) Page(ctx context.Context, workspace events.ID, status RunnerSta
 	return list, total, nil
 }
 
-// Called returns up to limit runners with a text in their name, among the first 1,000 in
-// the order of [Runners.Page].
-func (v Runners) Called(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
+// SearchByName returns up to limit runners with a text in their name. It searches the first 1,000 in the
+// order of [Runners.Page].
+func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select runner_id, name, state from (
-			select runner_id, name, state from runners where workspace_id = $1 order by state in `+over+`, name, runner_id limit 1000) r
-		where strpos(lower(name), lower($2)) > 0 order by state in `+over+`, name, runner_id limit $3`, workspace, text, limit)
+			select runner_id, name, state from runners where workspace_id = $1 order by state in `+endedStates+`, name, runner_id limit 1000) r
+		where strpos(lower(name), lower($2)) > 0 order by state in `+endedStates+`, name, runner_id limit $3`, workspace, text, limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
 	if err != nil {
 		return nil, fmt.Errorf("search runners of %s: %w", workspace, err)
@@ -123,45 +123,44 @@ func (v Runners) Get(ctx context.Context, workspace, id events.ID) (r Runner, ok
 	return optional[Runner](rows, "runner "+id.String())
 }
 
-// RunnerSlots is what the runners of a workspace that are connected can do at once.
+// RunnerSlots is the capacity of a workspace's connected runners.
 type RunnerSlots struct {
-	Online, Draining, Offline int // runners
-	Total, Busy               int // jobs
+	Online, Draining, Offline int // numbers of runners
+	Total, Busy               int // numbers of jobs
 }
 
 const selectSlots = `
-	select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'), ` + countRunners + away + `),
+	select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'), ` + countRunners + offlineStates + `),
 		coalesce(sum(capacity) filter (where state = 'online'), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
-	from runners where workspace_id = $1 and ` + connected
+	from runners where workspace_id = $1 and ` + connectedStates
 
-// into returns where a row of selectSlots goes.
-func (s *RunnerSlots) into() []any {
+// scanTargets returns the scan targets of a row of selectSlots.
+func (s *RunnerSlots) scanTargets() []any {
 	return []any{&s.Online, &s.Draining, &s.Offline, &s.Total, &s.Busy}
 }
 
-// Slots counts them.
+// Slots returns the capacity of a workspace's runners.
 func (v Runners) Slots(ctx context.Context, workspace events.ID) (s RunnerSlots, err error) {
-	if err := v.DB.QueryRow(ctx, selectSlots, workspace).Scan(s.into()...); err != nil {
+	if err := v.DB.QueryRow(ctx, selectSlots, workspace).Scan(s.scanTargets()...); err != nil {
 		return s, fmt.Errorf("count slots of %s: %w", workspace, err)
 	}
 	return s, nil
 }
 
-// A Holder is what has to be known of who shows a certificate: the authorities that may
-// have signed it, and the runner that it names, which may not exist.
+// A Holder has the data for authenticating a runner's certificate: the authorities that may have
+// signed it, and the runner that it names, whose fields are nil if it does not exist.
 type Holder struct {
-	Authorities  []string // certificates in PEM
+	Authorities  []string // PEM certificates
 	Name         *string
 	State        *events.RunnerState
 	Serial       *string
 	NextSerial   *string
 	Version      *string
 	Enrolled     *time.Time
-	CertifiedFor *time.Time // until when the certificates of the runner last
+	CertifiedFor *time.Time // end of the validity of the runner's certificates
 }
 
-// Holder looks a runner up together with the authorities of its workspace that are not
-// retired.
+// Holder returns a runner together with the active authorities of its workspace.
 func (v Runners) Holder(ctx context.Context, workspace, runner events.ID) (h Holder, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select coalesce((select array_agg(a.certificate order by a.authority_id)

@@ -9,8 +9,8 @@ import (
 	"svc/projections/fold"
 )
 
-// Runners is the view of build machines. It is inline: a certificate of a runner that was
-// revoked opens no door after the answer was sent.
+// Runners is the view of build machines. It is inline, so that the certificate of a revoked runner
+// is refused once the command was answered.
 type Runners struct{ DB *pgxpool.Pool }
 
 type runnerRow struct {
@@ -40,7 +40,7 @@ type runnerRow struct {
 }
 
 var runners = &fold.Table[events.ID, runnerRow]{
-	View: "runners", KeptBy: fold.Inline, Key: "runner_id",
+	View: "runners", Updated: fold.Inline, Key: "runner_id",
 	Kinds: []string{"runner"},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
@@ -53,11 +53,11 @@ var runners = &fold.Table[events.ID, runnerRow]{
 	},
 	Apply: func(id events.ID, row *runnerRow, r events.Record) *runnerRow {
 		if e, ok := r.Event.(events.RunnerEnrolled); ok {
-			return enrolled(id, e, r)
+			return newRunnerRow(id, e, r)
 		}
 		after := *row
-		after.takeConnection(r)
-		after.takeEnd(r)
+		after.applyConnection(r)
+		after.applyEnd(r)
 		switch e := r.Event.(type) {
 		case events.RunnerJobTaken:
 			after.JobsLeft = &e.Left
@@ -78,7 +78,7 @@ var runners = &fold.Table[events.ID, runnerRow]{
 	},
 }
 
-func enrolled(id events.ID, e events.RunnerEnrolled, r events.Record) *runnerRow {
+func newRunnerRow(id events.ID, e events.RunnerEnrolled, r events.Record) *runnerRow {
 	row := &runnerRow{
 		Workspace: r.Workspace, ID: id, Name: e.Name, State: events.RunnerIsEnrolled,
 		Labels: e.Labels, ExclusiveLabels: e.ExclusiveLabels, Capacity: e.Capacity,
@@ -87,22 +87,22 @@ func enrolled(id events.ID, e events.RunnerEnrolled, r events.Record) *runnerRow
 	if e.Jobs > 0 {
 		row.JobsLeft = &e.Jobs
 	}
-	row.takeAgent(e.Agent)
+	row.setAgent(e.Agent)
 	return row
 }
 
-func (row *runnerRow) takeAgent(a events.Agent) {
+func (row *runnerRow) setAgent(a events.Agent) {
 	row.Version, row.OS, row.Arch, row.Sandboxes = a.Version, a.OS, a.Arch, a.Sandboxes
 	if row.Sandboxes == nil {
 		row.Sandboxes = []string{}
 	}
 }
 
-func (row *runnerRow) takeConnection(r events.Record) {
+func (row *runnerRow) applyConnection(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.RunnerOnline:
 		row.Labels, row.Capacity, row.OfflineReason = e.Labels, e.Capacity, ""
-		row.takeAgent(e.Agent)
+		row.setAgent(e.Agent)
 		row.State = events.RunnerIsOnline
 		if row.Draining {
 			row.State = events.RunnerIsDraining
@@ -122,7 +122,7 @@ func (row *runnerRow) takeConnection(r events.Record) {
 	}
 }
 
-func (row *runnerRow) takeEnd(r events.Record) {
+func (row *runnerRow) applyEnd(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.RunnerSuspended:
 		row.State = events.RunnerIsSuspended

@@ -25,7 +25,7 @@ type Run struct {
 	RepoName    string              `db:"repo_name"`
 	IssueNumber int                 `db:"issue_number"`
 	IssueTitle  string              `db:"issue_title"`
-	Stage       int                 `db:"stage"` // its place in Detail.Stages
+	Stage       int                 `db:"stage"` // index in Detail.Stages
 	Status      events.RunStatus    `db:"status"`
 	Active      bool                `db:"active"`
 	PRNumber    *int                `db:"pr_number"`
@@ -33,40 +33,40 @@ type Run struct {
 	CreatedAt   time.Time           `db:"created_at"`
 	UpdatedAt   time.Time           `db:"updated_at"`
 	FinishedAt  *time.Time          `db:"finished_at"`
-	WaitsFor    events.DecisionKind `db:"waits_for"`  // what somebody is asked for; "" if nobody is
-	Round       int                 `db:"round"`      // how often it entered Implementing
-	JobRounds   []int               `db:"job_rounds"` // of Detail.Jobs: the round in which the run asked for each
+	WaitsFor    events.DecisionKind `db:"waits_for"`  // kind of the open decision; "" if there is none
+	Round       int                 `db:"round"`      // how often the run entered stage Implementing
+	JobRounds   []int               `db:"job_rounds"` // for each of Detail.Jobs, the round in which the run requested it
 	Detail      RunDetail           `db:"detail"`
 
-	// What the run may use up; 0 is without a limit.
+	// Budgets of the run; 0 means no limit.
 	BudgetCents     int64 `db:"budget_cents"`
 	BudgetComputeMS int64 `db:"budget_compute_ms"`
 	BudgetRounds    int   `db:"budget_rounds"`
 }
 
-// A RunDetail is what a run's own page adds. Times in it are whole milliseconds.
+// A RunDetail is what a run's own page shows in addition. Its times are whole milliseconds.
 type RunDetail struct {
 	Branch     string              `json:"branch"`
 	Head       string              `json:"head"`
-	Stages     []RunStage          `json:"stages"` // one each, in the order of the loop; behind them those that this build does not know
+	Stages     []RunStage          `json:"stages"` // one for each stage in order, then those that this build does not know
 	Files      []events.FileChange `json:"files"`
 	Jobs       []RunJob            `json:"jobs"`
 	Guardrails string              `json:"guardrails"` // unchecked, clean, blocked, allowed_once
 	Checks     []events.Guardrail  `json:"checks"`
 }
 
-// A RunStage is how far a run got with one stage. Status is pending, active,
-// succeeded, failed, blocked or skipped.
+// A RunStage is a run's progress in a stage. Status is pending, active, succeeded, failed, blocked
+// or skipped.
 type RunStage struct {
-	Name       string     `json:"name,omitempty"` // of one that this build does not know
+	Name       string     `json:"name,omitempty"` // only for stages that this build does not know
 	Status     string     `json:"status"`
 	Attempt    int        `json:"attempt"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 }
 
-// A RunJob is a farm job that a run asked for. Status is requested until it
-// settles as succeeded, failed or cancelled.
+// A RunJob is a farm job that a run requested. Status is requested, and finally succeeded, failed
+// or cancelled.
 type RunJob struct {
 	ID        events.ID `json:"id"`
 	Name      string    `json:"name"`
@@ -75,7 +75,7 @@ type RunJob struct {
 }
 
 var runs = &fold.Table[events.ID, Run]{
-	View: "runs", KeptBy: fold.Followed, Key: "run_id",
+	View: "runs", Updated: fold.Followed, Key: "run_id",
 	Kinds: []string{"run", "decision"},
 	Keys: func(r events.Record) []events.ID {
 		if _, ok := r.Event.(runEvent); ok {
@@ -93,21 +93,20 @@ var runs = &fold.Table[events.ID, Run]{
 		}
 		after := *run
 		after.UpdatedAt = r.At
-		after.Detail = run.Detail.copied()
-		after.follow(r)
+		after.Detail = run.Detail.clone()
+		after.apply(r)
 		return &after
 	},
 }
 
-// runsSearched is how many runs of a list are looked through for a text, the
-// first in its order: of those that have stopped, the newest.
-const runsSearched = 10_000
+// maxRunsSearched is how many runs of a list, from its beginning, are searched for a text.
+const maxRunsSearched = 10_000
 
-// Page answers q, and how many runs there are on all pages. A search looks through
-// the first 10,000 runs of the list, and counts those that it finds there.
+// Page answers q and returns the number of runs on all pages. A search examines the first 10,000
+// runs of the list and counts its matches among them.
 //
-// Which runs are meant, and of which repository, is said literally: a parameter
-// would hide the partial index from the plan that a connection keeps.
+// Active and terminal runs are distinguished by a literal condition: with a parameter, the cached
+// plan could not use the partial index.
 func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
 	b := &pgx.Batch{}
 	counts, page, args := q.sql()
@@ -120,13 +119,13 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 		return nil, 0, fmt.Errorf("runs of %s: %w", q.Workspace, err)
 	}
 	if len(list) > 0 {
-		total = max(total, q.Offset+len(list)) // the counts may be a moment behind
+		total = max(total, q.Offset+len(list)) // run_counts may lag
 	}
 	return list, total, nil
 }
 
-// sql returns what counts the runs of all pages, and what reads one. The last two of
-// args are for the page alone.
+// sql returns the statements that count the runs and read a page. The last two of args are only for
+// the page.
 func (q RunQuery) sql() (counts, page string, args []any) {
 	args = []any{q.Workspace}
 	which, order, column := `active`, activeOrder, `active`
@@ -147,9 +146,9 @@ func (q RunQuery) sql() (counts, page string, args []any) {
 	args = append(args, q.Limit, q.Offset)
 	switch {
 	case q.Q != "":
-		found := fmt.Sprintf(` from (select *%s order by %s limit %d) r where `+runCalled, where, order, runsSearched, text)
+		found := fmt.Sprintf(` from (select *%s order by %s limit %d) r where `+runMatches, where, order, maxRunsSearched, text)
 		counts, page = `select count(*)`+found, `select `+runColumns+found+limit
-	case q.Offset >= runsFar:
+	case q.Offset >= deepRunsOffset:
 		page = fmt.Sprintf(`
 			select %[1]s from (select run_id as id%[2]s%[3]s) p
 			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r order by %[4]s`, runColumns, where, limit, order)
@@ -159,18 +158,18 @@ func (q RunQuery) sql() (counts, page string, args []any) {
 	return counts, page, args
 }
 
-// The orders of the two lists, and what a search finds in them: its text is parameter %[4]d.
+// The orders of the two lists, and the condition of a search, whose text is parameter %[4]d.
 const (
 	activeOrder   = `stage, created_at, run_id`
 	terminalOrder = `finished_at desc, run_id desc`
-	runCalled     = `issue_number::text = $%[4]d
+	runMatches    = `issue_number::text = $%[4]d
 		or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(detail ->> 'branch'), lower($%[4]d)) > 0`
 )
 
-// Called returns up to limit runs that a search for text finds, of both lists of Page:
-// first those whose issue has it for its number, then those that still move.
-func (v Runs) Called(ctx context.Context, workspace events.ID, text string, limit int) ([]Run, error) {
-	rows, _ := v.DB.Query(ctx, selectCalledRuns, workspace, text, limit)
+// Search returns up to limit runs of both lists that match a search: first those whose issue number
+// is the text, then active ones.
+func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limit int) ([]Run, error) {
+	rows, _ := v.DB.Query(ctx, selectMatchingRuns, workspace, text, limit)
 	list, err := pgx.CollectRows(rows, scanRun)
 	if err != nil {
 		return nil, fmt.Errorf("runs of %s that are called so: %w", workspace, err)
@@ -178,22 +177,20 @@ func (v Runs) Called(ctx context.Context, workspace events.ID, text string, limi
 	return list, nil
 }
 
-var selectCalledRuns = fmt.Sprintf(`
+var selectMatchingRuns = fmt.Sprintf(`
 	select `+runColumns+` from (
 		(select * from runs where workspace_id = $1 and active order by %s limit %d)
 		union all (select * from runs where workspace_id = $1 and not active order by %s limit %[2]d)
-	) r where `+runCalled+`
+	) r where `+runMatches+`
 	order by issue_number::text = $%[4]d desc, active desc, finished_at desc, stage, created_at, run_id desc
-	limit $3`, activeOrder, runsSearched, terminalOrder, 2)
+	limit $3`, activeOrder, maxRunsSearched, terminalOrder, 2)
 
-// runsFar is how far from the beginning a page finds the ids of its runs first, in
-// the index alone.
-const runsFar = 1000
+// deepRunsOffset is the offset from which a page first finds the ids of its runs, by an index-only scan.
+const deepRunsOffset = 1000
 
-// A RunQuery asks for a page of a workspace's runs: those that still move, the
-// oldest first within each stage, or those that have stopped, the newest
-// first. Repo and Q narrow it unless nil or empty; Q is part of the issue's title, or
-// its number.
+// A RunQuery asks for a page of a workspace's runs: active ones, by stage and age, or ended ones,
+// newest first. Repo and Q narrow it unless nil or empty. Q is part of the issue's title, the
+// repository's or the branch's name, or the issue number.
 type RunQuery struct {
 	Workspace     events.ID
 	Active        bool
@@ -208,19 +205,17 @@ func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok boo
 	return optional[Run](rows, "run "+id.String())
 }
 
-// Events returns up to limit events of a run that follow its event of a version.
+// Events returns up to limit events of a run after a version of its stream.
 func (v Runs) Events(ctx context.Context, workspace, run events.ID, after, limit int) ([]events.Record, error) {
 	return store.AnyOfStream(ctx, v.DB, workspace, run, after, limit)
 }
 
-// EventsBefore returns up to limit events of a run that precede its event of a version,
-// the newest first.
+// EventsBefore returns up to limit events of a run before a version of its stream, newest first.
 func (v Runs) EventsBefore(ctx context.Context, workspace, run events.ID, before, limit int) ([]events.Record, error) {
 	return store.AnyOfStreamBefore(ctx, v.DB, workspace, run, before, limit)
 }
 
-// Repo returns a repository that runs of a workspace have worked on. ok is false if
-// there is none.
+// Repo returns a repository that runs of a workspace worked on. ok is false if there is none.
 func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, ok bool, err error) {
 	repo.ID = id
 	err = v.DB.QueryRow(ctx, `
@@ -235,12 +230,11 @@ func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Re
 	return repo, true, nil
 }
 
-// issuesPage is how many events LargestIssue reads together.
+// issuesPage is how many events LargestIssue reads at a time.
 const issuesPage = 1000
 
-// LargestIssue returns the largest number of an issue that a run of a repository
-// was ever for, 0 if there is none. It looks at what the view has not taken in
-// yet as well, so the answer is that of the log at this moment.
+// LargestIssue returns the largest issue number of all runs of a repository, or 0. It also reads
+// the events after the view's checkpoint, so the answer is up to date with the log.
 func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n int, err error) {
 	var seq int64
 	err = v.DB.QueryRow(ctx, `

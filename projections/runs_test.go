@@ -12,17 +12,16 @@ import (
 	"svc/test/world"
 )
 
-// A tale is a run as a test tells it: what follows after it was queued.
-type tale struct {
+// A runScript is a run with the events after it was queued.
+type runScript struct {
 	repo  events.Repo
 	issue int
 	title string
 	facts []events.Event
 }
 
-// tellAt appends tales in one commit, so that all of it happens at one time,
-// and returns the runs.
-func tellAt(t *testing.T, w *world.World, at time.Time, workspace events.ID, tales ...tale) (runs []events.ID) {
+// queueAt appends tales in one commit, so that all events have the same time, and returns the runs.
+func queueAt(t *testing.T, w *world.World, at time.Time, workspace events.ID, tales ...runScript) (runs []events.ID) {
 	t.Helper()
 	c := &events.Commit{Workspace: workspace, At: at, Envelope: events.Envelope{Actor: world.System, Origin: events.FromSystem}}
 	for _, story := range tales {
@@ -37,7 +36,7 @@ func tellAt(t *testing.T, w *world.World, at time.Time, workspace events.ID, tal
 	return runs
 }
 
-func entered(stages ...events.Stage) (list []events.Event) {
+func stagesEntered(stages ...events.Stage) (list []events.Event) {
 	for _, s := range stages {
 		list = append(list, events.RunStageEntered{Stage: s, Attempt: 1})
 	}
@@ -49,8 +48,8 @@ var (
 	api = events.Repo{ID: world.NewID(), Name: "acme/api"}
 )
 
-// numbers returns the issues that a page lists, which name its runs.
-func numbers(list []projections.Run) []int {
+// issueNumbers returns the issue numbers of runs.
+func issueNumbers(list []projections.Run) []int {
 	n := []int{}
 	for _, r := range list {
 		n = append(n, r.IssueNumber)
@@ -62,19 +61,19 @@ func TestRunsPage(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, other := world.NewID(), world.NewID()
-	for i, tales := range [][]tale{
-		{{web, 1, "Fix date parsing", entered(events.StagePlan)}},
+	for i, tales := range [][]runScript{
+		{{web, 1, "Fix date parsing", stagesEntered(events.StagePlan)}},
 		{{web, 2, "100% CPU", nil}},
-		{{api, 3, "Über_all", entered(events.StageAnalyze)}},
+		{{api, 3, "Über_all", stagesEntered(events.StageAnalyze)}},
 		{{web, 4, "fix it", nil}},
 		{{web, 5, "Fix more", []events.Event{events.RunMerged{Repo: web.ID}}}},
-		{{api, 6, "Fix 12", append(entered(events.StageAnalyze), events.RunFailed{Repo: api.ID})}},
+		{{api, 6, "Fix 12", append(stagesEntered(events.StageAnalyze), events.RunFailed{Repo: api.ID})}},
 		{{web, 7, "Reject", []events.Event{events.RunRejected{Repo: web.ID}}}},
-		{{web, 12, "Twelve", entered(events.StageAnalyze)}},
+		{{web, 12, "Twelve", stagesEntered(events.StageAnalyze)}},
 	} {
-		tellAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
+		queueAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
 	}
-	tellAt(t, w, world.Epoch, other, tale{web, 99, "Fix elsewhere", nil})
+	queueAt(t, w, world.Epoch, other, runScript{web, 99, "Fix elsewhere", nil})
 
 	for name, test := range map[string]struct {
 		query projections.RunQuery
@@ -113,52 +112,52 @@ func TestRunsPage(t *testing.T) {
 			}
 			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
-			require.Equal(t, test.want, numbers(list))
+			require.Equal(t, test.want, issueNumbers(list))
 			require.Equal(t, test.total, total)
 		})
 	}
 }
 
-// What a search lists first: the number, what still moves, what stopped last.
-func TestRunsCalled(t *testing.T) {
+// A search lists first the run with that number, then active runs, then the ones that ended last.
+func TestRunSearch(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, v := world.NewID(), projections.Runs{DB: w.DB}
-	for i, tales := range [][]tale{
-		{{web, 1, "Fix date parsing", entered(events.StagePlan)}},
+	for i, tales := range [][]runScript{
+		{{web, 1, "Fix date parsing", stagesEntered(events.StagePlan)}},
 		{{web, 2, "Fix it", nil}},
 		{{web, 3, "Fix more", []events.Event{events.RunMerged{Repo: web.ID}}}},
 		{{web, 4, "Fix 12", []events.Event{events.RunMerged{Repo: web.ID}}}},
 		{{api, 12, "Twelve", []events.Event{events.RunRejected{Repo: api.ID}}}},
 		{{api, 13, "After 12", nil}},
 	} {
-		tellAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
+		queueAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
 	}
-	tellAt(t, w, world.Epoch, world.NewID(), tale{web, 99, "Fix elsewhere", nil})
+	queueAt(t, w, world.Epoch, world.NewID(), runScript{web, 99, "Fix elsewhere", nil})
 	for text, want := range map[string][]int{
 		"fix": {2, 1, 4, 3}, "12": {12, 13, 4}, "acme/API": {13, 12}, "%": {}, "none": {},
 	} {
-		list, err := v.Called(t.Context(), workspace, text, 50)
+		list, err := v.Search(t.Context(), workspace, text, 50)
 		require.NoError(t, err)
-		require.Equal(t, want, numbers(list), text)
+		require.Equal(t, want, issueNumbers(list), text)
 	}
-	list, err := v.Called(t.Context(), workspace, "12", 1)
+	list, err := v.Search(t.Context(), workspace, "12", 1)
 	require.NoError(t, err)
-	require.Equal(t, []int{12}, numbers(list))
+	require.Equal(t, []int{12}, issueNumbers(list))
 }
 
-// What happened at the same time still has one order, on every page.
-func TestRunsOfOneTimeAreInTheOrderOfTheirIDs(t *testing.T) {
+// Runs with equal times have a stable order over all pages.
+func TestRunsWithEqualTimesAreOrderedByID(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
 	const each = 9
-	var moving, stopped []tale
+	var moving, stopped []runScript
 	for i := range each {
-		moving = append(moving, tale{web, i, "x", nil})
-		stopped = append(stopped, tale{web, i, "x", []events.Event{events.RunCancelled{Repo: web.ID}}})
+		moving = append(moving, runScript{web, i, "x", nil})
+		stopped = append(stopped, runScript{web, i, "x", []events.Event{events.RunCancelled{Repo: web.ID}}})
 	}
-	tellAt(t, w, world.Epoch, workspace, append(moving, stopped...)...)
+	queueAt(t, w, world.Epoch, workspace, append(moving, stopped...)...)
 	for active, sign := range map[bool]int{true: 1, false: -1} {
 		var last string
 		seen := map[events.ID]bool{}
@@ -179,12 +178,12 @@ func TestRunsOfOneTimeAreInTheOrderOfTheirIDs(t *testing.T) {
 	}
 }
 
-func TestOneRun(t *testing.T) {
+func TestRunGet(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, job := world.NewID(), world.NewID()
 	at := world.Epoch.Add(1_234_567 * time.Microsecond)
-	run := tellAt(t, w, at, workspace, tale{web, 7, "Fix it", []events.Event{
+	run := queueAt(t, w, at, workspace, runScript{web, 7, "Fix it", []events.Event{
 		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunStageSucceeded{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunBranchCreated{Branch: "run/7"},
@@ -218,29 +217,29 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// What a run's stages show while it goes back and how it ends.
+// The stages of a run while it goes back, and after it ends.
 func TestStagesOfARun(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	up := entered(events.StageAnalyze, events.StagePlan, events.StageImplementing)
+	up := stagesEntered(events.StageAnalyze, events.StagePlan, events.StageImplementing)
 	for name, test := range map[string]struct {
 		facts  []events.Event
 		status events.RunStatus
-		want   string // the statuses of the stages, each by its first two letters
+		want   string // statuses of the stages, by their first two letters
 	}{
 		"queued":                 {nil, events.RunInQueue, "ac pe pe pe pe pe pe"},
 		"a slot became free":     {up[:1], events.RunAnalyzing, "su ac pe pe pe pe pe"},
 		"needs input":            {append(up[:1:1], events.DecisionRaised{Decision: world.NewID(), About: events.FactReview}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
 		"a stage failed":         {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunAnalyzing, "su fa pe pe pe pe pe"},
-		"back to the first":      {append(succeeding(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
-		"cancelled in between":   {append(succeeding(up[:2]), events.RunCancelled{}), events.RunIsCancelled, "su su su sk sk sk sk"},
-		"cancelled in a stage":   {append(succeeding(up[:1]), up[1], events.RunCancelled{}), events.RunIsCancelled, "su su sk sk sk sk sk"},
-		"failed in a stage":      {append(succeeding(up[:1]), up[1], events.RunFailed{}), events.RunHasFailed, "su su fa sk sk sk sk"},
+		"back to the first":      {append(withSuccesses(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
+		"cancelled in between":   {append(withSuccesses(up[:2]), events.RunCancelled{}), events.RunIsCancelled, "su su su sk sk sk sk"},
+		"cancelled in a stage":   {append(withSuccesses(up[:1]), up[1], events.RunCancelled{}), events.RunIsCancelled, "su su sk sk sk sk sk"},
+		"failed in a stage":      {append(withSuccesses(up[:1]), up[1], events.RunFailed{}), events.RunHasFailed, "su su fa sk sk sk sk"},
 		"cancelled in the queue": {[]events.Event{events.RunCancelled{}}, events.RunIsCancelled, "sk sk sk sk sk sk sk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workspace := world.NewID()
-			run := tellAt(t, w, world.Epoch, workspace, tale{web, 1, "x", test.facts})[0]
+			run := queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", test.facts})[0]
 			r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 			require.NoError(t, err)
 			got := ""
@@ -255,8 +254,7 @@ func TestStagesOfARun(t *testing.T) {
 	}
 }
 
-// The largest number of an issue is that of the log, whether or not the view has
-// taken it in.
+// The largest issue number is that of the log, whether or not the view has caught up.
 func TestLargestIssue(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
@@ -287,21 +285,20 @@ func TestLargestIssue(t *testing.T) {
 	is(13)
 }
 
-// A stage that a newer build has put a run in is shown behind those that this one
-// knows, and no event of it is parked.
-func TestAStageOfANewerBuild(t *testing.T) {
+// A stage of a newer build is shown after the known ones, and its events are not parked.
+func TestStageOfNewerBuildIsShown(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	const scan, sign = events.Stage("security_scan"), events.Stage("sign")
 	workspace := world.NewID()
-	facts := succeeding(entered(events.StageAnalyze, events.StagePlan, events.StageImplementing))
-	facts = append(facts, succeeding(entered(scan))...)
+	facts := withSuccesses(stagesEntered(events.StageAnalyze, events.StagePlan, events.StageImplementing))
+	facts = append(facts, withSuccesses(stagesEntered(scan))...)
 	facts = append(facts, events.RunStageFailed{Stage: sign, Attempt: 1}, events.RunStageEntered{Stage: scan, Attempt: 2})
 	facts = facts[:len(facts):len(facts)]
 	first, second := events.DecisionRaised{Decision: world.NewID(), About: "license_review"}, events.DecisionRaised{Decision: world.NewID(), About: "license_review"}
-	run := tellAt(t, w, world.Epoch, workspace,
-		tale{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
-		tale{web, 2, "y", append(facts, second)})
+	run := queueAt(t, w, world.Epoch, workspace,
+		runScript{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
+		runScript{web, 2, "y", append(facts, second)})
 	for i, status := range []string{"active", "blocked"} {
 		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[i])
 		require.NoError(t, err)
@@ -325,7 +322,7 @@ func TestAStageOfANewerBuild(t *testing.T) {
 	require.Equal(t, "security_scan", again.Detail.Stages[again.Stage].Name)
 
 	_, err = w.Log.Append(t.Context(), &events.Commit{Workspace: workspace, At: world.Epoch, Writes: []events.Write{{
-		Stream: run[0], Version: 1 + len(facts) + 2, Events: entered(events.StageBuildFarm),
+		Stream: run[0], Version: 1 + len(facts) + 2, Events: stagesEntered(events.StageBuildFarm),
 	}}})
 	require.NoError(t, err)
 	w.CaughtUp(t)
@@ -334,21 +331,21 @@ func TestAStageOfANewerBuild(t *testing.T) {
 	require.Equal(t, []any{events.RunBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status}, "the newer build leads it on")
 }
 
-// succeeding lets each stage that is entered succeed.
-func succeeding(list []events.Event) (all []events.Event) {
+// withSuccesses adds the success of each stage that is entered.
+func withSuccesses(list []events.Event) (all []events.Event) {
 	for _, e := range list {
 		all = append(all, e, events.RunStageSucceeded{Stage: e.(events.RunStageEntered).Stage, Attempt: 1})
 	}
 	return all
 }
 
-// What a dashboard shows of the farm is written with the events, before its views come:
-// the log counts as they do.
-func TestPositionsOfDashboardsCountTheLog(t *testing.T) {
+// Dashboard positions include the head of the log, because the farm's data changes with the events,
+// before the followed views.
+func TestDashboardPositionsIncludeTheHead(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, none := world.NewID(), world.NewID()
-	tellAt(t, w, world.Epoch, workspace, tale{web, 1, "Fix", entered(events.StagePlan)})
+	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "Fix", stagesEntered(events.StagePlan)})
 	found, err := projections.Dashboard{DB: w.DB}.Positions(t.Context(), []events.ID{workspace, none})
 	require.NoError(t, err)
 	require.Equal(t, map[events.ID]int64{workspace: 2 + 2 + 2}, found, "the log and two views have come to their second event")

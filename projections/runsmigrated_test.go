@@ -10,20 +10,20 @@ import (
 	"svc/test/world"
 )
 
-// Runs that a build before had folded say what they wait for, as the log does.
-func TestRunsOfABuildBeforeAreWhatTheLogSays(t *testing.T) {
+// The migration makes waits_for of older rows equal to the log.
+func TestMigratedRunsEqualTheLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, one, two := world.NewID(), world.NewID(), world.NewID()
-	code := append(entered(events.StageImplementing), events.RunJobRequested{Job: world.NewID(), Name: "lint"},
+	code := append(stagesEntered(events.StageImplementing), events.RunJobRequested{Job: world.NewID(), Name: "lint"},
 		events.RunStageEntered{Stage: events.StageImplementing, Attempt: 3})
-	built := append(entered(events.StageBuildFarm), events.RunJobRequested{Job: world.NewID(), Name: "build"},
+	built := append(stagesEntered(events.StageBuildFarm), events.RunJobRequested{Job: world.NewID(), Name: "build"},
 		events.RunJobRequested{Job: world.NewID(), Name: "test"})
 	asked := []events.Event{events.DecisionRaised{Decision: one, About: events.FactReview}}
-	tellAt(t, w, world.Epoch, workspace,
-		tale{web, 1, "x", nil}, tale{web, 2, "x", append(append(entered(events.StageAnalyze), events.RunJobRequested{Job: world.NewID(), Name: "early"}), asked...)},
-		tale{web, 3, "x", append(code, built...)},
-		tale{web, 4, "x", append(entered(events.StageAnalyze), events.DecisionRaised{Decision: two, About: events.FactReview},
+	queueAt(t, w, world.Epoch, workspace,
+		runScript{web, 1, "x", nil}, runScript{web, 2, "x", append(append(stagesEntered(events.StageAnalyze), events.RunJobRequested{Job: world.NewID(), Name: "early"}), asked...)},
+		runScript{web, 3, "x", append(code, built...)},
+		runScript{web, 4, "x", append(stagesEntered(events.StageAnalyze), events.DecisionRaised{Decision: two, About: events.FactReview},
 			events.DecisionAnswered{Decision: two, About: events.FactReview, Action: "confirm"})})
 	want := world.Dump(t, w.DB, "runs")
 

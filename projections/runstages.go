@@ -10,11 +10,12 @@ import (
 	"svc/events"
 )
 
-// stuckAfter is how long nothing may be heard of a run that waits for nobody.
+// stuckAfter is how long an active run that waits for nobody may have no event before it counts as
+// stuck.
 const stuckAfter = 30 * time.Minute
 
-// StuckSince returns since when nothing was heard of a run that should move: nil unless
-// that is long ago. One in the queue waits its turn, however long.
+// StuckSince returns the time of the last event of a stuck run, and nil if the run is not stuck. A
+// queued run is never stuck.
 func (run Run) StuckSince(now time.Time) *time.Time {
 	if !run.Active || run.WaitsFor != "" || run.UpdatedAt.Add(stuckAfter).After(now) {
 		return nil
@@ -29,19 +30,18 @@ func (run Run) StuckSince(now time.Time) *time.Time {
 // A StageCount is how many active runs are in a stage.
 type StageCount struct {
 	Runs    int
-	Waiting int // for a person
+	Waiting int // waiting for a person
 	Stuck   int
 }
 
-// Stages count active runs by the index of their stage. If there is one more than this
-// build knows, it counts those in others.
+// Stages counts active runs by the index of their stage. An additional last element counts runs in
+// stages that this build does not know.
 type Stages struct {
 	List []StageCount
-	Next *time.Time // when the next of them is stuck if nothing is heard of it; nil if none moves
+	Next *time.Time // when the next run becomes stuck unless something happens; nil if no run moves
 }
 
-// add counts runs of a stage. A newer build may have put them in one that this
-// build does not know.
+// add adds to the count of a stage, which may be one that this build does not know.
 func (s *Stages) add(stage int, c StageCount) {
 	known := len(events.Stages())
 	if stage < 0 || stage >= known {
@@ -54,7 +54,7 @@ func (s *Stages) add(stage int, c StageCount) {
 	of.Runs, of.Waiting, of.Stuck = of.Runs+c.Runs, of.Waiting+c.Waiting, of.Stuck+c.Stuck
 }
 
-// queue counts the runs of a workspace, or of one of its repositories, by stage.
+// queue queues counting the runs of a workspace, or of one of its repositories, by stage.
 func (s *Stages) queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now time.Time) {
 	const moves = `waits_for = '' and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
 	sql, args := `
@@ -80,13 +80,13 @@ func (s *Stages) queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now t
 	})
 }
 
-// RunCounts are how many runs there are.
+// RunCounts has numbers of runs.
 type RunCounts struct {
 	Active, Terminal int
-	Stages           Stages // of the active ones
+	Stages           Stages // of active runs
 }
 
-// Counts counts the runs of a workspace, or of one of its repositories.
+// Counts counts the runs of a workspace, or of one of its repositories unless repo is nil.
 func (v Runs) Counts(ctx context.Context, workspace events.ID, repo *events.ID, now time.Time) (c RunCounts, err error) {
 	b := &pgx.Batch{}
 	sql, args := `select coalesce(sum(active), 0), coalesce(sum(terminal), 0) from run_counts where workspace_id = $1`, []any{workspace}

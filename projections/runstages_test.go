@@ -11,26 +11,26 @@ import (
 	"svc/test/world"
 )
 
-// What is counted by stage is what the runs themselves say, at every moment.
-func TestRunsAreStuckOnceNothingIsHeardOfThem(t *testing.T) {
+// Counts by stage equal what the runs say, at every moment.
+func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, asked := world.NewID(), world.NewID()
 	at := func(minutes int) time.Time { return world.Epoch.Add(time.Duration(minutes) * time.Minute) }
 	question := events.DecisionRaised{Decision: asked, About: events.FactReview}
-	for i, story := range []tale{
+	for i, story := range []runScript{
 		{web, 1, "queued", nil},
-		{web, 2, "analyzing", entered(events.StageAnalyze)},
-		{api, 3, "asks", append(entered(events.StageAnalyze), question)},
-		{api, 4, "codes again", append(entered(events.StageImplementing), events.RunStageEntered{Stage: events.StageImplementing, Attempt: 2})},
-		{web, 5, "ended", append(entered(events.StageAnalyze), events.RunFailed{Repo: web.ID})},
+		{web, 2, "analyzing", stagesEntered(events.StageAnalyze)},
+		{api, 3, "asks", append(stagesEntered(events.StageAnalyze), question)},
+		{api, 4, "codes again", append(stagesEntered(events.StageImplementing), events.RunStageEntered{Stage: events.StageImplementing, Attempt: 2})},
+		{web, 5, "ended", append(stagesEntered(events.StageAnalyze), events.RunFailed{Repo: web.ID})},
 	} {
-		tellAt(t, w, at(i), workspace, story)
+		queueAt(t, w, at(i), workspace, story)
 	}
 	runs := projections.Runs{DB: w.DB}
 	list, _, err := runs.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: true, Limit: 10})
 	require.NoError(t, err)
-	require.Equal(t, []int{1, 2, 3, 4}, numbers(list))
+	require.Equal(t, []int{1, 2, 3, 4}, issueNumbers(list))
 	require.Equal(t, []events.DecisionKind{"", "", events.FactReview, ""}, []events.DecisionKind{
 		list[0].WaitsFor, list[1].WaitsFor, list[2].WaitsFor, list[3].WaitsFor})
 	require.Equal(t, 2, list[3].Round)
@@ -71,17 +71,17 @@ func TestRunsAreStuckOnceNothingIsHeardOfThem(t *testing.T) {
 	require.Equal(t, projections.StageCount{Runs: 1, Stuck: 1}, c.Stages.List[events.StageImplementing.Index()])
 }
 
-func TestRepositoriesAreThoseOfRuns(t *testing.T) {
+func TestReposListsRepositoriesOfRuns(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
 	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
-	tellAt(t, w, world.Epoch, workspace, tale{web, 1, "x", nil}, tale{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
-	tellAt(t, w, world.Epoch, world.NewID(), tale{events.Repo{ID: world.NewID(), Name: "other/one"}, 1, "x", nil})
+	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", nil}, runScript{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
+	queueAt(t, w, world.Epoch, world.NewID(), runScript{events.Repo{ID: world.NewID(), Name: "other/one"}, 1, "x", nil})
 	list, err := projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
 	require.NoError(t, err)
 	require.Equal(t, []projections.RepoRuns{{api.ID, "acme/api", 0, 1}, {web.ID, "acme/web", 1, 0}}, list)
-	tellAt(t, w, world.Epoch, workspace, tale{renamed, 3, "x", nil})
+	queueAt(t, w, world.Epoch, workspace, runScript{renamed, 3, "x", nil})
 	list, err = projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
 	require.NoError(t, err)
 	require.Equal(t, projections.RepoRuns{web.ID, "acme/site", 2, 0}, list[1])

@@ -11,16 +11,15 @@ import (
 	"svc/test/world"
 )
 
-// What the migration makes of rows that an earlier build wrote, which named the
-// first sender, is what a rebuild makes.
-func TestTheMigrationKnowsWhoSentAnInvitationLast(t *testing.T) {
+// The migration of rows that contain the first sender makes what a rebuild makes.
+func TestMigrationFindsLastSenderOfInvitation(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 11)
 	require.NoError(t, err)
 	first := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "mia@acme.example"}
 	second := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ada@acme.example"}
-	for n := range 3 { // sent again never, once and twice
+	for n := range 3 { // resent never, once and twice
 		id := world.NewID()
 		w.Record(t, first, p.Workspace, p.Workspace, events.InvitationSent{Invitation: id, Email: "x@acme.example", Role: events.Viewer, ExpiresAt: world.Epoch})
 		for _, by := range []events.Actor{first, second}[2-n:] {

@@ -13,9 +13,8 @@ import (
 	"svc/projections/fold"
 )
 
-// ServiceAccounts is the view of the service accounts of workspaces and of
-// their tokens. It is inline: a token that was replaced opens no door after
-// the answer was sent.
+// ServiceAccounts is the view of service accounts and their tokens. It is inline, so that a rotated
+// token is refused once the command was answered.
 type ServiceAccounts struct{ DB *pgxpool.Pool }
 
 type serviceAccountRow struct {
@@ -32,7 +31,7 @@ type serviceAccountRow struct {
 }
 
 var serviceAccounts = &fold.Table[events.ID, serviceAccountRow]{
-	View: "service_accounts", KeptBy: fold.Inline, Key: "account_id",
+	View: "service_accounts", Updated: fold.Inline, Key: "account_id",
 	Kinds: []string{"service_account"},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
@@ -70,7 +69,7 @@ type serviceTokenRow struct {
 }
 
 var serviceTokens = &fold.Table[events.Fingerprint, serviceTokenRow]{
-	View: "service_tokens", KeptBy: fold.Inline, Key: "fingerprint", Alone: true,
+	View: "service_tokens", Updated: fold.Inline, Key: "fingerprint", GlobalKey: true,
 	Kinds: []string{"service_account"},
 	Keys: func(r events.Record) []events.Fingerprint {
 		switch e := r.Event.(type) {
@@ -109,27 +108,26 @@ var serviceTokens = &fold.Table[events.Fingerprint, serviceTokenRow]{
 	},
 }
 
-// What a token can be. Only the current one of an account is let in.
+// The status of a token. Only the current token of an account is accepted.
 const (
 	TokenCurrent = "current"
 	TokenRotated = "rotated"
 	TokenRevoked = "revoked"
 )
 
-// A ServiceToken is what a fingerprint leads to.
+// A ServiceToken is the data of a token, found by its fingerprint.
 type ServiceToken struct {
 	Fingerprint events.Fingerprint
 	Workspace   events.ID
 	Slug        string // of the workspace
 	Account     events.ID
-	Name        string // of the account, without "service:"
+	Name        string // of the account, without the prefix "service:"
 	Scopes      []events.Scope
 	Tail        string
 	Status      string
 }
 
-// Tokens returns the tokens of fingerprints. One is left out if there never was
-// such a token.
+// Tokens returns tokens by their fingerprints. Fingerprints that never existed are left out.
 func (v ServiceAccounts) Tokens(ctx context.Context, list []events.Fingerprint) (map[events.Fingerprint]ServiceToken, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::bytea[])) as k (fingerprint) cross join lateral (
@@ -139,7 +137,7 @@ func (v ServiceAccounts) Tokens(ctx context.Context, list []events.Fingerprint) 
 	return byKey(rows, func(t ServiceToken) events.Fingerprint { return t.Fingerprint }, "service tokens")
 }
 
-// A ServiceAccount is one row of the Service accounts section.
+// A ServiceAccount is a row of the Service accounts section.
 type ServiceAccount struct {
 	ID         events.ID
 	Name       string
@@ -159,8 +157,8 @@ const selectAccounts = `
 	left join service_account_usage u on u.workspace_id = a.workspace_id and u.account_id = a.account_id
 	where a.workspace_id = $1 `
 
-// Page returns the service accounts of a workspace, the active ones by name
-// and then the revoked ones, and how many there are on all pages.
+// Page returns the service accounts of a workspace, active ones first, by name, and the number on
+// all pages.
 func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, offset int) (list []ServiceAccount, total int, err error) {
 	rows, _ := v.DB.Query(ctx, selectAccounts+`order by a.status, a.name, a.account_id limit $2 offset $3`, workspace, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ServiceAccount])
@@ -174,15 +172,15 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 	return list, total, nil
 }
 
-// A Named is something that has been found by its name.
+// A Named is the result of a search by name.
 type Named struct {
 	ID          events.ID
 	Name, State string
 }
 
-// Called returns up to limit service accounts with a text in their name, the active ones
-// by name and then the revoked ones, among the newest 1,000 of the workspace.
-func (v ServiceAccounts) Called(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
+// SearchByName returns up to limit service accounts with a text in their name, active ones first, by
+// name. It searches the newest 1,000 of the workspace.
+func (v ServiceAccounts) SearchByName(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select account_id, name, status from (
 			select account_id, name, status from service_accounts where workspace_id = $1 order by account_id desc limit 1000) a
@@ -194,9 +192,9 @@ func (v ServiceAccounts) Called(ctx context.Context, workspace events.ID, text s
 	return list, nil
 }
 
-// Issuer returns the person who issued the current token of a service account, as
-// the log says: who created the account or rotated the token last. It is the zero
-// ID if that was no person.
+// Issuer returns the person who issued the current token of a service account: who created the
+// account or last rotated the token, according to the log. It returns the zero ID if that was not a
+// person.
 func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.ID) (person events.ID, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, meta, null::json from events

@@ -11,21 +11,20 @@ import (
 	"svc/projections/fold"
 )
 
-// ErrUnreadable says that the state of a workspace cannot be told, because of
-// an event that this build cannot take in.
+// ErrUnreadable says that a past state cannot be computed because this build cannot read an event.
 var ErrUnreadable = fault.New(fault.Conflict, "event_unreadable",
 	"An event before this point cannot be read by this version of the service.")
 
-// maxStateRows is how many members, invitations and service accounts a state
-// has at most: whoever asks for one has them all in memory.
+// maxStateRows bounds the members, invitations and service accounts of a state, which are all in
+// memory.
 const maxStateRows = 100_000
 
-// ErrStateTooLarge says that the state of a workspace has too many rows to be told.
+// ErrStateTooLarge says that a past state has more than maxStateRows rows.
 var ErrStateTooLarge = fault.New(fault.Conflict, "state_too_large",
 	"The workspace has had more than %d members, invitations and service accounts by then. Export the audit log instead.", maxStateRows)
 
-// A State is a workspace after its event Seq: the folds of the views, in memory.
-// Its lists are in the order of their ids. The zero State is before all events.
+// A State is a workspace after event Seq: the rows of several views, folded in memory. Its lists
+// are ordered by id. The zero State is the state before all events.
 type State struct {
 	Seq       int64
 	At        time.Time
@@ -36,42 +35,43 @@ type State struct {
 	serviceAccounts rowSet[events.ID, serviceAccountRow]
 }
 
-// A List names one of a state's lists.
-type List string
+// A StateList names a list of a state.
+type StateList string
 
-// The lists; the workspace is one of one.
+// The lists. That of the workspace has one element.
 const (
-	InWorkspace       List = "workspace"
-	InMembers         List = "members"
-	InInvitations     List = "invitations"
-	InServiceAccounts List = "serviceAccounts"
+	InWorkspace       StateList = "workspace"
+	InMembers         StateList = "members"
+	InInvitations     StateList = "invitations"
+	InServiceAccounts StateList = "serviceAccounts"
 )
 
-// A StateChange is what an event did to one row: it was made if Before is nil,
-// and removed if After is. Index is its place in the list, then and there. Rows
-// are a [Workspace], [Member], [Invitation] or [ServiceAccount], without what
-// other views know of them.
+// A StateChange is the effect of an event on one row. Before is nil if the row was created, After
+// is nil if it was removed. Index is the row's index in its list. Rows are of type [Workspace],
+// [Member], [Invitation] or [ServiceAccount], without fields that come from other views.
 type StateChange struct {
-	List          List
+	List          StateList
 	Index         int
 	Before, After any
 }
 
-// Take folds the next event into s.
-func (s *State) Take(r events.Record) ([]StateChange, error) {
+// Apply applies the next event to s and returns what it changed.
+func (s *State) Apply(r events.Record) ([]StateChange, error) {
 	if _, unread := r.Event.(events.Undecoded); unread && events.NounOf(r.Event.Kind()).State {
 		return nil, ErrUnreadable.With("seq", r.Seq)
 	}
 	s.Seq, s.At = r.Seq, r.At
 	var list []StateChange
 	for _, take := range []func() ([]StateChange, error){
-		func() ([]StateChange, error) { return take(&s.workspace, workspaces, InWorkspace, r, shown[Workspace]) },
-		func() ([]StateChange, error) { return take(&s.members, members, InMembers, r, memberOf) },
 		func() ([]StateChange, error) {
-			return take(&s.invitations, invitations, InInvitations, r, invitationOf)
+			return applyTo(&s.workspace, workspaces, InWorkspace, r, identity[Workspace])
+		},
+		func() ([]StateChange, error) { return applyTo(&s.members, members, InMembers, r, memberOf) },
+		func() ([]StateChange, error) {
+			return applyTo(&s.invitations, invitations, InInvitations, r, invitationOf)
 		},
 		func() ([]StateChange, error) {
-			return take(&s.serviceAccounts, serviceAccounts, InServiceAccounts, r, serviceAccountOf)
+			return applyTo(&s.serviceAccounts, serviceAccounts, InServiceAccounts, r, serviceAccountOf)
 		},
 	} {
 		changes, err := take()
@@ -83,12 +83,12 @@ func (s *State) Take(r events.Record) ([]StateChange, error) {
 	return list, nil
 }
 
-// rows is how many rows the lists have.
-func (s *State) rows() int {
+// rowCount returns the number of rows that count towards maxStateRows.
+func (s *State) rowCount() int {
 	return len(s.members.keys) + len(s.invitations.keys) + len(s.serviceAccounts.keys)
 }
 
-// Workspace returns the workspace. ok is false before it was made.
+// Workspace returns the workspace. ok is false before its creation.
 func (s *State) Workspace() (w Workspace, ok bool) {
 	for _, row := range s.workspace.rows {
 		return *row, true
@@ -97,21 +97,23 @@ func (s *State) Workspace() (w Workspace, ok bool) {
 }
 
 // Members returns the members.
-func (s *State) Members() []Member { return each(&s.members, memberOf) }
+func (s *State) Members() []Member { return listRows(&s.members, memberOf) }
 
-// Invitations returns all invitations there ever were.
-func (s *State) Invitations() []Invitation { return each(&s.invitations, invitationOf) }
+// Invitations returns all invitations that ever existed.
+func (s *State) Invitations() []Invitation { return listRows(&s.invitations, invitationOf) }
 
-// ServiceAccounts returns all service accounts there ever were.
-func (s *State) ServiceAccounts() []ServiceAccount { return each(&s.serviceAccounts, serviceAccountOf) }
+// ServiceAccounts returns all service accounts that ever existed.
+func (s *State) ServiceAccounts() []ServiceAccount {
+	return listRows(&s.serviceAccounts, serviceAccountOf)
+}
 
-// A rowSet is the rows of a fold of one workspace, with their keys in order.
+// A rowSet has the rows of one view of one workspace, and their keys in order.
 type rowSet[K comparable, R any] struct {
 	rows map[fold.RowID[K]]*R
 	keys []K
 }
 
-func take[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list List, r events.Record,
+func applyTo[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list StateList, r events.Record,
 	show func(*R) S) (changes []StateChange, err error) {
 	if set.rows == nil {
 		set.rows = map[fold.RowID[events.ID]]*R{}
@@ -121,7 +123,7 @@ func take[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list
 	for i, k := range keys {
 		before[i] = set.rows[fold.RowID[events.ID]{Workspace: r.Workspace, Key: k}]
 	}
-	if err := f.Take(set.rows, r); err != nil {
+	if err := f.Fold(set.rows, r); err != nil {
 		return nil, err
 	}
 	for i, k := range keys {
@@ -150,7 +152,7 @@ func take[R, S any](set *rowSet[events.ID, R], f *fold.Table[events.ID, R], list
 	return changes, nil
 }
 
-func each[R, S any](set *rowSet[events.ID, R], show func(*R) S) []S {
+func listRows[R, S any](set *rowSet[events.ID, R], show func(*R) S) []S {
 	byKey := make(map[events.ID]*R, len(set.rows))
 	for id, row := range set.rows {
 		byKey[id.Key] = row
@@ -162,7 +164,7 @@ func each[R, S any](set *rowSet[events.ID, R], show func(*R) S) []S {
 	return list
 }
 
-func shown[R any](row *R) R { return *row }
+func identity[R any](row *R) R { return *row }
 
 func memberOf(m *memberRow) Member {
 	return Member{ID: m.ID, User: m.User, Name: m.Name, Email: m.Email, Role: m.Role, ApproveLoops: m.ApproveLoops, JoinedAt: m.JoinedAt}

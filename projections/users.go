@@ -15,20 +15,20 @@ import (
 // Users is the view of all people who ever signed in. It is inline.
 type Users struct{ DB *pgxpool.Pool }
 
-// A User is a person. WorkspaceID is their personal workspace, whose log tells
-// what they did to their own account.
+// A User is a person. Workspace is the personal workspace, whose log has the events of the person's
+// own account.
 type User struct {
 	ID           events.ID `db:"user_id"`
 	Workspace    events.ID `db:"workspace_id"`
 	Name         string    `db:"name"`
-	Email        string    `db:"email"`  // the primary address
-	Emails       []string  `db:"emails"` // every verified one
+	Email        string    `db:"email"`  // primary address
+	Emails       []string  `db:"emails"` // all verified addresses
 	AvatarURL    string    `db:"avatar_url"`
 	RegisteredAt time.Time `db:"registered_at"`
 }
 
 var users = &fold.Table[events.ID, User]{
-	View: "users", KeptBy: fold.Inline, Key: "user_id", Alone: true,
+	View: "users", Updated: fold.Inline, Key: "user_id", GlobalKey: true,
 	Kinds: []string{"user"},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
@@ -63,21 +63,21 @@ func (v Users) Get(ctx context.Context, id events.ID) (u User, ok bool, err erro
 	return optional[User](rows, "user "+id.String())
 }
 
-// A Face is what a person looks like to others.
-type Face struct {
+// A Profile is the public profile of a person.
+type Profile struct {
 	ID        events.ID `db:"user_id"`
 	Name      string    `db:"name"`
 	AvatarURL string    `db:"avatar_url"`
 }
 
-// Faces returns the faces of people, without those that there are not.
-func (v Users) Faces(ctx context.Context, ids []events.ID) (map[events.ID]Face, error) {
+// Profiles returns the public profiles of people. Ids that do not exist are left out.
+func (v Users) Profiles(ctx context.Context, ids []events.ID) (map[events.ID]Profile, error) {
 	rows, _ := v.DB.Query(ctx, `select user_id, name, avatar_url from users where user_id = any($1)`, ids)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Face])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Profile])
 	if err != nil {
 		return nil, fmt.Errorf("faces of people: %w", err)
 	}
-	found := make(map[events.ID]Face, len(list))
+	found := make(map[events.ID]Profile, len(list))
 	for _, f := range list {
 		found[f.ID] = f
 	}

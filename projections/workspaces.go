@@ -15,7 +15,7 @@ import (
 // Workspaces is the view of all workspaces. It is inline.
 type Workspaces struct{ DB *pgxpool.Pool }
 
-// A Workspace is what the view knows of one.
+// A Workspace is a row of the view.
 type Workspace struct {
 	ID        events.ID `db:"workspace_id"`
 	Name      string    `db:"name"`
@@ -24,7 +24,7 @@ type Workspace struct {
 }
 
 var workspaces = &fold.Table[events.ID, Workspace]{
-	View: "workspaces", KeptBy: fold.Inline, Key: "workspace_id", Alone: true,
+	View: "workspaces", Updated: fold.Inline, Key: "workspace_id", GlobalKey: true,
 	Kinds: []string{"workspace"},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
@@ -52,27 +52,26 @@ func (v Workspaces) Get(ctx context.Context, id events.ID) (w Workspace, ok bool
 	return optional[Workspace](rows, "workspace "+id.String())
 }
 
-// maxBehind is how far behind the log a position may be: whoever follows from there is
-// told of so many events that they may have seen.
-const maxBehind = 1000
+// maxPositionLag bounds how far a position may lie behind the head, because a client that follows from
+// there receives all events since.
+const maxPositionLag = 1000
 
-// Position returns the number of an event up to which every view that people look at
-// shows the workspace: whoever reads now, and follows the log from there, misses
-// nothing. Of views that are far behind it takes no notice.
+// Position returns a number up to which every view that clients read has folded the log. A client
+// that reads now and follows the log from there misses nothing. Views more than maxPositionLag events
+// behind are ignored.
 func (v Workspaces) Position(ctx context.Context, id events.ID) (seq int64, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select greatest(coalesce((
 			select min(c.seq) from checkpoints c
 			where c.workspace_id = $1 and c.view in ('audit', 'decisions', 'outcomes', 'run_counts', 'runs')), l.head), l.head - $2)
-		from logs l where l.workspace_id = $1`, id, maxBehind).Scan(&seq)
+		from logs l where l.workspace_id = $1`, id, maxPositionLag).Scan(&seq)
 	if err != nil {
 		return 0, fmt.Errorf("position of workspace %s: %w", id, err)
 	}
 	return seq, nil
 }
 
-// ForMember returns workspaces in which a person is a member, in the order in
-// which they joined.
+// ForMember returns the workspaces of a person, in the order in which they joined.
 func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([]Workspace, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select w.workspace_id, w.name, w.slug, w.created_at
@@ -85,7 +84,7 @@ func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([
 	return list, nil
 }
 
-// byKey collects rows by what of returns for each.
+// byKey collects rows into a map, by the key that of returns.
 func byKey[K comparable, T any](rows pgx.Rows, of func(T) K, what string) (map[K]T, error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {
@@ -98,14 +97,14 @@ func byKey[K comparable, T any](rows pgx.Rows, of func(T) K, what string) (map[K
 	return found, nil
 }
 
-// one asks for a single key what others ask for many of.
-func one[K comparable, V any](ctx context.Context, ask func(context.Context, []K) (map[K]V, error), key K) (v V, ok bool, err error) {
+// getOne calls a lookup of many keys for a single key.
+func getOne[K comparable, V any](ctx context.Context, ask func(context.Context, []K) (map[K]V, error), key K) (v V, ok bool, err error) {
 	found, err := ask(ctx, []K{key})
 	v, ok = found[key]
 	return v, ok, err
 }
 
-// optional reads the one row there is, or none.
+// optional reads at most one row. ok is false if there is none.
 func optional[T any](rows pgx.Rows, what string) (row T, ok bool, err error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package client asks the engine. It is all that other services link of the engine,
-// and has the wire types that both sides speak.
+// Package client calls the engine. It is the only package of the engine that other services link,
+// and has the types of the protocol.
 package client
 
 import (
@@ -14,14 +14,14 @@ import (
 	"svc/config"
 )
 
-// ErrKey is the engine's refusal of the client's secret: the REST service
-// and the engine hold different values of SVC_ENGINE_SHARED_SECRET.
+// ErrKey says that the engine rejects the client's secret: the REST service and the engine have
+// different values of SVC_ENGINE_SHARED_SECRET.
 var ErrKey = errors.New("the engine refuses the shared secret")
 
-// maxAnswer is how many bytes of an answer are read.
-const maxAnswer = 1 << 20
+// maxAnswerBytes bounds the bytes of an answer that are read.
+const maxAnswerBytes = 1 << 20
 
-// A Status is what GET /internal/status answers.
+// A Status is the body of GET /internal/status.
 type Status struct {
 	Status    string    `json:"status"` // ok
 	Version   string    `json:"version"`
@@ -41,7 +41,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 type Client struct {
 	URL    config.URL
 	Secret config.Secret
-	HTTP   *http.Client // nil: one that gives a call 10 s and follows no redirect
+	HTTP   *http.Client // nil means a client with a timeout of 10 s that follows no redirects
 }
 
 // Health returns an error unless the engine runs. It needs no secret.
@@ -56,14 +56,14 @@ func (c Client) Health(ctx context.Context) error {
 	return nil
 }
 
-// Status returns what the engine says about itself, or [ErrKey].
+// Status returns the engine's status. The error is [ErrKey] if the engine rejects the secret.
 func (c Client) Status(ctx context.Context) (Status, error) {
 	var s Status
 	err := c.get(ctx, "internal/status", c.Secret, &s)
 	return s, err
 }
 
-// get reads the answer of the engine into body.
+// get decodes the engine's answer into body.
 func (c Client) get(ctx context.Context, path string, key config.Secret, body any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.URL().JoinPath(path).String(), nil)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c Client) get(ctx context.Context, path string, key config.Secret, body an
 	default:
 		return fmt.Errorf("engine %s: %s", path, res.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(body); err != nil {
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswerBytes)).Decode(body); err != nil {
 		return fmt.Errorf("engine %s: %w", path, err)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (c Client) get(ctx context.Context, path string, key config.Secret, body an
 var defaultHTTP = &http.Client{
 	Timeout: 10 * time.Second,
 	CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the secret goes to the engine and nowhere else
+		return http.ErrUseLastResponse // must not send the secret elsewhere
 	},
 }
 

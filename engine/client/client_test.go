@@ -26,7 +26,7 @@ func start(t *testing.T, h http.Handler) Client {
 	return Client{URL: u, Secret: "a shared secret of the test", HTTP: s.Client()}
 }
 
-func TestAStatusHasThreeDigitsOfASecond(t *testing.T) {
+func TestStatusHasMilliseconds(t *testing.T) {
 	whole := Status{StartedAt: time.Date(2026, 11, 20, 23, 56, 25, 0, time.FixedZone("", 3600))}
 	text, err := json.Marshal(whole)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestClientRefusesStrangeAnswers(t *testing.T) {
 	}
 }
 
-func TestClientKeepsToItsContext(t *testing.T) {
+func TestClientRespectsContext(t *testing.T) {
 	entered := make(chan struct{})
 	c := start(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)

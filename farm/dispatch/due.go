@@ -100,7 +100,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 			return err
 		}
 	}
-	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(projections.ArtifactsLimit)) {
+	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(projections.ArtifactsTimeout)) {
 		return nil
 	}
 	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: system(j.Workspace), Job: j.Job})

@@ -15,7 +15,7 @@ func (s *Server) admit(v *visit, provider string, who profile) (made bool, err e
 		Meta:    v.meta(events.ID{}),
 		Account: events.UserAccountLinked{Provider: provider, Account: strconv.FormatInt(who.ID, 10), Login: who.Login},
 		Name:    who.shownName(), Emails: who.emails, AvatarURL: who.AvatarURL,
-		StaleMemberships: s.members.CalledOtherwise,
+		StaleMemberships: s.members.WorkspacesWithOtherProfile,
 	})
 	if errors.Is(err, commands.ErrNotLinked) {
 		return false, fmt.Errorf("%w: %w", errNotLinked, err)

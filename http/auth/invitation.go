@@ -275,7 +275,7 @@ func (s *Server) getFullOrganization(v *visit) (any, error) {
 		return nil, err
 	}
 	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace,
-		Limit: v.number("membersLimit", 100, projections.MembersPage)})
+		Limit: v.number("membersLimit", 100, projections.MaxMembersPage)})
 	if err != nil {
 		return nil, err
 	}

@@ -92,16 +92,16 @@ func (v *visit) number(name string, otherwise, most int) int {
 // errMembersOffset tells how to go on. Who is behind a time or an id is found in an
 // index.
 var errMembersOffset = errQuery("offset", fmt.Sprintf("Too big: at most %d; to go on, sort by createdAt or id and filter by what is greater than the last one",
-	projections.MembersOffset))
+	projections.MaxMembersOffset))
 
 func (s *Server) listMembers(v *visit) (any, error) {
 	m, err := s.membership(v, whichOf(v), errNoActive, errYouAreNoMember)
 	if err != nil {
 		return nil, err
 	}
-	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, projections.MembersPage),
+	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, projections.MaxMembersPage),
 		Offset: v.number("offset", 0, math.MaxInt32)}
-	if q.Offset > projections.MembersOffset {
+	if q.Offset > projections.MaxMembersOffset {
 		return nil, errMembersOffset
 	}
 	if err := v.arrange(&q); err != nil {

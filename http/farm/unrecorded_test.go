@@ -27,7 +27,7 @@ func TestAFileOfWhichTheLogNeverHeardIsRemoved(t *testing.T) {
 
 	view := projections.Artifacts{DB: u.db}
 	sweep := func() int {
-		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.GivenUp, time.Now().Add(2*artifacts.Unrecorded), time.Nanosecond)
+		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.StoredOfAbandoned, time.Now().Add(2*artifacts.Unrecorded), time.Nanosecond)
 		require.NoError(t, err)
 		return n
 	}
@@ -38,17 +38,17 @@ func TestAFileOfWhichTheLogNeverHeardIsRemoved(t *testing.T) {
 	require.Zero(t, sweep())
 	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
 
-	keep, ok, err := view.GivenUp(t.Context(), u.workspace, u.job)
+	keep, ok, err := view.StoredOfAbandoned(t.Context(), u.workspace, u.job)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Len(t, keep, 1)
-	_, ok, err = view.GivenUp(t.Context(), events.NewID(time.Now()), u.job)
+	_, ok, err = view.StoredOfAbandoned(t.Context(), events.NewID(time.Now()), u.job)
 	require.NoError(t, err)
 	require.False(t, ok, "another workspace's")
 	_, err = u.db.Exec(t.Context(), `
 		update events set kind = 'job.of_a_newer_build' where workspace_id = $1 and stream = $2 and kind = 'job.artifact_stored'`, u.workspace, u.job)
 	require.NoError(t, err)
-	_, ok, err = view.GivenUp(t.Context(), u.workspace, u.job)
+	_, ok, err = view.StoredOfAbandoned(t.Context(), u.workspace, u.job)
 	require.NoError(t, err)
 	require.False(t, ok, "an event that nobody can read may name a file")
 }

@@ -223,7 +223,7 @@ func (s *Server) auditPage(
 		if wrong != nil || after < 0 {
 			return page, "", invalid("after", "must be the number of a record, or 0")
 		}
-		page, err = s.lists.Audit.Following(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
+		page, err = s.lists.Audit.PageAfter(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
 	}
 	if page.Next > 0 {
 		next = strconv.FormatInt(page.Next, 10)

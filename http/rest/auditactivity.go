@@ -87,7 +87,7 @@ func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64
 	if err != nil {
 		return nil, err
 	}
-	after, err := s.lists.Audit.Following(ctx, workspace, marked, seq, each)
+	after, err := s.lists.Audit.PageAfter(ctx, workspace, marked, seq, each)
 	if err != nil {
 		return nil, err
 	}

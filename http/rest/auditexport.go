@@ -94,7 +94,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, take commands
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-			return s.lists.Audit.After(ctx, c.workspace, filter, seq, head, exportPage)
+			return s.lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
 		},
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {

@@ -92,7 +92,7 @@ func replay(state *projections.State, records []projections.AuditRecord) (*repla
 	out.Body.Before = newState(state)
 	for i, r := range records {
 		yield(i)
-		changes, err := state.Take(r.Record)
+		changes, err := state.Apply(r.Record)
 		if err != nil {
 			return nil, err
 		}

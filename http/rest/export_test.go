@@ -59,7 +59,7 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
 	return &export{name: "audit." + format, format: format, upTo: upTo, still: func(context.Context) error { return nil }, next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-		return projections.Audit{DB: db}.After(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
+		return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
 	}}
 }
 

@@ -26,7 +26,7 @@ func (s *Server) withFaces(ctx context.Context, records []projections.AuditRecor
 }
 
 // people returns what the people among the actors of records look like.
-func (s *Server) people(ctx context.Context, records []events.Record) (map[events.ID]projections.Face, error) {
+func (s *Server) people(ctx context.Context, records []events.Record) (map[events.ID]projections.Profile, error) {
 	var ids []events.ID
 	for _, r := range records {
 		if r.Actor.Type == events.ByUser && !slices.Contains(ids, r.Actor.ID) {
@@ -36,5 +36,5 @@ func (s *Server) people(ctx context.Context, records []events.Record) (map[event
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return s.views.Users.Faces(ctx, ids)
+	return s.views.Users.Profiles(ctx, ids)
 }

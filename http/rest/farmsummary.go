@@ -66,7 +66,7 @@ func newFarmSummary(f projections.FarmSummary, state farmState) farmSummary {
 		PublicURL: state.url, Ready: len(state.missing) == 0, Set: state.set, Missing: state.missing,
 		Slots: newSlots(f.Slots), Queued: f.Queued, OldestQueuedAt: optional(f.OldestSince),
 		Day: farmDay{
-			Jobs: d.Jobs, Exact: d.Jobs < projections.FarmJobsCounted,
+			Jobs: d.Jobs, Exact: d.Jobs < projections.MaxFarmJobs,
 			Succeeded: d.ByState[events.JobSucceeded], Failed: d.ByState[events.JobFailed], TimedOut: d.ByState[events.JobTimedOut],
 			Cancelled: d.ByState[events.JobIsCancelled], Lost: d.ByState[events.JobIsLost], Expired: d.ByState[events.JobIsExpired],
 			MedianWaitMS: milliseconds(d.Wait), PriorMedianWaitMS: milliseconds(f.Prior.Wait),

@@ -239,14 +239,14 @@ func (s *Server) turn(ctx context.Context, submit commands.SubmitJob) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	full, err := s.views.Jobs.Full(ctx, submit.Workspace, by, q.Length, mostQueued)
+	full, err := s.views.Jobs.QueueFull(ctx, submit.Workspace, by, q.Length, mostQueued)
 	switch {
 	case err != nil:
 		return 0, err
 	case full:
 		return 0, errQueueFull.With("queued", q.Length)
-	case q.Requirements > projections.MostRequirements:
-		return 0, errQueueFull.With("requirements", projections.MostRequirements)
+	case q.Requirements > projections.MaxRequirements:
+		return 0, errQueueFull.With("requirements", projections.MaxRequirements)
 	}
 	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[submit.Spec.Priority]
 	own := s.now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()

@@ -45,7 +45,7 @@ func (s *Server) atFarm(ctx context.Context, workspace events.ID, jobs []runJob)
 	if len(ids) == 0 {
 		return nil
 	}
-	found, err := s.views.Jobs.Among(ctx, workspace, ids)
+	found, err := s.views.Jobs.ByIDs(ctx, workspace, ids)
 	if err != nil {
 		return err
 	}

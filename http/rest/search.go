@@ -66,7 +66,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		found.Members = append(found.Members, newMember(m, c.person.user))
 	}
 	if text := strings.TrimPrefix(q, "#"); text != "" {
-		runs, err := s.lists.Runs.Called(ctx, c.workspace, text, in.Limit)
+		runs, err := s.lists.Runs.Search(ctx, c.workspace, text, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	if c.may(mayDo(events.ManageServiceAccounts)) == nil {
-		accounts, err := s.views.ServiceAccounts.Called(ctx, c.workspace, q, in.Limit)
+		accounts, err := s.views.ServiceAccounts.SearchByName(ctx, c.workspace, q, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	if s.farm.On {
-		runners, err := s.views.Runners.Called(ctx, c.workspace, q, in.Limit)
+		runners, err := s.views.Runners.SearchByName(ctx, c.workspace, q, in.Limit)
 		if err != nil {
 			return nil, err
 		}

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	comparedRows  = 20_000 // that a comparison has in memory at most, of all views together
-	comparedTries = 20     // of a log that grows: so often what is new is folded before rows are read
-	foundAtMost   = 100    // differences of a log that are told one by one
+	maxComparedRows = 20_000 // rows that a comparison keeps in memory, over all views
+	maxCompareTries = 20     // rounds of folding new events before a growing log is compared anyway
+	maxDifferences  = 100    // differences of a log that are reported one by one
 )
 
-// A Difference is a row that is not what the log says.
+// A Difference is a stored row that differs from what the log says.
 type Difference struct {
 	Workspace events.ID
 	View      string
 	Key       string
-	Stored    string // the columns that differ, or all if the log knows no such row; "" if there is none
-	Logged    string // the same columns as the log says; "" if it knows no such row
+	Stored    string // the columns that differ, or all of them if the log has no such row; "" if no row is stored
+	Logged    string // the same columns according to the log; "" if the log has no such row
 }
 
 func (d Difference) String() string {
@@ -40,62 +40,63 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s: stored is %s, the log says %s", d.View, d.Key, d.Stored, d.Logged)
 }
 
-// A Compared is what came of a comparison.
-type Compared struct {
-	Events      int64 // up to which the log was folded
-	Rows        int   // that were compared
+// A CompareResult is the result of comparing views with the log of one workspace.
+type CompareResult struct {
+	Events      int64 // the log was folded up to this event
+	Rows        int   // how many rows were compared
 	Differences []Difference
-	More        int      // differences beyond those
+	More        int      // how many differences there are beyond the listed ones
 	Skipped     []string // views that could not be compared, and why
 }
 
-// A Pause leaves the database to others for a while after a piece of work that took
-// so long.
+// A Pause is called after each piece of work with the time that it took. It sleeps, so that other
+// users of the database get their turn.
 type Pause func(ctx context.Context, worked time.Duration) error
 
-// NoPause goes on at once.
+// NoPause does not sleep.
 func NoPause(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// Compare folds the log of a workspace and holds the rows of views against it. Each is compared at one position: that a
-// followed view is behind is no difference. The log is folded in short statements;
-// only rows, and what the log has gained meanwhile, are read in one transaction.
-// What it has in memory is bounded however large the log is: it goes through it as
-// often as that takes.
-func Compare(ctx context.Context, db *pgxpool.Pool, views []View, workspace events.ID, pause Pause) (Compared, error) {
-	return compareWithin(ctx, db, views, workspace, comparedRows, pause)
+// Compare folds the log of a workspace and compares the rows of views with the result. Each view is
+// compared at its own checkpoint, so a followed view that lags does not count as different. The log
+// is folded in short statements; only the rows and the events appended meanwhile are read in one
+// transaction. Memory is bounded however large the log is: if the rows do not fit, Compare goes
+// through the log several times, for a part of the keys each time.
+func Compare(ctx context.Context, db *pgxpool.Pool, views []View, workspace events.ID, pause Pause) (CompareResult, error) {
+	return compareWithin(ctx, db, views, workspace, maxComparedRows, pause)
 }
 
-func compareWithin(ctx context.Context, db *pgxpool.Pool, views []View, workspace events.ID, limit int, pause Pause) (Compared, error) {
-	c := &comparing{db: db, of: views, workspace: workspace, limit: limit, pause: pause}
-	c.atOneMoment = func(ctx context.Context, do func(pgx.Tx) error) error {
+func compareWithin(ctx context.Context, db *pgxpool.Pool, views []View, workspace events.ID, limit int, pause Pause) (CompareResult, error) {
+	c := &comparer{db: db, targets: views, workspace: workspace, limit: limit, pause: pause}
+	c.inSnapshot = func(ctx context.Context, do func(pgx.Tx) error) error {
 		return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
 	}
 	return c.run(ctx)
 }
 
-// run goes through the log in as many parts as it takes.
-func (c *comparing) run(ctx context.Context) (Compared, error) {
+// run compares everything in one part, and doubles the number of parts while a part does not fit in
+// memory.
+func (c *comparer) run(ctx context.Context) (CompareResult, error) {
 	for parts := uint64(1); ; parts *= 2 {
-		c.Compared, c.part = Compared{}, Part{maphash.MakeSeed(), 0, parts}
-		err := c.all(ctx)
+		c.CompareResult, c.part = CompareResult{}, Part{maphash.MakeSeed(), 0, parts}
+		err := c.compareParts(ctx)
 		switch {
-		case errors.Is(err, errTooMuch):
+		case errors.Is(err, errTooManyRows):
 			continue
 		case err != nil:
-			return c.Compared, fmt.Errorf("compare views with log %s: %w", c.workspace, err)
+			return c.CompareResult, fmt.Errorf("compare views with log %s: %w", c.workspace, err)
 		}
-		return c.Compared, nil
+		return c.CompareResult, nil
 	}
 }
 
-// errTooMuch says that a part of the rows is too large for memory.
-var errTooMuch = errors.New("too many rows")
+// errTooManyRows says that the rows of a part do not fit in memory.
+var errTooManyRows = errors.New("too many rows")
 
-// A Part is one of so many parts of the keys.
+// A Part is one of several parts into which keys are divided by their hash.
 type Part struct {
 	seed maphash.Seed
-	n    uint64
-	of   uint64
+	n    uint64 // number of this part, from 0
+	of   uint64 // number of parts
 }
 
 // InPart reports whether a key is in a part.
@@ -105,11 +106,11 @@ func InPart[K comparable](p Part, key K) bool {
 
 // A Comparison folds a part of a view's rows and compares them with what is stored.
 type Comparison interface {
-	// Take folds the next event.
-	Take(r events.Record) error
-	// Size is how many rows it has in memory, or what takes as much room.
+	// Fold folds the next event.
+	Fold(r events.Record) error
+	// Size returns the number of rows in memory, or an equivalent for other data.
 	Size() int
-	// Queue queues reading what is stored and comparing it.
+	// Queue queues a query for the stored rows. Its result is compared and reported to found.
 	Queue(b *pgx.Batch, found *Findings)
 }
 
@@ -118,58 +119,59 @@ type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// comparing goes through a log once for each part.
-type comparing struct {
-	Compared
+// comparer compares one workspace. It goes through the log once for each part.
+type comparer struct {
+	CompareResult
 	db interface {
 		store.Querier
 		batcher
 	}
-	atOneMoment func(ctx context.Context, do func(pgx.Tx) error) error
+	inSnapshot func(ctx context.Context, do func(pgx.Tx) error) error
 
-	of        []View
-	workspace events.ID
-	limit     int
-	pause     Pause
-	part      Part
-	views     []*comparedView
-	ahead     map[string]int64 // positions beyond the head, of what is no view
+	targets    []View
+	workspace  events.ID
+	limit      int
+	pause      Pause
+	part       Part
+	views      []*comparedView
+	beyondHead map[string]int64 // positions beyond the head that belong to no compared view
 }
 
-func (c *comparing) all(ctx context.Context) error {
+func (c *comparer) compareParts(ctx context.Context) error {
 	for c.part.n = 0; c.part.n < c.part.of; c.part.n++ {
 		c.views = nil
-		for _, v := range c.of {
-			c.views = append(c.views, &comparedView{view: v, fold: v.Comparison(c.workspace, c.part)})
+		for _, v := range c.targets {
+			c.views = append(c.views, &comparedView{view: v, comparison: v.Comparison(c.workspace, c.part)})
 		}
-		if err := c.once(ctx); err != nil {
+		if err := c.comparePart(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// once compares one part.
-func (c *comparing) once(ctx context.Context) error {
+// comparePart compares one part. It folds outside a transaction while the log is far ahead, and reads the
+// last events and the rows in one snapshot.
+func (c *comparer) comparePart(ctx context.Context) error {
 	if err := c.locate(ctx, c.db); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		if c.left() > page {
-			if err := c.foldOn(ctx, c.db, c.pause); err != nil {
+		if c.remaining() > page {
+			if err := c.foldRemaining(ctx, c.db, c.pause); err != nil {
 				return err
 			}
 		}
 		began, done := time.Now(), false
-		err := c.atOneMoment(ctx, func(tx pgx.Tx) error {
+		err := c.inSnapshot(ctx, func(tx pgx.Tx) error {
 			if err := c.locate(ctx, tx); err != nil {
 				return err
 			}
-			if c.left() > page && try < comparedTries {
+			if c.remaining() > page && try < maxCompareTries {
 				return nil
 			}
 			done = true
-			if err := c.foldOn(ctx, tx, NoPause); err != nil {
+			if err := c.foldRemaining(ctx, tx, NoPause); err != nil {
 				return err
 			}
 			return c.compare(ctx, tx)
@@ -183,8 +185,8 @@ func (c *comparing) once(ctx context.Context) error {
 	}
 }
 
-// left is how many events at most are still to be folded.
-func (c *comparing) left() (n int64) {
+// remaining returns the largest number of events that a view has still to fold.
+func (c *comparer) remaining() (n int64) {
 	for _, v := range c.views {
 		if v.skipped == "" {
 			n = max(n, v.to-v.at)
@@ -193,12 +195,12 @@ func (c *comparing) left() (n int64) {
 	return n
 }
 
-// foldOn folds up to where the views have come.
-func (c *comparing) foldOn(ctx context.Context, db store.Querier, pause Pause) error {
-	for c.left() > 0 {
+// foldRemaining folds the log up to the views' checkpoints.
+func (c *comparer) foldRemaining(ctx context.Context, db store.Querier, pause Pause) error {
+	for c.remaining() > 0 {
 		began := time.Now()
-		from, to := c.span()
-		list, err := store.AnyAfter(ctx, db, c.workspace, from, int(min(page, to-from))) // what is beyond the head is nobody's
+		from, to := c.nextRange()
+		list, err := store.AnyAfter(ctx, db, c.workspace, from, int(min(page, to-from)))
 		if err != nil {
 			return err
 		}
@@ -207,13 +209,13 @@ func (c *comparing) foldOn(ctx context.Context, db store.Querier, pause Pause) e
 		}
 		size := 0
 		for _, v := range c.views {
-			if err := v.take(list); err != nil {
+			if err := v.foldPage(list); err != nil {
 				return err
 			}
-			size += v.fold.Size()
+			size += v.comparison.Size()
 		}
 		if size > c.limit {
-			return errTooMuch
+			return errTooManyRows
 		}
 		if err := pause(ctx, time.Since(began)); err != nil {
 			return err
@@ -222,8 +224,8 @@ func (c *comparing) foldOn(ctx context.Context, db store.Querier, pause Pause) e
 	return nil
 }
 
-// span is behind which event to read on, and up to which.
-func (c *comparing) span() (from, to int64) {
+// nextRange returns the position after which to read next, and the position to read up to.
+func (c *comparer) nextRange() (from, to int64) {
 	from = -1
 	for _, v := range c.views {
 		if v.skipped == "" && v.at < v.to {
@@ -236,11 +238,11 @@ func (c *comparing) span() (from, to int64) {
 	return from, to
 }
 
-// compare reads the rows of every view.
-func (c *comparing) compare(ctx context.Context, tx pgx.Tx) error {
-	b, f := &pgx.Batch{}, &Findings{c.workspace, &c.Compared}
+// compare compares the stored rows of every view.
+func (c *comparer) compare(ctx context.Context, tx pgx.Tx) error {
+	b, f := &pgx.Batch{}, &Findings{c.workspace, &c.CompareResult}
 	if c.part.n == 0 {
-		c.tellPositions(f)
+		c.reportPositions(f)
 	}
 	for _, v := range c.views {
 		if v.skipped != "" {
@@ -250,9 +252,9 @@ func (c *comparing) compare(ctx context.Context, tx pgx.Tx) error {
 			continue
 		}
 		if c.part.n == 0 {
-			v.tellEvents(c.Events, f)
+			v.reportEvents(c.Events, f)
 		}
-		v.fold.Queue(b, f)
+		v.comparison.Queue(b, f)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("read rows: %w", err)
@@ -260,38 +262,38 @@ func (c *comparing) compare(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Findings gathers differences, of which it keeps a bounded number.
+// Findings collects differences, up to a maximum.
 type Findings struct {
 	workspace events.ID
-	into      *Compared
+	result    *CompareResult
 }
 
-// Compared notes that a row was compared.
-func (f *Findings) Compared() { f.into.Rows++ }
+// CountRow counts a row that was compared.
+func (f *Findings) CountRow() { f.result.Rows++ }
 
-// Add notes that a row differs.
+// Add reports a row that differs.
 func (f *Findings) Add(view, key, stored, logged string) {
-	if len(f.into.Differences) == foundAtMost {
-		f.into.More++
+	if len(f.result.Differences) == maxDifferences {
+		f.result.More++
 		return
 	}
-	f.into.Differences = append(f.into.Differences, Difference{f.workspace, view, key, stored, logged})
+	f.result.Differences = append(f.result.Differences, Difference{f.workspace, view, key, stored, logged})
 }
 
-// strayLimit is how many workspaces Strays returns at most.
-const strayLimit = 100
+// maxOrphaned bounds the result of OrphanedWorkspaces.
+const maxOrphaned = 100
 
-// Strays returns workspaces that have no log, but rows by which somebody may be let
-// in, or keys. Nobody finds those by going through the logs.
-func Strays(ctx context.Context, db store.Querier, views []View) ([]events.ID, error) {
+// OrphanedWorkspaces returns workspaces that have no log but have rows in views that are not followed. Such
+// rows could grant access, and comparing log by log does not find them.
+func OrphanedWorkspaces(ctx context.Context, db store.Querier, views []View) ([]events.ID, error) {
 	var parts []string
 	for _, v := range views {
-		if v.Kept() == Followed { // which lets nobody in
+		if v.Mode() == Followed { // followed views grant no access
 			continue
 		}
 		parts = append(parts, `select workspace_id from `+v.Name()+` t where not exists (select from logs l where l.workspace_id = t.workspace_id)`)
 	}
-	rows, _ := db.Query(ctx, strings.Join(parts, " union ")+` limit $1`, strayLimit)
+	rows, _ := db.Query(ctx, strings.Join(parts, " union ")+` limit $1`, maxOrphaned)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 	if err != nil {
 		return nil, fmt.Errorf("find rows without a log: %w", err)

@@ -10,14 +10,14 @@ import (
 	"svc/events"
 )
 
-// CompareWithin is Compare with a bound of the rows in memory.
+// CompareWithin is Compare with a limit on the rows in memory.
 var CompareWithin = compareWithin
 
-// ComparedIn compares what a transaction sees.
+// ComparedIn compares within a transaction, so that it sees uncommitted changes.
 func ComparedIn(t *testing.T, tx pgx.Tx, views []View, workspace events.ID) []Difference {
 	t.Helper()
-	c := &comparing{db: tx, of: views, workspace: workspace, limit: comparedRows, pause: NoPause}
-	c.atOneMoment = func(_ context.Context, do func(pgx.Tx) error) error { return do(tx) }
+	c := &comparer{db: tx, targets: views, workspace: workspace, limit: maxComparedRows, pause: NoPause}
+	c.inSnapshot = func(_ context.Context, do func(pgx.Tx) error) error { return do(tx) }
 	found, err := c.run(t.Context())
 	require.NoError(t, err)
 	return found.Differences

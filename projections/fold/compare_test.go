@@ -19,9 +19,9 @@ import (
 	"svc/test/world"
 )
 
-// However much happened, what is kept live is what the log says: views of either
-// kind, and the keys that commands claim.
-func TestWhatIsKeptLiveIsWhatTheLogSays(t *testing.T) {
+// After many events of all kinds, inline views, followed views and unique keys equal the fold of
+// the log.
+func TestLiveViewsEqualTheLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	var players []*world.Player
@@ -48,8 +48,8 @@ func TestWhatIsKeptLiveIsWhatTheLogSays(t *testing.T) {
 	require.Greater(t, keys, 50)
 }
 
-// A view that is behind is compared where it is, while people go on.
-func TestToBeBehindIsNoDifference(t *testing.T) {
+// A view that lags is compared at its own position, while writers go on.
+func TestLaggingViewDoesNotDiffer(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 7)
@@ -67,15 +67,15 @@ func TestToBeBehindIsNoDifference(t *testing.T) {
 	stop()
 	group.Wait()
 
-	silent := world.NewSilent(t) // nobody follows
+	silent := world.NewSilent(t) // no follower runs
 	p, err = silent.Settle(t.Context(), 9)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 100))
 	require.Empty(t, world.Compared(t, silent.DB, p.Workspace).Differences)
 }
 
-// Whatever somebody does to a view or to keys by SQL, the row is named.
-func TestARowThatIsNotWhatTheLogSaysIsNamed(t *testing.T) {
+// A comparison reports any row of a view, key or checkpoint that was changed by SQL.
+func TestCompareReportsChangedRows(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
@@ -137,26 +137,26 @@ func TestARowThatIsNotWhatTheLogSaysIsNamed(t *testing.T) {
 	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
 }
 
-// Rows of a workspace that has no log belong to nobody.
-func TestRowsWithoutALogAreFound(t *testing.T) {
+// Rows of a workspace that has no log are found.
+func TestOrphanedWorkspacesAreFound(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
 	require.NoError(t, err)
-	list, err := fold.Strays(t.Context(), w.DB, projections.All())
+	list, err := fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
 	require.NoError(t, err)
 	require.Empty(t, list)
 	nowhere := world.NewID()
 	_, err = w.DB.Exec(t.Context(), `insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now(), name, name_key from members where workspace_id = $1`, p.Workspace, nowhere)
 	require.NoError(t, err)
-	list, err = fold.Strays(t.Context(), w.DB, projections.All())
+	list, err = fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{nowhere}, list)
 	require.Len(t, world.Compared(t, w.DB, nowhere).Differences, 1)
 }
 
-// Rows of another form are another build's.
-func TestAViewOfAnotherFormIsNotCompared(t *testing.T) {
+// Rows of another form were written by another build.
+func TestViewOfAnotherFormIsNotCompared(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
@@ -171,8 +171,8 @@ func TestAViewOfAnotherFormIsNotCompared(t *testing.T) {
 	require.Equal(t, []string{"members: its rows have form 9, this build makes form 1: rebuild it"}, c.Skipped)
 }
 
-// Events that a view has parked are in neither.
-func TestParkedEventsAreNoDifference(t *testing.T) {
+// An event that a view has parked is neither in the view nor in the fold.
+func TestParkedEventsDoNotDiffer(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
@@ -196,8 +196,8 @@ func TestParkedEventsAreNoDifference(t *testing.T) {
 	require.Empty(t, c.Differences)
 }
 
-// A comparison pauses as it is told to, in proportion to what it does.
-func TestAComparisonPauses(t *testing.T) {
+// A comparison calls the pause after each piece of work, and ends with its error.
+func TestComparePauses(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)

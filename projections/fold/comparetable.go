@@ -28,8 +28,8 @@ func (t *Table[K, R]) Comparison(workspace events.ID, p Part) Comparison {
 	return &tableComparison[K, R]{t, workspace, p, map[RowID[K]]*R{}}
 }
 
-func (c *tableComparison[K, R]) Take(r events.Record) error {
-	return c.takeOf(c.rows, r, func(key K) bool { return InPart(c.part, key) })
+func (c *tableComparison[K, R]) Fold(r events.Record) error {
+	return c.foldKeys(c.rows, r, func(key K) bool { return InPart(c.part, key) })
 }
 
 func (c *tableComparison[K, R]) Size() int { return len(c.rows) }
@@ -39,36 +39,35 @@ func (c *tableComparison[K, R]) Queue(b *pgx.Batch, f *Findings) {
 	b.Queue(sql, c.workspace).Query(func(rows pgx.Rows) error { return c.compare(rows, f) })
 }
 
-// compare holds what is stored against the rows that the log says, value by value
-// in the form in which the server sends them: that a value reads as the same is not
-// enough.
+// compare compares stored rows with folded rows by the bytes that the server sends. Values that
+// merely decode to the same are reported as different.
 func (c *tableComparison[K, R]) compare(rows pgx.Rows, f *Findings) error {
-	values := valuesOf{rows.Conn().TypeMap(), slices.Clone(rows.FieldDescriptions())}
+	values := columnCodec{rows.Conn().TypeMap(), slices.Clone(rows.FieldDescriptions())}
 	keyAt := slices.Index(c.columns(), c.Key)
 	for rows.Next() {
 		stored := rows.RawValues()
 		var key K
 		if err := values.scan(keyAt, stored[keyAt], &key); err != nil {
-			f.Add(c.View, values.text(keyAt, stored[keyAt]), values.all(stored), "")
+			f.Add(c.View, values.formatValue(keyAt, stored[keyAt]), values.formatAll(stored), "")
 			continue
 		}
 		if !InPart(c.part, key) {
 			continue
 		}
-		f.Compared()
+		f.CountRow()
 		id := RowID[K]{c.workspace, key}
 		row := c.rows[id]
 		delete(c.rows, id)
 		if row == nil {
-			f.Add(c.View, values.text(keyAt, stored[keyAt]), values.all(stored), "")
+			f.Add(c.View, values.formatValue(keyAt, stored[keyAt]), values.formatAll(stored), "")
 			continue
 		}
 		logged, err := values.encode(fields(row))
 		if err != nil {
 			return fmt.Errorf("view %s: %w", c.View, err)
 		}
-		if s, l := values.differing(stored, logged); s != "" {
-			f.Add(c.View, values.text(keyAt, stored[keyAt]), s, l)
+		if s, l := values.diff(stored, logged); s != "" {
+			f.Add(c.View, values.formatValue(keyAt, stored[keyAt]), s, l)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -78,28 +77,28 @@ func (c *tableComparison[K, R]) compare(rows pgx.Rows, f *Findings) error {
 		if row == nil {
 			continue
 		}
-		f.Compared()
+		f.CountRow()
 		logged, err := values.encode(fields(row))
 		if err != nil {
 			return fmt.Errorf("view %s: %w", c.View, err)
 		}
-		f.Add(c.View, values.text(keyAt, logged[keyAt]), "", values.all(logged))
+		f.Add(c.View, values.formatValue(keyAt, logged[keyAt]), "", values.formatAll(logged))
 	}
 	return nil
 }
 
-// valuesOf knows how the columns of a table are sent.
-type valuesOf struct {
+// columnCodec encodes and formats values of a table's columns.
+type columnCodec struct {
 	types   *pgtype.Map
 	columns []pgconn.FieldDescription
 }
 
-func (v valuesOf) scan(i int, raw []byte, into any) error {
+func (v columnCodec) scan(i int, raw []byte, into any) error {
 	return v.types.Scan(v.columns[i].DataTypeOID, v.columns[i].Format, raw, into)
 }
 
-// encode writes values as the server would send them; nil is null.
-func (v valuesOf) encode(values []any) ([][]byte, error) {
+// encode encodes values as the server would send them. A nil value stands for null.
+func (v columnCodec) encode(values []any) ([][]byte, error) {
 	list := make([][]byte, len(values))
 	for i, value := range values {
 		raw, err := v.types.Encode(v.columns[i].DataTypeOID, v.columns[i].Format, value, []byte{})
@@ -111,13 +110,12 @@ func (v valuesOf) encode(values []any) ([][]byte, error) {
 	return list, nil
 }
 
-// arrayHead is the number of dimensions of an array, whether it has nulls, and the
-// type of its elements.
+// arrayHead is the size of an array's header: number of dimensions, null flag, element type.
 const arrayHead = 3 * 4 // bytes
 
-// canonical is how the server sends a value. Of an empty array it sends no dimension,
-// while pgx writes one of length 0.
-func (v valuesOf) canonical(i int, raw []byte) []byte {
+// canonical returns a value as the server sends it. The server sends an empty array with no
+// dimension, pgx encodes it with one dimension of length 0.
+func (v columnCodec) canonical(i int, raw []byte) []byte {
 	known, _ := v.types.TypeForOID(v.columns[i].DataTypeOID)
 	if known == nil || v.columns[i].Format != pgx.BinaryFormatCode || len(raw) < arrayHead+4 {
 		return raw
@@ -129,35 +127,36 @@ func (v valuesOf) canonical(i int, raw []byte) []byte {
 	return raw
 }
 
-// differing tells the columns that differ, on either side.
-func (v valuesOf) differing(stored, logged [][]byte) (s, l string) {
+// diff returns the columns that differ, with the stored and the logged value.
+func (v columnCodec) diff(stored, logged [][]byte) (s, l string) {
 	var ss, ls []string
 	for i := range stored {
 		if (stored[i] == nil) != (logged[i] == nil) || string(stored[i]) != string(logged[i]) {
-			ss, ls = append(ss, v.named(i, stored[i])), append(ls, v.named(i, logged[i]))
+			ss, ls = append(ss, v.formatNamed(i, stored[i])), append(ls, v.formatNamed(i, logged[i]))
 		}
 	}
 	return strings.Join(ss, ", "), strings.Join(ls, ", ")
 }
 
-func (v valuesOf) all(raw [][]byte) string {
+func (v columnCodec) formatAll(raw [][]byte) string {
 	list := make([]string, len(raw))
 	for i := range raw {
-		list[i] = v.named(i, raw[i])
+		list[i] = v.formatNamed(i, raw[i])
 	}
 	return strings.Join(list, ", ")
 }
 
-func (v valuesOf) named(i int, raw []byte) string { return v.columns[i].Name + " " + v.text(i, raw) }
+func (v columnCodec) formatNamed(i int, raw []byte) string {
+	return v.columns[i].Name + " " + v.formatValue(i, raw)
+}
 
 const (
-	textMost  = 200 // characters that are shown of a value
-	bytesMost = 8   // bytes of one that is no text: enough to find it, too few to use
+	maxTextShown  = 200 // characters shown of a value
+	maxBytesShown = 8   // bytes shown of a binary value: enough to find it, too few to use it
 )
 
-// text shows a value. Of bytes, which may be the fingerprint of a token, it shows
-// the beginning.
-func (v valuesOf) text(i int, raw []byte) string {
+// formatValue formats a value. Binary values, which may be fingerprints of tokens, are cut short.
+func (v columnCodec) formatValue(i int, raw []byte) string {
 	if raw == nil {
 		return "null"
 	}
@@ -187,15 +186,15 @@ func (v valuesOf) text(i int, raw []byte) string {
 }
 
 func shortText(s string) string {
-	if runes := []rune(s); len(runes) > textMost {
-		return string(runes[:textMost]) + "…"
+	if runes := []rune(s); len(runes) > maxTextShown {
+		return string(runes[:maxTextShown]) + "…"
 	}
 	return s
 }
 
 func shortHex(raw []byte) string {
-	if len(raw) > bytesMost {
-		return hex.EncodeToString(raw[:bytesMost]) + "…"
+	if len(raw) > maxBytesShown {
+		return hex.EncodeToString(raw[:maxBytesShown]) + "…"
 	}
 	return hex.EncodeToString(raw)
 }

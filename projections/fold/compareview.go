@@ -12,21 +12,21 @@ import (
 	"svc/events"
 )
 
-// A comparedView is a view on its way through a log.
+// A comparedView is a view while its log is folded.
 type comparedView struct {
-	view    View
-	fold    Comparison
-	at, to  int64   // it has taken in the events up to at, and is to take in those up to to
-	beyond  int64   // the position of the view, if the log is shorter
-	damaged []int64 // events that it has taken in, and that cannot be read now
-	skipped string  // why it is not compared
+	view       View
+	comparison Comparison
+	at, to     int64   // position reached, and position to fold up to
+	beyond     int64   // the view's checkpoint if it lies beyond the head of the log, else 0
+	damaged    []int64 // events that the view has folded but that cannot be read now
+	skipped    string  // why the view is not compared
 }
 
-// errMoved says that a view has been set back while it was compared.
+// errMoved says that a view's checkpoint went back while it was compared.
 var errMoved = errors.New("it was rebuilt, or the log was set back, at the same time")
 
-// locate finds out how far each view has come.
-func (c *comparing) locate(ctx context.Context, db batcher) error {
+// locate reads the head of the log and each view's checkpoint and form.
+func (c *comparer) locate(ctx context.Context, db batcher) error {
 	var head int64
 	positions, forms := map[string]int64{}, map[string]int{}
 	b := &pgx.Batch{}
@@ -47,7 +47,7 @@ func (c *comparing) locate(ctx context.Context, db batcher) error {
 	c.Events = head
 	for _, v := range c.views {
 		to, form := head, 1
-		if v.view.Kept() == Followed {
+		if v.view.Mode() == Followed {
 			to = positions[v.view.Name()]
 		}
 		if known := forms[v.view.Name()]; known > 0 {
@@ -66,20 +66,20 @@ func (c *comparing) locate(ctx context.Context, db batcher) error {
 		}
 	}
 	maps.DeleteFunc(positions, func(_ string, seq int64) bool { return seq <= head })
-	c.ahead = positions
+	c.beyondHead = positions
 	return nil
 }
 
-// tellPositions tells who has come further than the log, of those that keep their
-// position where views do: the events in between would pass them by.
-func (c *comparing) tellPositions(f *Findings) {
-	for _, name := range slices.Sorted(maps.Keys(c.ahead)) {
-		f.Add(name, "position", fmt.Sprint(c.ahead[name]), fmt.Sprint(c.Events))
+// reportPositions reports followers whose checkpoint lies beyond the head of the log: they would skip
+// the events in between.
+func (c *comparer) reportPositions(f *Findings) {
+	for _, name := range slices.Sorted(maps.Keys(c.beyondHead)) {
+		f.Add(name, "position", fmt.Sprint(c.beyondHead[name]), fmt.Sprint(c.Events))
 	}
 }
 
-// tellEvents tells of what is wrong with the events that the view has taken in.
-func (v *comparedView) tellEvents(head int64, f *Findings) {
+// reportEvents reports a view's checkpoint beyond the head, and damaged events.
+func (v *comparedView) reportEvents(head int64, f *Findings) {
 	if v.beyond > 0 {
 		f.Add(v.view.Name(), "position", fmt.Sprint(v.beyond), fmt.Sprint(head))
 	}
@@ -88,37 +88,37 @@ func (v *comparedView) tellEvents(head int64, f *Findings) {
 	}
 }
 
-// take folds those of a page of records that follow. What a followed view cannot take
-// in, and has parked, is left out, as it is there; of what is damaged in the log of one
-// that goes on without nothing, it is told. Whether an event is said to be parked makes
-// no difference: anybody who can write to the database can say so of any event.
-func (v *comparedView) take(list []events.Record) error {
+// foldPage folds the records of a page that come next. An event that a followed view cannot fold is
+// left out, because the view has parked it as well. A view of another mode never skips an event, so
+// a damaged event is reported. Rows of parked are ignored: whoever can write to the database can
+// add any event there.
+func (v *comparedView) foldPage(list []events.Record) error {
 	for _, r := range list {
 		if v.skipped != "" || r.Seq != v.at+1 || r.Seq > v.to {
 			continue
 		}
 		v.at = r.Seq
-		err := v.one(r)
+		err := v.foldEvent(r)
 		switch {
 		case err == nil:
 		case !poisonous(err):
 			v.skipped = fmt.Sprintf("event %d: %v", r.Seq, err)
-		case v.view.Kept() != Followed:
+		case v.view.Mode() != Followed:
 			v.damaged = append(v.damaged, r.Seq)
 		}
 	}
 	return nil
 }
 
-// one folds an event, unless it is nothing to the view.
-func (v *comparedView) one(r events.Record) error {
-	if unread, ok := r.Event.(events.Undecoded); ok && !v.view.TakesUnread() {
-		if !v.view.Takes(unread.Name) {
+// foldEvent folds an event if the view handles its kind.
+func (v *comparedView) foldEvent(r events.Record) error {
+	if unread, ok := r.Event.(events.Undecoded); ok && !v.view.FoldsUndecoded() {
+		if !v.view.Folds(unread.Name) {
 			return nil
 		}
 		if _, err := events.Decode(unread.Name, r.Schema, r.Data); err != nil {
 			return err
 		}
 	}
-	return v.fold.Take(r)
+	return v.comparison.Fold(r)
 }

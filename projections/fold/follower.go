@@ -15,50 +15,51 @@ import (
 	"svc/fault"
 )
 
-const page = 1000 // events that a view takes in together
+const page = 1000 // events that a view folds in one transaction
 
-// ErrNotCaughtUp says that a view has not reached the position asked for.
+// ErrNotCaughtUp says that a view did not reach the requested position in time.
 var ErrNotCaughtUp = fault.New(fault.Busy, "not_caught_up",
 	"This view has not reached the position that was asked for. Try again in a moment.")
 
-// A Follower keeps the followed views up to date. Any number of processes may
-// run one: the one that leads a view takes in its pages. The rows of the view
-// and its checkpoints change in the same transaction.
+// A Follower keeps the followed views up to date. Any number of processes may run one; only the
+// leader of a view processes its pages. The rows of a view and its checkpoints change in the same
+// transaction.
 type Follower struct {
-	db        *pgxpool.Pool
-	log       *slog.Logger
-	views     []View
-	leads     func(view string) bool
-	alone     map[string]*follow.Follower // of each view, for the logs in which it is not level
-	shared    *shared
-	positions *positions
+	db      *pgxpool.Pool
+	log     *slog.Logger
+	views   []View
+	leads   func(view string) bool
+	perView map[string]*follow.Follower // by view, for logs in which the view does not share the pass
+	pass    *sharedPass
+	waiters *positionWaiters
 }
 
-// NewFollower returns a follower that does nothing until it runs, and then keeps
-// those of the views that are [Followed] and that it leads.
+// NewFollower returns a follower of those views that are [Followed]. It does nothing until Run, and
+// then processes the views for which leads returns true.
 func NewFollower(db *pgxpool.Pool, views []View, leads func(view string) bool, log *slog.Logger) *Follower {
 	f := &Follower{
-		db: db, log: log, views: ThoseKept(views, Followed), leads: leads, alone: map[string]*follow.Follower{}, positions: newPositions(),
+		db: db, log: log, views: ViewsWithMode(views, Followed), leads: leads, perView: map[string]*follow.Follower{}, waiters: newPositionWaiters(),
 	}
 	for _, v := range f.views {
-		f.alone[v.Name()] = follow.New(db, v.Name(), leads, log)
-		f.alone[v.Name()].OnlyNotified()
+		f.perView[v.Name()] = follow.New(db, v.Name(), leads, log)
+		f.perView[v.Name()].OnlyNotified()
 	}
-	f.shared = newShared(f)
+	f.pass = newSharedPass(f)
 	return f
 }
 
-// Moved tells f that a log has grown, or any if workspace is zero. It does not block.
+// Moved tells f that a log has grown, or that any log may have if workspace is zero. It does not
+// block.
 func (f *Follower) Moved(workspace events.ID, _ int64) {
-	f.shared.follow.Moved(workspace)
-	f.positions.moved(watched{f.db, "", workspace})
+	f.pass.follow.Moved(workspace)
+	f.waiters.wake(viewKey{f.db, "", workspace})
 }
 
-// Stuck returns, by view, in how many logs it stands still: its next event
-// cannot be taken in by this process at present.
+// Stuck returns, for each view, the number of logs whose next event this process cannot process at
+// present.
 func (f *Follower) Stuck() map[string]int {
 	stuck := map[string]int{}
-	for name, v := range f.alone {
+	for name, v := range f.perView {
 		stuck[name] = v.Stuck()
 	}
 	return stuck
@@ -67,21 +68,21 @@ func (f *Follower) Stuck() map[string]int {
 // Run follows the logs until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	var group sync.WaitGroup
-	group.Go(func() { f.shared.run(ctx) })
+	group.Go(func() { f.pass.run(ctx) })
 	for _, v := range f.views {
 		group.Go(func() {
-			f.alone[v.Name()].Run(ctx, func(ctx context.Context, workspaces []events.ID) ([]events.ID, error) {
-				return f.takePage(ctx, v, workspaces)
+			f.perView[v.Name()].Run(ctx, func(ctx context.Context, workspaces []events.ID) ([]events.ID, error) {
+				return f.handlePage(ctx, v, workspaces)
 			})
 		})
 	}
 	group.Wait()
 }
 
-// takePage takes in the next events of logs, and tells of which there may be
-// more. A page of one log that has an event which can never be taken in is
-// halved until that event stands alone; then the view goes on without it.
-func (f *Follower) takePage(ctx context.Context, v View, workspaces []events.ID) (more []events.ID, err error) {
+// handlePage folds the next events of logs and returns the logs that may have more. If a page of a
+// single log has a poison event, handlePage halves the page until that event is alone in it, and
+// parks the event.
+func (f *Follower) handlePage(ctx context.Context, v View, workspaces []events.ID) (more []events.ID, err error) {
 	limit := max(page/len(workspaces), 1)
 	more, at, err := f.tryPage(ctx, v, workspaces, limit)
 	if len(workspaces) == 1 && poisonous(err) {
@@ -98,13 +99,13 @@ func (f *Follower) takePage(ctx context.Context, v View, workspaces []events.ID)
 		return nil, fmt.Errorf("view %s: %w", v.Name(), err)
 	}
 	for _, workspace := range workspaces {
-		f.positions.moved(watched{f.db, v.Name(), workspace})
+		f.waiters.wake(viewKey{f.db, v.Name(), workspace})
 	}
 	return more, nil
 }
 
-// tryPage folds the next events of logs into v, up to limit of each, and moves
-// its checkpoints. That of the first log was at.
+// tryPage folds the next events of logs into v, up to limit of each, and moves its checkpoints. It
+// returns the checkpoint that the first log had.
 func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, limit int) (more []events.ID, at int64, err error) {
 	err = pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
 		list, err := follow.LockCheckpoints(ctx, tx, v.Name(), workspaces)
@@ -121,12 +122,13 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 		if err := follow.CheckComplete(ctx, tx, list, ends); err != nil {
 			return err
 		}
-		return TakeIn(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) { follow.QueueMove(b, v.Name(), ends) })
+		return FoldPage(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) { follow.QueueMove(b, v.Name(), ends) })
 	})
 	return more, at, err
 }
 
-// parkNext moves v past the event that follows at, unless somebody has.
+// parkNext parks the event after position at and moves v past it, unless the checkpoint has moved
+// since.
 func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at int64, why error) error {
 	return pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
 		seq, err := lockCheckpoint(ctx, tx, v, workspace)
@@ -140,8 +142,7 @@ func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at
 	})
 }
 
-// lockCheckpoint keeps others from moving v in a workspace until tx ends, and
-// returns where it stands.
+// lockCheckpoint locks the checkpoint of v in a workspace until tx ends, and returns its position.
 func lockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID) (seq int64, err error) {
 	err = tx.QueryRow(ctx, `
 		insert into checkpoints (workspace_id, view, seq) values ($1, $2, 0)
@@ -159,19 +160,18 @@ func queueCheckpoint(b *pgx.Batch, v View, workspace events.ID, seq int64) {
 		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspace, v.Name(), seq)
 }
 
-// TakeIn folds records into a table of v, and queues whatever else belongs to
-// the same round trip.
-func TakeIn(ctx context.Context, tx pgx.Tx, v View, table string, records []events.Record, also func(*pgx.Batch)) error {
+// FoldPage folds records into a table of v. What also queues is sent in the last round trip.
+func FoldPage(ctx context.Context, tx pgx.Tx, v View, table string, records []events.Record, also func(*pgx.Batch)) error {
 	if len(records) == 0 {
 		return nil
 	}
 	b := &pgx.Batch{}
-	return carryOut(ctx, tx, b, []Step{v.Load(b, table, records)}, also)
+	return runSteps(ctx, tx, b, []Step{v.Load(b, table, records)}, also)
 }
 
-// carryOut sends b, and what the steps of views that follow from it queue, those of
-// all views together; with the last of it goes what also queues. A step may be nil.
-func carryOut(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also func(*pgx.Batch)) error {
+// runSteps sends b, then runs the steps of all views in lockstep, with one round trip for each
+// level of steps. What also queues is sent with the last one. Nil steps are ignored.
+func runSteps(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also func(*pgx.Batch)) error {
 	isNil := func(s Step) bool { return s == nil }
 	for steps = slices.DeleteFunc(steps, isNil); len(steps) > 0; steps = slices.DeleteFunc(steps, isNil) {
 		if b.Len() > 0 {
@@ -196,15 +196,14 @@ func carryOut(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also f
 	return nil
 }
 
-// Reached reports whether the view, of that name as for [Follower.Await], has taken
-// in the workspace's events up to seq.
+// Reached reports whether the view has processed the workspace's events up to seq. The name ""
+// stands for the inline views.
 func (f *Follower) Reached(ctx context.Context, view string, workspace events.ID, seq int64) (bool, error) {
-	return f.positions.reached(ctx, watched{f.db, view, workspace}, seq)
+	return f.waiters.reached(ctx, viewKey{f.db, view, workspace}, seq)
 }
 
-// Await returns when the view, of that name, has taken in the workspace's
-// events up to seq. It waits five seconds at most and then reports
-// [ErrNotCaughtUp]. The name "" stands for the inline views.
+// Await waits until the view has processed the workspace's events up to seq. It returns
+// [ErrNotCaughtUp] after five seconds. The name "" stands for the inline views.
 func (f *Follower) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
-	return f.positions.await(ctx, watched{f.db, view, workspace}, seq)
+	return f.waiters.await(ctx, viewKey{f.db, view, workspace}, seq)
 }

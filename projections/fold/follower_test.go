@@ -22,9 +22,9 @@ import (
 	"svc/test/world"
 )
 
-// Three followers in three processes, all told of everything, while bills come
-// in: an event that is taken in twice, or not, shows in the sum.
-func TestSeveralFollowersTakeInEachEventOnce(t *testing.T) {
+// Three followers run in three processes, and each is told of every commit. An event that is folded
+// twice, or not at all, shows in the sum of the costs.
+func TestSeveralFollowersFoldEachEventOnce(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	others := []*fold.Follower{world.Follow(t, world.Connect(t, w.URL)), world.Follow(t, world.Connect(t, w.URL))}
@@ -66,13 +66,13 @@ func TestSeveralFollowersTakeInEachEventOnce(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
-// Somebody ends all connections of the followers, again and again.
-func TestAFollowerGoesOnWhenItsConnectionsAreLost(t *testing.T) {
+// The followers' connections are terminated again and again.
+func TestFollowerSurvivesLostConnections(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	victims := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
 	follower := world.Follow(t, victims)
-	log := store.New(world.Connect(t, w.URL), projections.Inline(), follower.Moved) // nobody tells the other follower
+	log := store.New(world.Connect(t, w.URL), projections.Inline(), follower.Moved) // the other follower is not notified
 	t.Cleanup(log.Close)
 	handler := commands.New(log, w.Clock.Now)
 	workspace := world.NewID()
@@ -97,9 +97,9 @@ func TestAFollowerGoesOnWhenItsConnectionsAreLost(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
-// A follower that starts finds by itself what there is to take in, and what
-// nobody told it of.
-func TestAFollowerLooksForItself(t *testing.T) {
+// A follower finds by itself what there is to process when it starts, and logs that it was not
+// notified of.
+func TestFollowerFindsLogsWithoutNotification(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	w.Queued(t, world.NewID())
@@ -113,9 +113,9 @@ func TestAFollowerLooksForItself(t *testing.T) {
 	require.Len(t, world.Dump(t, w.DB, "runs"), 2)
 }
 
-// A log with an event that this build does not know halts its view, loudly,
-// and no other; when the event is known it goes on.
-func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
+// An event of an unknown kind stops its view in that log, with an error in the log output, and no
+// other view or log. When the kind is known the view goes on.
+func TestUnknownKindStopsItsLogOnly(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	bad, good := world.NewID(), world.NewID()
@@ -124,7 +124,7 @@ func TestAnEventThatCannotBeTakenInHaltsItsLogOnly(t *testing.T) {
 	_, err := w.DB.Exec(t.Context(), `update events set kind = 'run.teleported' where workspace_id = $1`, bad)
 	require.NoError(t, err)
 
-	said := make(lines, 100)
+	said := make(logLines, 100)
 	f := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.NewTextHandler(said, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -164,10 +164,10 @@ func TestAnEmptyDatabaseHasNoLag(t *testing.T) {
 	require.Equal(t, []fold.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
 }
 
-// lines is what was logged, as far as there is l.
-type lines chan string
+// logLines collects log lines; it drops lines when it is full.
+type logLines chan string
 
-func (l lines) Write(p []byte) (int, error) {
+func (l logLines) Write(p []byte) (int, error) {
 	select {
 	case l <- string(p):
 	default:
@@ -175,8 +175,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await waits for a line that holds all words.
-func (l lines) await(t *testing.T, words ...string) {
+// await waits for a line that contains all words.
+func (l logLines) await(t *testing.T, words ...string) {
 	t.Helper()
 	late := time.After(world.Limit)
 	for {
@@ -186,7 +186,7 @@ func (l lines) await(t *testing.T, words ...string) {
 				return
 			}
 		case <-late:
-			require.FailNow(t, "nobody said so", words)
+			require.FailNow(t, "no such line was logged", words)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestAwait(t *testing.T) {
 	w := world.New(t)
 	workspace := world.NewID()
 	w.Queued(t, workspace)
-	elsewhere := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler)) // of a process that follows nothing itself
+	elsewhere := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler)) // of a process that does not run it
 	for _, view := range []string{"runs", "audit", ""} {
 		for name, f := range map[string]*fold.Follower{"here": w.Follower, "elsewhere": elsewhere} {
 			t.Run(fmt.Sprintf("%q %s", view, name), func(t *testing.T) {

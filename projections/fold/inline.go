@@ -9,10 +9,9 @@ import (
 	"svc/events/store"
 )
 
-// InlineOf returns those of the views that are [Inline], as a store keeps them
-// while it appends.
-func InlineOf(views []View) (list []store.View) {
-	for _, v := range ThoseKept(views, Inline) {
+// InlineViews returns the views that are [Inline], in the form that a store updates while it appends.
+func InlineViews(views []View) (list []store.View) {
+	for _, v := range ViewsWithMode(views, Inline) {
 		list = append(list, inline{v})
 	}
 	return list
@@ -20,10 +19,10 @@ func InlineOf(views []View) (list []store.View) {
 
 type inline struct{ view View }
 
-// Name is that of the view.
+// Name returns the name of the view.
 func (v inline) Name() string { return v.view.Name() }
 
-// Load makes one step of what a followed view may do in several.
+// Load adapts View.Load to a store, which allows a single step after reading.
 func (v inline) Load(b *pgx.Batch, records []events.Record) func(*pgx.Batch) error {
 	change := v.view.Load(b, v.view.Name(), records)
 	if change == nil {

@@ -9,17 +9,16 @@ import (
 	"svc/events/store"
 )
 
-// A Lag says how far a followed view has come, over all logs together.
+// A Lag says how far a followed view has come, summed over all logs.
 type Lag struct {
 	View   string
-	Taken  int64 // events that it has taken in
-	Behind int64 // events that it has not
-	Logs   int   // that have such
-	Parked int   // events that it has gone on without
+	Taken  int64 // events processed
+	Behind int64 // events not yet processed
+	Logs   int   // logs that have unprocessed events
+	Parked int   // events that the view has parked
 }
 
-// Lags returns how far the views of these names have come. It asks for the
-// position of each in every log.
+// Lags returns the lag of the named views. It reads each view's checkpoint in every log.
 func Lags(ctx context.Context, db store.Querier, views ...string) ([]Lag, error) {
 	rows, _ := db.Query(ctx, `
 		select v.view, coalesce(sum(c.seq), 0)::bigint, coalesce(sum(greatest(l.head - coalesce(c.seq, 0), 0)), 0)::bigint,

@@ -14,18 +14,18 @@ import (
 	"svc/test/world"
 )
 
-// A log from which events are gone ends a rebuild with an error that names them,
-// and leaves the view as it was.
-func TestAMissingEventEndsARebuild(t *testing.T) {
+// A rebuild of a log from which events are gone fails with an error that names them, and leaves the
+// view unchanged.
+func TestRebuildFailsOnMissingEvent(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"runs", "audit", "members"} {
 		for gone, seq := range map[string]int64{"the tail": 5, "the middle": 3, "the beginning": 1} {
 			t.Run(name+", "+gone, func(t *testing.T) {
 				t.Parallel()
 				w := world.NewSilent(t)
-				workspace := missing(t, w, seq)
+				workspace := logWithMissingEvent(t, w, seq)
 				w.Queued(t, world.NewID())
-				v, before := world.View(t, name), shape(t, w.DB, name)
+				v, before := world.View(t, name), describeTable(t, w.DB, name)
 				ctx, cancel := context.WithTimeout(t.Context(), world.Limit)
 				defer cancel()
 				for how, err := range map[string]error{
@@ -37,14 +37,14 @@ func TestAMissingEventEndsARebuild(t *testing.T) {
 					require.ErrorContains(t, err, workspace.String(), how)
 					require.ErrorContains(t, err, fmt.Sprintf("event %d is missing", seq), how)
 				}
-				require.Equal(t, before, shape(t, w.DB, name))
+				require.Equal(t, before, describeTable(t, w.DB, name))
 			})
 		}
 	}
 }
 
-// So does a head that moves without an event while a rebuild is under way.
-func TestAnEventThatNeverCameEndsARebuild(t *testing.T) {
+// So does a rebuild during which the head of a log moves without an event.
+func TestRebuildFailsWhenHeadMovesWithoutEvent(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
@@ -59,8 +59,8 @@ func TestAnEventThatNeverCameEndsARebuild(t *testing.T) {
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
 }
 
-// missing makes a log of five events, of which one is gone.
-func missing(t *testing.T, w *world.World, seq int64) events.ID {
+// logWithMissingEvent makes a log of five events and deletes one of them.
+func logWithMissingEvent(t *testing.T, w *world.World, seq int64) events.ID {
 	t.Helper()
 	workspace := world.NewID()
 	run := w.Queued(t, workspace)
@@ -70,12 +70,12 @@ func missing(t *testing.T, w *world.World, seq int64) events.ID {
 	return workspace
 }
 
-// A follower says so instead of finding nothing for ever.
-func TestAFollowerMissesTheTailOfALog(t *testing.T) {
+// A follower reports missing events at the end of a log, instead of waiting for ever.
+func TestFollowerReportsMissingTail(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	workspace := missing(t, w, 5)
-	said := make(lines, 100)
+	workspace := logWithMissingEvent(t, w, 5)
+	said := make(logLines, 100)
 	f := fold.NewFollower(w.DB, projections.Followed(), func(view string) bool { return view == "runs" }, slog.New(slog.NewTextHandler(said, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -15,9 +15,8 @@ import (
 	"svc/events/store"
 )
 
-// A Parked is an event that a followed view could not take in. The view has gone
-// on without it.
-type Parked struct {
+// A ParkedEvent is an event that a followed view could not fold and has skipped.
+type ParkedEvent struct {
 	Workspace events.ID
 	View      string
 	Seq       int64
@@ -26,20 +25,19 @@ type Parked struct {
 	At        time.Time
 }
 
-// ListParked returns all that are parked, by view and log.
-func ListParked(ctx context.Context, db *pgxpool.Pool) ([]Parked, error) {
+// ListParked returns all parked events, ordered by view and log.
+func ListParked(ctx context.Context, db *pgxpool.Pool) ([]ParkedEvent, error) {
 	rows, _ := db.Query(ctx, `select workspace_id, view, seq, kind, error, at from parked order by view, workspace_id, seq`)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ParkedEvent])
 	if err != nil {
 		return nil, fmt.Errorf("list parked events: %w", err)
 	}
 	return list, nil
 }
 
-// Skip forgets a parked event: the view is right without it. It reports
-// whether there was one. A rebuild tries the event again, and parks it again if
-// it still cannot be taken in.
-func Skip(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) (bool, error) {
+// SkipParked deletes a parked event: an operator accepts the view without it. It reports whether there
+// was one. A rebuild tries the event again, and parks it again if it still cannot be folded.
+func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) (bool, error) {
 	tag, err := db.Exec(ctx, `delete from parked where workspace_id = $1 and view = $2 and seq = $3`, workspace, view, seq)
 	if err != nil {
 		return false, fmt.Errorf("skip event %d of %s: %w", seq, workspace, err)
@@ -47,21 +45,21 @@ func Skip(ctx context.Context, db *pgxpool.Pool, view string, workspace events.I
 	return tag.RowsAffected() > 0, nil
 }
 
-// errFold says that the function of a view cannot make anything of an event.
+// errFold says that a view's fold function failed on an event.
 var errFold = errors.New("the view cannot take in an event")
 
-// poisonous reports whether err is of an event, so that it comes again however
-// often the event is tried, and not of the database or of this build. A kind
-// that is not known is none of that: a newer build knows it, and takes over.
+// poisonous reports whether err is caused by the event itself and would recur at each retry, as
+// opposed to a failure of the database. An unknown kind is not poisonous: a newer build knows it
+// and will process it.
 func poisonous(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		class := pg.Code[:2]
-		return class == "22" || class == "54" // a value that does not fit, or is too long for an index
+		return class == "22" || class == "54" // data exception, or a program limit such as the size of an index row
 	}
 	return errors.Is(err, errFold) || errors.Is(err, events.ErrDamaged)
 }
 
-// queuePark queues that an event is left out.
+// queuePark queues a row of parked for an event.
 func queuePark(b *pgx.Batch, view string, workspace events.ID, seq int64, err error) {
 	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "")
 	b.Queue(`
@@ -70,8 +68,9 @@ func queuePark(b *pgx.Batch, view string, workspace events.ID, seq int64, err er
 		on conflict (workspace_id, view, seq) do update set error = excluded.error, at = excluded.at`, workspace, view, seq, text)
 }
 
-// readOn reads on in a log for a view. Events that are damaged it hands to
-// park, and goes on behind them; at is where it has got to.
+// readOn reads the next events of a log for a view and returns the position it reached. It halves
+// the limit when an event is damaged, until that event is alone; then it passes the event to park
+// and returns the position behind it.
 func readOn(ctx context.Context, db store.Querier, v View, workspace events.ID, seq int64, limit int,
 	park func(seq int64, err error)) (list []events.Record, at int64, err error) {
 	for {

@@ -17,9 +17,9 @@ import (
 
 var web = events.Repo{ID: world.NewID(), Name: "acme/web"}
 
-// Events that a view cannot take in are parked one by one, whatever is wrong
-// with them, and all that is around them is taken in. A rebuild comes to the
-// same, and so does one of the workspace alone.
+// Events that a view cannot fold are parked one by one, whatever is wrong with them, and all events
+// around them are folded. A rebuild of all logs, and one of the workspace alone, produce the same
+// rows.
 func TestPoisonousEventsAreParked(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
@@ -74,17 +74,17 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	}
 	require.Len(t, shown(), len(want))
 
-	for name, rebuild := range map[string]func(v fold.View) (fold.Rebuilt, error){
-		"of the workspace": func(v fold.View) (fold.Rebuilt, error) {
+	for name, rebuild := range map[string]func(v fold.View) (fold.RebuildResult, error){
+		"of the workspace": func(v fold.View) (fold.RebuildResult, error) {
 			return fold.RebuildLog(t.Context(), w.DB, v, workspace, world.Quiet)
 		},
-		"of the workspace, in parts": func(v fold.View) (fold.Rebuilt, error) {
+		"of the workspace, in parts": func(v fold.View) (fold.RebuildResult, error) {
 			return fold.RebuildLogIn(t.Context(), w.DB, v, workspace, 6)
 		},
-		"of all": func(v fold.View) (fold.Rebuilt, error) {
+		"of all": func(v fold.View) (fold.RebuildResult, error) {
 			return fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
 		},
-		"of all, in parts": func(v fold.View) (fold.Rebuilt, error) {
+		"of all, in parts": func(v fold.View) (fold.RebuildResult, error) {
 			return fold.RebuildIn(t.Context(), w.DB, v, 2, 6, world.Quiet)
 		},
 	} {
@@ -98,7 +98,7 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	}
 }
 
-// The rows of one workspace are made anew while others, and itself, go on.
+// The rows of one workspace are rebuilt while it and others are written to.
 func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -134,8 +134,8 @@ func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
-// Rows that went wrong are found and made right.
-func TestARebuildTellsWhatWasWrong(t *testing.T) {
+// A rebuild finds and repairs rows that are wrong.
+func TestRebuildReportsDifferingWorkspaces(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, other := world.NewID(), world.NewID()
@@ -159,9 +159,9 @@ func TestARebuildTellsWhatWasWrong(t *testing.T) {
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
 }
 
-// While the rows of one log are put in the place of others, which may take long,
-// the log goes on, and so does the view once it is done.
-func TestALogGrowsWhileAFollowedViewOfItIsMadeAnew(t *testing.T) {
+// While the replacement of a log's rows waits for a lock, the log grows; afterwards the view goes
+// on.
+func TestLogGrowsDuringRebuildLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()

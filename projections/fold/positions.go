@@ -12,112 +12,114 @@ import (
 )
 
 const (
-	patience   = 5 * time.Second        // how long an answer waits for its view
-	firstPause = 2 * time.Millisecond   // between two looks for whether it has come, doubled each time, up to
-	longPause  = 200 * time.Millisecond // for what another process takes in nobody tells of
+	awaitTimeout = 5 * time.Second        // how long a request waits for its view
+	minPollPause = 2 * time.Millisecond   // between polls; doubles up to maxPollPause
+	maxPollPause = 200 * time.Millisecond // progress of another process is only seen by polling
 )
 
-// positions let requests wait until views have come so far. Of those who wait
-// for the same view of the same workspace one asks the database, and all hear of
-// what it finds.
-type positions struct {
-	mu sync.Mutex
-	of map[watched]*position
+// positionWaiters lets requests wait until a view has reached a position. Of all requests that wait for
+// the same view and workspace one polls the database, and shares the result with the others.
+type positionWaiters struct {
+	mu     sync.Mutex
+	byView map[viewKey]*position
 }
 
-// A watched is a view of a workspace, "" for the inline views, in a database.
-type watched struct {
+// A viewKey identifies a view of a workspace in a database. The view "" stands for the inline
+// views.
+type viewKey struct {
 	db        *pgxpool.Pool
 	view      string
 	workspace events.ID
 }
 
-// A position is how far a view of a workspace has come, as far as those know who
-// wait for it.
+// A position is the last known position of a view in a workspace. It exists while somebody waits
+// for it.
 type position struct {
-	moved chan struct{} // has a value when it may have come further
+	pollNow chan struct{} // holds a value when the view may have advanced
 
 	// Under positions.mu:
-	waiting int           // how many know it
-	asked   bool          // one of them asks the database
-	seq     int64         // what was found so far
-	changed chan struct{} // closed and replaced when seq or asked has changed
+	waiters int           // number of requests that wait
+	polled  bool          // one of them polls the database
+	seq     int64         // highest position seen
+	changed chan struct{} // closed and replaced when seq or asked changes
 }
 
-func newPositions() *positions { return &positions{of: map[watched]*position{}} }
+func newPositionWaiters() *positionWaiters { return &positionWaiters{byView: map[viewKey]*position{}} }
 
-func (ps *positions) join(w watched) *position {
+func (ps *positionWaiters) join(w viewKey) *position {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	p := ps.of[w]
+	p := ps.byView[w]
 	if p == nil {
-		p = &position{moved: make(chan struct{}, 1), changed: make(chan struct{})}
-		ps.of[w] = p
+		p = &position{pollNow: make(chan struct{}, 1), changed: make(chan struct{})}
+		ps.byView[w] = p
 	}
-	p.waiting++
-	p.look() // a newcomer does not sit out the pause of the others
+	p.waiters++
+	p.requestPoll() // a newcomer does not wait for the end of the pause
 	return p
 }
 
-func (ps *positions) leave(w watched, p *position) {
+func (ps *positionWaiters) leave(w viewKey, p *position) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if p.waiting--; p.waiting == 0 {
-		delete(ps.of, w)
+	if p.waiters--; p.waiters == 0 {
+		delete(ps.byView, w)
 	}
 }
 
-// look has whoever asks do so at once.
-func (p *position) look() {
+// requestPoll makes the polling request poll at once.
+func (p *position) requestPoll() {
 	select {
-	case p.moved <- struct{}{}:
-	default: // that is about to happen
+	case p.pollNow <- struct{}{}:
+	default: // a poll is already due
 	}
 }
 
-// moved tells that a view may have come further in a workspace.
-func (ps *positions) moved(w watched) {
+// wake wakes those who wait for a view that may have advanced.
+func (ps *positionWaiters) wake(w viewKey) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if p := ps.of[w]; p != nil {
-		p.look()
+	if p := ps.byView[w]; p != nil {
+		p.requestPoll()
 	}
 }
 
-// reached reports whether the view has come to seq already.
-func (ps *positions) reached(ctx context.Context, w watched, seq int64) (bool, error) {
+// reached reports whether the view has reached seq. It asks the database only if the cached
+// position is lower.
+func (ps *positionWaiters) reached(ctx context.Context, w viewKey, seq int64) (bool, error) {
 	ps.mu.Lock()
 	known := int64(0)
-	if p := ps.of[w]; p != nil {
+	if p := ps.byView[w]; p != nil {
 		known = p.seq
 	}
 	ps.mu.Unlock()
 	if known >= seq {
 		return true, nil
 	}
-	at, err := w.seq(ctx)
+	at, err := w.readSeq(ctx)
 	if err != nil {
 		return false, fmt.Errorf("position of view %q: %w", w.view, err)
 	}
 	return at >= seq, nil
 }
 
-// await returns when the view has come to seq.
-func (ps *positions) await(ctx context.Context, w watched, seq int64) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// await returns nil when the view has reached seq, and ErrNotCaughtUp when ctx ends or the time is
+// over.
+func (ps *positionWaiters) await(ctx context.Context, w viewKey, seq int64) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
 	p := ps.join(w)
 	defer ps.leave(w, p)
 	for {
 		ps.mu.Lock()
-		here, changed, mine := p.seq >= seq, p.changed, !p.asked
-		p.asked = p.asked || !here
+		here, changed, mine := p.seq >= seq, p.changed, !p.polled
+		p.polled = p.polled || !here
 		ps.mu.Unlock()
 		switch {
 		case here:
 			return nil
 		case mine:
-			return ps.ask(ctx, w, p, seq)
+			return ps.poll(ctx, w, p, seq)
 		}
 		select {
 		case <-changed:
@@ -127,28 +129,28 @@ func (ps *positions) await(ctx context.Context, w watched, seq int64) error {
 	}
 }
 
-// ask asks the database, for all who wait, until the view has come to seq.
-func (ps *positions) ask(ctx context.Context, w watched, p *position, seq int64) error {
-	defer ps.found(p, 0, false) // another one goes on
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+// poll polls the database on behalf of all who wait, until the view has reached seq.
+func (ps *positionWaiters) poll(ctx context.Context, w viewKey, p *position, seq int64) error {
+	defer ps.publish(p, 0, false) // another waiter takes over polling
+	for pause := minPollPause; ; pause = min(2*pause, maxPollPause) {
 		select {
-		case <-p.moved: // the next answer has that
+		case <-p.pollNow: // the query below sees that progress
 		default:
 		}
-		at, err := w.seq(ctx)
+		at, err := w.readSeq(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ErrNotCaughtUp
 		case err != nil:
 			return fmt.Errorf("position of view %q: %w", w.view, err)
 		}
-		ps.found(p, at, true)
+		ps.publish(p, at, true)
 		if at >= seq {
 			return nil
 		}
 		select {
-		case <-p.moved:
-			pause = firstPause
+		case <-p.pollNow:
+			pause = minPollPause
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return ErrNotCaughtUp
@@ -156,21 +158,20 @@ func (ps *positions) ask(ctx context.Context, w watched, p *position, seq int64)
 	}
 }
 
-// found tells the others how far the view has come, and whether it is still
-// asked for.
-func (ps *positions) found(p *position, seq int64, asked bool) {
+// publish publishes a position to the others, and whether somebody still polls.
+func (ps *positionWaiters) publish(p *position, seq int64, asked bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if seq <= p.seq && asked == p.asked {
+	if seq <= p.seq && asked == p.polled {
 		return
 	}
-	p.seq, p.asked = max(p.seq, seq), asked
+	p.seq, p.polled = max(p.seq, seq), asked
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// seq reads how far the view has come.
-func (w watched) seq(ctx context.Context) (seq int64, err error) {
+// readSeq reads the view's position from the database.
+func (w viewKey) readSeq(ctx context.Context) (seq int64, err error) {
 	if w.view == "" {
 		err = w.db.QueryRow(ctx, `select coalesce((select head from logs where workspace_id = $1), 0)`, w.workspace).Scan(&seq)
 		return seq, err

@@ -21,28 +21,28 @@ import (
 	"svc/test/world"
 )
 
-// A counter counts the questions for positions.
-type counter struct{ asked atomic.Int64 }
+// A queryCounter counts the queries for positions.
+type queryCounter struct{ queries atomic.Int64 }
 
-func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (c *queryCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(q.SQL, "select coalesce((select") {
-		c.asked.Add(1)
+		c.queries.Add(1)
 	}
 	return ctx
 }
 
-func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*queryCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// countedFollower is one that follows nothing, and counts what it asks.
-func countedFollower(t *testing.T, w *world.World) (*fold.Follower, *counter) {
+// countedFollower returns a follower that does not run, and a counter of its queries.
+func countedFollower(t *testing.T, w *world.World) (*fold.Follower, *queryCounter) {
 	t.Helper()
-	c := &counter{}
+	c := &queryCounter{}
 	db := world.Connect(t, w.URL, func(config *pgxpool.Config) { config.ConnConfig.Tracer = c })
 	return fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler)), c
 }
 
-// However many wait for a view of a workspace, one of them asks.
-func TestThoseWhoWaitForTheSameShareTheQuestions(t *testing.T) {
+// However many requests wait for a view of a workspace, one of them polls.
+func TestWaitersForTheSamePositionShareQueries(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
@@ -60,15 +60,15 @@ func TestThoseWhoWaitForTheSameShareTheQuestions(t *testing.T) {
 		}
 		waiting.Wait()
 		stop()
-		// A second has room for a dozen pauses that double; those who come one
-		// after the other do not sit them out.
-		require.Less(t, c.asked.Load(), int64(200), view)
-		require.Positive(t, c.asked.Load())
+		// Polling pauses double, so one second has about a dozen of them. Newcomers poll without a
+		// pause.
+		require.Less(t, c.queries.Load(), int64(200), view)
+		require.Positive(t, c.queries.Load())
 	}
 }
 
-// Whoever asks for all hears it, goes, and leaves the asking to another.
-func TestEachOfThoseWhoWaitHearsOfTheirPosition(t *testing.T) {
+// When the polling request is satisfied, another request takes over.
+func TestEveryWaiterReachesItsPosition(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
@@ -90,12 +90,11 @@ func TestEachOfThoseWhoWaitHearsOfTheirPosition(t *testing.T) {
 	require.EqualValues(t, 3*most, heard.Load())
 }
 
-// That another log has grown, and views have come further in it, is no news for
-// those who wait.
-func TestAPageWakesThoseWhoWaitForItAndNobodyElse(t *testing.T) {
+// Progress in another log does not wake requests that wait for this one.
+func TestPageWakesOnlyItsWaiters(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	c := &counter{}
+	c := &queryCounter{}
 	w.Follower = world.Follow(t, world.Connect(t, w.URL, func(config *pgxpool.Config) { config.ConnConfig.Tracer = c }))
 	log := store.New(w.DB, projections.Inline(), w.Follower.Moved)
 	t.Cleanup(log.Close)
@@ -105,7 +104,7 @@ func TestAPageWakesThoseWhoWaitForItAndNobodyElse(t *testing.T) {
 	w.Queued(t, workspace)
 	w.CaughtUp(t)
 
-	before, begun := c.asked.Load(), time.Now()
+	before, begun := c.queries.Load(), time.Now()
 	ctx, stop := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for _, view := range []string{"runs", "audit", ""} {
@@ -119,7 +118,7 @@ func TestAPageWakesThoseWhoWaitForItAndNobodyElse(t *testing.T) {
 	stop()
 	waiting.Wait()
 	pauses := time.Since(begun) / (200 * time.Millisecond)
-	require.Less(t, c.asked.Load()-before, 3*(20+int64(pauses)), "in the order of the pauses, not of the events")
+	require.Less(t, c.queries.Load()-before, 3*(20+int64(pauses)), "grows with the pauses, not with the events")
 
 	heard := make(chan error, 1)
 	go func() { heard <- w.Follower.Await(t.Context(), "runs", elsewhere, 201) }()

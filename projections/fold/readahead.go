@@ -9,64 +9,64 @@ import (
 )
 
 const (
-	readers = 2        // of logs that are rebuilt
-	atATime = 2 * page // events that one of them reads before it is the next one's turn
+	readers   = 2        // number of concurrent readers of a rebuild
+	readBatch = 2 * page // events that a reader reads before the next reader's turn
 )
 
-// A readAhead reads what is rebuilt before it is asked for it: its readers take
-// turns, so that one decodes what the other will be asked for next.
+// A readAhead reads the chunks of a plan in the background. Its readers take turns, so that one
+// decodes the next chunk while the other's is being folded.
 type readAhead struct {
-	turn     int
-	portions [readers]chan portion
-	stop     context.CancelFunc
+	turn    int
+	results [readers]chan readResult
+	stop    context.CancelFunc
 }
 
-// A portion is what was read at a time.
-type portion struct {
+// A readResult is the result of reading one chunk of the plan.
+type readResult struct {
 	list    []events.Record
-	refused []refusal
+	damaged []damagedEvent
 	err     error
 }
 
-// A refusal is an event that cannot be read.
-type refusal struct {
+// A damagedEvent is an event that cannot be decoded.
+type damagedEvent struct {
 	workspace events.ID
 	seq       int64
 	err       error
 }
 
-// reads divides a chunk into what is read at a time: part of a long log, or several
-// short ones.
-func (c chunk) reads() (list []chunk) {
+// split splits a chunk into pieces of at most readBatch events: parts of a long log, or several short
+// logs together.
+func (c chunk) split() (list []chunk) {
 	var short chunk
 	var n int64
 	for _, s := range c {
 		size := s.to - s.from
-		if len(short) > 0 && n+size > atATime {
+		if len(short) > 0 && n+size > readBatch {
 			list, short, n = append(list, short), nil, 0
 		}
-		for ; s.to-s.from > atATime; s.from += atATime {
-			list = append(list, chunk{{s.workspace, s.from, s.from + atATime}})
+		for ; s.to-s.from > readBatch; s.from += readBatch {
+			list = append(list, chunk{{s.workspace, s.from, s.from + readBatch}})
 		}
 		short, n = append(short, s), n+s.to-s.from
 	}
 	return append(list, short)
 }
 
-// readAhead begins to read what a plan says.
-func (r *rebuild) readAhead(ctx context.Context, plan []chunk) *readAhead {
+// startReadAhead starts the readers. The caller must call close.
+func (r *rebuild) startReadAhead(ctx context.Context, plan []chunk) *readAhead {
 	ctx, stop := context.WithCancel(ctx)
 	a := &readAhead{stop: stop}
-	for i := range a.portions {
-		a.portions[i] = make(chan portion, 1)
+	for i := range a.results {
+		a.results[i] = make(chan readResult, 1)
 		go func() {
-			defer close(a.portions[i])
+			defer close(a.results[i])
 			for ; i < len(plan); i += readers {
 				p := r.readChunk(ctx, r.db, plan[i])
 				select {
 				case <-ctx.Done():
 					return
-				case a.portions[i%readers] <- p:
+				case a.results[i%readers] <- p:
 				}
 			}
 		}()
@@ -74,34 +74,34 @@ func (r *rebuild) readAhead(ctx context.Context, plan []chunk) *readAhead {
 	return a
 }
 
-// next returns the next portion of the plan. ok is false if there is none.
-func (a *readAhead) next() (p portion, ok bool) {
-	p, ok = <-a.portions[a.turn%readers]
+// next returns the next portion in the order of the plan; ok is false at its end.
+func (a *readAhead) next() (p readResult, ok bool) {
+	p, ok = <-a.results[a.turn%readers]
 	a.turn++
 	return p, ok
 }
 
-// close returns when nobody reads any more.
+// close stops the readers and returns when they have ended.
 func (a *readAhead) close() {
 	a.stop()
-	for _, portions := range a.portions {
-		for range portions { // until it is closed
+	for _, portions := range a.results {
+		for range portions { // drain until the reader closes it
 		}
 	}
 }
 
-// readChunk reads stretches of logs, all of each. What is wrong with one of several
-// logs is found by reading each alone.
-func (r *rebuild) readChunk(ctx context.Context, db store.Querier, c chunk) (p portion) {
+// readChunk reads all events of a chunk. If reading several logs together fails, it reads each
+// alone to find the damaged events.
+func (r *rebuild) readChunk(ctx context.Context, db store.Querier, c chunk) (p readResult) {
 	if len(c) > 1 {
 		if list, err := r.readTogether(ctx, db, c); err == nil || ctx.Err() != nil {
-			return portion{list: list, err: err}
+			return readResult{list: list, err: err}
 		}
 	}
 	for _, s := range c {
 		for s.from < s.to {
 			list, at, err := readOn(ctx, db, r.view, s.workspace, s.from, int(s.to-s.from), func(seq int64, err error) {
-				p.refused = append(p.refused, refusal{s.workspace, seq, err})
+				p.damaged = append(p.damaged, damagedEvent{s.workspace, seq, err})
 			})
 			if err == nil && at == s.from {
 				err = s.missing()
@@ -130,7 +130,7 @@ func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (
 	}
 	at := map[events.ID]int64{}
 	for _, rec := range records {
-		if rec.Seq <= ends[rec.Workspace] { // others have appended since the plan was made
+		if rec.Seq <= ends[rec.Workspace] { // skips what was appended after the plan was made
 			list, at[rec.Workspace] = append(list, rec), rec.Seq
 		}
 	}
@@ -142,7 +142,7 @@ func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (
 	return list, nil
 }
 
-// missing says that a log ends where it should go on.
+// missing returns the error for a log that has fewer events than its head says.
 func (s stretch) missing() error {
 	return fmt.Errorf("event %d is missing: the log ends before its head, which is at least %d", s.from+1, s.to)
 }

@@ -13,69 +13,67 @@ import (
 	"svc/events"
 )
 
-// Rebuild makes a view anew from the whole log while reads and writes go on:
-// it folds every log into a second table, lets that catch up with what was
-// appended meanwhile, and then puts it in the place of the first, under a lock
-// that lasts for the last few events. progress hears how many events are done
-// and how many there were at the start.
+// Rebuild makes a view anew from all logs while reads and writes go on. It folds every log into a
+// second table, catches up with what was appended meanwhile, and then swaps the tables under a
+// short exclusive lock. It calls progress with the number of events done and the number of events
+// at the start.
 //
-// A rebuild that is cancelled leaves nothing behind. One that is killed leaves
-// its table, and the next one goes on from there: at each commit, the rows that
-// the table has of a log are the fold of its events up to the log's row of
-// rebuilds, whose position changes in the transaction that changes the rows.
+// A rebuild that is cancelled leaves nothing behind. One that is killed leaves its table, and the
+// next rebuild resumes from there: at each commit, the table's rows of a log are the fold of its
+// events up to the position in table rebuilds, which changes in the same transaction.
 //
-// In memory are the rows that the events of one transaction touch, a few pages
-// of events, and a position for each log; see [limits].
-func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) (Rebuilt, error) {
+// Memory holds the rows that the events of one transaction touch, a few pages of events, and a
+// position for each log; see [limits].
+func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) (RebuildResult, error) {
 	return rebuildIn(ctx, db, v, foldLimits, progress)
 }
 
-func rebuildIn(ctx context.Context, db *pgxpool.Pool, v View, l limits, progress func(done, total int64)) (Rebuilt, error) {
-	if v.Kept() == ByAppend {
-		// A key moves between logs: their rows fit together at one moment alone.
+func rebuildIn(ctx context.Context, db *pgxpool.Pool, v View, l limits, progress func(done, total int64)) (RebuildResult, error) {
+	if v.Mode() == ByAppend {
+		// Keys move between logs, so the rows are only consistent if each log is folded in one
+		// transaction.
 		l.events = math.MaxInt64
 	}
 	r := newRebuild(db, v, "__next", l, progress)
-	r.table, r.resumable = db, true
+	r.target, r.resumable = db, true
 	if err := r.run(ctx); err != nil {
-		return r.Rebuilt, fmt.Errorf("rebuild %s: %w", v.Name(), err)
+		return r.RebuildResult, fmt.Errorf("rebuild %s: %w", v.Name(), err)
 	}
-	return r.Rebuilt, nil
+	return r.RebuildResult, nil
 }
 
-// A Rebuilt is what came of a rebuild.
-type Rebuilt struct {
-	Events    int64       // that were folded
-	Resumed   int64       // events that a rebuild before this one had folded
-	Parked    int         // events that could not be, of this view
-	Differing []events.ID // logs of which the view had other rows before
+// A RebuildResult is the result of a rebuild.
+type RebuildResult struct {
+	Events    int64       // events folded
+	Resumed   int64       // events that an earlier, killed rebuild had folded
+	Parked    int         // events of the view that are parked
+	Differing []events.ID // workspaces whose rows differed before the rebuild
 
-	// Rows are those that the view had others of, up to a bound: they are not there
-	// any more.
+	// Rows lists the rows that differed, up to maxNamedRows. They no longer exist in the view.
 	Rows []Difference
 }
 
-// rebuildLimit is how long a rebuild may take in all.
-const rebuildLimit = 24 * time.Hour
+// rebuildTimeout is how long a rebuild may take in all.
+const rebuildTimeout = 24 * time.Hour
 
 type rebuild struct {
-	Rebuilt
+	RebuildResult
 	db        *pgxpool.Pool
 	view      View
-	next      string              // the table that is being made
-	table     beginner            // where that is written
-	resumable bool                // positions are kept beside it, for it outlives this process
-	limits    limits              // of a transaction
-	at        map[events.ID]int64 // how far it has come in each log
-	made      map[string]bool     // indexes of the next table
+	nextTable string              // name of the table that is being made
+	target    txBeginner          // database or connection that it is written through
+	resumable bool                // positions are stored in table rebuilds, because the next table outlives this process
+	limits    limits              // bounds of one transaction
+	positions map[events.ID]int64 // position reached in each log
+	indexed   map[string]bool     // indexes that the next table has
 	total     int64
 	progress  func(done, total int64)
-	lockedBy  uint32 // the server's process that keeps other rebuilds of this view away
+	lockedBy  uint32 // backend process that holds the advisory lock
 }
 
 func newRebuild(db *pgxpool.Pool, v View, suffix string, l limits, progress func(done, total int64)) *rebuild {
 	return &rebuild{
-		db: db, view: v, next: v.Name() + suffix, limits: l, at: map[events.ID]int64{}, made: map[string]bool{}, progress: progress,
+		db: db, view: v, nextTable: v.Name() + suffix, limits: l, positions: map[events.ID]int64{}, indexed: map[string]bool{}, progress: progress,
 	}
 }
 
@@ -85,27 +83,27 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer conn.Release()
-	// What makes and unmakes the table is quick, and is not cut off: a statement
-	// that was cancelled may still be carried out.
-	steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
+	// Creating and dropping tables is quick and must not be cancelled: the server may still carry
+	// out a statement whose context has ended.
+	steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildTimeout)
 	defer cancel()
 	if err := r.lock(steady, conn.Conn()); err != nil {
 		return err
 	}
-	defer conn.Exec(steady, `select pg_advisory_unlock(hashtext($1))`, r.next)
-	defer r.forget(steady, conn.Conn()) // nothing is left of it after the swap
-	if err := r.begin(steady, conn.Conn()); err != nil {
+	defer conn.Exec(steady, `select pg_advisory_unlock(hashtext($1))`, r.nextTable)
+	defer r.dropLeftovers(steady, conn.Conn()) // has nothing to do after the swap
+	if err := r.prepareTable(steady, conn.Conn()); err != nil {
 		return err
 	}
 	if err := r.fold(ctx); err != nil {
 		return err
 	}
-	indexes, err := r.index(ctx, nil)
+	indexes, err := r.createIndexes(ctx, nil)
 	if err != nil {
 		return err
 	}
-	// The planner would know nothing of the rows until autovacuum comes by.
-	if _, err := r.db.Exec(ctx, `analyze `+r.next); err != nil {
+	// Without this the planner has no statistics until autovacuum runs.
+	if _, err := r.db.Exec(ctx, `analyze `+r.nextTable); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}
 	if err := r.nearlyCatchUp(ctx); err != nil {
@@ -122,10 +120,10 @@ func (r *rebuild) run(ctx context.Context) (err error) {
 
 var errOvertaken = errors.New("another rebuild of this view is under way")
 
-// lock keeps other rebuilds of the view away for as long as conn lives.
+// lock takes an advisory lock that keeps other rebuilds of the view away while conn lives.
 func (r *rebuild) lock(ctx context.Context, conn *pgx.Conn) error {
 	var alone bool
-	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.next).Scan(&alone); err != nil {
+	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.nextTable).Scan(&alone); err != nil {
 		return err
 	}
 	if !alone {
@@ -139,9 +137,9 @@ func (r *rebuild) countParked(ctx context.Context) error {
 	return r.db.QueryRow(ctx, `select count(*) from parked where view = $1`, r.view.Name()).Scan(&r.Parked)
 }
 
-// begin goes on with the table that a killed rebuild has left, if its rows have
-// the form of this one's and no log was set back behind them, or makes another.
-func (r *rebuild) begin(ctx context.Context, conn *pgx.Conn) error {
+// prepareTable resumes with the table that a killed rebuild left, if its columns and form match and no log
+// was set back behind its position. Otherwise it creates a new table.
+func (r *rebuild) prepareTable(ctx context.Context, conn *pgx.Conn) error {
 	var left bool
 	err := conn.QueryRow(ctx, `
 		with columns as (
@@ -149,42 +147,42 @@ func (r *rebuild) begin(ctx context.Context, conn *pgx.Conn) error {
 			from pg_attribute where attrelid in (to_regclass($1), to_regclass($2)) and attnum > 0 and not attisdropped group by 1)
 		select count(*) = 2 and count(distinct form) = 1 and (
 			select coalesce(bool_and(form = $4 and seq <= coalesce(head, 0)), false) from rebuilds left join logs using (workspace_id) where view = $3)
-		from columns`, r.view.Name(), r.next, r.view.Name(), r.view.Form()).Scan(&left)
+		from columns`, r.view.Name(), r.nextTable, r.view.Name(), r.view.Form()).Scan(&left)
 	if err != nil {
 		return fmt.Errorf("look for what a rebuild left: %w", err)
 	}
-	if left && r.view.Kept() != ByAppend {
+	if left && r.view.Mode() != ByAppend {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.resume(ctx, tx) })
 	}
-	if err := r.forget(ctx, conn); err != nil {
+	if err := r.dropLeftovers(ctx, conn); err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.next, r.view.Name()))
+	_, err = conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.nextTable, r.view.Name()))
 	return err
 }
 
-// resume finds out how far the rows that are left have come. The server may still
-// be at what the killed rebuild asked for last: the lock waits for the end of that.
+// resume reads the positions that the killed rebuild reached. The server may still run its last
+// statement: the table lock waits for the end of that.
 func (r *rebuild) resume(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, `lock table `+r.next+` in access exclusive mode`); err != nil {
+	if _, err := tx.Exec(ctx, `lock table `+r.nextTable+` in access exclusive mode`); err != nil {
 		return err
 	}
 	rows, _ := tx.Query(ctx, `select workspace_id, seq from rebuilds where view = $1`, r.view.Name())
 	var workspace events.ID
 	var seq int64
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
-		r.at[workspace] = seq
+		r.positions[workspace] = seq
 		r.Resumed += seq
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("read what a rebuild left: %w", err)
 	}
-	// Indexes may be there or not: they are made anew.
-	if _, err := tx.Exec(ctx, fmt.Sprintf(`alter table %s drop constraint if exists %s_pkey__next`, r.next, r.view.Name())); err != nil {
+	// Some indexes may exist. All are dropped and created again later.
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`alter table %s drop constraint if exists %s_pkey__next`, r.nextTable, r.view.Name())); err != nil {
 		return err
 	}
-	names, _ := tx.Query(ctx, `select indexrelid::regclass::text from pg_index where indrelid = $1::regclass`, r.next)
+	names, _ := tx.Query(ctx, `select indexrelid::regclass::text from pg_index where indrelid = $1::regclass`, r.nextTable)
 	indexes, err := pgx.CollectRows(names, pgx.RowTo[string])
 	if err != nil {
 		return fmt.Errorf("list the indexes that a rebuild left: %w", err)
@@ -197,12 +195,12 @@ func (r *rebuild) resume(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// forget leaves nothing of a rebuild that is over.
-func (r *rebuild) forget(ctx context.Context, conn *pgx.Conn) error {
+// dropLeftovers drops the next table and all rows that describe it.
+func (r *rebuild) dropLeftovers(ctx context.Context, conn *pgx.Conn) error {
 	for _, sql := range []string{
-		`drop table if exists ` + r.next,
+		`drop table if exists ` + r.nextTable,
 		`delete from rebuilds where view = '` + r.view.Name() + `'`,
-		`delete from parked where view = '` + r.next + `'`,
+		`delete from parked where view = '` + r.nextTable + `'`,
 	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
@@ -211,23 +209,23 @@ func (r *rebuild) forget(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// parker returns what queues that an event is left out. A view that is not
-// followed decides about rights: it has to be whole.
-func (r *rebuild) parker(b *pgx.Batch) Park {
+// parkFunc returns a function that queues parking an event. Views that are not followed decide about
+// rights, so they may not skip an event: for them the function returns the error.
+func (r *rebuild) parkFunc(b *pgx.Batch) ParkFunc {
 	return func(workspace events.ID, seq int64, err error) error {
 		if !r.followed() || !poisonous(err) {
 			return err
 		}
-		queuePark(b, r.next, workspace, seq, err)
+		queuePark(b, r.nextTable, workspace, seq, err)
 		return nil
 	}
 }
 
-func (r *rebuild) followed() bool { return r.view.Kept() == Followed }
+func (r *rebuild) followed() bool { return r.view.Mode() == Followed }
 
-// step notes that the rows of a log have come further, which is committed.
-func (r *rebuild) step(workspace events.ID, at int64) {
-	r.Events += at - r.at[workspace]
-	r.at[workspace] = at
+// advance records that a log was folded and committed up to position at, and reports progress.
+func (r *rebuild) advance(workspace events.ID, at int64) {
+	r.Events += at - r.positions[workspace]
+	r.positions[workspace] = at
 	r.progress(r.Resumed+r.Events, max(r.total, r.Resumed+r.Events))
 }

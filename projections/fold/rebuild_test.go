@@ -18,7 +18,7 @@ import (
 	"svc/test/world"
 )
 
-// Every view is rebuilt while players write and readers read.
+// Every view is rebuilt while others write and read.
 func TestRebuildWhileOthersWriteAndRead(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -67,7 +67,7 @@ func TestRebuildWhileOthersWriteAndRead(t *testing.T) {
 	}
 }
 
-// reads are the questions that people ask of each view, on and on.
+// reads returns queries of each view that fail if the view is empty.
 func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) error {
 	some := func(n int, err error) error {
 		if err == nil && n == 0 {
@@ -77,7 +77,8 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 	}
 	return map[string]func(context.Context) error{
 		"people": func(ctx context.Context) error {
-			// Players add people who never signed up, whom no list shows: by name they can be all of a page.
+			// Players invite people who never sign up and whom no list shows; these could fill a
+			// page sorted by name.
 			q := projections.MemberQuery{Workspace: p.Workspace, OrderBy: projections.MemberByJoined, Limit: 10}
 			list, _, _, err := projections.Members{DB: db}.Page(ctx, q)
 			return some(len(list), err)
@@ -118,7 +119,7 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 	}
 }
 
-// requireNothingLeft requires that no table or index of a rebuild remains.
+// requireNothingLeft requires that no table or index of a rebuild exists.
 func requireNothingLeft(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), `select relname from pg_class where relname like '%\_\_next%'`)
@@ -127,8 +128,8 @@ func requireNothingLeft(t *testing.T, db *pgxpool.Pool) {
 	require.Empty(t, list)
 }
 
-// shape describes the columns, indexes and constraints of a table.
-func shape(t *testing.T, db *pgxpool.Pool, table string) (list []string) {
+// describeTable describes the columns, indexes and constraints of a table.
+func describeTable(t *testing.T, db *pgxpool.Pool, table string) (list []string) {
 	t.Helper()
 	for _, sql := range []string{
 		`select attnum || ' ' || attname || ' ' || format_type(atttypid, atttypmod) || case when attnotnull then ' not null' else '' end
@@ -144,24 +145,24 @@ func shape(t *testing.T, db *pgxpool.Pool, table string) (list []string) {
 	return list
 }
 
-func TestARebuiltTableIsThatOfTheMigration(t *testing.T) {
+func TestRebuiltTableHasTheMigratedSchema(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	_, err := w.Settle(t.Context(), 1)
 	require.NoError(t, err)
 	for _, v := range projections.All() {
-		want := shape(t, w.DB, v.Name())
+		want := describeTable(t, w.DB, v.Name())
 		require.Contains(t, strings.Join(want, "\n"), v.Name()+"_pkey: PRIMARY KEY")
 		for range 2 {
 			world.Rebuild(t, w.DB, v)
-			require.Equal(t, want, shape(t, w.DB, v.Name()))
+			require.Equal(t, want, describeTable(t, w.DB, v.Name()))
 		}
 	}
 	requireNothingLeft(t, w.DB)
 }
 
-// Nobody's query is planned as if the table were empty.
-func TestARebuiltTableIsKnownToThePlanner(t *testing.T) {
+// After a rebuild the planner has statistics of the table.
+func TestRebuiltTableHasPlannerStatistics(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 8)
@@ -180,8 +181,8 @@ func TestARebuiltTableIsKnownToThePlanner(t *testing.T) {
 	}
 }
 
-// Whoever was let read a view, as operators let their reports, still may.
-func TestARebuildKeepsTheRightsToTheView(t *testing.T) {
+// Grants on a view, such as those of an operator's reports, survive a rebuild.
+func TestRebuildKeepsGrants(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	report := "report_" + strings.ReplaceAll(events.NewID(time.Now()).String(), "-", "")
@@ -217,7 +218,7 @@ func TestARebuildKeepsTheRightsToTheView(t *testing.T) {
 	require.Contains(t, rights("runs")[0], "of "+report)
 }
 
-func TestAnEmptyViewIsRebuiltToo(t *testing.T) {
+func TestEmptyViewIsRebuilt(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	for _, v := range projections.All() {
@@ -226,8 +227,8 @@ func TestAnEmptyViewIsRebuiltToo(t *testing.T) {
 	}
 }
 
-// A row that no event speaks of, one that is missing, one that is wrong.
-func TestARebuildPutsRightWhatIsWrong(t *testing.T) {
+// A rebuild removes an added row, restores a deleted one and corrects a changed one.
+func TestRebuildRepairsRows(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 3)
@@ -260,7 +261,7 @@ func TestARebuildPutsRightWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A rebuild takes the followers' place: where it ended they go on.
+// Followers go on at the checkpoints that a rebuild has written.
 func TestFollowersGoOnAfterARebuild(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
@@ -268,7 +269,7 @@ func TestFollowersGoOnAfterARebuild(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 {
 		require.NoError(t, p.Play(t.Context(), 60))
-		world.Rebuild(t, w.DB, world.View(t, "runs")) // which knows of all logs by then
+		world.Rebuild(t, w.DB, world.View(t, "runs")) // its checkpoints cover all logs then
 		world.Rebuild(t, w.DB, world.View(t, "audit"))
 		var behind int
 		require.NoError(t, w.DB.QueryRow(t.Context(), `

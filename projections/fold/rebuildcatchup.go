@@ -12,27 +12,27 @@ import (
 	"svc/events/store"
 )
 
-// beginner is a pool, or a transaction, in which it begins a nested one.
-type beginner interface {
+// txBeginner is a pool or a transaction; in the latter Begin starts a nested transaction.
+type txBeginner interface {
 	store.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// catchUpLimits are those of following.
+// catchUpLimits are the limits while catching up.
 var catchUpLimits = limits{logs: 128, events: page}
 
-// little is how many events may be left to take in while the view is held.
-const little = 100
+// catchUpTarget is the number of remaining events at which catching up stops and the swap begins.
+const catchUpTarget = 100
 
-// grown returns what the logs have that the table has not, in the order of the logs.
-func (r *rebuild) grown(ctx context.Context, db store.Querier) (list []stretch, err error) {
+// grownLogs returns the stretches that logs have beyond the rebuild's positions, ordered by workspace.
+func (r *rebuild) grownLogs(ctx context.Context, db store.Querier) (list []stretch, err error) {
 	rows, _ := db.Query(ctx, `
 		select l.workspace_id, coalesce(r.seq, 0), l.head
 		from logs l left join rebuilds r on r.workspace_id = l.workspace_id and r.view = $1
 		where l.head > coalesce(r.seq, 0) order by 1`, r.view.Name())
 	var s stretch
 	_, err = pgx.ForEachRow(rows, []any{&s.workspace, &s.from, &s.to}, func() error {
-		if s.from != r.at[s.workspace] {
+		if s.from != r.positions[s.workspace] {
 			return errOvertaken
 		}
 		list = append(list, s)
@@ -44,44 +44,44 @@ func (r *rebuild) grown(ctx context.Context, db store.Querier) (list []stretch, 
 	return list, nil
 }
 
-// nearlyCatchUp takes in what was appended since until little is left.
+// nearlyCatchUp folds newly appended events until fewer than little remain, in ten rounds at most.
 func (r *rebuild) nearlyCatchUp(ctx context.Context) error {
 	for range 10 {
-		if n, err := r.catchUp(ctx, r.db); err != nil || n < little {
+		if n, err := r.catchUp(ctx, r.db); err != nil || n < catchUpTarget {
 			return err
 		}
 	}
 	return nil
 }
 
-// catchUp takes in what was appended since. It returns how many events that were.
-func (r *rebuild) catchUp(ctx context.Context, db beginner) (n int64, err error) {
-	list, err := r.grown(ctx, db)
+// catchUp folds newly appended events once and returns their number.
+func (r *rebuild) catchUp(ctx context.Context, db txBeginner) (n int64, err error) {
+	list, err := r.grownLogs(ctx, db)
 	if err != nil {
 		return 0, err
 	}
 	before := r.Events
-	for _, c := range together(list, catchUpLimits) {
-		if err := r.takeIn(ctx, db, c); err != nil {
+	for _, c := range groupIntoChunks(list, catchUpLimits) {
+		if err := r.foldTogether(ctx, db, c); err != nil {
 			return r.Events - before, err
 		}
 	}
 	return r.Events - before, nil
 }
 
-// takeIn takes in stretches of logs in one transaction. If something is wrong with
-// an event each log is taken in by itself.
-func (r *rebuild) takeIn(ctx context.Context, db beginner, c chunk) error {
+// foldTogether folds stretches in one transaction. If reading or folding fails, it folds each log by
+// itself.
+func (r *rebuild) foldTogether(ctx context.Context, db txBeginner, c chunk) error {
 	if len(c) > 1 {
 		list, err := r.readTogether(ctx, db, c)
 		if err == nil {
 			err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-				return TakeIn(ctx, tx, r.view, r.next, list, func(b *pgx.Batch) { r.queueMove(b, c) })
+				return FoldPage(ctx, tx, r.view, r.nextTable, list, func(b *pgx.Batch) { r.queueMove(b, c) })
 			})
 		}
 		if err == nil {
 			for _, s := range c {
-				r.step(s.workspace, s.to)
+				r.advance(s.workspace, s.to)
 			}
 			return nil
 		}
@@ -90,27 +90,27 @@ func (r *rebuild) takeIn(ctx context.Context, db beginner, c chunk) error {
 		}
 	}
 	for _, s := range c {
-		if err := r.takeLog(ctx, db, s.workspace, s.to); err != nil {
+		if err := r.catchUpLog(ctx, db, s.workspace, s.to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeLog takes in a log up to an event.
-func (r *rebuild) takeLog(ctx context.Context, db beginner, workspace events.ID, to int64) error {
-	for r.at[workspace] < to {
-		if err := r.takePage(ctx, db, stretch{workspace, r.at[workspace], to}, page); err != nil {
+// catchUpLog folds a log up to a position, page by page.
+func (r *rebuild) catchUpLog(ctx context.Context, db txBeginner, workspace events.ID, to int64) error {
+	for r.positions[workspace] < to {
+		if err := r.catchUpPage(ctx, db, stretch{workspace, r.positions[workspace], to}, page); err != nil {
 			return fmt.Errorf("log %s: %w", workspace, err)
 		}
 	}
 	return nil
 }
 
-// takePage takes in the next events of a log, as [Follower] does.
-func (r *rebuild) takePage(ctx context.Context, db beginner, s stretch, limit int) error {
+// catchUpPage folds the next events of a log and parks a poison event, as [Follower] does.
+func (r *rebuild) catchUpPage(ctx context.Context, db txBeginner, s stretch, limit int) error {
 	left := &pgx.Batch{}
-	park := r.parker(left)
+	park := r.parkFunc(left)
 	var refused error
 	records, at, err := readOn(ctx, db, r.view, s.workspace, s.from, int(min(int64(limit), s.to-s.from)), func(seq int64, err error) {
 		refused = park(s.workspace, seq, err)
@@ -125,7 +125,7 @@ func (r *rebuild) takePage(ctx context.Context, db beginner, s stretch, limit in
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			return TakeIn(ctx, tx, r.view, r.next, records, func(*pgx.Batch) {})
+			return FoldPage(ctx, tx, r.view, r.nextTable, records, func(*pgx.Batch) {})
 		})
 		if poisonous(err) && at == s.from+1 {
 			err = park(s.workspace, at, err)
@@ -137,10 +137,10 @@ func (r *rebuild) takePage(ctx context.Context, db beginner, s stretch, limit in
 		return tx.SendBatch(ctx, left).Close()
 	})
 	if poisonous(err) && at > s.from+1 && r.followed() {
-		return r.takePage(ctx, db, s, int(at-s.from)/2)
+		return r.catchUpPage(ctx, db, s, int(at-s.from)/2)
 	}
 	if err == nil {
-		r.step(s.workspace, at)
+		r.advance(s.workspace, at)
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"svc/events"
 )
 
-// compare notes the logs of which the live view has other rows, where both have
-// come equally far, and these rows. It reads both tables at one moment and locks
-// nothing. Rows of a workspace without a log are such as well.
+// compare collects the workspaces and rows in which the live view differs from the next table. It
+// skips logs that the two have folded to different positions. It reads both tables in one snapshot
+// and locks nothing. Rows of a workspace without a log count as different.
 func (r *rebuild) compare(ctx context.Context) error {
 	positions := `select workspace_id, head from logs`
 	if r.followed() {
@@ -23,11 +23,11 @@ func (r *rebuild) compare(ctx context.Context) error {
 		rows, _ := tx.Query(ctx, fmt.Sprintf(`
 			with live as (`+sum+`), next as (`+sum+`), position (workspace_id, seq) as (`+positions+`)
 			select workspace_id, coalesce(p.seq, 0) from live full join next using (workspace_id) left join position p using (workspace_id)
-			where (live.n, live.sum) is distinct from (next.n, next.sum) order by 1`, r.view.Name(), r.next))
+			where (live.n, live.sum) is distinct from (next.n, next.sum) order by 1`, r.view.Name(), r.nextTable))
 		var workspace events.ID
 		var seq int64
 		_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
-			if r.at[workspace] == seq {
+			if r.positions[workspace] == seq {
 				r.Differing = append(r.Differing, workspace)
 			}
 			return nil
@@ -44,12 +44,12 @@ func (r *rebuild) compare(ctx context.Context) error {
 	})
 }
 
-// namedAtMost is how many rows a rebuild names.
-const namedAtMost = 100
+// maxNamedRows is how many differing rows a rebuild reports.
+const maxNamedRows = 100
 
-// nameRows names the rows of a workspace that the live view has others of.
+// nameRows reports the rows of a workspace in which the tables differ.
 func (r *rebuild) nameRows(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
-	left := namedAtMost - len(r.Rows)
+	left := maxNamedRows - len(r.Rows)
 	if left <= 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (r *rebuild) nameRows(ctx context.Context, tx pgx.Tx, workspace events.ID) 
 		select coalesce(live.key, next.key), live.key is not null, next.key is not null, coalesce((%s), ''), coalesce((%s), '')
 		from live full join next on live.key = next.key
 		where live.row is distinct from next.row order by 1 limit $2`,
-		r.view.Name(), r.next, fmt.Sprintf(differing, "live", "next"), fmt.Sprintf(differing, "next", "live")), workspace, left, textMost)
+		r.view.Name(), r.nextTable, fmt.Sprintf(differing, "live", "next"), fmt.Sprintf(differing, "next", "live")), workspace, left, maxTextShown)
 	d := Difference{Workspace: workspace, View: r.view.Name()}
 	var stored, logged bool
 	_, err := pgx.ForEachRow(rows, []any{&d.Key, &stored, &logged, &d.Stored, &d.Logged}, func() error {
@@ -81,7 +81,7 @@ func (r *rebuild) nameRows(ctx context.Context, tx pgx.Tx, workspace events.ID) 
 	return nil
 }
 
-// longBytes is what PostgreSQL writes of bytes that may be the fingerprint of a token.
+// longBytes matches a bytea value as PostgreSQL prints it. It may be the fingerprint of a token.
 var longBytes = regexp.MustCompile(`\\+x([0-9a-f]{16})[0-9a-f]+`)
 
 func withoutBytes(s string) string { return longBytes.ReplaceAllString(s, "$1…") }

@@ -12,16 +12,16 @@ import (
 	"svc/test/world"
 )
 
-// rowsOf is what a rebuild says of rows.
-func rowsOf(list []fold.Difference) (text string) {
+// formatRows formats the rows that a rebuild reports.
+func formatRows(list []fold.Difference) (text string) {
 	for _, d := range list {
 		text += d.Workspace.String() + ": " + d.String() + "\n"
 	}
 	return text
 }
 
-// A rebuild destroys what somebody put into a view, and so names it before.
-func TestARebuildNamesTheRowsThatItReplaces(t *testing.T) {
+// A rebuild reports the differing rows before it replaces them.
+func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
@@ -51,14 +51,14 @@ func TestARebuildNamesTheRowsThatItReplaces(t *testing.T) {
 		done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, name), world.Quiet)
 		require.NoError(t, err)
 		require.Equal(t, []events.ID{p.Workspace}, done.Differing, name)
-		require.Regexp(t, text, rowsOf(done.Rows))
-		require.NotContains(t, rowsOf(done.Rows), `\x`, "a whole fingerprint")
+		require.Regexp(t, text, formatRows(done.Rows))
+		require.NotContains(t, formatRows(done.Rows), `\x`, "a whole fingerprint")
 	}
 	forge()
 	for name, text := range want {
 		done, err := fold.RebuildLog(t.Context(), w.DB, world.View(t, name), p.Workspace, world.Quiet)
 		require.NoError(t, err)
-		require.Regexp(t, text, rowsOf(done.Rows))
+		require.Regexp(t, text, formatRows(done.Rows))
 	}
 	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
 
@@ -69,8 +69,8 @@ func TestARebuildNamesTheRowsThatItReplaces(t *testing.T) {
 	require.Len(t, done.Rows, 100)
 }
 
-// Rows without a log are named too.
-func TestARebuildNamesRowsOfNoLog(t *testing.T) {
+// Rows without a log are reported too.
+func TestRebuildReportsRowsWithoutLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	_, err := w.Settle(t.Context(), 1)
@@ -81,11 +81,11 @@ func TestARebuildNamesRowsOfNoLog(t *testing.T) {
 	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.Quiet)
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{nowhere}, done.Differing)
-	require.Contains(t, rowsOf(done.Rows), "is not in the log, stored is")
+	require.Contains(t, formatRows(done.Rows), "is not in the log, stored is")
 }
 
-// A row that was moved to another workspace comes back.
-func TestARowOfAnotherWorkspaceGivesWay(t *testing.T) {
+// A row that was moved to another workspace is restored.
+func TestRebuildRestoresRowsMovedToAnotherWorkspace(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 1)
@@ -100,7 +100,7 @@ func TestARowOfAnotherWorkspaceGivesWay(t *testing.T) {
 	require.Empty(t, world.Compared(t, w.DB, other.Workspace).Differences)
 }
 
-// Keys move between workspaces, also long ones.
+// Unique keys that moved between workspaces are rebuilt, also if a log takes several transactions.
 func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)

@@ -10,33 +10,33 @@ import (
 	"svc/events"
 )
 
-// limits bound what is folded in one transaction: so many logs together, or so many
-// events. The rows that these touch are in memory until they are written.
+// limits bound what one transaction folds: the number of logs and the number of events. The rows
+// that these events touch stay in memory until they are written.
 type limits struct {
 	logs   int
 	events int64
 }
 
-// A run's row takes a few kilobytes.
+// The row of a run takes a few kilobytes of memory.
 var foldLimits = limits{logs: 1000, events: 20_000}
 
-// A stretch is a part of a log: what follows one event, up to another.
+// A stretch is the part of a log after event from, up to and including event to.
 type stretch struct {
 	workspace events.ID
 	from, to  int64
 }
 
-// A chunk is what is folded in one transaction: the beginnings of logs, or a
-// stretch of a log of which the table has rows already.
+// A chunk is what one transaction folds: the beginnings of several logs, or a later stretch of one
+// log.
 type chunk []stretch
 
-func (c chunk) behind() bool { return c[0].from > 0 }
+func (c chunk) continuesLog() bool { return c[0].from > 0 }
 
-// fold folds every log up to where it ends now. The beginnings of all logs go into
-// a table without indexes. What follows in long logs needs those by which rows
-// are found that are there.
+// fold folds every log up to its present end. The beginnings of all logs are copied into a table
+// without indexes. The rest of long logs then needs the lookup indexes, to find the rows that
+// exist.
 func (r *rebuild) fold(ctx context.Context) error {
-	list, err := r.grown(ctx, r.db)
+	list, err := r.grownLogs(ctx, r.db)
 	if err != nil {
 		return err
 	}
@@ -44,33 +44,33 @@ func (r *rebuild) fold(ctx context.Context) error {
 	for _, s := range list {
 		r.total += s.to - s.from
 	}
-	if err := r.foldChunks(ctx, r.begins(list)); err != nil {
+	if err := r.foldChunks(ctx, r.planBeginnings(list)); err != nil {
 		return err
 	}
-	rest := r.goesOn(list)
+	rest := r.planRest(list)
 	if len(rest) == 0 {
 		return nil
 	}
-	if _, err := r.index(ctx, r.view.Lookups()); err != nil {
+	if _, err := r.createIndexes(ctx, r.view.LookupIndexes()); err != nil {
 		return err
 	}
 	return r.foldChunks(ctx, rest)
 }
 
-// begins plans the beginnings of the logs of which the table has nothing.
-func (r *rebuild) begins(list []stretch) []chunk {
+// planBeginnings plans the beginnings of the logs that the table has nothing of.
+func (r *rebuild) planBeginnings(list []stretch) []chunk {
 	var beginnings []stretch
 	for _, s := range list {
 		if s.from == 0 {
 			beginnings = append(beginnings, stretch{s.workspace, 0, min(s.to, r.limits.events)})
 		}
 	}
-	return together(beginnings, r.limits)
+	return groupIntoChunks(beginnings, r.limits)
 }
 
-// together puts stretches into chunks that share a transaction. One that is too long
-// for that has one to itself.
-func together(list []stretch, l limits) (chunks []chunk) {
+// groupIntoChunks groups stretches into chunks within limits. A stretch that exceeds them gets a chunk of
+// its own.
+func groupIntoChunks(list []stretch, l limits) (chunks []chunk) {
 	var c chunk
 	var n int64
 	for _, s := range list {
@@ -86,11 +86,11 @@ func together(list []stretch, l limits) (chunks []chunk) {
 	return chunks
 }
 
-// goesOn plans what follows in logs of which the table has the beginning. It leaves
-// little to catching up.
-func (r *rebuild) goesOn(list []stretch) (chunks []chunk) {
+// planRest plans the rest of logs whose beginning is folded. It leaves rests shorter than a page to
+// catchUp.
+func (r *rebuild) planRest(list []stretch) (chunks []chunk) {
 	for _, s := range list {
-		at := r.at[s.workspace]
+		at := r.positions[s.workspace]
 		if at == 0 || s.to-at <= min(page, r.limits.events) {
 			continue
 		}
@@ -104,21 +104,21 @@ func (r *rebuild) goesOn(list []stretch) (chunks []chunk) {
 func (r *rebuild) foldChunks(ctx context.Context, chunks []chunk) error {
 	reads, plan := make([]int, len(chunks)), []chunk{}
 	for i, c := range chunks {
-		list := c.reads()
+		list := c.split()
 		reads[i], plan = len(list), append(plan, list...)
 	}
-	ahead := r.readAhead(ctx, plan)
+	ahead := r.startReadAhead(ctx, plan)
 	defer ahead.close()
 	for i, c := range chunks {
 		n := reads[i]
-		err := r.foldChunk(ctx, c, func() (p portion, ok bool) {
+		err := r.foldChunk(ctx, c, func() (p readResult, ok bool) {
 			if n == 0 {
-				return portion{}, false
+				return readResult{}, false
 			}
 			n--
 			return ahead.next()
 		})
-		for ; n > 0; n-- { // what nobody has asked for
+		for ; n > 0; n-- { // portions that the failed chunk did not consume
 			ahead.next()
 		}
 		if err != nil {
@@ -128,18 +128,17 @@ func (r *rebuild) foldChunks(ctx context.Context, chunks []chunk) error {
 	return nil
 }
 
-// foldChunk folds the stretches of a chunk in one transaction. If PostgreSQL refuses
-// some row each half is tried by itself, until the log that has it stands alone:
-// that is left to catching up, which goes event by event, and finds which.
-func (r *rebuild) foldChunk(ctx context.Context, c chunk, next func() (portion, bool)) error {
-	if r.at[c[0].workspace] != c[0].from {
-		return nil // the stretch before it was left
+// foldChunk folds a chunk in one transaction. If PostgreSQL refuses a row, it tries each half by
+// itself, down to a single log. That log is left to catchUp, which finds and parks the event.
+func (r *rebuild) foldChunk(ctx context.Context, c chunk, next func() (readResult, bool)) error {
+	if r.positions[c[0].workspace] != c[0].from {
+		return nil // an earlier stretch of this log was left to catchUp
 	}
-	err := pgx.BeginFunc(ctx, r.table, func(tx pgx.Tx) error { return r.foldInto(ctx, tx, c, next) })
+	err := pgx.BeginFunc(ctx, r.target, func(tx pgx.Tx) error { return r.foldInto(ctx, tx, c, next) })
 	switch {
 	case err == nil:
 		for _, s := range c {
-			r.step(s.workspace, s.to)
+			r.advance(s.workspace, s.to)
 		}
 		return nil
 	case !r.followed() || !poisonous(err):
@@ -150,17 +149,17 @@ func (r *rebuild) foldChunk(ctx context.Context, c chunk, next func() (portion, 
 	return r.foldChunks(ctx, []chunk{c[:len(c)/2], c[len(c)/2:]})
 }
 
-// foldInto folds what next returns into the next table, and moves the positions.
-func (r *rebuild) foldInto(ctx context.Context, tx pgx.Tx, c chunk, next func() (portion, bool)) error {
+// foldInto folds the portions that next returns into the next table and moves the positions.
+func (r *rebuild) foldInto(ctx context.Context, tx pgx.Tx, c chunk, next func() (readResult, bool)) error {
 	left := &pgx.Batch{}
-	park := r.parker(left)
+	park := r.parkFunc(left)
 	records := func() ([]events.Record, error) {
 		for {
 			p, ok := next()
 			if !ok {
 				return nil, ctx.Err()
 			}
-			for _, d := range p.refused {
+			for _, d := range p.damaged {
 				if err := park(d.workspace, d.seq, d.err); err != nil {
 					return nil, err
 				}
@@ -170,7 +169,7 @@ func (r *rebuild) foldInto(ctx context.Context, tx pgx.Tx, c chunk, next func() 
 			}
 		}
 	}
-	if err := r.view.Copy(ctx, tx, r.next, c.behind(), records, park); err != nil {
+	if err := r.view.Copy(ctx, tx, r.nextTable, c.continuesLog(), records, park); err != nil {
 		return fmt.Errorf("fold %s: %w", c, err)
 	}
 	r.queueMove(left, c)
@@ -184,9 +183,9 @@ func (c chunk) String() string {
 	return fmt.Sprintf("%d logs from %s to %s", len(c), c[0].workspace, c[len(c)-1].workspace)
 }
 
-// queueMove queues that the rows of logs come from where the table had them to the
-// ends of stretches. It fails if that is not where they are: then another rebuild
-// writes to the table.
+// queueMove queues moving the positions of logs to the ends of stretches, as a compare-and-swap. It
+// fails with errOvertaken if a position is not where its stretch begins, which means that another
+// rebuild writes to the table.
 func (r *rebuild) queueMove(b *pgx.Batch, list []stretch) {
 	if !r.resumable {
 		return
@@ -199,18 +198,18 @@ func (r *rebuild) queueMove(b *pgx.Batch, list []stretch) {
 			continue
 		}
 		b.Queue(`update rebuilds set seq = $4 where workspace_id = $1 and view = $2 and seq = $3`,
-			s.workspace, r.view.Name(), s.from, s.to).Exec(affects(1))
+			s.workspace, r.view.Name(), s.from, s.to).Exec(requireRows(1))
 	}
 	if len(workspaces) > 0 {
 		b.Queue(`
 			insert into rebuilds (workspace_id, view, seq, form)
 			select w, $1, s, $2 from unnest($3::uuid[], $4::bigint[]) as t (w, s)
-			on conflict do nothing`, r.view.Name(), r.view.Form(), workspaces, seqs).Exec(affects(len(workspaces)))
+			on conflict do nothing`, r.view.Name(), r.view.Form(), workspaces, seqs).Exec(requireRows(len(workspaces)))
 	}
 }
 
-// affects fails for a statement that is about another number of rows.
-func affects(n int) func(pgconn.CommandTag) error {
+// requireRows returns a check that fails with errOvertaken unless a statement affects n rows.
+func requireRows(n int) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() != int64(n) {
 			return errOvertaken

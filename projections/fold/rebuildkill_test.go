@@ -22,14 +22,13 @@ import (
 	"svc/test/world"
 )
 
-// phases are what a rebuild does, in this order.
+// phases are the phases of a rebuild, in order.
 var phases = []string{"fold", "index", "catch up", "compare", "swap", "swap again"}
 
-// A rebuild is killed before and after each of its commits while writers append.
-// What it leaves is the fold of each log up to the position beside it, and the
-// rebuild that goes on from there, or is killed in its turn, comes to what one
-// from nothing does.
-func TestARebuildThatIsKilledAnywhereCountsNothingTwice(t *testing.T) {
+// A rebuild is killed before and after each of its commits while writers append. What it leaves is
+// the fold of each log up to its stored position. A rebuild that resumes from there, and may be
+// killed in turn, produces the rows that a rebuild from nothing does.
+func TestRebuildKilledAnywhereCountsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"run_counts", "audit", "members"} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +37,7 @@ func TestARebuildThatIsKilledAnywhereCountsNothingTwice(t *testing.T) {
 			p, err := w.Settle(t.Context(), 1)
 			require.NoError(t, err)
 			require.NoError(t, p.Play(t.Context(), 60))
-			g := &growing{World: w, logs: []events.ID{p.Workspace, world.NewID(), world.NewID()}, repo: world.NewID()}
+			g := &growingLogs{World: w, logs: []events.ID{p.Workspace, world.NewID(), world.NewID()}, repo: world.NewID()}
 			for range 12 {
 				g.grow(t)
 			}
@@ -56,9 +55,8 @@ func TestARebuildThatIsKilledAnywhereCountsNothingTwice(t *testing.T) {
 	}
 }
 
-// killEverywhere kills rebuilds at the first, second … moment of a phase, until one
-// comes to its end.
-func (g *growing) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Pool, phase string) (kills int) {
+// killEverywhere kills rebuilds at the first, second … commit of a phase, until one completes.
+func (g *growingLogs) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Pool, phase string) (kills int) {
 	for resumed := int64(0); ; kills++ {
 		k := &killer{t: t, db: g.DB, live: v.Name(), at: phase, nth: kills + 1, now: phases[0], before: func() { g.grow(t) }}
 		r, err := fold.RebuildIn(t.Context(), k.connect(t, g.URL), v, 2, 25, world.Quiet)
@@ -68,15 +66,15 @@ func (g *growing) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Poo
 			require.Positive(t, resumed)
 			return kills
 		}
-		k.gone()
+		k.awaitGone()
 		requireFoldOfItsPositions(t, g.DB, scratch, v)
 		resumed += r.Resumed
 	}
 }
 
-// A rebuild that has lost the connection that keeps others away goes on until
-// another one moves a position, and leaves that one alone.
-func TestARebuildThatIsOvertakenEnds(t *testing.T) {
+// A rebuild that has lost its advisory lock goes on until another rebuild moves a position. Then it
+// fails without harm to the other.
+func TestOvertakenRebuildFails(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	for range 4 {
@@ -104,15 +102,15 @@ func TestARebuildThatIsOvertakenEnds(t *testing.T) {
 	require.Empty(t, r.Differing)
 	require.Equal(t, want, world.Dump(t, w.DB, "run_counts"))
 
-	before := shape(t, w.DB, "run_counts")
+	before := describeTable(t, w.DB, "run_counts")
 	err = world.Only(fold.Rebuild(t.Context(), world.Connect(t, w.URL), v, func(int64, int64) { loseLock(t, w) }))
 	require.ErrorContains(t, err, "another rebuild of this view is under way", "nobody can know whether there is one")
-	require.Equal(t, before, shape(t, w.DB, "run_counts"))
+	require.Equal(t, before, describeTable(t, w.DB, "run_counts"))
 	world.Rebuild(t, w.DB, v)
 	require.Equal(t, want, world.Dump(t, w.DB, "run_counts"))
 }
 
-// loseLock ends the connections that keep rebuilds away.
+// loseLock terminates the connections that hold advisory locks.
 func loseLock(t *testing.T, w *world.World) {
 	_, err := w.DB.Exec(t.Context(), `
 		select pg_terminate_backend(pid, 60000) from pg_locks
@@ -120,16 +118,16 @@ func loseLock(t *testing.T, w *world.World) {
 	assert.NoError(t, err)
 }
 
-// growing are logs that grow in all that additive views count.
-type growing struct {
+// growingLogs has logs that grow by events that the additive views count.
+type growingLogs struct {
 	*world.World
 	logs []events.ID
 	repo events.ID
 	n    int
 }
 
-// grow queues a run in one of the logs, and lets every second one end.
-func (g *growing) grow(t *testing.T) {
+// grow queues a run in one of the logs; every second run is cancelled.
+func (g *growingLogs) grow(t *testing.T) {
 	g.n++
 	o, run := world.Meta(g.logs[g.n%len(g.logs)], world.System), world.NewID()
 	_, err := g.Commands.QueueRun(t.Context(), commands.QueueRun{
@@ -144,8 +142,8 @@ func (g *growing) grow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// requireFoldOfItsPositions requires that what a rebuild has left has the rows
-// that come of each log up to the position that was left with them.
+// requireFoldOfItsPositions requires that the table of a killed rebuild is the fold of each log up
+// to its stored position.
 func requireFoldOfItsPositions(t *testing.T, db, scratch *pgxpool.Pool, v fold.View) {
 	t.Helper()
 	next := v.Name() + "__next"
@@ -175,22 +173,21 @@ func requireFoldOfItsPositions(t *testing.T, db, scratch *pgxpool.Pool, v fold.V
 	require.Equal(t, world.Dump(t, scratch, v.Name()), world.Dump(t, db, next))
 }
 
-// A killer ends all connections of a rebuild at once, as the end of its process
-// does, at the nth moment of a phase at which it has made something last or is about
-// to. The first swap of each rebuild finds the view in use.
+// A killer terminates all connections of a rebuild at once, as the end of its process would, at the
+// nth commit of a phase. The first swap of each rebuild finds the view in use.
 type killer struct {
 	t      *testing.T
-	db     *pgxpool.Pool // of somebody else
+	db     *pgxpool.Pool // a pool that is not killed
 	live   string
 	at     string
 	nth    int
-	before func() // is called at each moment
+	before func() // called before each possible kill
 
 	mu      sync.Mutex
-	now     string // the phase
+	now     string // current phase
 	count   int
 	killed  bool
-	reading pgx.Tx // somebody who reads the view
+	reading pgx.Tx // transaction that reads the view
 }
 
 const victim = "victim"
@@ -212,16 +209,16 @@ func (k *killer) connect(t *testing.T, url string) *pgxpool.Pool {
 
 func (k *killer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	switch {
-	case strings.HasPrefix(q.SQL, "CREATE "): // as PostgreSQL writes what it says of indexes
-		k.enter("index")
+	case strings.HasPrefix(q.SQL, "CREATE "): // as pg_get_indexdef writes it
+		k.enterPhase("index")
 	case strings.HasPrefix(q.SQL, "analyze "):
-		k.enter("catch up")
+		k.enterPhase("catch up")
 	case strings.Contains(q.SQL, "full join next"):
-		k.enter("compare")
+		k.enterPhase("compare")
 	}
 	for _, prefix := range []string{"commit", "CREATE ", "create ", "alter ", "analyze "} {
 		if strings.HasPrefix(q.SQL, prefix) {
-			k.moment()
+			k.maybeKill()
 		}
 	}
 	return context.WithValue(ctx, victimSQL{}, q.SQL)
@@ -231,7 +228,7 @@ type victimSQL struct{}
 
 func (k *killer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
 	if sql, _ := ctx.Value(victimSQL{}).(string); sql == "commit" && q.Err == nil {
-		k.moment()
+		k.maybeKill()
 	}
 }
 
@@ -247,13 +244,13 @@ func (k *killer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBa
 func (k *killer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (k *killer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-func (k *killer) enter(phase string) {
+func (k *killer) enterPhase(phase string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.now = phase
 }
 
-func (k *killer) moment() {
+func (k *killer) maybeKill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.killed {
@@ -265,11 +262,12 @@ func (k *killer) moment() {
 	}
 	if k.count++; k.count == k.nth {
 		k.killed = true
-		k.end()
+		k.terminate()
 	}
 }
 
-// swap lets somebody read the view while it is swapped for the first time.
+// swap opens a transaction that reads the view before the first swap, and ends it before the
+// second.
 func (k *killer) swap() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -296,16 +294,16 @@ func (k *killer) release() {
 	}
 }
 
-func (k *killer) end() {
+func (k *killer) terminate() {
 	_, err := k.db.Exec(k.t.Context(), `
 		select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = $1 and datname = current_database()`, victim)
 	require.NoError(k.t, err)
 }
 
-// gone waits until nothing of the rebuild is left in the server.
-func (k *killer) gone() {
+// awaitGone waits until the server has none of the rebuild's connections.
+func (k *killer) awaitGone() {
 	require.Eventually(k.t, func() bool {
-		k.end()
+		k.terminate()
 		var there int
 		err := k.db.QueryRow(k.t.Context(), `
 			select count(*) from pg_stat_activity where application_name = $1 and datname = current_database()`, victim).Scan(&there)

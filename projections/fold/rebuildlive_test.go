@@ -15,9 +15,8 @@ import (
 	"svc/test/world"
 )
 
-// What views have become event by event is, byte for byte, what comes of
-// folding the whole log again.
-func TestARebuiltViewIsTheLiveOne(t *testing.T) {
+// The rows of live views equal those of a rebuild, byte for byte.
+func TestRebuiltViewEqualsLiveView(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -33,9 +32,9 @@ func TestARebuiltViewIsTheLiveOne(t *testing.T) {
 			}
 			w.CaughtUp(t)
 			live := world.Dumps(t, w.DB)
-			requireRich(t, live)
+			requireCoverage(t, live)
 			for _, v := range projections.All() {
-				for range 2 { // and once more from what the first rebuild made
+				for range 2 { // the second time from the rebuilt table
 					world.Rebuild(t, w.DB, v)
 					require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
 				}
@@ -52,8 +51,8 @@ func TestARebuiltViewIsTheLiveOne(t *testing.T) {
 	}
 }
 
-// requireRich requires that the game went through what it is to show.
-func requireRich(t *testing.T, views map[string][]string) {
+// requireCoverage requires that the generated events covered all cases of interest.
+func requireCoverage(t *testing.T, views map[string][]string) {
 	t.Helper()
 	for view, rows := range views {
 		require.NotEmpty(t, rows, view)
@@ -71,7 +70,7 @@ func requireRich(t *testing.T, views map[string][]string) {
 		require.Contains(t, letters, ","+status+",")
 	}
 	for view, word := range map[string]string{
-		"users":    "moved-", // other addresses than at first
+		"users":    "moved-", // changed addresses
 		"accounts": "gitea/", // a second account
 	} {
 		require.True(t, strings.Contains(strings.Join(views[view], "\n"), word), "no %s in %s", word, view)

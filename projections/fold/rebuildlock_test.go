@@ -12,7 +12,7 @@ import (
 	"svc/test/world"
 )
 
-func TestTwoRebuildsOfAViewAreNotAtWorkTogether(t *testing.T) {
+func TestRebuildsOfOneViewExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	_, err := w.Settle(t.Context(), 1)
@@ -30,7 +30,7 @@ func TestTwoRebuildsOfAViewAreNotAtWorkTogether(t *testing.T) {
 	world.Rebuild(t, w.DB, members)
 }
 
-func TestProgressGoesUpToTheEnd(t *testing.T) {
+func TestRebuildReportsProgressToTheEnd(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 5)
@@ -48,8 +48,8 @@ func TestProgressGoesUpToTheEnd(t *testing.T) {
 	require.Positive(t, steps)
 }
 
-// Wherever a rebuild is cancelled, it leaves nothing behind, and the view as it was.
-func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
+// A rebuild that is cancelled at any moment leaves nothing behind and the view unchanged.
+func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 6)
@@ -58,13 +58,13 @@ func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
 	w.CaughtUp(t)
 	want := world.Dumps(t, w.DB)
 	for _, v := range projections.All() {
-		wantShape := shape(t, w.DB, v.Name())
+		wantShape := describeTable(t, w.DB, v.Name())
 		untouched := func(err error) {
 			t.Helper()
 			require.Error(t, err)
 			requireNothingLeft(t, w.DB)
 			require.Equal(t, want[v.Name()], world.Dump(t, w.DB, v.Name()))
-			require.Equal(t, wantShape, shape(t, w.DB, v.Name()))
+			require.Equal(t, wantShape, describeTable(t, w.DB, v.Name()))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		untouched(world.Only(fold.Rebuild(ctx, w.DB, v, func(int64, int64) { cancel() }))) // while it folds
@@ -87,7 +87,7 @@ func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
 		require.NoError(t, holder.Rollback(t.Context()))
 		untouched(err)
 	}
-	for _, after := range []time.Duration{0, 200, 500, 1000, 2000, 4000, 8000, 16000} { // wherever that is
+	for _, after := range []time.Duration{0, 200, 500, 1000, 2000, 4000, 8000, 16000} { // at whatever moment that is
 		ctx, cancel := context.WithTimeout(t.Context(), after*time.Microsecond)
 		_ = world.Only(fold.Rebuild(ctx, w.DB, world.View(t, "members"), world.Quiet)) // it may have been done by then
 		cancel()
@@ -95,12 +95,12 @@ func TestACancelledRebuildLeavesNothingBehind(t *testing.T) {
 		require.Equal(t, want["members"], world.Dump(t, w.DB, "members"))
 	}
 	for _, v := range projections.All() {
-		world.Rebuild(t, w.DB, v) // and the next one is not kept waiting
+		world.Rebuild(t, w.DB, v) // the lock is free
 		require.Equal(t, want[v.Name()], world.Dump(t, w.DB, v.Name()))
 	}
 }
 
-// waitsFor reports whether somebody waits for a lock on a table.
+// waitsFor reports whether a connection waits for an exclusive lock on a table.
 func waitsFor(t *testing.T, w *world.World, table string) (waits bool) {
 	t.Helper()
 	err := w.DB.QueryRow(t.Context(), `
@@ -109,8 +109,8 @@ func waitsFor(t *testing.T, w *world.World, table string) (waits bool) {
 	return waits
 }
 
-// Somebody reads for longer than a rebuild waits at a time: it tries again.
-func TestARebuildOutlastsALongRead(t *testing.T) {
+// A rebuild retries the swap while a transaction reads for longer than the lock timeout.
+func TestRebuildRetriesDuringLongRead(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	_, err := w.Settle(t.Context(), 7)

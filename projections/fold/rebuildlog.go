@@ -10,22 +10,21 @@ import (
 	"svc/events"
 )
 
-// RebuildLog makes the rows of one workspace anew while reads and writes go on.
-// It folds the log beside the view, and then puts the rows in the place of the
-// others. Meanwhile a followed view takes in nothing of this log; only for an
-// inline one, whose rows change as events are appended, can nothing be appended
-// to it. Events that are parked are tried again.
-func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, progress func(done, total int64)) (Rebuilt, error) {
+// RebuildLog makes the rows of one workspace anew while reads and writes go on. It folds the log
+// into a temporary table and then replaces the rows of the view. During the replacement a followed
+// view does not process this log; for an inline view, nothing can be appended to it. Parked events
+// are tried again.
+func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, progress func(done, total int64)) (RebuildResult, error) {
 	return rebuildLogIn(ctx, db, v, workspace, foldLimits, progress)
 }
 
 func rebuildLogIn(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, l limits,
-	progress func(done, total int64)) (Rebuilt, error) {
+	progress func(done, total int64)) (RebuildResult, error) {
 	r := newRebuild(db, v, "__log", l, progress)
 	if err := r.runLog(ctx, workspace); err != nil {
-		return r.Rebuilt, fmt.Errorf("rebuild %s of %s: %w", v.Name(), workspace, err)
+		return r.RebuildResult, fmt.Errorf("rebuild %s of %s: %w", v.Name(), workspace, err)
 	}
-	return r.Rebuilt, nil
+	return r.RebuildResult, nil
 }
 
 func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
@@ -38,14 +37,14 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 	if err != nil || r.total == 0 {
 		return err
 	}
-	// The table is of this connection alone, and goes with it.
-	if _, err := conn.Exec(ctx, fmt.Sprintf(`create temp table %s (like %s including all)`, r.next, r.view.Name())); err != nil {
+	// A temporary table belongs to this connection and is dropped with it.
+	if _, err := conn.Exec(ctx, fmt.Sprintf(`create temp table %s (like %s including all)`, r.nextTable, r.view.Name())); err != nil {
 		return err
 	}
-	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.next)
-	r.table = conn
+	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.nextTable)
+	r.target = conn
 	log := []stretch{{workspace, 0, r.total}}
-	for _, plan := range []func([]stretch) []chunk{r.begins, r.goesOn} {
+	for _, plan := range []func([]stretch) []chunk{r.planBeginnings, r.planRest} {
 		if err := r.foldChunks(ctx, plan(log)); err != nil {
 			return err
 		}
@@ -57,23 +56,23 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 	return r.countParked(ctx)
 }
 
-// replaceLog puts the rows that were made in the place of those of the view.
+// replaceLog replaces the view's rows of a workspace by the new ones.
 func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
 	live := r.view.Name()
-	stands, err := r.hold(ctx, tx, workspace)
+	stands, err := r.lockRows(ctx, tx, workspace)
 	if err != nil {
 		return err
 	}
-	if err := r.takeLog(ctx, tx, workspace, stands); err != nil {
+	if err := r.catchUpLog(ctx, tx, workspace, stands); err != nil {
 		return err
 	}
 	var differ bool
 	sum := `select count(*), sum(hashtextextended(t::text, 0)) from %s t where workspace_id = $1`
-	err = tx.QueryRow(ctx, fmt.Sprintf(`select (`+rowOf(sum)+`) is distinct from (`+rowOf(sum)+`)`, live, r.next), workspace).Scan(&differ)
+	err = tx.QueryRow(ctx, fmt.Sprintf(`select (`+asText(sum)+`) is distinct from (`+asText(sum)+`)`, live, r.nextTable), workspace).Scan(&differ)
 	if err != nil {
 		return fmt.Errorf("compare with the live rows: %w", err)
 	}
-	if differ && stands == r.at[workspace] { // or it has only not come as far
+	if differ && stands == r.positions[workspace] { // otherwise the live rows are only at another position
 		r.Differing = []events.ID{workspace}
 		if err := r.nameRows(ctx, tx, workspace); err != nil {
 			return err
@@ -81,21 +80,20 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	}
 	b := &pgx.Batch{}
 	b.Queue(`delete from `+live+` where workspace_id = $1`, workspace)
-	if keys := r.view.PrimaryKey(); len(keys) == 1 { // of another workspace's rows, those that take the place of these
-		b.Queue(fmt.Sprintf(`delete from %s where %s in (select %[2]s from %[3]s)`, live, keys[0], r.next))
+	if keys := r.view.PrimaryKey(); len(keys) == 1 { // rows of other workspaces that have the same keys
+		b.Queue(fmt.Sprintf(`delete from %s where %s in (select %[2]s from %[3]s)`, live, keys[0], r.nextTable))
 	}
-	b.Queue(fmt.Sprintf(`insert into %s select * from %s`, live, r.next))
+	b.Queue(fmt.Sprintf(`insert into %s select * from %s`, live, r.nextTable))
 	b.Queue(`delete from parked where workspace_id = $1 and view = $2`, workspace, live)
-	b.Queue(`update parked set view = $2 where workspace_id = $1 and view = $3`, workspace, live, r.next)
+	b.Queue(`update parked set view = $2 where workspace_id = $1 and view = $3`, workspace, live, r.nextTable)
 	if r.followed() {
-		queueCheckpoint(b, r.view, workspace, r.at[workspace])
+		queueCheckpoint(b, r.view, workspace, r.positions[workspace])
 	}
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// hold keeps the rows of a workspace as they are until tx ends, and returns how far
-// they have come.
-func (r *rebuild) hold(ctx context.Context, tx pgx.Tx, workspace events.ID) (seq int64, err error) {
+// lockRows keeps the rows of a workspace unchanged until tx ends, and returns their position.
+func (r *rebuild) lockRows(ctx context.Context, tx pgx.Tx, workspace events.ID) (seq int64, err error) {
 	if r.followed() {
 		return lockCheckpoint(ctx, tx, r.view, workspace)
 	}
@@ -105,5 +103,5 @@ func (r *rebuild) hold(ctx context.Context, tx pgx.Tx, workspace events.ID) (seq
 	return seq, nil
 }
 
-// rowOf makes one value of the two of a sum.
-func rowOf(sum string) string { return `select (a.n, a.s)::text from (` + sum + `) a (n, s)` }
+// asText turns a query of two columns into one of a single text value.
+func asText(sum string) string { return `select (a.n, a.s)::text from (` + sum + `) a (n, s)` }

@@ -18,8 +18,8 @@ import (
 	"svc/test/world"
 )
 
-// What a killed rebuild has folded is not folded again.
-func TestARebuildGoesOnAfterAKill(t *testing.T) {
+// A rebuild does not fold again what a killed one has folded.
+func TestRebuildResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	for range 8 {
@@ -29,7 +29,7 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 	for _, v := range projections.All() {
 		want := world.Dump(t, w.DB, v.Name())
 		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
-		var killed atomic.Bool // and does not connect again, as a pool would that finds its connections broken
+		var killed atomic.Bool // keeps the pool from reconnecting
 		victim := world.Connect(t, w.URL, func(c *pgxpool.Config) {
 			c.ConnConfig.RuntimeParams["application_name"] = "victim"
 			c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
@@ -51,7 +51,7 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		})
 		require.Error(t, err)
 		victim.Close()
-		require.Eventually(t, func() bool { // until then it holds the lock that keeps others out
+		require.Eventually(t, func() bool { // until then the server holds its advisory lock
 			var there int
 			err := w.DB.QueryRow(t.Context(), `
 				select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
@@ -59,7 +59,7 @@ func TestARebuildGoesOnAfterAKill(t *testing.T) {
 		}, world.Limit, time.Millisecond)
 		r, err := fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
 		require.NoError(t, err, v.Name())
-		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // they fit together at one moment of all logs alone
+		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // their rebuild cannot be resumed
 		require.Equal(t, !keys, r.Resumed > 0, v.Name())
 		require.Positive(t, r.Events, v.Name())
 		require.Equal(t, want, world.Dump(t, w.DB, v.Name()), v.Name())

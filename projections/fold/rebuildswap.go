@@ -12,15 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An index is one of the view's, with the name and form it gets on the next table.
+// An index describes an index of the view: its name, its name on the next table, and its
+// definition.
 type index struct {
 	Name, Next, Create string
 	Primary            bool
 }
 
-// index gives the next table the indexes that the view has, or those of these names,
-// unless it has them.
-func (r *rebuild) index(ctx context.Context, only []string) ([]index, error) {
+// createIndexes creates the view's indexes on the next table, or those named in only. It skips those that
+// exist.
+func (r *rebuild) createIndexes(ctx context.Context, only []string) ([]index, error) {
 	rows, _ := r.db.Query(ctx, `
 		select c.relname, c.relname || '__next', pg_get_indexdef(i.indexrelid), i.indisprimary
 		from pg_index i join pg_class c on c.oid = i.indexrelid
@@ -33,63 +34,62 @@ func (r *rebuild) index(ctx context.Context, only []string) ([]index, error) {
 		return nil, fmt.Errorf("the view has not all of the indexes %q", only)
 	}
 	for _, i := range list {
-		if r.made[i.Name] {
+		if r.indexed[i.Name] {
 			continue
 		}
 		if err := r.createIndex(ctx, i); err != nil {
 			return nil, err
 		}
-		r.made[i.Name] = true
+		r.indexed[i.Name] = true
 	}
 	return list, nil
 }
 
 func (r *rebuild) createIndex(ctx context.Context, i index) error {
 	sql := strings.Replace(i.Create, " "+i.Name+" ON ", " "+i.Next+" ON ", 1)
-	sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.next+" ", 1)
+	sql = strings.Replace(sql, "."+r.view.Name()+" ", "."+r.nextTable+" ", 1)
 	if _, err := r.db.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("create index %s: %w", i.Next, err)
 	}
 	if i.Primary {
-		if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.next, i.Next, i.Next)); err != nil {
+		if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.nextTable, i.Next, i.Next)); err != nil {
 			return fmt.Errorf("primary key %s: %w", i.Next, err)
 		}
 	}
 	return nil
 }
 
-// How long the swap is tried while others use the view without a pause, such
-// as a backup, and how long it waits in between.
+// The swap is retried while others, such as a backup, use the view without a pause.
 const (
-	swapLimit     = 30 * time.Minute
-	swapPause     = 100 * time.Millisecond // doubled each time, up to
-	swapPauseMost = 10 * time.Second
-	swapQueue     = 500 * time.Millisecond // for each lock, for others queue behind who asks
-	swapHold      = time.Second            // for the last events; doubled each time that it did not do, up to
-	swapHoldMost  = 8 * time.Second        // on a machine that has no time, or with very many logs
+	swapTimeout     = 30 * time.Minute       // for all tries together
+	minSwapPause    = 100 * time.Millisecond // between tries; doubles up to maxSwapPause
+	maxSwapPause    = 10 * time.Second
+	swapLockTimeout = 500 * time.Millisecond // lock timeout: other users queue behind a waiting lock request
+	minSwapHold     = time.Second            // for the last events; doubles after each timeout up to maxSwapHold
+	maxSwapHold     = 8 * time.Second        // needed on a slow machine or with very many logs
 )
 
 var errHeldTooLong = errors.New("the last events take longer than the view may be held")
 
-// swap puts the next table in the place of the view.
+// swap puts the next table in the place of the view, retrying until swapTimeout.
 func (r *rebuild) swap(ctx context.Context, indexes []index) error {
-	ctx, cancel := context.WithTimeout(ctx, swapLimit)
+	ctx, cancel := context.WithTimeout(ctx, swapTimeout)
 	defer cancel()
-	hold := swapHold
-	for pause := swapPause; ; pause = min(2*pause, swapPauseMost) {
+	hold := minSwapHold
+	for pause := minSwapPause; ; pause = min(2*pause, maxSwapPause) {
 		if err := r.nearlyCatchUp(ctx); err != nil {
 			return err
 		}
-		before, done := maps.Clone(r.at), r.Rebuilt
+		before, done := maps.Clone(r.positions), r.RebuildResult
 		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, hold) })
 		if err == nil {
 			return nil
 		}
-		r.at, r.Rebuilt = before, done // what was taken in is rolled back
+		r.positions, r.RebuildResult = before, done // the transaction was rolled back
 		pg, ok := errors.AsType[*pgconn.PgError](err)
 		switch {
 		case errors.Is(err, errHeldTooLong):
-			hold = min(2*hold, swapHoldMost)
+			hold = min(2*hold, maxSwapHold)
 		case ok && (pg.Code == "55P03" || pg.Code == "40P01"): // lock not available, deadlock
 			err = fmt.Errorf("the view is in use by a transaction that does not end; look for it in pg_stat_activity: %w", err)
 		default:
@@ -106,31 +106,31 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 	}
 }
 
-// swapIn takes as few round trips as can be while everybody waits, and no longer
-// than hold: then the transaction ends. The server ends it by itself if it does
-// not hear of that.
+// swapIn takes the locks and replaces the view in as few round trips as possible, because all other
+// users wait. It gives up after hold. Should the connection break, statement_timeout ends the
+// transaction on the server.
 func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold time.Duration) error {
 	live, b := r.view.Name(), &pgx.Batch{}
-	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, swapQueue.Milliseconds()))
+	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, swapLockTimeout.Milliseconds()))
 	b.Queue(`lock table checkpoints in exclusive mode`) // followers finish their page, then wait
 	b.Queue(`lock table ` + live + ` in access exclusive mode`)
-	b.Queue(`lock table ` + r.next + ` in access exclusive mode`)
-	// Others are kept away for as long as the connection lives that began.
-	b.Queue(`select from pg_locks where locktype = 'advisory' and granted and pid = $1`, r.lockedBy).Exec(affects(1))
+	b.Queue(`lock table ` + r.nextTable + ` in access exclusive mode`)
+	// The advisory lock still being held proves that no other rebuild of this view has begun.
+	b.Queue(`select from pg_locks where locktype = 'advisory' and granted and pid = $1`, r.lockedBy).Exec(requireRows(1))
 	b.Queue(fmt.Sprintf(`set local statement_timeout = %d`, 2*hold.Milliseconds()))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
 	held, cancel := context.WithTimeout(ctx, hold)
 	defer cancel()
-	err := r.replace(held, tx, indexes)
+	err := r.replaceView(held, tx, indexes)
 	if err != nil && held.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", errHeldTooLong, err)
 	}
 	return err
 }
 
-func (r *rebuild) replace(ctx context.Context, tx pgx.Tx, indexes []index) error {
+func (r *rebuild) replaceView(ctx context.Context, tx pgx.Tx, indexes []index) error {
 	if _, err := r.catchUp(ctx, tx); err != nil {
 		return err
 	}
@@ -143,16 +143,15 @@ func (r *rebuild) replace(ctx context.Context, tx pgx.Tx, indexes []index) error
 		b.Queue(sql)
 	}
 	b.Queue(`drop table ` + live)
-	b.Queue(fmt.Sprintf(`alter table %s rename to %s`, r.next, live))
+	b.Queue(fmt.Sprintf(`alter table %s rename to %s`, r.nextTable, live))
 	for _, i := range indexes {
 		b.Queue(fmt.Sprintf(`alter index %s rename to %s`, i.Next, i.Name))
 	}
-	r.checkpoint(b)
+	r.queueCheckpoints(b)
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// rights returns what gives the next table the owner of the view and everybody's
-// rights to it: an operator's reports go on.
+// rights returns statements that give the next table the owner and the grants of the view.
 func (r *rebuild) rights(ctx context.Context, tx pgx.Tx) (grants []string, err error) {
 	rows, _ := tx.Query(ctx, `
 		with live as (select relacl, relowner from pg_class where oid = $1::regclass)
@@ -166,7 +165,7 @@ func (r *rebuild) rights(ctx context.Context, tx pgx.Tx) (grants []string, err e
 		from pg_attribute, aclexplode(attacl) where attrelid = $1::regclass
 		union all
 		select 2, format('alter table %I owner to %I', $2::text, pg_get_userbyid(relowner)) from live where pg_get_userbyid(relowner) <> current_user
-		order by 1`, r.view.Name(), r.next)
+		order by 1`, r.view.Name(), r.nextTable)
 	grants, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (sql string, err error) { return sql, row.Scan(nil, &sql) })
 	if err != nil {
 		return nil, fmt.Errorf("read the rights to %s: %w", r.view.Name(), err)
@@ -174,12 +173,12 @@ func (r *rebuild) rights(ctx context.Context, tx pgx.Tx) (grants []string, err e
 	return grants, nil
 }
 
-// checkpoint says how far the new table has come, and what it could not take in.
-// Where the view had come as far there is nothing to write.
-func (r *rebuild) checkpoint(b *pgx.Batch) {
+// queueCheckpoints queues the view's new form, parked events and checkpoints. It writes only checkpoints
+// that change.
+func (r *rebuild) queueCheckpoints(b *pgx.Batch) {
 	live := r.view.Name()
 	b.Queue(`delete from parked where view = $1`, live)
-	b.Queue(`update parked set view = $1 where view = $2`, live, r.next)
+	b.Queue(`update parked set view = $1 where view = $2`, live, r.nextTable)
 	b.Queue(`
 		insert into views (name, form, rebuilt_at) values ($1, $2, now())
 		on conflict (name) do update set form = excluded.form, rebuilt_at = excluded.rebuilt_at`, live, r.view.Form())

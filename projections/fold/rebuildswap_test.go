@@ -15,40 +15,40 @@ import (
 // workspaces is a view of a database without events.
 var workspaces = &Table[events.ID, struct {
 	ID events.ID `db:"workspace_id"`
-}]{View: "workspaces", KeptBy: Inline, Key: "workspace_id", Alone: true}
+}]{View: "workspaces", Updated: Inline, Key: "workspace_id", GlobalKey: true}
 
-// A swap that would hold up everybody is given up, and leaves the view as it was.
-func TestASwapThatTakesTooLongIsGivenUp(t *testing.T) {
+// A swap that takes too long is abandoned and leaves the view unchanged.
+func TestSlowSwapIsAbandoned(t *testing.T) {
 	t.Parallel()
 	ctx, db := t.Context(), pgtest.New(t)
 	r := newRebuild(db, workspaces, "__next", foldLimits, func(int64, int64) {})
-	r.table, r.resumable = db, true
+	r.target, r.resumable = db, true
 	conn, err := db.Acquire(ctx)
 	require.NoError(t, err)
 	defer conn.Release()
 	require.NoError(t, r.lock(ctx, conn.Conn()))
-	require.NoError(t, r.begin(ctx, conn.Conn()))
+	require.NoError(t, r.prepareTable(ctx, conn.Conn()))
 	require.NoError(t, r.fold(ctx))
-	indexes, err := r.index(ctx, nil)
+	indexes, err := r.createIndexes(ctx, nil)
 	require.NoError(t, err)
 	oid := func(table string) (oid int64) {
 		require.NoError(t, db.QueryRow(ctx, `select $1::text::regclass::oid::bigint`, table).Scan(&oid))
 		return oid
 	}
-	live, next := oid(r.view.Name()), oid(r.next)
+	live, next := oid(r.view.Name()), oid(r.nextTable)
 
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.swapIn(ctx, stuck{tx}, indexes, 50*time.Millisecond) })
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.swapIn(ctx, blockedTx{tx}, indexes, 50*time.Millisecond) })
 	require.ErrorIs(t, err, errHeldTooLong)
-	require.Equal(t, []int64{live, next}, []int64{oid(r.view.Name()), oid(r.next)})
+	require.Equal(t, []int64{live, next}, []int64{oid(r.view.Name()), oid(r.nextTable)})
 
 	require.NoError(t, r.swap(ctx, indexes))
 	require.Equal(t, next, oid(r.view.Name()))
 }
 
-// A stuck transaction has no answer to any question in time.
-type stuck struct{ pgx.Tx }
+// blockedTx is a transaction whose queries block until their context ends.
+type blockedTx struct{ pgx.Tx }
 
-func (s stuck) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+func (s blockedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	<-ctx.Done()
 	return s.Tx.Query(ctx, sql, args...)
 }

@@ -9,28 +9,27 @@ import (
 	"svc/events"
 )
 
-// A Replica waits where followed views are read in a copy of the database,
-// which comes after the database itself. What is not a followed view is never
-// read there.
+// A Replica waits for views when followed views are read from a read replica of the database, which
+// lags behind the primary. Other views are always read from the primary.
 type Replica struct {
 	DB       *pgxpool.Pool
-	Follower *Follower // of the database itself
+	Follower *Follower // of the primary
 }
 
-// Reached is [Follower.Reached] in the database that the view is read in.
+// Reached is [Follower.Reached] on the database that the view is read from.
 func (r Replica) Reached(ctx context.Context, view string, workspace events.ID, seq int64) (bool, error) {
-	return r.Follower.positions.reached(ctx, r.watched(view, workspace), seq)
+	return r.Follower.waiters.reached(ctx, r.viewKey(view, workspace), seq)
 }
 
-// Await is [Follower.Await] in the database that the view is read in.
+// Await is [Follower.Await] on the database that the view is read from.
 func (r Replica) Await(ctx context.Context, view string, workspace events.ID, seq int64) error {
-	return r.Follower.positions.await(ctx, r.watched(view, workspace), seq)
+	return r.Follower.waiters.await(ctx, r.viewKey(view, workspace), seq)
 }
 
-func (r Replica) watched(view string, workspace events.ID) watched {
+func (r Replica) viewKey(view string, workspace events.ID) viewKey {
 	db := r.Follower.db
 	if slices.ContainsFunc(r.Follower.views, func(v View) bool { return v.Name() == view }) {
 		db = r.DB
 	}
-	return watched{db, view, workspace}
+	return viewKey{db, view, workspace}
 }

@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	sharedLimit = 10 * time.Second       // for a page of all views
-	sharedLocks = 250 * time.Millisecond // for a lock that somebody has on a view
+	passTimeout     = 10 * time.Second       // timeout of one page of all views
+	passLockTimeout = 250 * time.Millisecond // timeout of each lock that the pass waits for
 )
 
-// shared takes in pages for all views that this process leads and that are level:
-// one read of the events, one transaction, one statement that moves the checkpoints.
+// sharedPass processes pages for all views that this process leads and that are level: one read of the
+// events, one transaction, one statement that moves the checkpoints.
 //
-// Views are level in a log while their checkpoints lie within a page. One that is
-// further behind, or whose checkpoint somebody holds, is told to its own follower,
-// until it is level again. So are all views of a log in which the pass fails: alone,
-// each halves its pages, parks events and stands still by itself. When the backoff
-// of the log is over the pass tries it again.
-type shared struct {
+// Views are level in a log while their checkpoints lie within a page of each other. A view that is
+// further behind, or whose checkpoint somebody holds, is left to its own follower until it is level
+// again. If the pass fails in a log, all views of that log are left to their own followers, which
+// halve pages, park events and get stuck independently. The pass tries the log again when the log's
+// backoff is over.
+type sharedPass struct {
 	*Follower
-	follow *follow.Follower
-	next   *nextPage // what is read of it while the last one is written
-	known  known
+	follow    *follow.Follower
+	next      *nextPage // page that is read while the previous one is written
+	positions knownPositions
 
-	mu    sync.Mutex
-	apart map[events.ID]follow.Backoff // logs of which each view is followed alone
-}
+	mu       sync.Mutex
+	backoffs map[events.ID]follow.Backoff // logs of which each view is followed alone
+} // logs that are left to the views' own followers
 
-func newShared(f *Follower) *shared {
-	s := &shared{Follower: f, next: &nextPage{}, known: known{at: map[events.ID]int64{}}, apart: map[events.ID]follow.Backoff{}}
+func newSharedPass(f *Follower) *sharedPass {
+	s := &sharedPass{Follower: f, next: &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}}, backoffs: map[events.ID]follow.Backoff{}}
 	s.follow = follow.NewShared(f.db, func() []string { return names(s.led()) }, f.log)
 	return s
 }
 
-// led returns the views that this process leads at the moment.
-func (s *shared) led() (list []View) {
+// led returns the views that this process leads at present.
+func (s *sharedPass) led() (list []View) {
 	for _, v := range s.views {
 		if s.leads(v.Name()) {
 			list = append(list, v)
@@ -62,78 +62,79 @@ func names(views []View) (list []string) {
 	return list
 }
 
-func (s *shared) run(ctx context.Context) {
-	s.follow.Run(ctx, s.take)
+func (s *sharedPass) run(ctx context.Context) {
+	s.follow.Run(ctx, s.handleLogs)
 	s.next.wait()
 }
 
-// take takes in the next events of logs, and tells of which there may be more.
-func (s *shared) take(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
+// handleLogs processes the next events of logs and returns the logs that may have more.
+func (s *sharedPass) handleLogs(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
 	views := s.led()
-	workspaces = s.level(views, workspaces)
+	workspaces = s.levelLogs(views, workspaces)
 	if len(views) == 0 || len(workspaces) == 0 {
 		return nil, nil
 	}
-	s.next.wait() // before a connection is taken, for it may need the last one
-	p, err := s.takePage(ctx, views, workspaces)
+	s.next.wait() // before taking a connection, for reading ahead may need the last one
+	p, err := s.handlePage(ctx, views, workspaces)
 	switch {
 	case err == nil:
 	case s.db.Ping(ctx) != nil:
 		return nil, fmt.Errorf("views: %w", err)
-	case len(workspaces) > 1 && !slow(err):
-		return nil, fmt.Errorf("views: %w", err) // each log is tried by itself
+	case len(workspaces) > 1 && !isTimeout(err):
+		return nil, fmt.Errorf("views: %w", err) // the caller tries each log by itself
 	default:
 		s.log.InfoContext(ctx, "views go on alone", "logs", len(workspaces), "first", workspaces[0], "err", err)
-		s.part(views, workspaces)
+		s.separate(views, workspaces)
 		return nil, nil
 	}
-	s.settle(workspaces)
+	s.rejoin(workspaces)
 	for _, b := range p.behind {
-		s.alone[b.Name].Moved(b.Workspace)
+		s.perView[b.Name].Moved(b.Workspace)
 	}
 	for _, v := range views {
 		for _, workspace := range workspaces {
-			s.positions.moved(watched{s.db, v.Name(), workspace})
+			s.waiters.wake(viewKey{s.db, v.Name(), workspace})
 		}
 	}
 	return p.more, nil
 }
 
-// takePage takes in a page of logs: of those where it knows the checkpoints by claiming
-// them, and else, or if that fails for whatever reason, by holding what there is.
-func (s *shared) takePage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
-	if from := s.known.of(views, workspaces); from != nil {
+// handlePage processes a page of logs. If the checkpoints are known, it claims them by
+// compare-and-swap; if they are not, or if that fails, it locks and reads them.
+func (s *sharedPass) handlePage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
+	if from := s.positions.lookup(views, workspaces); from != nil {
 		if p, err = s.claimPage(ctx, views, from); err == nil {
-			s.known.learn(p)
+			s.positions.record(p)
 			return p, nil
 		}
-		s.next.wait() // it may need the last connection
+		s.next.wait() // reading ahead may need the last connection
 	}
-	s.known.forget(workspaces)
+	s.positions.forget(workspaces)
 	if p, err = s.holdPage(ctx, views, workspaces); err == nil {
-		s.known.learn(p)
+		s.positions.record(p)
 	}
 	return p, err
 }
 
-// claimPage takes in a page of logs in which all views are where they are known to be.
-// The events are read before the transaction begins, which claims the checkpoints first
-// of all: what was read is right if those have not moved.
-func (s *shared) claimPage(ctx context.Context, views []View, from []store.Position) (*sharedPage, error) {
-	limited, cancel := context.WithTimeout(ctx, sharedLimit)
+// claimPage processes a page of logs in which all views are believed to be at from. It reads the
+// events before the transaction begins. The transaction first claims the checkpoints, which fails
+// if one has moved since.
+func (s *sharedPass) claimPage(ctx context.Context, views []View, from []store.Position) (*sharedPage, error) {
+	limited, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	p := newLevelPage(views, from)
 	if err := p.read(limited, s.db, s.next); err != nil || len(p.records) == 0 {
 		return p, err
 	}
 	if len(p.more) > 0 {
-		s.next = readNext(ctx, s.db, views, p.next())
+		s.next = startNextPage(ctx, s.db, views, p.nextPositions())
 	}
-	return p, pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error { return p.claim(limited, tx) })
+	return p, pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error { return p.claimAndApply(limited, tx) })
 }
 
-func (s *shared) holdPage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
-	limited, cancel := context.WithTimeout(ctx, sharedLimit)
+// holdPage processes a page of logs whose checkpoints it locks first. It skips checkpoints that others hold.
+func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
+	limited, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	err = pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error {
 		held, err := follow.LockAllCheckpoints(limited, tx, names(views), workspaces)
@@ -145,26 +146,25 @@ func (s *shared) holdPage(ctx context.Context, views []View, workspaces []events
 			return err
 		}
 		if len(p.more) > 0 {
-			s.next = readNext(ctx, s.db, views, p.next())
+			s.next = startNextPage(ctx, s.db, views, p.nextPositions())
 		}
-		return p.takeIn(limited, tx)
+		return p.apply(limited, tx)
 	})
 	return p, err
 }
 
-// knownMost is of how many logs the pass knows where the views are, before it begins
-// anew.
-const knownMost = 100_000
+// maxKnownLogs is how many logs knownPositions remembers before it is cleared.
+const maxKnownLogs = 100_000
 
-// known is where all views that share the pass were in logs when it left them. It is
-// what saves looking: whoever relies on it has PostgreSQL compare.
-type known struct {
+// knownPositions remembers the position at which the pass left all views of a log. It saves a query; the
+// claim verifies it.
+type knownPositions struct {
 	views []string
 	at    map[events.ID]int64
 }
 
-// of returns where the views are in logs, nil unless that is known of all.
-func (k *known) of(views []View, workspaces []events.ID) (list []store.Position) {
+// lookup returns the views' position in each log, or nil unless all are known.
+func (k *knownPositions) lookup(views []View, workspaces []events.ID) (list []store.Position) {
 	if led := names(views); !slices.Equal(k.views, led) {
 		k.views = led
 		clear(k.at)
@@ -179,15 +179,15 @@ func (k *known) of(views []View, workspaces []events.ID) (list []store.Position)
 	return list
 }
 
-func (k *known) forget(workspaces []events.ID) {
+func (k *knownPositions) forget(workspaces []events.ID) {
 	for _, workspace := range workspaces {
 		delete(k.at, workspace)
 	}
 }
 
-// learn notes where a page has left the logs of which it had events for every view.
-func (k *known) learn(p *sharedPage) {
-	if len(k.at) > knownMost {
+// record records the ends of a page's logs in which every view took part.
+func (k *knownPositions) record(p *sharedPage) {
+	if len(k.at) > maxKnownLogs {
 		clear(k.at)
 	}
 	for _, end := range p.ends {
@@ -197,48 +197,48 @@ func (k *known) learn(p *sharedPage) {
 	}
 }
 
-// slow reports whether err says that something of the database is in the way of the
-// pass, and not a log.
-func slow(err error) bool {
+// isTimeout reports whether err is a timeout, so that the database and not a log is in the way of the
+// pass.
+func isTimeout(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "55P03" // lock not available
 	}
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// level returns the logs in which views share the pass. The others are told to the
-// followers of each view.
-func (s *shared) level(views []View, workspaces []events.ID) (list []events.ID) {
+// levelLogs returns the logs whose views share the pass. It wakes the views' own followers for the
+// others.
+func (s *sharedPass) levelLogs(views []View, workspaces []events.ID) (list []events.ID) {
 	for _, workspace := range workspaces {
 		s.mu.Lock()
-		over := s.apart[workspace].Over()
+		over := s.backoffs[workspace].Over()
 		s.mu.Unlock()
 		if over {
 			list = append(list, workspace)
 			continue
 		}
 		for _, v := range views {
-			s.alone[v.Name()].Moved(workspace)
+			s.perView[v.Name()].Moved(workspace)
 		}
 	}
 	return list
 }
 
-// part leaves logs to the followers of each view for a while.
-func (s *shared) part(views []View, workspaces []events.ID) {
+// separate leaves logs to the views' own followers until their backoff is over.
+func (s *sharedPass) separate(views []View, workspaces []events.ID) {
 	s.mu.Lock()
 	for _, workspace := range workspaces {
-		s.apart[workspace] = s.apart[workspace].Longer()
+		s.backoffs[workspace] = s.backoffs[workspace].Longer()
 	}
 	s.mu.Unlock()
-	s.level(views, workspaces)
+	s.levelLogs(views, workspaces)
 }
 
-// settle notes that the pass has taken in what there was of logs.
-func (s *shared) settle(workspaces []events.ID) {
+// rejoin ends the backoff of logs that the pass has processed.
+func (s *sharedPass) rejoin(workspaces []events.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, workspace := range workspaces {
-		delete(s.apart, workspace)
+		delete(s.backoffs, workspace)
 	}
 }

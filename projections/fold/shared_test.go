@@ -19,16 +19,16 @@ import (
 	"svc/test/world"
 )
 
-// passes counts the transactions in which a follower takes in pages: for all views
-// together, and for each alone.
-type passes struct {
+// passCounter counts a follower's page transactions: those shared by all views, and those of single
+// views.
+type passCounter struct {
 	mu     sync.Mutex
 	shared int
-	claims int // of those that are shared, where nothing was held before
+	claims int // shared passes that claimed their checkpoints
 	alone  map[string]int
 }
 
-func (p *passes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+func (p *passCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range b.Batch.QueuedQueries {
@@ -46,15 +46,15 @@ func (p *passes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBa
 	return ctx
 }
 
-func (*passes) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (*passes) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
-func (p *passes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (*passCounter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*passCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (p *passCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
-func (*passes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*passCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// since returns how many there were since it was asked last.
-func (p *passes) since() (shared int, alone map[string]int) {
+// takeCounts returns the counts since the last call.
+func (p *passCounter) takeCounts() (shared int, alone map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	shared, alone = p.shared, p.alone
@@ -63,22 +63,22 @@ func (p *passes) since() (shared int, alone map[string]int) {
 }
 
 // claimed returns how many of the passes claimed their page.
-func (p *passes) claimed() int {
+func (p *passCounter) claimed() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.claims
 }
 
-// newSharing is a world whose follower is told of appends, and whose passes are counted.
-func newSharing(t *testing.T) (*world.World, *passes) {
+// newCountedWorld returns a world whose follower's passes are counted.
+func newCountedWorld(t *testing.T) (*world.World, *passCounter) {
 	t.Helper()
-	w, p := world.NewSilent(t), &passes{alone: map[string]int{}}
+	w, p := world.NewSilent(t), &passCounter{alone: map[string]int{}}
 	db := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })
 	w.Follower = world.Follow(t, db)
 	return w, p
 }
 
-// grow appends n events to runs of a log and tells the follower, if there is one.
+// grow appends n events to runs of a log and notifies the follower, if there is one.
 func grow(t *testing.T, w *world.World, workspace events.ID, n int) (head int64) {
 	t.Helper()
 	for n > 0 {
@@ -95,8 +95,8 @@ func grow(t *testing.T, w *world.World, workspace events.ID, n int) (head int64)
 	return head
 }
 
-// reached waits until views have come to an event.
-func reached(t *testing.T, w *world.World, workspace events.ID, seq int64, views ...string) {
+// awaitViews waits until views have reached seq.
+func awaitViews(t *testing.T, w *world.World, workspace events.ID, seq int64, views ...string) {
 	t.Helper()
 	for _, v := range views {
 		world.Await(t, w.Follower, v, workspace, seq)
@@ -110,18 +110,17 @@ func allFollowed() (list []string) {
 	return list
 }
 
-// However many views there are, a page of events that is new to all is one
-// transaction, and each has a checkpoint of its own. What is read while another page
-// is written is what the log has.
+// However many views there are, a page of events that is new to all is one transaction, and each
+// view has its own checkpoint. Pages that are read ahead have the right events.
 func TestLevelViewsShareAPass(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
-	p := &passes{alone: map[string]int{}}
+	p := &passCounter{alone: map[string]int{}}
 	head := grow(t, w, workspace, 4321)
 	w.Follower = world.Follow(t, world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p }))
 	w.CaughtUp(t)
-	shared, alone := p.since()
+	shared, alone := p.takeCounts()
 	require.Equal(t, 5, shared, "pages of a thousand events")
 	require.Empty(t, alone)
 	for _, l := range lags(t, w.DB, allFollowed()...) {
@@ -133,29 +132,28 @@ func TestLevelViewsShareAPass(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
-// A pass that knows where the views are does not look first. What it knows may be wrong:
-// others have gone on since, or somebody has set a view back. Then it looks, and nothing
-// is taken in twice or left out.
-func TestAPassThatIsWrongAboutCheckpointsLooks(t *testing.T) {
+// A pass that remembers the checkpoints claims them without reading. If another process has moved
+// them since, or they were set back, it reads them, and no event is folded twice or left out.
+func TestPassRereadsStaleCheckpoints(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
 	run := w.Queued(t, workspace)
 	var followers []*fold.Follower
-	var counts []*passes
+	var counts []*passCounter
 	for range 2 {
-		p := &passes{alone: map[string]int{}}
+		p := &passCounter{alone: map[string]int{}}
 		followers = append(followers, world.Follow(t, world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })))
 		counts = append(counts, p)
 	}
 	taken := 0
-	bill := func(i int) { // the other follower is not told, but looks once a second
+	bill := func(i int) { // the other follower is not notified, but polls once a second
 		t.Helper()
 		taken++
 		head := w.Record(t, world.System, workspace, run, events.RunCostRecorded{Cents: 1, Source: "compute"})[0].Seq
 		followers[i].Moved(workspace, head)
 		w.Follower = followers[i]
-		reached(t, w, workspace, head, allFollowed()...)
+		awaitViews(t, w, workspace, head, allFollowed()...)
 	}
 	require.Eventually(t, func() bool { bill(0); bill(0); return counts[0].claimed() > 0 }, world.Limit, time.Millisecond)
 	for i := range 20 {
@@ -168,7 +166,7 @@ func TestAPassThatIsWrongAboutCheckpointsLooks(t *testing.T) {
 	require.NoError(t, err)
 	bill(0)
 	require.Eventually(t, func() bool {
-		counts[1].since()
+		counts[1].takeCounts()
 		bill(1)
 		bill(1)
 		return counts[1].claimed() > 0
@@ -182,29 +180,28 @@ func TestAPassThatIsWrongAboutCheckpointsLooks(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
-// A view that is far behind, such as a new one, catches up alone while the others
-// go on, and then shares the pass again. Those that are behind by less than a page
-// are level.
-func TestAViewThatIsBehindFollowsAlone(t *testing.T) {
+// A view that is far behind, such as a new one, catches up alone while the others go on, and then
+// shares the pass again. Views that lag by less than a page share it all the time.
+func TestLaggingViewFollowsAlone(t *testing.T) {
 	t.Parallel()
-	w, p := newSharing(t)
+	w, p := newCountedWorld(t)
 	workspace := world.NewID()
-	reached(t, w, workspace, grow(t, w, workspace, 2500), allFollowed()...)
-	p.since()
+	awaitViews(t, w, workspace, grow(t, w, workspace, 2500), allFollowed()...)
+	p.takeCounts()
 
 	_, err := w.DB.Exec(t.Context(), `with a as (delete from checkpoints where view = 'run_counts') delete from run_counts`)
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), `update checkpoints set seq = seq - 400 where view = 'outcomes'`)
 	require.NoError(t, err)
-	reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-	_, alone := p.since()
+	awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+	_, alone := p.takeCounts()
 	require.GreaterOrEqual(t, alone["run_counts"], 3, "pages")
 	delete(alone, "run_counts")
 	require.Empty(t, alone)
 
 	require.Eventually(t, func() bool { // once its own follower is done with the log
-		reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-		shared, alone := p.since()
+		awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+		shared, alone := p.takeCounts()
 		return shared > 0 && len(alone) == 0
 	}, world.Limit, time.Millisecond)
 	counts := world.Dump(t, w.DB, "run_counts")
@@ -213,8 +210,8 @@ func TestAViewThatIsBehindFollowsAlone(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
-// Somebody who holds a view, or its checkpoint, holds up that view alone.
-func TestAViewThatIsHeldHoldsUpNoOther(t *testing.T) {
+// A lock on a view, or on its checkpoint, delays that view alone.
+func TestLockedViewDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for what, sql := range map[string]string{
 		"its table":      `lock table runs in share mode`,
@@ -223,10 +220,10 @@ func TestAViewThatIsHeldHoldsUpNoOther(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w, p := newSharing(t)
+			w, p := newCountedWorld(t)
 			workspace := world.NewID()
 			run := w.Queued(t, workspace)
-			reached(t, w, workspace, grow(t, w, workspace, 3), allFollowed()...)
+			awaitViews(t, w, workspace, grow(t, w, workspace, 3), allFollowed()...)
 
 			held, err := w.DB.Begin(t.Context())
 			require.NoError(t, err)
@@ -236,17 +233,17 @@ func TestAViewThatIsHeldHoldsUpNoOther(t *testing.T) {
 			require.NoError(t, err)
 			w.Record(t, world.System, workspace, run, events.RunCostRecorded{Cents: 1})
 			head := grow(t, w, workspace, 3)
-			reached(t, w, workspace, head, "run_counts", "decisions", "outcomes", "audit")
+			awaitViews(t, w, workspace, head, "run_counts", "decisions", "outcomes", "audit")
 			there, err := w.Follower.Reached(t.Context(), "runs", workspace, head)
 			require.NoError(t, err)
 			require.False(t, there)
 
 			require.NoError(t, held.Rollback(t.Context()))
-			reached(t, w, workspace, head, "runs")
+			awaitViews(t, w, workspace, head, "runs")
 			require.Eventually(t, func() bool { // when the backoff of the log is over
-				p.since()
-				reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-				shared, alone := p.since()
+				p.takeCounts()
+				awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+				shared, alone := p.takeCounts()
 				return shared > 0 && len(alone) == 0
 			}, world.Limit, 10*time.Millisecond)
 			world.RequireRebuilt(t, w.DB)
@@ -254,17 +251,17 @@ func TestAViewThatIsHeldHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// What one view cannot take in the others do not wait for: it is parked, and then
-// all share the pass again. Other logs never leave it.
-func TestAnEventOfOneViewPartsTheViewsOfItsLog(t *testing.T) {
+// An event that one view cannot fold does not delay the other views: it is parked, and then all
+// share the pass again. Other logs are not affected.
+func TestPoisonEventSeparatesTheViewsOfItsLog(t *testing.T) {
 	t.Parallel()
-	w, p := newSharing(t)
+	w, p := newCountedWorld(t)
 	workspace, other := world.NewID(), world.NewID()
-	reached(t, w, workspace, grow(t, w, workspace, 20), allFollowed()...)
+	awaitViews(t, w, workspace, grow(t, w, workspace, 20), allFollowed()...)
 	w.Record(t, world.System, workspace, world.NewID(), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}) // of no run
 	head := grow(t, w, workspace, 20)
-	reached(t, w, workspace, head, allFollowed()...)
-	reached(t, w, other, grow(t, w, other, 1), allFollowed()...)
+	awaitViews(t, w, workspace, head, allFollowed()...)
+	awaitViews(t, w, other, grow(t, w, other, 1), allFollowed()...)
 	seq := head - 21
 	list, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
@@ -274,27 +271,27 @@ func TestAnEventOfOneViewPartsTheViewsOfItsLog(t *testing.T) {
 	}
 	require.Len(t, list, 2)
 	require.Eventually(t, func() bool {
-		p.since()
-		reached(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-		shared, alone := p.since()
+		p.takeCounts()
+		awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
+		shared, alone := p.takeCounts()
 		return shared > 0 && len(alone) == 0
 	}, world.Limit, 10*time.Millisecond)
 	world.RequireRebuilt(t, w.DB)
 }
 
-// A view can be another process's, and be handed over: whoever leads it takes it in,
-// and whoever leads several shares their pass.
-func TestEachViewIsLedByItself(t *testing.T) {
+// Views can be led by different processes and change their leader. A process shares the pass among
+// the views that it leads.
+func TestViewsHaveIndependentLeaders(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	var handedOver atomic.Bool
 	var all []*fold.Follower
-	var counts []*passes
+	var counts []*passCounter
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
 	for i := range 2 {
-		p := &passes{alone: map[string]int{}}
+		p := &passCounter{alone: map[string]int{}}
 		db := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })
 		f := fold.NewFollower(db, projections.Followed(), func(view string) bool {
 			return (view == "runs") == ((i == 0) == handedOver.Load())
@@ -307,9 +304,9 @@ func TestEachViewIsLedByItself(t *testing.T) {
 		w.Follower = all[0]
 		head := grow(t, w, workspace, 30)
 		all[1].Moved(workspace, head)
-		reached(t, w, workspace, head, allFollowed()...)
+		awaitViews(t, w, workspace, head, allFollowed()...)
 		for _, p := range counts {
-			shared, alone := p.since()
+			shared, alone := p.takeCounts()
 			require.Positive(t, shared)
 			require.Empty(t, alone)
 		}

@@ -13,21 +13,22 @@ import (
 	"svc/events/store"
 )
 
-// A sharedPage is what logs have next for views that are level.
+// A sharedPage is the next events of several logs for the views that are level in them.
 type sharedPage struct {
 	views  []View
-	limit  int                            // of the events of each log
-	from   []store.Position               // behind which it begins, in each log
+	limit  int                            // events of each log
+	from   []store.Position               // position after which the page begins in each log
 	at     map[events.ID]map[string]int64 // the checkpoints of the views that are level
-	behind []follow.Checkpoint            // views that are not
+	behind []follow.Checkpoint            // views that are not level
 
 	records []events.Record
 	ends    []store.Position
-	more    []events.ID // logs that may go on behind it
+	more    []events.ID // logs that may have events after the page
 }
 
-// newSharedPage begins behind the last of the level views in each log, so that its
-// end is not before the first of them.
+// newSharedPage returns a page that begins at the rearmost of the level views in each log. Views
+// more than a page behind the foremost one go to behind, so the page reaches at least to the
+// foremost view.
 func newSharedPage(views []View, workspaces []events.ID, held []follow.Checkpoint) *sharedPage {
 	p := &sharedPage{views: views, limit: max(page/len(workspaces), 1), at: map[events.ID]map[string]int64{}}
 	highest := map[events.ID]int64{}
@@ -56,7 +57,7 @@ func newSharedPage(views []View, workspaces []events.ID, held []follow.Checkpoin
 	return p
 }
 
-// newLevelPage begins where all views are.
+// newLevelPage returns a page for logs in which all views are at the same position.
 func newLevelPage(views []View, from []store.Position) *sharedPage {
 	p := &sharedPage{views: views, limit: max(page/len(from), 1), from: from, at: map[events.ID]map[string]int64{}}
 	for _, f := range from {
@@ -68,7 +69,7 @@ func newLevelPage(views []View, from []store.Position) *sharedPage {
 	return p
 }
 
-// read reads the page, unless that was done ahead.
+// read reads the page, or takes it from next if that has it.
 func (p *sharedPage) read(ctx context.Context, db interface {
 	store.Querier
 	batcher
@@ -76,8 +77,8 @@ func (p *sharedPage) read(ctx context.Context, db interface {
 	if len(p.from) == 0 {
 		return nil
 	}
-	if p.records = next.of(p.views, p.from, p.limit); p.records == nil {
-		if p.records, err = readFor(ctx, db, p.views, p.from, p.limit); err != nil {
+	if p.records = next.match(p.views, p.from, p.limit); p.records == nil {
+		if p.records, err = readRecords(ctx, db, p.views, p.from, p.limit); err != nil {
 			return fmt.Errorf("read logs: %w", err)
 		}
 	}
@@ -85,58 +86,58 @@ func (p *sharedPage) read(ctx context.Context, db interface {
 	return follow.CheckComplete(ctx, db, p.from, p.ends)
 }
 
-// readFor reads on in logs for views. One alone needs not all of the events decoded;
-// for several an event that cannot be decoded is an error, whoever takes it in.
-func readFor(ctx context.Context, db store.Querier, views []View, from []store.Position, limit int) ([]events.Record, error) {
+// readRecords reads the next events of logs. For one view only the kinds it handles are decoded; for
+// several, any event that cannot be decoded is an error.
+func readRecords(ctx context.Context, db store.Querier, views []View, from []store.Position, limit int) ([]events.Record, error) {
 	if len(views) == 1 {
 		return views[0].After(ctx, db, from, limit)
 	}
 	return store.AfterEach(ctx, db, from, limit)
 }
 
-// next is behind which the next page of the logs of which there is more begins.
-func (p *sharedPage) next() []store.Position {
+// nextPositions returns the start positions of the page after this one.
+func (p *sharedPage) nextPositions() []store.Position {
 	return slices.DeleteFunc(slices.Clone(p.ends), func(end store.Position) bool { return !slices.Contains(p.more, end.Workspace) })
 }
 
-// takeIn folds the page into each view, and moves their checkpoints to its end.
-func (p *sharedPage) takeIn(ctx context.Context, tx pgx.Tx) error {
-	b := p.begin()
-	return carryOut(ctx, tx, b, p.load(b), func(b *pgx.Batch) { follow.QueueMoveAll(b, p.moves()) })
+// apply folds the page into each view and moves their checkpoints, which are locked.
+func (p *sharedPage) apply(ctx context.Context, tx pgx.Tx) error {
+	b := p.newBatch()
+	return runSteps(ctx, tx, b, p.queueLoads(b), func(b *pgx.Batch) { follow.QueueMoveAll(b, p.checkpointMoves()) })
 }
 
-// claim is takeIn of a page whose checkpoints are not held: it moves them first.
-func (p *sharedPage) claim(ctx context.Context, tx pgx.Tx) error {
+// claimAndApply is apply for checkpoints that are not locked: it moves them first, by compare-and-swap.
+func (p *sharedPage) claimAndApply(ctx context.Context, tx pgx.Tx) error {
 	var from []store.Position // of the logs that have grown
 	for _, f := range p.from {
 		if slices.ContainsFunc(p.ends, func(end store.Position) bool { return end.Workspace == f.Workspace }) {
 			from = append(from, f)
 		}
 	}
-	b := p.begin()
+	b := p.newBatch()
 	follow.QueueClaim(b, names(p.views), from, p.ends)
-	return carryOut(ctx, tx, b, p.load(b), func(*pgx.Batch) {})
+	return runSteps(ctx, tx, b, p.queueLoads(b), func(*pgx.Batch) {})
 }
 
-// begin has nobody else's lock keep the page waiting for long.
-func (p *sharedPage) begin() *pgx.Batch {
+// newBatch returns a batch that first limits how long the transaction waits for locks.
+func (p *sharedPage) newBatch() *pgx.Batch {
 	b := &pgx.Batch{}
-	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, sharedLocks.Milliseconds()))
+	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, passLockTimeout.Milliseconds()))
 	return b
 }
 
-// load queues reading the rows that the page touches.
-func (p *sharedPage) load(b *pgx.Batch) (steps []Step) {
+// queueLoads queues reading the rows that the page touches.
+func (p *sharedPage) queueLoads(b *pgx.Batch) (steps []Step) {
 	for _, v := range p.views {
-		if records := p.of(v.Name()); len(records) > 0 {
+		if records := p.recordsFor(v.Name()); len(records) > 0 {
 			steps = append(steps, v.Load(b, v.Name(), records))
 		}
 	}
 	return steps
 }
 
-// of returns the records that a view has not taken in.
-func (p *sharedPage) of(view string) []events.Record {
+// recordsFor returns the records that a view has not processed.
+func (p *sharedPage) recordsFor(view string) []events.Record {
 	all := true
 	for _, from := range p.from {
 		at, ok := p.at[from.Workspace][view]
@@ -151,8 +152,8 @@ func (p *sharedPage) of(view string) []events.Record {
 	})
 }
 
-// moves returns where the page takes the views.
-func (p *sharedPage) moves() (list []follow.Checkpoint) {
+// checkpointMoves returns the checkpoints that the page changes.
+func (p *sharedPage) checkpointMoves() (list []follow.Checkpoint) {
 	for _, end := range p.ends {
 		for _, v := range p.views {
 			if at, ok := p.at[end.Workspace][v.Name()]; ok && at < end.Seq {
@@ -163,37 +164,36 @@ func (p *sharedPage) moves() (list []follow.Checkpoint) {
 	return list
 }
 
-// A nextPage is read before it is asked for. The log does not change, so
-// it needs no transaction.
+// A nextPage is read ahead. The log is immutable, so reading needs no transaction.
 type nextPage struct {
 	views   []string
 	from    []store.Position
 	limit   int
-	records []events.Record // nil if they could not be read
-	done    chan struct{}   // closed when they were; nil if there is no such page
+	records []events.Record // nil if reading failed
+	done    chan struct{}   // closed when reading has ended; nil if nothing was read ahead
 }
 
-// readNext begins to read what follows the ends of a page. It ends with ctx.
-func readNext(ctx context.Context, db *pgxpool.Pool, views []View, from []store.Position) *nextPage {
+// startNextPage begins to read the events after a page. It stops when ctx ends.
+func startNextPage(ctx context.Context, db *pgxpool.Pool, views []View, from []store.Position) *nextPage {
 	n := &nextPage{views: names(views), from: from, limit: max(page/len(from), 1), done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
-		if records, err := readFor(ctx, db, views, from, n.limit); err == nil { // who asks for it finds out what is wrong
+		if records, err := readRecords(ctx, db, views, from, n.limit); err == nil { // the reader of the page meets the error itself
 			n.records = records
 		}
 	}()
 	return n
 }
 
-// wait returns when nothing is read ahead any more.
+// wait returns when reading ahead has ended.
 func (n *nextPage) wait() {
 	if n.done != nil {
 		<-n.done
 	}
 }
 
-// of returns what was read, nil if it is not what is asked for.
-func (n *nextPage) of(views []View, from []store.Position, limit int) []events.Record {
+// match returns the records if they are those of the requested page, otherwise nil.
+func (n *nextPage) match(views []View, from []store.Position, limit int) []events.Record {
 	if n.limit != limit || !slices.Equal(n.from, from) || !slices.Equal(n.views, names(views)) {
 		return nil
 	}

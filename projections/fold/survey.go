@@ -9,25 +9,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A Status is how a view is doing, or something else that follows the logs and
-// has no rows to make anew: its Wanted is zero.
+// A Status describes a view, or another follower of the logs. The latter has no rows to rebuild,
+// and its Wanted is zero.
 type Status struct {
 	Name      string
 	Followed  bool
-	Lag       int64 // events that a followed view has still to take in
-	Behind    int   // logs that have such
-	Position  int64 // events that it has taken in, of all logs
-	Parked    int
-	Form      int // of its rows
-	Wanted    int // the form that this build gives them
+	Lag       int64 // events that a followed view has not processed
+	Behind    int   // logs that have such events
+	Position  int64 // events processed, over all logs
+	Parked    int   // events skipped
+	Form      int   // form of the stored rows
+	Wanted    int   // form that this build writes
 	RebuiltAt *time.Time
 }
 
-// Survey says how views are doing, and what else follows the logs under
-// these names.
+// Survey returns the status of views and of the named other followers.
 func Survey(ctx context.Context, db *pgxpool.Pool, views []View, others ...string) (list []Status, err error) {
 	for _, v := range views {
-		list = append(list, Status{Name: v.Name(), Followed: v.Kept() == Followed, Wanted: v.Form(), Form: 1})
+		list = append(list, Status{Name: v.Name(), Followed: v.Mode() == Followed, Wanted: v.Form(), Form: 1})
 	}
 	for _, name := range others {
 		list = append(list, Status{Name: name, Followed: true})
@@ -38,7 +37,7 @@ func Survey(ctx context.Context, db *pgxpool.Pool, views []View, others ...strin
 		if _, err := pgx.ForEachRow(rows, []any{&s.Form, &s.RebuiltAt}, func() error { return nil }); err != nil {
 			return nil, fmt.Errorf("survey view %s: %w", s.Name, err)
 		}
-		if !s.Followed { // it is never behind
+		if !s.Followed { // an inline view never lags
 			continue
 		}
 		lags, err := Lags(ctx, db, s.Name)

@@ -13,64 +13,65 @@ import (
 	"svc/events/store"
 )
 
-// A Table is a view whose rows are R, each known by a key K.
+// A Table is a view with one row R for each key K.
 //
-// The fields of R carry the names of the columns in `db` tags. Where the key is
-// not unique by itself, workspace_id leads it.
+// The fields of R name their columns in `db` tags. Unless the key is unique over all workspaces,
+// the primary key begins with workspace_id.
 type Table[K comparable, R any] struct {
-	View   string // its name, and the table's
-	KeptBy Kept
-	Kinds  []string                                        // begin the kinds of the events that it takes in, or are such kinds
-	Key    string                                          // the column of K
-	Alone  bool                                            // K is unique over all workspaces
-	Unique []string                                        // the primary key, if it is not the key
-	Forms  int                                             // how many forms the rows had before this one
-	Keys   func(r events.Record) []K                       // the rows that r touches; no position in r yet
-	Apply  func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; so is after, to delete it
+	View           string // name of the view and of its table
+	Updated        Mode
+	Kinds          []string                                        // kinds of events that it folds; a noun stands for all of its kinds
+	Key            string                                          // column of K
+	GlobalKey      bool                                            // K is unique over all workspaces
+	PrimaryColumns []string                                        // columns of the primary key, if they are not the default
+	PastForms      int                                             // number of earlier forms of the rows
+	Keys           func(r events.Record) []K                       // keys of the rows that r touches; r may have no position yet
+	Apply          func(key K, row *R, r events.Record) (after *R) // row is nil if there is none; a nil result deletes it
 }
 
-// Name is that of the view.
+// Name returns the name of the view.
 func (t *Table[K, R]) Name() string { return t.View }
 
-// Kept says who keeps the view.
-func (t *Table[K, R]) Kept() Kept { return t.KeptBy }
+// Mode returns how the view is kept up to date.
+func (t *Table[K, R]) Mode() Mode { return t.Updated }
 
-// Form counts the forms that the rows have had.
-func (t *Table[K, R]) Form() int { return 1 + t.Forms }
+// Form returns the version of the rows' form.
+func (t *Table[K, R]) Form() int { return 1 + t.PastForms }
 
-// Takes reports whether the view takes in events of a kind.
-func (t *Table[K, R]) Takes(kind string) bool {
+// Folds reports whether the view folds events of a kind.
+func (t *Table[K, R]) Folds(kind string) bool {
 	noun, _, _ := strings.Cut(kind, ".")
 	return slices.Contains(t.Kinds, noun) || slices.Contains(t.Kinds, kind)
 }
 
-// TakesUnread reports that a table takes in nothing that cannot be decoded.
-func (t *Table[K, R]) TakesUnread() bool { return false }
+// FoldsUndecoded returns false: a table folds only events that can be decoded.
+func (t *Table[K, R]) FoldsUndecoded() bool { return false }
 
-// After reads on in logs, and decodes what the view takes in.
+// After reads the next events of logs and decodes the kinds that the view folds.
 func (t *Table[K, R]) After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
 	return store.AfterKinds(ctx, db, t.Kinds, list, limit)
 }
 
-// PrimaryKey names the columns that order the rows.
+// PrimaryKey returns the columns of the primary key.
 func (t *Table[K, R]) PrimaryKey() []string {
 	switch {
-	case t.Unique != nil:
-		return t.Unique
-	case t.Alone:
+	case t.PrimaryColumns != nil:
+		return t.PrimaryColumns
+	case t.GlobalKey:
 		return []string{t.Key}
 	}
 	return []string{"workspace_id", t.Key}
 }
 
-// Load queues reading the rows that records touch, to fold and write them in a step.
+// Load queues reading the rows that records touch. The step folds the records and queues the
+// writes.
 func (t *Table[K, R]) Load(b *pgx.Batch, table string, records []events.Record) Step {
 	before := map[RowID[K]]*R{}
 	var order []RowID[K] // rows are written in the order they were first touched
 	for _, r := range records {
 		for _, k := range t.Keys(r) {
 			id := RowID[K]{r.Workspace, k}
-			if _, seen := before[id]; !seen {
+			if _, found := before[id]; !found {
 				before[id], order = nil, append(order, id)
 			}
 		}
@@ -85,7 +86,7 @@ func (t *Table[K, R]) Load(b *pgx.Batch, table string, records []events.Record) 
 			after[id] = row
 		}
 		for _, r := range records {
-			if err := t.Take(after, r); err != nil {
+			if err := t.Fold(after, r); err != nil {
 				return nil, err
 			}
 		}
@@ -94,19 +95,19 @@ func (t *Table[K, R]) Load(b *pgx.Batch, table string, records []events.Record) 
 	}
 }
 
-// A RowID says which row of which workspace.
+// A RowID identifies a row of a workspace.
 type RowID[K comparable] struct {
 	Workspace events.ID
 	Key       K
 }
 
-// Take folds r into rows. Rows of before are never changed, only replaced.
-func (t *Table[K, R]) Take(rows map[RowID[K]]*R, r events.Record) error {
-	return t.takeOf(rows, r, func(K) bool { return true })
+// Fold folds r into rows. It replaces rows and never modifies them in place.
+func (t *Table[K, R]) Fold(rows map[RowID[K]]*R, r events.Record) error {
+	return t.foldKeys(rows, r, func(K) bool { return true })
 }
 
-// takeOf is Take of the rows whose keys are wanted.
-func (t *Table[K, R]) takeOf(rows map[RowID[K]]*R, r events.Record, wanted func(K) bool) (err error) {
+// foldKeys is Fold for the keys that wanted accepts.
+func (t *Table[K, R]) foldKeys(rows map[RowID[K]]*R, r events.Record, wanted func(K) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: view %s: %s, event %d of %s: %v", errFold, t.View, r.Event.Kind(), r.Seq, r.Workspace, p)
@@ -129,12 +130,11 @@ func (t *Table[K, R]) read(b *pgx.Batch, table string, ids []RowID[K], into map[
 		keys[i], workspaces[i] = id.Key, id.Workspace
 	}
 	where := `t.` + t.Key + ` = k.key`
-	if !t.Alone {
+	if !t.GlobalKey {
 		where = `t.workspace_id = k.workspace_id and ` + where
 	}
-	// "offset 0" keeps each row a look-up by key, whatever the planner believed
-	// of the table when it was empty. As sub-selects the arrays are unknown to it,
-	// so that it plans once and not for each array.
+	// "offset 0" forces a lookup by key for each row, even if the planner has statistics from an
+	// empty table. The arrays are sub-selects so that one plan serves arrays of any length.
 	sql := fmt.Sprintf(`
 		select r.* from unnest((select $1::uuid[]), (select $2::%s[])) as k (workspace_id, key)
 		cross join lateral (select %s from %s t where %s offset 0) r`, t.keyType(), strings.Join(t.columns(), ", "), table, where)
@@ -147,7 +147,7 @@ func (t *Table[K, R]) read(b *pgx.Batch, table string, ids []RowID[K], into map[
 	})
 }
 
-// keyType is what K is called in SQL.
+// keyType returns the SQL type of K.
 func (t *Table[K, R]) keyType() string {
 	switch any(*new(K)).(type) {
 	case events.ID:
@@ -160,11 +160,11 @@ func (t *Table[K, R]) keyType() string {
 	return "text"
 }
 
-// id returns which row it is.
+// id returns the identity of a row.
 func (t *Table[K, R]) id(row *R) (id RowID[K]) {
 	v := reflect.ValueOf(row).Elem()
 	for i, c := range t.columns() {
-		if c == t.Key { // of workspaces it is the workspace_id
+		if c == t.Key { // in a table of workspaces this is workspace_id
 			id.Key = v.Field(i).Interface().(K)
 		}
 		if c == "workspace_id" {
@@ -174,7 +174,7 @@ func (t *Table[K, R]) id(row *R) (id RowID[K]) {
 	return id
 }
 
-// columns returns the columns of R in the order of its fields.
+// columns returns the column names in the order of R's fields.
 func (t *Table[K, R]) columns() (names []string) {
 	for field := range reflect.TypeFor[R]().Fields() {
 		names = append(names, field.Tag.Get("db"))

@@ -11,11 +11,11 @@ import (
 	"svc/events"
 )
 
-// rowsPerInsert is how many rows one statement writes, if there are as many. Others
-// are written one by one, so that two statements do for each table.
+// rowsPerInsert is the number of rows in a multi-row insert. Remaining rows are inserted one by
+// one, so that each table needs only two prepared statements.
 const rowsPerInsert = 16
 
-// write queues writing rows in their order; a row that is nil is deleted.
+// write queues upserts of rows in the given order; a nil row is deleted.
 func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], rows map[RowID[K]]*R) {
 	var present []*R
 	flush := func() {
@@ -47,26 +47,26 @@ func (t *Table[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
 	}
 	var args []any
 	for _, row := range rows {
-		var places []string
+		var placeholders []string
 		for _, field := range fields(row) {
 			args = append(args, field)
-			places = append(places, "$"+strconv.Itoa(len(args)))
+			placeholders = append(placeholders, "$"+strconv.Itoa(len(args)))
 		}
-		tuples = append(tuples, "("+strings.Join(places, ", ")+")")
+		tuples = append(tuples, "("+strings.Join(placeholders, ", ")+")")
 	}
 	b.Queue(fmt.Sprintf(`insert into %s (%s) values %s on conflict (%s) do update set %s`, table,
 		strings.Join(columns, ", "), strings.Join(tuples, ", "), strings.Join(t.PrimaryKey(), ", "), strings.Join(sets, ", "),
 	), args...)
 }
 
-// Lookups names the index by which rows are found.
-func (t *Table[K, R]) Lookups() []string { return []string{t.View + "_pkey"} }
+// LookupIndexes returns the index of the primary key.
+func (t *Table[K, R]) LookupIndexes() []string { return []string{t.View + "_pkey"} }
 
-// Copy folds logs in memory and copies the rows into a table.
+// Copy folds the records that next returns in memory and copies the rows into a table.
 func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool,
-	next func() ([]events.Record, error), park Park) error {
+	next func() ([]events.Record, error), park ParkFunc) error {
 	rows := map[RowID[K]]*R{}
-	var stored []RowID[K] // of rows, those that the table has
+	var stored []RowID[K] // keys in rows that the table already has
 	for {
 		records, err := next()
 		if err != nil {
@@ -83,7 +83,7 @@ func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind 
 			stored = append(stored, found...)
 		}
 		for _, r := range records {
-			if err := t.Take(rows, r); err != nil {
+			if err := t.Fold(rows, r); err != nil {
 				if err := park(r.Workspace, r.Seq, err); err != nil {
 					return err
 				}
@@ -92,8 +92,8 @@ func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind 
 	}
 }
 
-// fetch reads the rows that records touch into rows, unless they are there, and
-// returns which of them the table has.
+// fetch reads the rows that records touch into rows, unless rows has them, and returns the keys
+// that the table has.
 func (t *Table[K, R]) fetch(ctx context.Context, tx pgx.Tx, table string, records []events.Record,
 	rows map[RowID[K]]*R) (stored []RowID[K], err error) {
 	var touched []RowID[K]
@@ -121,7 +121,7 @@ func (t *Table[K, R]) fetch(ctx context.Context, tx pgx.Tx, table string, record
 	return stored, nil
 }
 
-// replaceRows puts rows in the place of those of one log that are stored.
+// replaceRows replaces the stored rows of one log by rows.
 func (t *Table[K, R]) replaceRows(ctx context.Context, tx pgx.Tx, table string, rows map[RowID[K]]*R, stored []RowID[K]) error {
 	if len(stored) > 0 {
 		keys := make([]K, len(stored))

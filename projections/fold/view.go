@@ -1,65 +1,58 @@
-// Package fold keeps tables that are folds of events.
+// Package fold maintains views: tables whose rows are folds of events.
 //
-// A view is a table of which each row is what is left of the events that touched
-// it. One function for each view says so, and everything else follows from it and
-// is here: an inline view changes in the transaction that appends, a followed one
-// a moment later, and a rebuild folds the whole log again and must come to the
-// same rows. The package knows no view: it is given them.
+// A view's fold function computes a row from the events that touch it. The package derives
+// everything else from that function. An inline view changes in the transaction that appends, a
+// followed one a moment later, and a rebuild folds all logs again and must produce the same rows.
+// The package knows no particular view; callers pass them in.
 //
 //	inline    in the transaction that appends    read the rows touched, fold, write
 //	followed  a moment later, by [Follower]      the same, up to 1,000 events at a time, with the
 //	                                             checkpoint in the same transaction
-//	rebuilt   when an operator asks, [Rebuild]   fold the whole log in memory, COPY
+//	rebuilt   when an operator asks, [Rebuild]   fold all logs in memory, COPY
 //
 // # Followed views
 //
-// How far a view has come in a log is its checkpoint there, a row that changes in
-// the transaction that changes the view's. So each view stands still, is rebuilt,
-// is handed over to another process and is waited for by itself. A view decodes
-// the events of its nouns alone; of the others it looks only that their numbers
-// are there and their kinds known. Damage in an event therefore concerns the views
-// that take it in.
+// A checkpoint records how far a view has come in a log. It changes in the transaction that changes
+// the view's rows. So each view gets stuck, is rebuilt, moves to another process and is waited for
+// independently. A view decodes only the events of its kinds. Of the others it checks that no
+// number is missing and that the kind is known. A damaged event therefore affects only the views
+// that fold it.
 //
-// Views that are level, within a page of each other, share a pass: one read of the
-// events, one transaction, one statement for the checkpoints; the next page is read
-// while one is written. Where they are the pass knows from the page before: it claims
-// their checkpoints by moving them from there, all or none, and looks and holds what
-// nobody else does only where that fails. A view that is further behind or whose
-// checkpoint is held is followed alone until it is level again, and so is every view
-// of a log in which the pass fails: none holds up the others.
+// Views are level while their checkpoints in a log lie within a page of each other. Level views
+// share a pass: one read of the events, one transaction, one statement for the checkpoints; the
+// next page is read while this one is written. The pass remembers the checkpoints from the previous
+// page and claims them by compare-and-swap, all or none. Only if that fails does it read and lock
+// those that nobody else holds. A view that is further behind, or whose checkpoint is held, is
+// followed alone until it is level again. So is every view of a log in which the pass fails. No
+// view delays another.
 //
-// An event that a followed view cannot take in, because its bytes are damaged, the
-// fold makes nothing of it or PostgreSQL refuses the row, is found by halving the
-// page, and parked with the error; the view goes on without it. Operators list
-// such events, try them again and skip them. What was skipped is parked again by
-// the next rebuild if it still cannot be taken in: skipping says that somebody has
-// looked. A kind that is not known is not such an event: a newer build wrote it, so
-// the view waits for one. Inline views never go on without an event: the append
-// fails.
+// A followed view parks a poison event: one that cannot be decoded, that the fold function fails
+// on, or whose row PostgreSQL refuses. The follower finds it by halving the page, stores it with
+// the error, and goes on without it. Operators can list, retry and skip parked events. Skipping
+// means that an operator has looked; the next rebuild parks the event again if it still fails. An
+// unknown kind is not parked: a newer build wrote it, so the view waits for that build. Inline
+// views never skip an event: the append fails.
 //
 // # Rebuilds
 //
-// A second table is folded from the log without indexes, while two readers decode
-// what comes next. Up to 1,000 logs or 20,000 events share a transaction; of a
-// longer log the rest follows in transactions of as many, which find the rows that
-// are there by the primary key, made by then. The table is indexed, analyzed, and
-// catches up; then, under an exclusive lock with a limit of 500 ms, it takes in the
-// last events and is put in the place of the first. Index names are those of the
-// migrations again, owner and rights those of the table before. While others hold
-// the view without a pause it tries again for half an hour.
+// A rebuild folds all logs into a second table without indexes, while two readers decode ahead. Up
+// to 1,000 logs or 20,000 events share a transaction. The rest of a longer log follows in
+// transactions of 20,000 events, which find existing rows by the primary key, created by then. The
+// table is indexed, analyzed, and catches up. Then, under an exclusive lock with a lock timeout of
+// 500 ms, it folds the last events and replaces the view. Index names, owner and grants become
+// those of the old table. While other users hold the view without a pause, the swap is retried for
+// half an hour.
 //
-// At each commit the rows that the second table has of a log are the fold of its
-// events up to the log's position in rebuilds, which moves from where it was in the
-// transaction that writes the rows. So a rebuild that was killed is gone on with
-// from there. Two rebuilds never write to one table: one connection holds a lock for
-// all the time, and where that is lost the first one finds positions that it has not
-// moved, or no lock when it is to swap, and ends.
+// At each commit the second table's rows of a log are the fold of its events up to the log's
+// position in table rebuilds, which is moved by compare-and-swap in the same transaction. So a
+// killed rebuild can be resumed. Two rebuilds never write to one table: one connection holds an
+// advisory lock all the time. If that connection is lost, the first rebuild finds a position that
+// it has not moved, or no lock at the swap, and fails.
 //
 // # Comparison
 //
-// [Compare] folds a log with the same functions and holds every row of every view
-// against it, each view at its own checkpoint. Values are compared in the form in
-// which PostgreSQL sends them.
+// [Compare] folds a log with the same functions and compares every row of every view, each at the
+// view's own checkpoint. It compares values in the form in which PostgreSQL sends them.
 package fold
 
 import (
@@ -71,60 +64,57 @@ import (
 	"svc/events/store"
 )
 
-// Kept says who keeps a view up to date.
-type Kept int
+// Mode says how a view is kept up to date.
+type Mode int
 
-// Who keeps a view.
+// Ways in which a view is kept up to date.
 const (
-	Inline   Kept = iota + 1 // the transaction that appends
-	Followed                 // a [Follower]
-	ByAppend                 // the append itself, which has to know its rows; the view tells what they should be
+	Inline   Mode = iota + 1 // by the transaction that appends
+	Followed                 // by a [Follower]
+	ByAppend                 // by the append's own statements; the view says what the rows should be
 )
 
-// A View is a table that is folded from events, whatever its rows are. A [Table]
-// is one.
+// A View is a table that is folded from events. [Table] implements it.
 type View interface {
-	// Name is that of the view and of its table.
+	// Name returns the name of the view and of its table.
 	Name() string
-	// Kept says who keeps it.
-	Kept() Kept
-	// Form counts the forms that the rows have had, from 1.
+	// Mode returns how the view is kept up to date.
+	Mode() Mode
+	// Form returns the version of the rows' form, from 1. Rows of an older form need a rebuild.
 	Form() int
-	// Takes reports whether it takes in events of a kind.
-	Takes(kind string) bool
-	// TakesUnread reports whether it takes in also what cannot be decoded.
-	TakesUnread() bool
-	// PrimaryKey names the columns that order the rows.
+	// Folds reports whether the view folds events of a kind.
+	Folds(kind string) bool
+	// FoldsUndecoded reports whether the view also folds events that cannot be decoded.
+	FoldsUndecoded() bool
+	// PrimaryKey returns the columns that order the rows.
 	PrimaryKey() []string
-	// Lookups names the indexes by which rows are found that are there.
-	Lookups() []string
-	// After reads on in logs, as store.AfterKinds does. What the view does not take
-	// in need not be decoded.
+	// LookupIndexes returns the indexes by which existing rows are found.
+	LookupIndexes() []string
+	// After reads the next events of logs, as store.AfterKinds does. It need not decode events that the view
+	// does not fold.
 	After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
-	// Load queues reading the rows that records touch. The step that it returns
-	// folds the records into them and queues writing what changed; it is nil if
-	// they touch none.
+	// Load queues reading the rows that records touch. The step it returns folds the records into the rows
+	// and queues writing what changed. The step is nil if the records touch no rows.
 	Load(b *pgx.Batch, table string, records []events.Record) Step
-	// Copy folds what next returns, until that is nothing, and writes the rows to a
-	// table. That has none of these logs, unless behind says that it has those that
-	// the one log came to before. It hands park what cannot be folded.
-	Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park Park) error
-	// Comparison begins to compare a part of the rows of a workspace with its log.
+	// Copy folds the records that next returns, until it returns none, and writes the rows to a table. If
+	// behind is false, the table has no rows of these logs; if it is true, the records continue one log
+	// whose earlier events are in the table. Copy passes events that cannot be folded to park.
+	Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park ParkFunc) error
+	// Comparison returns a comparison of a part of a workspace's rows with its log.
 	Comparison(workspace events.ID, p Part) Comparison
 }
 
-// A Step queues a round trip, when what was queued before has been carried out.
-// next, unless it is nil, is the step after it.
+// A Step queues the statements of one round trip, after the previous ones were carried out. It
+// returns the step after it, or nil.
 type Step func(b *pgx.Batch) (next Step, err error)
 
-// A Park decides about an event that cannot be taken in: nil leaves it out, an
-// error is the end.
-type Park func(workspace events.ID, seq int64, err error) error
+// A ParkFunc decides about an event that cannot be folded: nil skips the event, an error aborts.
+type ParkFunc func(workspace events.ID, seq int64, err error) error
 
-// ThoseKept returns the views of list that are kept so.
-func ThoseKept(list []View, by Kept) (kept []View) {
+// ViewsWithMode returns the views of list that are kept up to date in the given way.
+func ViewsWithMode(list []View, by Mode) (kept []View) {
 	for _, v := range list {
-		if v.Kept() == by {
+		if v.Mode() == by {
 			kept = append(kept, v)
 		}
 	}

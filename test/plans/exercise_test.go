@@ -205,7 +205,7 @@ func (p *process) askMembers(t *testing.T) {
 	require.NoError(t, err)
 	joined := projections.MemberFilter{Field: projections.MemberByJoined, Operator: projections.Greater, Value: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	for _, q := range []projections.MemberQuery{
-		{}, {Descending: true}, {Offset: projections.MembersOffset - 100}, {After: middle}, {Q: "person 777"}, {Q: "p77"}, {Q: "person", After: middle}, {Q: "nobody"},
+		{}, {Descending: true}, {Offset: projections.MaxMembersOffset - 100}, {After: middle}, {Q: "person 777"}, {Q: "p77"}, {Q: "person", After: middle}, {Q: "nobody"},
 		{Roles: maintainers}, {Roles: maintainers, After: middle}, {Roles: maintainers, Q: "person"}, {Roles: []events.Role{events.Viewer}, Q: "person"},
 		{Roles: []events.Role{events.Viewer, events.Owner}, Offset: 1000}, {Roles: maintainers, OrderBy: projections.MemberByJoined}, {Roles: []events.Role{}},
 		{OrderBy: projections.MemberByJoined, Descending: true}, {OrderBy: projections.MemberByRole}, {OrderBy: projections.MemberByRole, Descending: true, Offset: 2500},
@@ -225,10 +225,10 @@ func (p *process) askMembers(t *testing.T) {
 	_, ok, err = v.Membership(ctx, p.acme, p.fellow)
 	require.True(t, ok, err)
 	done[[]projections.Membership](t)(v.MembershipsFor(ctx, p.fellow))
-	done[[]events.ID](t)(v.CalledOtherwise(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
+	done[[]events.ID](t)(v.WorkspacesWithOtherProfile(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
 
 	people := projections.Users{DB: p.asks}
-	done[map[events.ID]projections.Face](t)(people.Faces(ctx, []events.ID{p.fellow}))
+	done[map[events.ID]projections.Profile](t)(people.Profiles(ctx, []events.ID{p.fellow}))
 	_, ok, err = people.Get(ctx, p.fellow)
 	require.True(t, ok, err)
 	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.ForUser(ctx, p.fellow))
@@ -243,7 +243,7 @@ func (p *process) askMembers(t *testing.T) {
 	require.Len(t, found, 1)
 	_, _, err = accounts.Page(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
-	done[[]projections.Named](t)(accounts.Called(ctx, p.acme, "robot", 5))
+	done[[]projections.Named](t)(accounts.SearchByName(ctx, p.acme, "robot", 5))
 	done[events.ID](t)(accounts.Issuer(ctx, p.acme, p.account))
 	_, ok, err = accounts.Get(ctx, p.acme, p.account)
 	require.True(t, ok, err)
@@ -270,7 +270,7 @@ func (p *process) askRuns(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, text := range []string{"date parsing 777", "7", "nothing of the kind"} {
-		done[[]projections.Run](t)(v.Called(ctx, p.acme, text, 5))
+		done[[]projections.Run](t)(v.Search(ctx, p.acme, text, 5))
 	}
 	_, ok, err := v.Get(ctx, p.acme, p.run)
 	require.True(t, ok, err)
@@ -307,10 +307,10 @@ func (p *process) askAudit(t *testing.T) {
 		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()}, {Q: "not there"}, {Actor: "nobody", Target: "nothing"},
 	} {
 		done[projections.AuditPage](t)(v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f}))
-		done[projections.AuditPage](t)(v.Following(ctx, p.told, f, 500, 25))
+		done[projections.AuditPage](t)(v.PageAfter(ctx, p.told, f, 500, 25))
 		_, _, err := v.Count(ctx, p.told, f, 1000)
 		require.NoError(t, err)
-		done[[]projections.AuditRow](t)(v.After(ctx, p.told, f, 500, records, 100))
+		done[[]projections.AuditRow](t)(v.RowsAfter(ctx, p.told, f, 500, records, 100))
 	}
 	_, _, err := v.Get(ctx, p.told, idOf(t, 'e', 777))
 	require.NoError(t, err)
@@ -336,8 +336,8 @@ func (p *process) askLogs(t *testing.T) {
 	defer watch.Close()
 	done[int64](t)(watch.Head(ctx))
 	done[[]feed.News](t)(watch.After(ctx, 1))
-	done[[]fold.Parked](t)(fold.ListParked(ctx, p.asks))
-	done[bool](t)(fold.Skip(ctx, p.asks, "runs", p.acme, 1))
+	done[[]fold.ParkedEvent](t)(fold.ListParked(ctx, p.asks))
+	done[bool](t)(fold.SkipParked(ctx, p.asks, "runs", p.acme, 1))
 	done[[]fold.Status](t)(fold.Survey(ctx, p.asks, projections.All()))
 	require.NoError(t, p.follower.Await(ctx, "", p.acme, 1))
 
@@ -347,7 +347,7 @@ func (p *process) askLogs(t *testing.T) {
 	require.True(t, ok, err)
 	public := done[string](t)(proof.PublicKey(ctx, p.asks))
 	done[proof.Report](t)(proof.Verify(ctx, p.asks, p.acme, proof.Check{VerifierKey: public, Progress: func(int64, int64) {}}))
-	done[[]events.ID](t)(proof.All(ctx, p.asks))
+	done[[]events.ID](t)(proof.Workspaces(ctx, p.asks))
 }
 
 func (p *process) askSessions(t *testing.T) {

@@ -68,7 +68,7 @@ func (p *process) askJobs(t *testing.T) {
 	}
 	job, ok, err := v.Get(ctx, p.acme, idOf(t, 'j', 4000))
 	require.True(t, ok, err)
-	require.Len(t, done[[]projections.Job](t)(v.Among(ctx, p.acme, []events.ID{job.ID, idOf(t, 'j', 4001), newID()})), 2)
+	require.Len(t, done[[]projections.Job](t)(v.ByIDs(ctx, p.acme, []events.ID{job.ID, idOf(t, 'j', 4001), newID()})), 2)
 	_, ok, err = v.Spec(ctx, p.acme, job.ID)
 	require.True(t, ok, err)
 	position := done[int](t)(v.Position(ctx, job))
@@ -82,7 +82,7 @@ func (p *process) askJobs(t *testing.T) {
 	require.EqualValues(t, 9997, q.LastTurn)
 	require.Equal(t, 21, q.Requirements)
 	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements, "one that is there is not counted")
-	require.True(t, done[bool](t)(v.Full(ctx, p.acme, someone, 5000, 6000)))
+	require.True(t, done[bool](t)(v.QueueFull(ctx, p.acme, someone, 5000, 6000)))
 	job.Key = "deploy-7"
 	done[events.ConcurrencyUse](t)(v.KeyUse(ctx, p.acme, job.Key))
 	done[projections.JobWaits](t)(v.Waits(ctx, p.acme, []projections.Job{job}, time.Now()))

@@ -78,7 +78,7 @@ func (w *World) Bills(t *testing.T, workspace, run events.ID, n int) {
 }
 
 // Compared compares all views with a log.
-func Compared(t *testing.T, db *pgxpool.Pool, workspace events.ID) fold.Compared {
+func Compared(t *testing.T, db *pgxpool.Pool, workspace events.ID) fold.CompareResult {
 	t.Helper()
 	c, err := fold.Compare(t.Context(), db, projections.All(), workspace, fold.NoPause)
 	require.NoError(t, err)

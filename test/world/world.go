@@ -199,4 +199,4 @@ func Meta(workspace events.ID, by events.Actor) commands.Meta {
 var System = events.Actor{Type: events.BySystem, Name: "system"}
 
 // Only returns the error of a rebuild.
-func Only(_ fold.Rebuilt, err error) error { return err }
+func Only(_ fold.RebuildResult, err error) error { return err }
