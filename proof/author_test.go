@@ -11,7 +11,7 @@ import (
 	"svc/events/store"
 )
 
-// authoredWorld returns one whose store appends with the key that a prover asks for.
+// authoredWorld returns a world whose store appends events with MACs that the prover can verify.
 func authoredWorld(t *testing.T) (*world, *Prover) {
 	t.Helper()
 	w := newWorld(t)
@@ -21,30 +21,30 @@ func authoredWorld(t *testing.T) (*world, *Prover) {
 	return w, p
 }
 
-// before appends as a build before did.
-func (w *world) before(t *testing.T, workspace events.ID, n int) {
+// appendWithoutMACs appends like an older build, without MACs.
+func (w *world) appendWithoutMACs(t *testing.T, workspace events.ID, n int) {
 	t.Helper()
 	log := store.New(w.db, nil, func(events.ID, int64) {})
 	defer log.Close()
 	(&world{w.db, log}).append(t, workspace, n)
 }
 
-func (w *world) line(t *testing.T, workspace events.ID) bool {
+func (w *world) hasAuthenticatedLine(t *testing.T, workspace events.ID) bool {
 	t.Helper()
 	var says bool
 	require.NoError(t, w.db.QueryRow(t.Context(), `select note like E'%\nauthenticated\n\n%' from proof_checkpoints where workspace_id = $1 order by size desc limit 1`, workspace).Scan(&says))
 	return says
 }
 
-// forge is a row at the head of a log as a commit puts one there, by who has SQL.
+// forge appends an event by SQL, in the form of a commit.
 const forge = `
 	with h as (update logs set head = head + 1 where workspace_id = $1 returning head)
 	insert into events select workspace_id, h.head, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data
 	from events, h where workspace_id = $1 and seq = 5`
 
-// What somebody with SQL appends, or changes before it is signed for, is never
-// signed for, and named.
-func TestForgedEventsAreNotSignedFor(t *testing.T) {
+// An event that was appended or changed by SQL before it was signed is never signed, and is
+// reported.
+func TestForgedEventsAreNotSigned(t *testing.T) {
 	t.Parallel()
 	const reason = "the record was not appended by this service"
 	for name, c := range map[string]struct {
@@ -68,8 +68,8 @@ func TestForgedEventsAreNotSignedFor(t *testing.T) {
 			w, p := authoredWorld(t)
 			workspace := newID()
 			w.append(t, workspace, 30)
-			prove(t, p, workspace)
-			require.True(t, w.line(t, workspace))
+			catchUp(t, p, workspace)
+			require.True(t, w.hasAuthenticatedLine(t, workspace))
 			w.append(t, workspace, 10)
 			for _, sql := range strings.Split(c.sql, ";") {
 				w.exec(t, sql, workspace)
@@ -79,10 +79,10 @@ func TestForgedEventsAreNotSignedFor(t *testing.T) {
 				more, err = p.takePage(t.Context(), more)
 			}
 			_, err = p.takePage(t.Context(), []events.ID{workspace})
-			require.ErrorIs(t, err, errAuthor)
+			require.ErrorIs(t, err, errForeignAuthor)
 			k, err := p.signingKey(t.Context())
 			require.NoError(t, err)
-			report := w.check(t, workspace, Check{VerifierKey: k.public}) // does not wait for what is not signed
+			report := w.check(t, workspace, Check{VerifierKey: k.public}) // does not wait for signatures
 			require.NoError(t, p.blameAuthor(t.Context(), k, &report))
 			require.Equal(t, &Bad{c.seq, reason}, report.Bad)
 			require.EqualValues(t, c.seq-1, report.Size, "what comes before is signed for")
@@ -90,74 +90,72 @@ func TestForgedEventsAreNotSignedFor(t *testing.T) {
 	}
 }
 
-// A verification of the service says which record it is, once there was time to sign.
-func TestAForgedEventIsNamedByAVerification(t *testing.T) {
+// Prover.Verify reports the record after the time for signing is over.
+func TestVerifyReportsForgedEvent(t *testing.T) {
 	t.Parallel()
 	w, p := authoredWorld(t)
 	workspace := newID()
 	w.append(t, workspace, 30)
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	w.exec(t, forge, workspace)
 	report, err := p.Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err)
 	require.Equal(t, &Bad{31, "the record was not appended by this service"}, report.Bad)
 }
 
-// Events of builds before have no MAC, and are signed for until the log has events
-// that do.
-func TestALogNeedsAuthorsFromWhenItHasThem(t *testing.T) {
+// Events of older builds have no MAC, and are signed until the log has events with one.
+func TestLogRequiresMACsOnceItHasOne(t *testing.T) {
 	t.Parallel()
 	w, p := authoredWorld(t)
 	workspace := newID()
-	w.before(t, workspace, 10)
-	prove(t, p, workspace)
-	require.False(t, w.line(t, workspace))
-	w.before(t, workspace, 2)
+	w.appendWithoutMACs(t, workspace, 10)
+	catchUp(t, p, workspace)
+	require.False(t, w.hasAuthenticatedLine(t, workspace))
+	w.appendWithoutMACs(t, workspace, 2)
 	w.append(t, workspace, 3)
-	prove(t, p, workspace)
-	require.True(t, w.line(t, workspace))
-	require.Nil(t, w.verified(t, workspace).Bad)
+	catchUp(t, p, workspace)
+	require.True(t, w.hasAuthenticatedLine(t, workspace))
+	require.Nil(t, w.verify(t, workspace).Bad)
 
-	w.before(t, workspace, 1)
+	w.appendWithoutMACs(t, workspace, 1)
 	_, err := p.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errAuthor)
-	again := w.prover(t) // which does not ask for it itself, as before the process has run for an hour
+	require.ErrorIs(t, err, errForeignAuthor)
+	again := w.prover(t) // requires none itself, as in the first hour of a process
 	_, err = again.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errAuthor, "the signed checkpoint says so")
+	require.ErrorIs(t, err, errForeignAuthor, "the signed checkpoint says so")
 	w.exec(t, `update proof_checkpoints set note = replace(note, E'authenticated\n', '') where workspace_id = $1`, workspace)
 	_, err = again.takePage(t.Context(), []events.ID{workspace})
 	require.ErrorIs(t, err, errNotSigned, "nobody takes that out")
 }
 
-// While processes of a build before may still append, no log needs MACs.
-func TestALogNeedsNoAuthorsWhileABuildIsReplaced(t *testing.T) {
+// Logs require no MACs while processes of an older build may still append.
+func TestLogRequiresNoMACsDuringRollout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.log.Authenticate(ringOf(t, "a"))
 	p, workspace := w.prover(t), newID()
 	p.RequireAuthors()
 	w.append(t, workspace, 3)
-	prove(t, p, workspace)
-	w.before(t, workspace, 3)
-	prove(t, p, workspace)
-	require.False(t, w.line(t, workspace))
-	require.Nil(t, w.verified(t, workspace).Bad)
+	catchUp(t, p, workspace)
+	w.appendWithoutMACs(t, workspace, 3)
+	catchUp(t, p, workspace)
+	require.False(t, w.hasAuthenticatedLine(t, workspace))
+	require.Nil(t, w.verify(t, workspace).Bad)
 	p.authors.from = p.authors.from.Add(-settleTime)
 	w.append(t, workspace, 1)
-	prove(t, p, workspace)
-	require.True(t, w.line(t, workspace))
-	require.EqualValues(t, 7, w.verified(t, workspace).Size)
+	catchUp(t, p, workspace)
+	require.True(t, w.hasAuthenticatedLine(t, workspace))
+	require.EqualValues(t, 7, w.verify(t, workspace).Size)
 }
 
-// After a key is lost nobody can check what was appended under it and not signed
-// for. What comes later is asked for its author as before.
-func TestAReplacementTakesWhatNobodyCanCheck(t *testing.T) {
+// MACs under a lost key cannot be checked. Later events need their author's MAC as before.
+func TestReplacementSignsUncheckableEvents(t *testing.T) {
 	t.Parallel()
 	w, p := authoredWorld(t)
 	workspace := newID()
 	w.append(t, workspace, 30)
-	prove(t, p, workspace)
-	lost := w.verified(t, workspace).VerifierKey
+	catchUp(t, p, workspace)
+	lost := w.verify(t, workspace).VerifierKey
 	w.append(t, workspace, 5)
 	log := store.New(w.db, nil, func(events.ID, int64) {})
 	defer log.Close()
@@ -166,10 +164,10 @@ func TestAReplacementTakesWhatNobodyCanCheck(t *testing.T) {
 	require.Nil(t, later.replaceKey(t, "b", lost, workspace).Bad)
 	p = New(w.db, ringOf(t, "b"), "svc.example.com", always, slog.New(slog.DiscardHandler))
 	later.append(t, workspace, 4)
-	prove(t, p, workspace)
-	require.EqualValues(t, 40, w.verified(t, workspace).Size)
-	require.True(t, w.line(t, workspace))
+	catchUp(t, p, workspace)
+	require.EqualValues(t, 40, w.verify(t, workspace).Size)
+	require.True(t, w.hasAuthenticatedLine(t, workspace))
 	w.exec(t, forge, workspace)
 	_, err := p.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errAuthor)
+	require.ErrorIs(t, err, errForeignAuthor)
 }

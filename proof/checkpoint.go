@@ -13,10 +13,9 @@ import (
 	"svc/events"
 )
 
-// A checkpoint says what the log of a workspace was when it had Size records.
-// Its text is three lines, as other transparency logs write them: the origin,
-// which is a host, a slash and the workspace's id; the size; the root in base64. A
-// fourth line says that nothing is signed for after it without its author's MAC.
+// A checkpoint states the content of a workspace's log when it had Size records. Its text has three
+// lines, as in other transparency logs: the origin, which is host/workspace; the size; and the root
+// in base64. A fourth line, if present, states that every later record has its author's MAC.
 type checkpoint struct {
 	Origin        string
 	Size          int64
@@ -34,8 +33,8 @@ func (c checkpoint) text() string {
 	return text
 }
 
-// openCheckpoint returns what a signed note says of a workspace's log. Whatever
-// is not signed under the key, or is of another log, is an error.
+// openCheckpoint parses a signed note about a workspace's log. It returns an error if the note is
+// not signed by the key or is about another log.
 func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c checkpoint, err error) {
 	n, err := note.Open([]byte(text), note.VerifierList(verifier))
 	if err != nil {
@@ -60,8 +59,8 @@ func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c
 	return c, nil
 }
 
-// logOf returns the workspace whose log a checkpoint names, whoever signed it.
-func logOf(text string) (workspace events.ID, err error) {
+// workspaceOf returns the workspace that a checkpoint is about, without verifying the signature.
+func workspaceOf(text string) (workspace events.ID, err error) {
 	origin, _, _ := strings.Cut(text, "\n")
 	_, id, _ := strings.Cut(origin, "/")
 	if workspace, err = events.ParseID(id); err != nil {

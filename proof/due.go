@@ -11,32 +11,31 @@ import (
 	"svc/events"
 )
 
-// signingTime is how long an event may be unsigned. Signing takes milliseconds;
-// after a crash of who signs, or of the database, it takes as long as a lease and a
-// connection. Three times that is late enough to mean that nobody signs.
+// signingTime is how long an event may be unsigned. Signing takes milliseconds; after a crash of
+// the signer or the database it takes as long as a lease and a reconnect. Three times that means
+// that nobody signs.
 //
-// It is counted from when somebody has seen the event, never from the time that
-// the event says: that is the clock of whoever appended it, and may be altered as
-// long as nothing is signed.
+// The time counts from when somebody has seen the event. The event's own time comes from the clock
+// of its author, and can be altered while it is unsigned.
 const signingTime = 10 * time.Second
 
-// pollMost is the longest pause between two looks for whether logs are signed for.
-const pollMost = time.Second
+// maxPollPause is the longest pause between polls for unsigned logs.
+const maxPollPause = time.Second
 
-// Due returns, of logs that are not signed for, up to which event they should be:
-// their heads as they were signingTime before it returns, which is at once if all
-// is signed. A verification takes it, see [Check]. No workspaces are all.
+// Due returns, for each log with unsigned events, the head it had signingTime ago: those events
+// should be signed. If all is signed, it returns at once. The result is for [Check]. Without
+// workspaces it looks at all.
 func Due(ctx context.Context, db *pgxpool.Pool, workspaces ...events.ID) (map[events.ID]int64, error) {
-	due, err := unsigned(ctx, db, workspaces)
+	due, err := unsignedTails(ctx, db, workspaces)
 	end := time.Now().Add(signingTime)
-	for wait := 10 * time.Millisecond; err == nil && len(due) > 0 && time.Now().Before(end); wait = min(2*wait, pollMost) {
+	for wait := 10 * time.Millisecond; err == nil && len(due) > 0 && time.Now().Before(end); wait = min(2*wait, maxPollPause) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(wait):
 		}
-		var now map[events.ID]tail
-		now, err = unsigned(ctx, db, workspaces)
+		var now map[events.ID]unsignedTail
+		now, err = unsignedTails(ctx, db, workspaces)
 		for workspace, t := range due {
 			if n, still := now[workspace]; !still || n.signed >= t.head {
 				delete(due, workspace)
@@ -53,17 +52,16 @@ func Due(ctx context.Context, db *pgxpool.Pool, workspaces ...events.ID) (map[ev
 	return heads, nil
 }
 
-// A tail is the part of a log that is not signed for: what follows signed. If that
-// is beyond head, more was signed for than there is.
-type tail struct{ head, signed int64 }
+// An unsignedTail describes the unsigned part of a log, which follows event signed. If signed is beyond
+// head, events are missing.
+type unsignedTail struct{ head, signed int64 }
 
-// unsigned returns the tails of the logs of workspaces, or if those are none of all
-// logs that have one. It does not take the prover's word for how far it has come,
-// which is anybody's, but looks for what is signed.
-func unsigned(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID) (map[events.ID]tail, error) {
-	list := map[events.ID]tail{}
+// unsignedTails returns the tails of the logs of workspaces, or of all logs if there are none. It reads
+// the checkpoints, because anybody can forge the prover's position.
+func unsignedTails(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID) (map[events.ID]unsignedTail, error) {
+	list := map[events.ID]unsignedTail{}
 	var workspace events.ID
-	var t tail
+	var t unsignedTail
 	if len(workspaces) == 0 {
 		rows, _ := db.Query(ctx, tailsSQL)
 		_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error { list[workspace] = t; return nil })
@@ -83,7 +81,7 @@ func unsigned(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID) (ma
 	return list, nil
 }
 
-// tailsSQL finds the tails of all logs.
+// tailsSQL selects the tails of all logs.
 const tailsSQL = `
 	select l.workspace_id, l.head, c.size from logs l cross join lateral (
 		select coalesce(max(size), 0) as size from proof_checkpoints c where c.workspace_id = l.workspace_id) c

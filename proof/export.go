@@ -15,12 +15,11 @@ import (
 	"svc/events"
 )
 
-// longestLine is more than a line of an export can have: an event is what one
-// request, or one message of a runner, caused.
-const longestLine = 64 << 20 // bytes
+// maxLineLength exceeds any line of an export: an event contains what one request or one message of a
+// runner caused.
+const maxLineLength = 64 << 20 // bytes
 
-// A line is what VerifyExport takes from a line of an export. All else that it
-// says follows from the leaf.
+// A line has the fields of an export's line that do not follow from the leaf, and the leaf.
 type line struct {
 	Target struct {
 		Name string `json:"name"`
@@ -28,23 +27,21 @@ type line struct {
 	Leaf []byte `json:"leaf"`
 }
 
-// VerifyExport holds an export of a workspace's whole log, with its leaves,
-// against a checkpoint that was signed by verifierKey. It takes no database and
-// no word of the service: whoever has these three knows whether the export is what was
-// signed for, without a record missing, added or changed up to the checkpoint's
-// size. It returns how many records it has beyond it, of which nothing is known.
+// VerifyExport verifies an export of a workspace's whole log, with leaves, against a checkpoint
+// signed by verifierKey. It needs neither the database nor the service. If the report has no bad
+// record, no record up to the checkpoint's size is missing, added or changed. beyond is the number
+// of records after that, which are not verified.
 //
-// tell returns the line of an event, which that of its leaf has to be byte for
-// byte. What an event's target was called last is not in the event, and is taken
-// from the line.
+// tell returns the line of an event, which must equal the line of the export byte for byte. The
+// last known name of the target is not in the event and is taken from the line.
 func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey string,
 	tell func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
 	report = Report{Checkpoint: checkpoint, VerifierKey: verifierKey}
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
-		return report, 0, errKey
+		return report, 0, errVerifierKey
 	}
-	if report.Workspace, err = logOf(checkpoint); err != nil {
+	if report.Workspace, err = workspaceOf(checkpoint); err != nil {
 		return report, 0, err
 	}
 	c, err := openCheckpoint(checkpoint, verifier, report.Workspace)
@@ -54,7 +51,7 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 	report.Size = c.Size
 
 	lines := bufio.NewScanner(export)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLineLength)
 	t, seq := tree{workspace: report.Workspace}, int64(0)
 	for lines.Scan() {
 		seq++
@@ -82,8 +79,8 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 	return report, seq - t.size, nil
 }
 
-// leafOf returns the leaf of a line, which must be that of a record of a log
-// and say what its leaf says.
+// leafOf returns the leaf of a line after checking that it is the leaf of record seq and that the
+// line matches it.
 func leafOf(text []byte, workspace events.ID, seq int64, tell func(events.Record, string) ([]byte, error)) ([]byte, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {

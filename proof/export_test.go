@@ -15,13 +15,13 @@ import (
 	"svc/events/store"
 )
 
-func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
+func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
 	w.append(t, workspace, 300)
-	prove(t, p, workspace)
-	signed := w.verified(t, workspace)
+	catchUp(t, p, workspace)
+	signed := w.verify(t, workspace)
 	key := signed.VerifierKey
 	w.append(t, workspace, 20)
 
@@ -44,14 +44,14 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 		return list
 	}
 	leaf := openLine(t, export[41]).Leaf
-	leaf[len(leaf)-2] ^= 1 // of the event's data
+	leaf[len(leaf)-2] ^= 1 // in the event's data
 	e, err := openLeaf(leaf)
 	require.NoError(t, err)
 	lie, err := tell(e.record(), "acme/web#7")
 	require.NoError(t, err)
 	flipped := append([]string{}, export...)
 	flipped[41] = string(lie) + "\n"
-	twice := append([]string{}, export...) // of which the last counts here, and the first elsewhere
+	twice := append([]string{}, export...) // with a duplicate field
 	twice[3] = `{"leaf":"AAAA",` + strings.TrimPrefix(twice[3], "{")
 	swapped := append([]string{}, export...)
 	swapped[7], swapped[8] = swapped[8], swapped[7]
@@ -86,7 +86,7 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 
 	all := func() *strings.Reader { return strings.NewReader(strings.Join(export, "")) }
 	_, _, err = VerifyExport(t.Context(), all(), signed.Checkpoint, "svc.example.com+x", tell)
-	require.Equal(t, errKey, err)
+	require.Equal(t, errVerifierKey, err)
 	_, _, err = VerifyExport(t.Context(), all(), "svc.example.com\n300\n", key, tell)
 	require.ErrorContains(t, err, "the checkpoint is malformed")
 	forged := strings.Replace(signed.Checkpoint, "\n300\n", "\n299\n", 1)
@@ -98,11 +98,11 @@ func TestAnExportIsVerifiedWithoutADatabase(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = VerifyExport(t.Context(), all(), string(n), key, tell)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
-	_, _, err = VerifyExport(t.Context(), strings.NewReader(strings.Repeat("x", longestLine+1)), signed.Checkpoint, key, tell)
+	_, _, err = VerifyExport(t.Context(), strings.NewReader(strings.Repeat("x", maxLineLength+1)), signed.Checkpoint, key, tell)
 	require.ErrorContains(t, err, "read the export: ")
 }
 
-func TestALeafIsOpenedAsItWasMade(t *testing.T) {
+func TestLeafRoundTrip(t *testing.T) {
 	e := stored{
 		Workspace: newID(), Seq: 2, ID: newID(), Stream: newID(), Version: -5, Kind: "a.b", Schema: 1,
 		Meta: []byte(`{}`), Data: []byte(`{"ö":1}`),
@@ -135,7 +135,7 @@ func differs(seq int64) Bad {
 	return Bad{seq, "its line does not say what its leaf says, as this version says it"}
 }
 
-// export makes the lines of an export as the API does, in a form of their own.
+// export returns the lines of an export, in a form of the test's own.
 func (w *world) export(t *testing.T, workspace events.ID) (lines []string) {
 	t.Helper()
 	rows, _ := w.db.Query(t.Context(), `select `+store.EventColumns+` from events where workspace_id = $1 order by seq`, workspace)

@@ -12,8 +12,8 @@ import (
 	"svc/events"
 )
 
-// Whatever is done to the tables, the first record that it was done to is named.
-func TestTheFirstBadRecordIsNamed(t *testing.T) {
+// Whatever is changed in the tables, the first affected record is reported.
+func TestVerifyReportsFirstBadRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.prover(t)
@@ -100,12 +100,12 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			workspace := newID()
 			w.append(t, workspace, size)
-			prove(t, p, workspace)
-			require.Nil(t, w.verified(t, workspace).Bad)
+			catchUp(t, p, workspace)
+			require.Nil(t, w.verify(t, workspace).Bad)
 			for _, sql := range test.steps {
 				w.tamper(t, sql, workspace)
 			}
-			report := w.verified(t, workspace)
+			report := w.verify(t, workspace)
 			require.Equal(t, &Bad{test.seq, test.reason}, report.Bad)
 		})
 	}
@@ -113,37 +113,37 @@ func TestTheFirstBadRecordIsNamed(t *testing.T) {
 	t.Run("an event and all hashes over it", func(t *testing.T) {
 		workspace := newID()
 		w.append(t, workspace, size)
-		prove(t, p, workspace)
+		catchUp(t, p, workspace)
 		w.exec(t, `update events set schema = 2 where workspace_id = $1 and seq = 1500`, workspace)
 		w.exec(t, `delete from proof_hashes where workspace_id = $1`, workspace)
 		w.exec(t, `delete from proof_tiles where workspace_id = $1`, workspace)
 		w.rehash(t, workspace, size)
-		require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verified(t, workspace).Bad)
+		require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verify(t, workspace).Bad)
 	})
 	t.Run("a checkpoint signed by another", func(t *testing.T) {
 		workspace := newID()
 		w.append(t, workspace, 10)
-		prove(t, p, workspace)
+		catchUp(t, p, workspace)
 		signer, err := note.NewSigner(otherKey(t))
 		require.NoError(t, err)
 		signed, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 10, Root: tlog.Hash{}}.text()}, signer)
 		require.NoError(t, err)
 		w.exec(t, `update proof_checkpoints set note = $2 where workspace_id = $1`, workspace, string(signed))
-		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verified(t, workspace).Bad)
+		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verify(t, workspace).Bad)
 	})
 	t.Run("the checkpoint of another workspace", func(t *testing.T) {
 		workspace, other := newID(), newID()
 		for _, id := range []events.ID{workspace, other} {
 			w.append(t, id, 10)
-			prove(t, p, id)
+			catchUp(t, p, id)
 		}
 		w.exec(t, `update proof_checkpoints set note = (select note from proof_checkpoints where workspace_id = $2) where workspace_id = $1`, workspace, other)
-		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verified(t, workspace).Bad)
+		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verify(t, workspace).Bad)
 	})
 	t.Run("the key itself", func(t *testing.T) {
 		workspace := newID()
 		w.append(t, workspace, 10)
-		prove(t, p, workspace)
+		catchUp(t, p, workspace)
 		report := w.check(t, workspace, Check{VerifierKey: stolen})
 		require.EqualValues(t, 10, report.Bad.Seq)
 		report = w.check(t, workspace, Check{})

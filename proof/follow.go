@@ -16,30 +16,30 @@ import (
 	"svc/events/store"
 )
 
-// Moved tells p that a log has grown, or any if workspace is zero. It does not block.
+// Moved tells p that a log has grown, or that any log may have if workspace is zero. It does not
+// block.
 func (p *Prover) Moved(workspace events.ID, _ int64) { p.follow.Moved(workspace) }
 
-// Stuck returns in how many logs p stands still.
+// Stuck returns the number of logs in which p is stuck.
 func (p *Prover) Stuck() int { return p.follow.Stuck() }
 
-// Run follows the logs until ctx ends. A workspace that cannot be followed,
-// because what is stored is not what was signed, stands still and loudly so;
-// the others go on. Then it signs for what is left, for nothing is to stay
-// unsigned while the service is stopped.
+// Run follows the logs until ctx ends. If the stored hashes of a log do not match its checkpoint,
+// that log gets stuck with an error in the service's log; the others go on. Before Run returns, it
+// signs what is left, so that nothing stays unsigned while the service is stopped.
 func (p *Prover) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { p.overdue.run(ctx) })
 	p.follow.Run(ctx, p.takePage)
 	group.Wait()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	p.follow.Finish(ctx, p.takePage)
 }
 
-// finishLimit is how long a service that ends may take to sign for what is left.
-const finishLimit = 5 * time.Second
+// finishTimeout is how long Run may take for that.
+const finishTimeout = 5 * time.Second
 
-// takePage hashes the next events of logs and signs where that leads.
+// takePage hashes and signs the next events of logs.
 func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
 	k, err := p.signingKey(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 		if err != nil {
 			return err
 		}
-		var w written
+		var w pageWrites
 		for _, t := range trees {
 			if n := len(records[t.workspace]); n == limit {
 				more = append(more, t.workspace)
@@ -78,20 +78,20 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 	return more, err
 }
 
-// written is what a page comes to, by columns.
-type written struct {
+// pageWrites collects the rows that a page writes, by columns.
+type pageWrites struct {
 	hashes struct {
 		workspaces []events.ID
 		indexes    []int64
 		hashes     [][]byte
 	}
 	tiles    []tile
-	ends     []store.Position // of the logs, with a checkpoint each
+	ends     []store.Position // new ends of the logs, one checkpoint each
 	notes    []string
-	replaced []store.Position // checkpoints that make room for those
+	replaced []store.Position // checkpoints that are deleted
 }
 
-func (w *written) queue(b *pgx.Batch) {
+func (w *pageWrites) queue(b *pgx.Batch) {
 	for _, t := range w.tiles {
 		t.queue(b)
 	}
@@ -107,16 +107,16 @@ func (w *written) queue(b *pgx.Batch) {
 	follow.QueueMove(b, View, w.ends)
 }
 
-// keep adds hashes to what is written.
-func (w *written) keep(workspace events.ID, list []storedHash) {
+// addHashes adds hashes to be written.
+func (w *pageWrites) addHashes(workspace events.ID, list []storedHash) {
 	for _, h := range list {
 		w.hashes.workspaces, w.hashes.indexes = append(w.hashes.workspaces, workspace), append(w.hashes.indexes, h.index)
 		w.hashes.hashes = append(w.hashes.hashes, h.hash[:])
 	}
 }
 
-// extend adds records to a log, and what that comes to to w.
-func (p *Prover) extend(w *written, k *key, t *tree, records []stored) error {
+// extend adds records to a log and their rows to w.
+func (p *Prover) extend(w *pageWrites, k *signingKey, t *tree, records []stored) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -130,35 +130,35 @@ func (p *Prover) extend(w *written, k *key, t *tree, records []stored) error {
 			if i == 0 {
 				return err
 			}
-			break // what comes before is signed for
+			break // the records before it are signed
 		}
 		n := t.size
 		if open.add(n, t.add(r.hash())); t.size%tileWidth == 0 {
 			w.tiles = append(w.tiles, open.close())
-			w.keep(t.workspace, open.hashes)
+			w.addHashes(t.workspace, open.hashes)
 			open = openTile{workspace: t.workspace, begin: t.size}
 		}
 	}
-	w.keep(t.workspace, open.hashes)
+	w.addHashes(t.workspace, open.hashes)
 	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root(), Authenticated: t.authenticated}
 	text, err := note.Sign(&note.Note{Text: c.text()}, k.signer)
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)
 	}
 	w.ends, w.notes = append(w.ends, store.Position{Workspace: t.workspace, Seq: t.size}), append(w.notes, string(text))
-	if before/keepEvery == c.Size/keepEvery {
+	if before/checkpointInterval == c.Size/checkpointInterval {
 		w.replaced = append(w.replaced, store.Position{Workspace: t.workspace, Seq: before})
 	}
-	p.own.Add(t.workspace, ownNote{c, string(text)})
+	p.own.Add(t.workspace, ownCheckpoint{c, string(text)})
 	return nil
 }
 
-// errNotSigned says that the log must not go on from here: to sign for what
-// was changed would hide it.
+// errNotSigned says that the log must not be extended: signing changed records would hide the
+// change.
 var errNotSigned = errors.New("the stored hashes are not those of the newest checkpoint; svc-db verify names the first bad record")
 
-// load reads the edges of logs and holds them against the newest checkpoints.
-func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *key, list []store.Position) (trees []*tree, err error) {
+// load reads the edges of logs and compares them with the newest checkpoints.
+func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *signingKey, list []store.Position) (trees []*tree, err error) {
 	of := map[events.ID]*tree{}
 	var workspaces []events.ID // of each hash
 	var indexes []int64
@@ -198,16 +198,16 @@ func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *key, list []store.Posit
 		return nil, fmt.Errorf("read hashes: %w", err)
 	}
 	for _, t := range trees {
-		if err := p.isSigned(t, k, notes[t.workspace]); err != nil {
+		if err := p.checkSigned(t, k, notes[t.workspace]); err != nil {
 			return nil, fmt.Errorf("prove %s: %w", t.workspace, err)
 		}
 	}
 	return trees, nil
 }
 
-// isSigned holds a tree against its newest checkpoint, "" if there is none. A
-// signature that this process made itself need not be verified.
-func (p *Prover) isSigned(t *tree, k *key, text string) error {
+// checkSigned checks that a tree matches its newest checkpoint, which is "" if there is none.
+// Checkpoints that this process signed itself are not verified again.
+func (p *Prover) checkSigned(t *tree, k *signingKey, text string) error {
 	switch {
 	case text == "" && t.size == 0:
 		return nil
@@ -231,8 +231,8 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// read returns a page of the events after a number, up to another.
-func read(ctx context.Context, db querier, workspace events.ID, after, upTo int64) ([]stored, error) {
+// readPage returns a page of the events after number after, up to upTo.
+func readPage(ctx context.Context, db querier, workspace events.ID, after, upTo int64) ([]stored, error) {
 	rows, _ := db.Query(ctx, `
 		select `+storedColumns+` from events
 		where workspace_id = $1 and seq > $2 and seq <= $3
@@ -244,8 +244,7 @@ func read(ctx context.Context, db querier, workspace events.ID, after, upTo int6
 	return list, nil
 }
 
-// readEach returns the next events of logs, up to limit of each. What lies
-// beyond the head of a log is nobody's.
+// readEach returns the next events of logs, up to limit of each. It ignores events beyond the head.
 func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) (map[events.ID][]stored, error) {
 	workspaces, seqs := store.Columns(list)
 	rows, _ := tx.Query(ctx, `

@@ -12,16 +12,16 @@ import (
 	"svc/events"
 )
 
-// A FormerKey signed a log until it was lost, as the log says itself.
+// A FormerKey is a lost key that signed a log, according to a record in the log.
 type FormerKey struct {
-	VerifierKey string // its public side
-	UpTo        int64  // it signed no record after this one
-	ReplacedIn  int64  // the record that says so
-	by          string // the key that took its place
+	VerifierKey string // its public key
+	UpTo        int64  // the last record that it signed
+	ReplacedIn  int64  // the record that describes the replacement
+	by          string // public key of its replacement
 }
 
-// formerKeys returns the keys that the first size records of a log say were
-// replaced, the newest first. A damaged record says nothing.
+// formerKeys returns the keys that were replaced according to the first size records of a log,
+// newest first. It skips damaged records.
 func formerKeys(ctx context.Context, db *pgxpool.Pool, workspace events.ID, size int64) (list []FormerKey, err error) {
 	rows, _ := db.Query(ctx, `select seq, data from events where workspace_id = $1 and stream = $2 and seq <= $3 order by version desc`,
 		workspace, events.SigningKeyStream, size)
@@ -40,10 +40,9 @@ func formerKeys(ctx context.Context, db *pgxpool.Pool, workspace events.ID, size
 	return list, nil
 }
 
-// knowFormer finds the keys that led to the verifier key, one after another. What
-// signed records say of them is as true as the rest of the log: it counts if the
-// verification ends well.
-func (v *verification) knowFormer(ctx context.Context) error {
+// findFormerKeys follows the chain of former keys back from the verifier key. It trusts the signed
+// records about them like the rest of the log: if the verification succeeds, they are true.
+func (v *verification) findFormerKeys(ctx context.Context) error {
 	list, err := formerKeys(ctx, v.db, v.Workspace, v.Size)
 	key := v.Check.VerifierKey
 	for _, f := range list {
@@ -57,10 +56,9 @@ func (v *verification) knowFormer(ctx context.Context) error {
 	return err
 }
 
-// openKept reads a checkpoint that somebody kept, which may be signed by a key that
-// was replaced since.
-func (v *verification) openKept(text string) *signed {
-	s := v.open(0, text)
+// openSince opens a checkpoint that was kept elsewhere, which may be signed by a former key.
+func (v *verification) openSince(text string) *signedCheckpoint {
+	s := v.openCheckpoint(0, text)
 	for _, f := range v.Former {
 		if s.bad == "" {
 			break
@@ -70,7 +68,7 @@ func (v *verification) openKept(text string) *signed {
 			continue
 		}
 		if c, err := openCheckpoint(text, verifier, v.Workspace); err == nil && c.Size <= f.UpTo {
-			s = &signed{size: c.Size, note: text, root: c.Root}
+			s = &signedCheckpoint{size: c.Size, note: text, root: c.Root}
 		}
 	}
 	return s

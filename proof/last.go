@@ -11,8 +11,8 @@ import (
 	"svc/events"
 )
 
-// keep stores a report, unless one of a later verification is there.
-func (p *Prover) keep(ctx context.Context, r Report) error {
+// storeReport stores a report unless a newer one is stored.
+func (p *Prover) storeReport(ctx context.Context, r Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write report of %s: %w", r.Workspace, err)
@@ -27,9 +27,8 @@ func (p *Prover) keep(ctx context.Context, r Report) error {
 	return nil
 }
 
-// Last returns what became of the last verification of a log that [Prover.Verify] carried
-// out. ok is false if there was none. Whoever may write to the database may have
-// written it too.
+// Last returns the stored report of the last [Prover.Verify] of a log. ok is false if there is
+// none. Whoever can write to the database may have forged it.
 func (p *Prover) Last(ctx context.Context, workspace events.ID) (r Report, ok bool, err error) {
 	var text []byte
 	err = p.db.QueryRow(ctx, `select report from verifications where workspace_id = $1`, workspace).Scan(&text)

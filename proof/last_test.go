@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The last report is the one that was answered, also one of something bad; what somebody
-// held against the log is their own affair.
-func TestTheLastReportIsKept(t *testing.T) {
+// The stored report is that of the last verification, also of a failed one, but not of one with a
+// checkpoint from the caller.
+func TestLastReportIsStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	workspace := newID()
 	w.append(t, workspace, 10)
 	p := w.prover(t)
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	_, ok, err := p.Last(t.Context(), workspace)
 	require.NoError(t, err)
 	require.False(t, ok)
@@ -44,6 +44,6 @@ func TestTheLastReportIsKept(t *testing.T) {
 
 	earlier := good
 	earlier.CheckedAt = bad.CheckedAt.Add(-time.Minute)
-	require.NoError(t, p.keep(t.Context(), earlier))
+	require.NoError(t, p.storeReport(t.Context(), earlier))
 	requireLast(bad)
 }

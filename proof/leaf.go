@@ -12,7 +12,7 @@ import (
 	"svc/events"
 )
 
-// A stored is a row of events as it is in the table, undecoded.
+// A stored is a row of table events, not decoded.
 type stored struct {
 	Workspace events.ID
 	Seq       int64
@@ -24,14 +24,14 @@ type stored struct {
 	At        pgtype.Timestamptz // a damaged row may say infinity
 	Meta      []byte
 	Data      []byte
-	MAC       []byte // of who appended it, "" if a build before did; no part of the leaf
+	MAC       []byte // of the author; "" in events of older builds; not part of the leaf
 }
 
-// storedColumns are those of stored, in its order.
+// storedColumns are the columns of stored, in order.
 const storedColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac`
 
-// Leaf returns the bytes of a record that the Merkle log speaks for, as its row
-// was read.
+// Leaf returns the leaf of a record: the bytes that the Merkle log covers. r must be as its row was
+// read.
 func Leaf(r *events.Record) []byte {
 	e := stored{
 		Workspace: r.Workspace, Seq: r.Seq, ID: r.ID, Stream: r.Stream, Version: int64(r.Version),
@@ -41,8 +41,7 @@ func Leaf(r *events.Record) []byte {
 	return e.canonical()
 }
 
-// canonical returns the bytes of an event that the Merkle log speaks for. Whoever
-// has a row of events can make them again:
+// canonical returns the leaf of an event. It can be computed from a row of table events:
 //
 //	workspace  16 bytes
 //	seq         8 bytes
@@ -77,11 +76,11 @@ func (e *stored) canonical() []byte {
 func (e *stored) hash() tlog.Hash { return tlog.RecordHash(e.canonical()) }
 
 func field(b, value []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...) // PostgreSQL keeps no value of 4 GiB
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...) // PostgreSQL values are below 4 GiB
 }
 
 func number(b []byte, n int64) []byte {
-	return field(b, binary.BigEndian.AppendUint64(nil, uint64(n))) // two's complement is what is written
+	return field(b, binary.BigEndian.AppendUint64(nil, uint64(n))) // two's complement
 }
 
 func micros(at pgtype.Timestamptz) int64 {
@@ -105,7 +104,7 @@ func (e *stored) record() events.Record {
 
 var errLeaf = errors.New("its leaf is not made of the fields of an event")
 
-// openLeaf reads what canonical wrote.
+// openLeaf decodes the result of canonical.
 func openLeaf(leaf []byte) (stored, error) {
 	f := fields{rest: leaf}
 	e := stored{
@@ -118,7 +117,7 @@ func openLeaf(leaf []byte) (stored, error) {
 	return e, nil
 }
 
-// fields are read one after another until one is bad.
+// fields reads the fields of a leaf one by one, until one is malformed.
 type fields struct {
 	rest []byte
 	bad  bool
@@ -142,7 +141,7 @@ func (f *fields) number() int64 {
 		f.bad = true
 		return 0
 	}
-	return int64(binary.BigEndian.Uint64(value)) // two's complement is what was written
+	return int64(binary.BigEndian.Uint64(value)) // two's complement
 }
 
 func (f *fields) id() (id events.ID) {

@@ -26,7 +26,7 @@ const limit = time.Minute
 
 func newID() events.ID { return events.NewID(epoch) }
 
-// A world is a database with a log that events are appended to.
+// A world is a database with a log.
 type world struct {
 	db  *pgxpool.Pool
 	log *store.Store
@@ -55,7 +55,7 @@ func (w *world) prover(t testing.TB) *Prover {
 	return New(w.db, ringOf(t, "a"), "svc.example.com", always, slog.New(slog.DiscardHandler))
 }
 
-// append adds n events to a log, a few to each commit.
+// append adds n events to a log, a few in each commit.
 func (w *world) append(t testing.TB, workspace events.ID, n int) {
 	t.Helper()
 	for n > 0 {
@@ -72,8 +72,8 @@ func (w *world) append(t testing.TB, workspace events.ID, n int) {
 	}
 }
 
-// prove lets a prover catch up.
-func prove(t testing.TB, p *Prover, workspace events.ID) {
+// catchUp runs a prover until it has caught up.
+func catchUp(t testing.TB, p *Prover, workspace events.ID) {
 	t.Helper()
 	for more := []events.ID{workspace}; len(more) > 0; {
 		var err error
@@ -88,8 +88,8 @@ func (w *world) exec(t testing.TB, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// verified verifies a workspace as svc-db does.
-func (w *world) verified(t testing.TB, workspace events.ID) Report {
+// verify verifies a workspace as svc-db does.
+func (w *world) verify(t testing.TB, workspace events.ID) Report {
 	t.Helper()
 	public, err := PublicKey(t.Context(), w.db)
 	require.NoError(t, err)
@@ -115,8 +115,8 @@ func run(t *testing.T, p *Prover) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// reached waits until the newest checkpoint speaks for that many events.
-func (w *world) reached(t *testing.T, workspace events.ID, size int64) {
+// awaitCheckpoint waits until the newest checkpoint covers that many events.
+func (w *world) awaitCheckpoint(t *testing.T, workspace events.ID, size int64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var at int64

@@ -13,49 +13,49 @@ import (
 )
 
 const (
-	lookEvery = 2 * time.Second  // for what is overdue, if a look takes no longer than lookShare allows
-	lookShare = 50               // of the time, one part in so many at most is for looking
-	lookLimit = 10 * time.Second // that a look may take
-	watched   = 1000             // logs at once: more only tell the same
-	named     = 10               // of those that a look finds overdue, so many are named
+	minPollInterval = 2 * time.Second  // shortest pause between looks
+	pollTimeShare   = 50               // looks take at most one part in so many of the time
+	pollTimeout     = 10 * time.Second // timeout of a look
+	maxWatched      = 1000             // logs that are watched at a time
+	maxLogged       = 10               // overdue logs that one look logs
 )
 
-// An overdue knows which logs should have been signed for and are not. Every
-// process has one, whoever signs: that is what it does not rely on.
-type overdue struct {
+// An overdueWatch knows which logs are not signed in time. Every process has one, whether or not it
+// signs, so as not to rely on the signer.
+type overdueWatch struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 
-	waiting map[events.ID]wait // logs that were not signed for when it last looked
-	count   atomic.Int64       // of those that are overdue
+	waiting map[events.ID]waitingLog // logs that were unsigned at the last look
+	count   atomic.Int64             // number of overdue logs
 }
 
-// A wait is for a log to be signed for up to a head.
-type wait struct {
-	head int64
-	seen time.Duration // for so long it has been seen not to be
-	told bool          // the log of the service has it
+// A waitingLog is the wait for a log to be signed up to a head.
+type waitingLog struct {
+	head        int64
+	unsignedFor time.Duration // how long it was seen unsigned
+	logged      bool          // it was logged
 }
 
-// run looks again and again until ctx ends. Time that goes by without a look, as
-// in a process that was stopped, does not count, nor do looks that failed: who
-// could not look could not sign either.
-func (o *overdue) run(ctx context.Context) {
+// run looks repeatedly until ctx ends. Time without a look, as in a suspended process, does not
+// count as waiting, nor does time before a failed look: a process that cannot query cannot sign
+// either.
+func (o *overdueWatch) run(ctx context.Context) {
 	var last time.Time
-	for pause := lookEvery; ctx.Err() == nil; {
+	for pause := minPollInterval; ctx.Err() == nil; {
 		began := time.Now()
 		passed := min(began.Sub(last), 2*pause)
 		if last.IsZero() {
 			passed = 0
 		}
 		last = began
-		if err := o.look(ctx, passed); err != nil {
+		if err := o.poll(ctx, passed); err != nil {
 			last = time.Time{}
 			if ctx.Err() == nil {
 				o.log.WarnContext(ctx, "look for logs that are not signed for", "err", err)
 			}
 		}
-		pause = max(lookEvery, lookShare*time.Since(began))
+		pause = max(minPollInterval, pollTimeShare*time.Since(began))
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -63,27 +63,26 @@ func (o *overdue) run(ctx context.Context) {
 	}
 }
 
-// look finds the logs that are not signed for. Since the last look so much time has
-// passed.
-func (o *overdue) look(ctx context.Context, passed time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+// poll finds the logs that are unsigned. passed is the time since the last look.
+func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	rows, _ := o.db.Query(ctx, tailsSQL+` order by 1 limit $1`, watched)
-	waiting := map[events.ID]wait{}
+	rows, _ := o.db.Query(ctx, tailsSQL+` order by 1 limit $1`, maxWatched)
+	waiting := map[events.ID]waitingLog{}
 	var workspace events.ID
-	var t tail
+	var t unsignedTail
 	late := int64(0)
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error {
 		w, known := o.waiting[workspace]
-		if !known || t.signed >= w.head && t.signed < t.head { // it is gone on with
-			waiting[workspace] = wait{head: t.head}
+		if !known || t.signed >= w.head && t.signed < t.head { // progress was made
+			waiting[workspace] = waitingLog{head: t.head}
 			return nil
 		}
-		if w.seen += passed; w.seen > signingTime {
+		if w.unsignedFor += passed; w.unsignedFor > signingTime {
 			late++
-			if !w.told && late <= named {
-				w.told = true
-				o.log.ErrorContext(ctx, "log is not signed for", "workspace", workspace, "head", t.head, "signed", t.signed, "for", w.seen)
+			if !w.logged && late <= maxLogged {
+				w.logged = true
+				o.log.ErrorContext(ctx, "log is not signed for", "workspace", workspace, "head", t.head, "signed", t.signed, "for", w.unsignedFor)
 			}
 		}
 		waiting[workspace] = w

@@ -23,75 +23,72 @@ import (
 )
 
 const (
-	page       = 1000 // events that are hashed, or verified, together
-	keepEvery  = 1024 // of older checkpoints the last one of each so many events is kept
-	secretName = "proof_signer"
+	page               = 1000 // events that are hashed or verified together
+	checkpointInterval = 1024 // of each so many events, the last checkpoint is kept
+	secretName         = "proof_signer"
 
-	// signEvery is how often a log is signed for at most, which takes longer than to
-	// hash the events of so long a time. Whoever verifies does not wait for it.
-	signEvery = time.Second
+	// minSignInterval is the shortest time between two signatures for a log: signing takes longer than hashing
+	// the events of a second. A verification does not wait for it.
+	minSignInterval = time.Second
 
-	// View is the name under which the position of a Merkle log is kept among
-	// those of the views.
+	// View is the name of the prover's checkpoints in table checkpoints, and of its lease.
 	View = "proof"
 )
 
-// ErrSigningKey says that the key that signs cannot be opened.
+// ErrSigningKey says that the signing key cannot be unsealed.
 var ErrSigningKey = fault.New(fault.Unavailable, "signing_key_unavailable",
 	"The key that the audit log is signed with cannot be opened: it was sealed under another master key than the service has. Its operator can mend that.")
 
-// A Prover keeps the Merkle logs up to date and verifies them. Any number of
-// processes may run one.
+// A Prover extends and verifies the Merkle logs. Any number of processes may run one.
 type Prover struct {
 	db      *pgxpool.Pool
 	secrets vault.Secrets
 	host    string
 	follow  *follow.Follower
-	overdue *overdue
-	authors authors
-	own     *lru.Cache[events.ID, ownNote] // newest checkpoints that this process made itself
+	overdue *overdueWatch
+	authors authorPolicy
+	own     *lru.Cache[events.ID, ownCheckpoint] // newest checkpoints that this process signed itself
 }
 
-// An ownNote is a checkpoint, and the signed text that says so.
-type ownNote struct {
+// An ownCheckpoint is a checkpoint with its signed text.
+type ownCheckpoint struct {
 	checkpoint checkpoint
 	text       string
 }
 
-// remembered is of how many workspaces a process knows what it signed last.
-const remembered = 10_000
+// ownCacheSize is the size of the cache own.
+const ownCacheSize = 10_000
 
-// A key signs checkpoints. public is its verifier key, as note writes one, and
-// shown what stands in the database in the place of that.
-type key struct {
-	signer        note.Signer
-	verifier      note.Verifier
-	public, shown string
+// A signingKey signs checkpoints. public is its verifier key, derived from the private key; shown is the
+// verifier key that the database shows.
+type signingKey struct {
+	signer         note.Signer
+	verifier       note.Verifier
+	public, stored string
 }
 
-// New returns a prover that does nothing until it runs. Its checkpoints begin
-// with host, that by which people reach the service. It works while it leads [View].
+// New returns a prover that does nothing until Run. host is the service's public host, with which
+// checkpoints begin. The prover works while it leads [View].
 func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
-	cache, err := lru.New[events.ID, ownNote](remembered)
+	cache, err := lru.New[events.ID, ownCheckpoint](ownCacheSize)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	late := &overdue{db: db, log: log}
+	late := &overdueWatch{db: db, log: log}
 	p := &Prover{
 		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late,
-		// A lease saves work: where nobody signs, whoever finds out does.
+		// The lease only saves work: a process that finds overdue logs signs them itself.
 		follow: follow.New(db, View, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
 	}
-	p.follow.AtMostEvery(signEvery)
+	p.follow.AtMostEvery(minSignInterval)
 	return p
 }
 
-// Overdue returns how many logs should have been signed for and are not.
+// Overdue returns the number of logs that are not signed in time.
 func (p *Prover) Overdue() int { return int(p.overdue.count.Load()) }
 
-// Verify recomputes the Merkle log of a workspace, as the function of that name
-// does. Callers see to it that not too many do so at once. progress, unless it
-// is nil, hears of each page, and may take its time.
+// Verify verifies the Merkle log of a workspace like the function [Verify]. Callers must limit
+// concurrent calls. progress, unless nil, is called after each page and may sleep.
 func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, progress func(done, total int64)) (Report, error) {
 	k, err := p.signingKey(ctx)
 	switch {
@@ -108,24 +105,24 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 		return Report{}, err
 	}
 	report, err := Verify(ctx, p.db, workspace, Check{VerifierKey: k.public, Since: since, Due: due[workspace], Progress: progress})
-	if err == nil && report.Bad == nil && k.shown != k.public {
+	if err == nil && report.Bad == nil && k.stored != k.public {
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
 	}
 	if err == nil {
 		err = p.blameAuthor(ctx, k, &report)
 	}
-	if err == nil && since == "" { // what somebody holds against it says something of that too
-		if failed := p.keep(ctx, report); failed != nil {
+	if err == nil && since == "" { // with since, the result depends on the caller's checkpoint
+		if failed := p.storeReport(ctx, report); failed != nil {
 			p.overdue.log.WarnContext(ctx, "keep what became of a verification", "workspace", workspace, "err", failed)
 		}
 	}
 	return report, err
 }
 
-// signNow signs for a page of what is not signed for yet, whoever leads. Why it
-// cannot the verification says.
+// signNow signs a page of unsigned events without the lease. It only logs a failure, which the
+// verification then reports.
 func (p *Prover) signNow(ctx context.Context, workspace events.ID) error {
-	tails, err := unsigned(ctx, p.db, []events.ID{workspace})
+	tails, err := unsignedTails(ctx, p.db, []events.ID{workspace})
 	if err == nil && len(tails) > 0 {
 		if _, failed := p.takePage(ctx, []events.ID{workspace}); failed != nil {
 			p.overdue.log.WarnContext(ctx, "sign for a log that is to be verified", "workspace", workspace, "err", failed)
@@ -134,8 +131,7 @@ func (p *Prover) signNow(ctx context.Context, workspace events.ID) error {
 	return err
 }
 
-// PublicKey returns the verifier key that stands in the database, "" if there
-// is none yet.
+// PublicKey returns the verifier key that is stored in the database, "" if there is none yet.
 func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error) {
 	err = db.QueryRow(ctx, `select public from vault_secrets where name = $1`, secretName).Scan(&public)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -144,17 +140,17 @@ func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error)
 	return public, nil
 }
 
-// signingKey returns the key, which is made when it is first needed.
-func (p *Prover) signingKey(ctx context.Context) (*key, error) {
+// signingKey returns the key. It creates the key when it is first needed.
+func (p *Prover) signingKey(ctx context.Context) (*signingKey, error) {
 	secret, shown, err := p.secrets.GetOrCreate(ctx, secretName, p.newKey)
 	if err != nil {
 		return nil, fmt.Errorf("key of checkpoints: %w", err)
 	}
-	k := &key{shown: shown}
+	k := &signingKey{stored: shown}
 	if k.signer, err = note.NewSigner(string(secret)); err != nil {
 		return nil, errors.New("key of checkpoints: what was sealed is no key") // err may quote it
 	}
-	if k.public, err = publicOf(k.signer.Name(), string(secret)); err != nil {
+	if k.public, err = verifierKeyOf(k.signer.Name(), string(secret)); err != nil {
 		return nil, err
 	}
 	k.verifier, err = note.NewVerifier(k.public)
@@ -166,10 +162,10 @@ func (p *Prover) newKey() (private []byte, public string, err error) {
 	return []byte(secret), public, err
 }
 
-// publicOf derives the verifier key of a signer's: its last part is a byte for
-// the algorithm and the seed of an Ed25519 key.
-func publicOf(name, private string) (string, error) {
-	parts := strings.SplitN(private, "+", 5) // PRIVATE, KEY, name, hash, and base64, which has the sign too
+// verifierKeyOf derives the verifier key from a private key, whose last part is an algorithm byte and
+// the seed of an Ed25519 key.
+func verifierKeyOf(name, private string) (string, error) {
+	parts := strings.SplitN(private, "+", 5) // PRIVATE, KEY, name, hash, and base64, which may contain a plus
 	seed, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
 	if err != nil || len(seed) != 1+ed25519.SeedSize {
 		return "", errors.New("key of checkpoints: what was sealed is no key")

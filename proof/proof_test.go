@@ -16,7 +16,7 @@ import (
 	"svc/vault"
 )
 
-// The bytes that were signed for once are signed for always.
+// The leaf of an event never changes.
 func TestCanonicalBytesNeverChange(t *testing.T) {
 	id := func(last byte) events.ID { return events.ID{15: last} }
 	e := stored{
@@ -36,7 +36,7 @@ func TestCanonicalBytesNeverChange(t *testing.T) {
 		"000000087b22c3b6223a317d", hex.EncodeToString(e.canonical()))
 }
 
-func TestTreeIsThatOfTheStandard(t *testing.T) {
+func TestTreeEqualsReference(t *testing.T) {
 	var all []tlog.Hash
 	reader := tlog.HashReaderFunc(func(indexes []int64) (list []tlog.Hash, err error) {
 		for _, i := range indexes {
@@ -63,18 +63,18 @@ func TestTreeIsThatOfTheStandard(t *testing.T) {
 	}
 }
 
-func TestALogThatNobodyTouchedIsVerified(t *testing.T) {
+func TestUntouchedLogVerifies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
 
-	require.Equal(t, Report{Workspace: workspace, Root: (&tree{}).root()}, without(w.verified(t, workspace)), "nothing is signed yet")
+	require.Equal(t, Report{Workspace: workspace, Root: (&tree{}).root()}, without(w.verify(t, workspace)), "nothing is signed yet")
 	total := 0
 	for _, n := range []int{1, 1, 2, 3, 1500, 700} {
 		w.append(t, workspace, n)
-		prove(t, p, workspace)
+		catchUp(t, p, workspace)
 		total += n
-		report := w.verified(t, workspace)
+		report := w.verify(t, workspace)
 		require.Nil(t, report.Bad)
 		require.EqualValues(t, total, report.Size)
 		verifier, err := note.NewVerifier(report.VerifierKey)
@@ -89,7 +89,7 @@ func TestALogThatNobodyTouchedIsVerified(t *testing.T) {
 	require.Equal(t, 3, kept, "the last of each 1024 events, and the newest")
 
 	var done []int64
-	w.check(t, workspace, Check{VerifierKey: w.verified(t, workspace).VerifierKey, Progress: func(n, all int64) {
+	w.check(t, workspace, Check{VerifierKey: w.verify(t, workspace).VerifierKey, Progress: func(n, all int64) {
 		require.EqualValues(t, total, all)
 		done = append(done, n)
 	}})
@@ -101,7 +101,7 @@ func without(r Report) Report {
 	return r
 }
 
-// Two processes, and logs that grow while they are followed.
+// Two processes sign logs that grow meanwhile.
 func TestReplicasFollowEveryLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,22 +115,22 @@ func TestReplicasFollowEveryLog(t *testing.T) {
 		w.append(t, b, 11)
 		two.Moved(b, 0)
 	}
-	w.reached(t, a, 370)
-	w.reached(t, b, 110)
+	w.awaitCheckpoint(t, a, 370)
+	w.awaitCheckpoint(t, b, 110)
 	for _, workspace := range []events.ID{a, b} {
-		require.Nil(t, w.verified(t, workspace).Bad)
+		require.Nil(t, w.verify(t, workspace).Bad)
 	}
-	list, err := All(t.Context(), w.db)
+	list, err := Workspaces(t.Context(), w.db)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []events.ID{a, b}, list)
 }
 
-func TestWhatWasChangedIsNotSignedFor(t *testing.T) {
+func TestChangedRecordsAreNotSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
 	w.append(t, workspace, 100)
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	w.append(t, workspace, 5)
 
 	w.exec(t, `update proof_hashes set hash = sha256(hash) where index = $1`, tlog.StoredHashIndex(6, 0))
@@ -150,7 +150,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	workspace := newID()
 	w.append(t, workspace, 10)
 	quiet := slog.New(slog.DiscardHandler)
-	prove(t, w.prover(t), workspace)
+	catchUp(t, w.prover(t), workspace)
 	key, err := PublicKey(t.Context(), w.db)
 	require.NoError(t, err)
 
@@ -160,8 +160,8 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	require.Nil(t, report.Bad)
 	require.Equal(t, key, report.VerifierKey, "it is made once")
 	w.append(t, workspace, 10)
-	prove(t, again, workspace)
-	require.Nil(t, w.verified(t, workspace).Bad, "the host of the origin may change")
+	catchUp(t, again, workspace)
+	require.Nil(t, w.verify(t, workspace).Bad, "the host of the origin may change")
 
 	_, err = New(w.db, ringOf(t, "b"), "svc.example.com", always, quiet).Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err, "it was sealed anew under the first key of the ring")
@@ -171,7 +171,7 @@ func TestKeyOfCheckpoints(t *testing.T) {
 	_, err = Verify(t.Context(), w.db, workspace, Check{VerifierKey: "svc.example.com+malformed"})
 	require.ErrorContains(t, err, "the verifier key is malformed")
 
-	_, other, err := note.GenerateKey(nil2(), "svc.example.com")
+	_, other, err := note.GenerateKey(zeros{}, "svc.example.com")
 	require.NoError(t, err)
 	w.exec(t, `update vault_secrets set public = $1`, other)
 	report, err = again.Verify(t.Context(), workspace, "", nil)
@@ -184,16 +184,14 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-func nil2() zeros { return zeros{} }
-
-// The memory that a verification takes does not grow with the log.
-func TestVerificationOfALongLogTakesNoMoreMemory(t *testing.T) {
+// The memory of a verification does not grow with the log.
+func TestVerifyMemoryIsBounded(t *testing.T) {
 	w := newWorld(t)
 	p, short, long := w.prover(t), newID(), newID()
 	w.append(t, short, 2000)
 	w.append(t, long, 50_000)
-	prove(t, p, short)
-	prove(t, p, long)
+	catchUp(t, p, short)
+	catchUp(t, p, long)
 	peak := func(workspace events.ID) (most uint64) {
 		public, err := PublicKey(t.Context(), w.db)
 		require.NoError(t, err)

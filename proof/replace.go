@@ -15,34 +15,33 @@ import (
 	"svc/vault"
 )
 
-// formerSecret is where a signing key that was replaced is kept, as it was sealed.
-const formerSecret = secretName + "/former"
+// formerSecretName is the name under which a replaced signing key stays in the vault, still sealed.
+const formerSecretName = secretName + "/former"
 
-// Why a signing key is not replaced.
+// Reasons why a signing key is not replaced.
 var (
 	ErrNoKey      = errors.New("there is no signing key yet")
 	ErrKeyOpens   = errors.New("the signing key can be opened with SVC_VAULT_MASTER_KEY: nothing has to be replaced")
 	ErrForeignKey = errors.New("no newest checkpoint is signed by -verifier-key: it is not the key that was lost, or all logs go on with another one already")
 )
 
-// A Replacement is a signing key that takes the place of one that is lost.
+// A Replacement is a new signing key that replaces a lost one.
 type Replacement struct {
-	From, To string // their public sides
+	From, To string // public keys
 	lost     note.Verifier
-	key      *key
+	key      *signingKey
 	prover   *Prover
 }
 
-// Replace makes a signing key in the place of one that no key of the ring opens.
-// lost is the public side of that, by which what it signed is still verified: as it
-// was kept elsewhere, for whoever may write to the database could have put another
-// one there together with all that is signed. A replacement that was cut off is
-// gone on with.
+// Replace creates a signing key that replaces one that no key of the ring unseals. lost is the
+// public key of the lost one, to verify what it signed. It must come from a copy kept elsewhere,
+// because whoever can write to the database could have replaced it together with all signatures.
+// Replace resumes a replacement that was interrupted.
 func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string) (*Replacement, error) {
 	r := &Replacement{From: lost}
 	var err error
 	if r.lost, err = note.NewVerifier(lost); err != nil {
-		return nil, errKey
+		return nil, errVerifierKey
 	}
 	public, err := PublicKey(ctx, db)
 	switch {
@@ -52,11 +51,11 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 		return nil, ErrNoKey
 	}
 	r.prover = New(db, ring, r.lost.Name(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	r.prover.authors.any = true // what was appended under the lost key has a MAC that nobody can check
-	if err := r.hasSigned(ctx, public); err != nil {
+	r.prover.authors.acceptAny = true // MACs under the lost key cannot be checked
+	if err := r.checkLostKey(ctx, public); err != nil {
 		return nil, err
 	}
-	err = r.prover.secrets.Replace(ctx, secretName, formerSecret, r.prover.newKey)
+	err = r.prover.secrets.Replace(ctx, secretName, formerSecretName, r.prover.newKey)
 	if err != nil && !errors.Is(err, vault.ErrNotLost) {
 		return nil, err
 	}
@@ -65,13 +64,13 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 		return nil, err
 	}
 	if r.To = r.key.public; opened {
-		err = r.began(ctx)
+		err = r.checkInterrupted(ctx)
 	}
 	return r, err
 }
 
-// hasSigned returns an error if it is not the lost key that signed the logs.
-func (r *Replacement) hasSigned(ctx context.Context, public string) error {
+// checkLostKey returns an error unless the lost key signed the logs.
+func (r *Replacement) checkLostKey(ctx context.Context, public string) error {
 	rows, _ := r.prover.db.Query(ctx, `select distinct on (workspace_id) workspace_id, note from proof_checkpoints order by workspace_id, size desc`)
 	var workspace events.ID
 	var text string
@@ -92,26 +91,25 @@ func (r *Replacement) hasSigned(ctx context.Context, public string) error {
 	return nil
 }
 
-// began returns an error unless the key that opens is the one of a replacement that
-// had begun.
-func (r *Replacement) began(ctx context.Context) error {
+// checkInterrupted returns an error unless the key that can be unsealed comes from an interrupted replacement.
+func (r *Replacement) checkInterrupted(ctx context.Context) error {
 	var former bool
-	err := r.prover.db.QueryRow(ctx, `select exists (select from vault_secrets where name = $1)`, formerSecret).Scan(&former)
+	err := r.prover.db.QueryRow(ctx, `select exists (select from vault_secrets where name = $1)`, formerSecretName).Scan(&former)
 	if err == nil && (!former || r.From == r.To) {
 		err = ErrKeyOpens
 	}
 	return err
 }
 
-// Log verifies a log by the lost key, lets record say in it that the key was
-// replaced, and up to which record the lost one signed, and signs on with the new
-// one. Nothing that the new key signs is without that record, wherever this is cut
-// off; then it can be gone on with. A log that is not what was signed is left as it
-// is: the report has why. done is false where there was nothing to do.
+// Log verifies a log with the lost key, has record append an event about the replacement and the
+// last record that the lost key signed, and continues signing with the new key. The new key signs
+// nothing before that event, even if Log is interrupted; it can then be called again. A log that
+// does not verify is left alone, and the report says why. done is false if the new key has signed
+// the log already.
 func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(upTo int64) error,
 	progress func(done, total int64)) (report Report, done bool, err error) {
 	db := r.prover.db
-	if already, err := r.goesOn(ctx, workspace); already || err != nil {
+	if already, err := r.alreadySigned(ctx, workspace); already || err != nil {
 		return report, false, err
 	}
 	report, err = Verify(ctx, db, workspace, Check{VerifierKey: r.From, Progress: progress})
@@ -138,8 +136,8 @@ func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(
 	return report, true, nil
 }
 
-// goesOn reports whether the new key has signed for a log already.
-func (r *Replacement) goesOn(ctx context.Context, workspace events.ID) (bool, error) {
+// alreadySigned reports whether the new key has signed a log already.
+func (r *Replacement) alreadySigned(ctx context.Context, workspace events.ID) (bool, error) {
 	var text string
 	err := r.prover.db.QueryRow(ctx, `select note from proof_checkpoints where workspace_id = $1 order by size desc limit 1`, workspace).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -152,8 +150,8 @@ func (r *Replacement) goesOn(ctx context.Context, workspace events.ID) (bool, er
 	return err == nil, nil
 }
 
-// countersign adds the new key's signature to every checkpoint of a log that the
-// lost key signed, so that they count without it. Each has just been verified.
+// countersign adds the new key's signature to every checkpoint that the lost key signed, after they
+// were verified. They stay valid without the lost key.
 func (r *Replacement) countersign(ctx context.Context, workspace events.ID) error {
 	return pgx.BeginFunc(ctx, r.prover.db, func(tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, `select size, note from proof_checkpoints where workspace_id = $1 order by size for update`, workspace)

@@ -12,7 +12,7 @@ import (
 	"svc/events"
 )
 
-// record is what a log says when its key is replaced.
+// record appends the event about the replacement of a key.
 func (w *world) record(t *testing.T, workspace events.ID, r *Replacement) func(int64) error {
 	return func(upTo int64) error {
 		before, err := w.log.Load(t.Context(), workspace, events.SigningKeyStream, 0)
@@ -24,7 +24,7 @@ func (w *world) record(t *testing.T, workspace events.ID, r *Replacement) func(i
 	}
 }
 
-// replaceKey replaces the key of one log, which the ring of a key does not open.
+// replaceKey replaces the signing key of one log, which the key's ring does not unseal.
 func (w *world) replaceKey(t *testing.T, key, lost string, workspace events.ID) Report {
 	t.Helper()
 	r, err := Replace(t.Context(), w.db, ringOf(t, key), lost)
@@ -34,9 +34,8 @@ func (w *world) replaceKey(t *testing.T, key, lost string, workspace events.ID) 
 	return report
 }
 
-// What is done to a log is named as if its key had never been replaced, on either
-// side of the replacement.
-func TestBothSidesOfAReplacementAreVerified(t *testing.T) {
+// Changes before and after a replacement are reported as if the key had never been replaced.
+func TestChangesAroundReplacementAreReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		steps []string
@@ -54,15 +53,15 @@ func TestBothSidesOfAReplacementAreVerified(t *testing.T) {
 			t.Parallel()
 			w, workspace := newWorld(t), newID()
 			w.append(t, workspace, 2100)
-			prove(t, w.prover(t), workspace)
-			kept := w.verified(t, workspace)
+			catchUp(t, w.prover(t), workspace)
+			kept := w.verify(t, workspace)
 			w.append(t, workspace, 20)
 			report := w.replaceKey(t, "b", kept.VerifierKey, workspace)
 			require.Nil(t, report.Bad)
 			require.EqualValues(t, 20, report.Unsigned)
 			w.append(t, workspace, 1300)
 			p := New(w.db, ringOf(t, "b"), "svc.example.com", always, slog.New(slog.DiscardHandler))
-			prove(t, p, workspace)
+			catchUp(t, p, workspace)
 			for _, sql := range test.steps {
 				w.tamper(t, sql, workspace)
 			}
@@ -81,37 +80,37 @@ func TestBothSidesOfAReplacementAreVerified(t *testing.T) {
 	}
 }
 
-// Old checkpoints count because the new key has signed them too: an altered record
-// together with all hashes over it is found between the right ones.
+// Old checkpoints are countersigned by the new key, so a changed record is located even if all
+// hashes over it were changed.
 func TestCheckpointsOfTheLostKeyAreCountersigned(t *testing.T) {
 	t.Parallel()
 	w, workspace := newWorld(t), newID()
 	w.append(t, workspace, 2100)
-	prove(t, w.prover(t), workspace)
-	kept := w.verified(t, workspace)
+	catchUp(t, w.prover(t), workspace)
+	kept := w.verify(t, workspace)
 	w.replaceKey(t, "b", kept.VerifierKey, workspace)
 	w.exec(t, `update events set schema = 2 where workspace_id = $1 and seq = 1500`, workspace)
 	w.exec(t, `delete from proof_hashes where workspace_id = $1`, workspace)
 	w.exec(t, `delete from proof_tiles where workspace_id = $1`, workspace)
 	w.rehash(t, workspace, 2101)
-	require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verified(t, workspace).Bad)
-	require.Equal(t, w.verified(t, workspace).Bad,
-		w.check(t, workspace, Check{VerifierKey: w.verified(t, workspace).VerifierKey, Since: kept.Checkpoint}).Bad)
+	require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verify(t, workspace).Bad)
+	require.Equal(t, w.verify(t, workspace).Bad,
+		w.check(t, workspace, Check{VerifierKey: w.verify(t, workspace).VerifierKey, Since: kept.Checkpoint}).Bad)
 }
 
-// Wherever a replacement is cut off, it is gone on with, and recorded once.
-func TestAReplacementThatWasCutOffIsGoneOnWith(t *testing.T) {
+// An interrupted replacement can be resumed, and is recorded once.
+func TestInterruptedReplacementResumes(t *testing.T) {
 	t.Parallel()
 	w, workspace := newWorld(t), newID()
 	w.append(t, workspace, 30)
-	prove(t, w.prover(t), workspace)
-	lost := w.verified(t, workspace).VerifierKey
+	catchUp(t, w.prover(t), workspace)
+	lost := w.verify(t, workspace).VerifierKey
 	begin := func() *Replacement {
 		r, err := Replace(t.Context(), w.db, ringOf(t, "b"), lost)
 		require.NoError(t, err)
 		return r
 	}
-	first := begin() // the key is there, and no more
+	first := begin() // only the key exists
 	_, _, err := first.Log(t.Context(), workspace, func(int64) error { return context.Canceled }, nil)
 	require.ErrorIs(t, err, context.Canceled)
 
@@ -126,21 +125,20 @@ func TestAReplacementThatWasCutOffIsGoneOnWith(t *testing.T) {
 	_, done, err := r.Log(t.Context(), workspace, never, nil)
 	require.NoError(t, err)
 	require.True(t, done)
-	require.Nil(t, w.verified(t, workspace).Bad)
-	require.EqualValues(t, 31, w.verified(t, workspace).Size)
+	require.Nil(t, w.verify(t, workspace).Bad)
+	require.EqualValues(t, 31, w.verify(t, workspace).Size)
 	_, done, err = r.Log(t.Context(), workspace, never, nil)
 	require.NoError(t, err)
 	require.False(t, done)
 }
 
-// Of two who replace the key at the same moment one makes it, and both go on with
-// that.
-func TestTwoReplacementsAgree(t *testing.T) {
+// If two processes replace the key at the same time, both use the same new key.
+func TestConcurrentReplacementsUseOneKey(t *testing.T) {
 	t.Parallel()
 	w, workspace := newWorld(t), newID()
 	w.append(t, workspace, 3)
-	prove(t, w.prover(t), workspace)
-	lost := w.verified(t, workspace).VerifierKey
+	catchUp(t, w.prover(t), workspace)
+	lost := w.verify(t, workspace).VerifierKey
 	keys := make(chan string, 2)
 	for range 2 {
 		go func() {
@@ -155,52 +153,51 @@ func TestTwoReplacementsAgree(t *testing.T) {
 	require.Equal(t, <-keys, <-keys)
 }
 
-// Who has SQL, but no key, has nothing of theirs signed by a replacement.
-func TestAReplacementSignsForNothingThatWasForged(t *testing.T) {
+// A replacement signs nothing that was forged by SQL.
+func TestReplacementSignsNothingForged(t *testing.T) {
 	t.Parallel()
 	w, workspace, other := newWorld(t), newID(), newID()
 	for _, id := range []events.ID{workspace, other} {
 		w.append(t, id, 30)
-		prove(t, w.prover(t), id)
+		catchUp(t, w.prover(t), id)
 	}
-	kept := w.verified(t, workspace)
+	kept := w.verify(t, workspace)
 	signer, err := note.NewSigner(otherKey(t))
 	require.NoError(t, err)
-	forged, err := publicOf("svc.example.com", otherKey(t))
+	forged, err := verifierKeyOf("svc.example.com", otherKey(t))
 	require.NoError(t, err)
 
-	// They alter a record, and sign for that with a key of their own.
+	// They change a record and sign it with a key of their own.
 	w.exec(t, `update events set schema = 2 where workspace_id = $1 and seq = 5`, workspace)
 	w.exec(t, `delete from proof_hashes where workspace_id = $1`, workspace)
 	w.rehash(t, workspace, 30)
 	var tr tree
-	records, err := read(t.Context(), w.db, workspace, 0, 30)
+	records, err := readPage(t.Context(), w.db, workspace, 0, 30)
 	require.NoError(t, err)
 	for _, r := range records {
 		tr.add(r.hash())
 	}
 	w.sign(t, workspace, signer, tr.root())
 	w.exec(t, `update vault_secrets set public = $1, sealed = sha256(sealed)`, forged)
-	require.Nil(t, w.verified(t, workspace).Bad, "the database alone does not show it")
+	require.Nil(t, w.verify(t, workspace).Bad, "the database alone does not show it")
 
 	require.NotNil(t, w.replaceKey(t, "b", kept.VerifierKey, workspace).Bad, "the key that was kept does")
-	require.NotNil(t, w.verified(t, workspace).Bad, "nor has the new key signed for it")
+	require.NotNil(t, w.verify(t, workspace).Bad, "nor has the new key signed for it")
 	require.Nil(t, w.replaceKey(t, "b", kept.VerifierKey, other).Bad)
-	require.Nil(t, w.verified(t, other).Bad)
+	require.Nil(t, w.verify(t, other).Bad)
 }
 
-// A log that says of itself that a key of the attacker's signed it gains nothing
-// by that.
-func TestAForgedReplacementIsNone(t *testing.T) {
+// A forged event about a replacement does not make the attacker's key valid.
+func TestForgedReplacementEventIsRejected(t *testing.T) {
 	t.Parallel()
 	w, workspace := newWorld(t), newID()
 	w.append(t, workspace, 30)
 	p := w.prover(t)
-	prove(t, p, workspace)
-	public := w.verified(t, workspace).VerifierKey
+	catchUp(t, p, workspace)
+	public := w.verify(t, workspace).VerifierKey
 	signer, err := note.NewSigner(otherKey(t))
 	require.NoError(t, err)
-	forged, err := publicOf("svc.example.com", otherKey(t))
+	forged, err := verifierKeyOf("svc.example.com", otherKey(t))
 	require.NoError(t, err)
 	require.NoError(t, w.record(t, workspace, &Replacement{From: forged, To: public})(30))
 	w.exec(t, `update events set schema = 2 where workspace_id = $1 and seq = 5`, workspace)
@@ -212,7 +209,7 @@ func TestAForgedReplacementIsNone(t *testing.T) {
 	require.ErrorIs(t, err, errNotSigned)
 }
 
-// sign puts another checkpoint in the place of the newest one.
+// sign replaces the newest checkpoint.
 func (w *world) sign(t *testing.T, workspace events.ID, signer note.Signer, root tlog.Hash) {
 	t.Helper()
 	text, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 30, Root: root}.text()}, signer)

@@ -18,15 +18,14 @@ func otherKey(t *testing.T) string {
 	return private
 }
 
-// tamper carries out a statement, in which leaf(n) is where the hash of record
-// n is stored.
+// tamper executes a statement in which leaf(n) is the index of the hash of record n.
 func (w *world) tamper(t *testing.T, sql string, workspace events.ID) {
 	t.Helper()
 	w.exec(t, `create or replace function leaf(n bigint) returns table (index bigint) language sql as 'select 2 * (n - 1) - bit_count((n - 1)::bit(64))'`)
 	w.exec(t, sql, workspace)
 }
 
-// rehash stores the hashes that the events have now.
+// rehash stores the hashes of the present events.
 func (w *world) rehash(t *testing.T, workspace events.ID, size int64) {
 	t.Helper()
 	var tr tree
@@ -37,7 +36,7 @@ func (w *world) rehash(t *testing.T, workspace events.ID, size int64) {
 		}
 	}
 	for tr.size < size {
-		records, err := read(t.Context(), w.db, workspace, tr.size, size)
+		records, err := readPage(t.Context(), w.db, workspace, tr.size, size)
 		require.NoError(t, err)
 		for _, r := range records {
 			n := tr.size
@@ -52,18 +51,18 @@ func (w *world) rehash(t *testing.T, workspace events.ID, size int64) {
 	store()
 }
 
-// Whoever takes away all that was signed has the log signed anew, by the
-// genuine key. A checkpoint that was kept tells.
-func TestACheckpointThatWasKeptTells(t *testing.T) {
+// If all checkpoints are deleted, the log is signed again with the genuine key. A kept checkpoint
+// reveals that.
+func TestKeptCheckpointRevealsResigning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
 	w.append(t, workspace, 100)
-	prove(t, p, workspace)
-	before := w.verified(t, workspace)
+	catchUp(t, p, workspace)
+	before := w.verify(t, workspace)
 	w.append(t, workspace, 50)
-	prove(t, p, workspace)
-	later := w.verified(t, workspace)
+	catchUp(t, p, workspace)
+	later := w.verify(t, workspace)
 	since := func(kept string) *Bad {
 		return w.check(t, workspace, Check{VerifierKey: before.VerifierKey, Since: kept}).Bad
 	}
@@ -76,15 +75,15 @@ func TestACheckpointThatWasKeptTells(t *testing.T) {
 		w.tamper(t, `delete from `+table+` where workspace_id = $1`, workspace)
 	}
 	require.Equal(t, &Bad{1, "the checkpoint that was kept speaks for 100 records, the newest one for 0"}, since(before.Checkpoint))
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	require.Nil(t, since(""), "nobody can see it in the database alone")
 	require.Equal(t, &Bad{1, "records 1 to 100 are not those that the kept checkpoint was signed for"}, since(before.Checkpoint))
 	require.Equal(t, &Bad{1, "records 1 to 150 are not those that the kept checkpoint was signed for"}, since(later.Checkpoint))
 }
 
-// What is not signed for yet is looked at as far as it can be: nothing may be
-// missing, and it may not stay so.
-func TestTheUnsignedTailIsPartOfTheAnswer(t *testing.T) {
+// The unsigned tail is verified as far as possible: no record may be missing, and it must be signed
+// in time.
+func TestUnsignedTailIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
@@ -99,7 +98,7 @@ func TestTheUnsignedTailIsPartOfTheAnswer(t *testing.T) {
 	require.Equal(t, epoch, report.UnsignedSince)
 	require.Equal(t, &Bad{1, "records 1 to 1500 are not signed for although there was time enough"}, check(1500).Bad)
 
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	report = check(1500)
 	require.Nil(t, report.Bad)
 	require.Equal(t, []int64{1500, 1500, 0}, []int64{report.Head, report.Size, report.Unsigned})
@@ -117,16 +116,16 @@ func TestTheUnsignedTailIsPartOfTheAnswer(t *testing.T) {
 	require.Equal(t, &Bad{30, "the record was changed"}, check(1500).Bad)
 }
 
-// A checkpoint that was kept does not hide which record it is.
-func TestWithACheckpointTheSameRecordIsNamed(t *testing.T) {
+// With a kept checkpoint the same record is reported.
+func TestKeptCheckpointReportsSameRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
 	w.append(t, workspace, 2900)
-	prove(t, p, workspace)
-	kept := w.verified(t, workspace)
+	catchUp(t, p, workspace)
+	kept := w.verify(t, workspace)
 	w.append(t, workspace, 100)
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	for _, damage := range []string{
 		`update events set schema = 2 where workspace_id = $1 and seq = 2716`,
 		`update events set schema = 2 where workspace_id = $1 and seq = 1300`,
@@ -134,21 +133,20 @@ func TestWithACheckpointTheSameRecordIsNamed(t *testing.T) {
 		`delete from events where workspace_id = $1 and seq = 1200`,
 	} {
 		w.exec(t, damage, workspace)
-		plain := w.verified(t, workspace).Bad
+		plain := w.verify(t, workspace).Bad
 		require.NotNil(t, plain)
 		require.Greater(t, plain.Seq, int64(1))
 		require.Equal(t, plain, w.check(t, workspace, Check{VerifierKey: kept.VerifierKey, Since: kept.Checkpoint}).Bad, damage)
 	}
 }
 
-// A log whose hashes were stored one by one, as before there were tiles, is verified
-// and gone on with after the migration.
-func TestTheMigrationMakesTilesOfStoredHashes(t *testing.T) {
+// A log whose hashes were stored before tiles existed is verified and extended after the migration.
+func TestMigrationPacksHashesIntoTiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, workspace := w.prover(t), newID()
 	w.append(t, workspace, 700)
-	prove(t, p, workspace)
+	catchUp(t, p, workspace)
 	tiles := func() (list [][]byte) {
 		rows, _ := w.db.Query(t.Context(), `select hashes from proof_tiles order by number`)
 		list, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
@@ -161,7 +159,7 @@ func TestTheMigrationMakesTilesOfStoredHashes(t *testing.T) {
 	_, err := w.db.Exec(t.Context(), `truncate proof_hashes; drop table proof_tiles`)
 	require.NoError(t, err)
 	var tr tree
-	records, err := read(t.Context(), w.db, workspace, 0, 700)
+	records, err := readPage(t.Context(), w.db, workspace, 0, 700)
 	require.NoError(t, err)
 	for _, r := range records {
 		first := tlog.StoredHashCount(tr.size)
@@ -174,12 +172,12 @@ func TestTheMigrationMakesTilesOfStoredHashes(t *testing.T) {
 	_, err = w.db.Exec(t.Context(), string(sql))
 	require.NoError(t, err)
 	require.Equal(t, want, tiles())
-	require.Nil(t, w.verified(t, workspace).Bad)
+	require.Nil(t, w.verify(t, workspace).Bad)
 	var left int
 	require.NoError(t, w.db.QueryRow(t.Context(), `select count(*) from proof_hashes`).Scan(&left))
 	require.EqualValues(t, tlog.StoredHashCount(700)-tlog.StoredHashCount(512)+3, left, "of the first 512 events the roots of two tiles and the one over both")
 	w.append(t, workspace, 300)
-	prove(t, p, workspace)
-	require.Nil(t, w.verified(t, workspace).Bad)
+	catchUp(t, p, workspace)
+	require.Nil(t, w.verify(t, workspace).Bad)
 	require.Len(t, tiles(), 3)
 }

@@ -7,31 +7,28 @@ import (
 	"svc/events"
 )
 
-// A tile has the hashes of 256 events, as C2SP's tlog-tiles lay them out. Those
-// below its root, which is at height 8, follow from them and are not kept once
-// the tile is full.
+// A tile has the hashes of 256 events, in the layout of C2SP's tlog-tiles. Once a tile is full, the
+// hashes below its root at height 8 are not stored, as they can be recomputed.
 const (
 	tileHeight = 8
 	tileWidth  = 1 << tileHeight
 )
 
-// A storedHash is one of the Merkle log, where tlog puts it.
+// A storedHash is a hash of the Merkle log with its index in tlog's order.
 type storedHash struct {
 	index int64
 	hash  tlog.Hash
 }
 
-// An openTile gathers hashes of events that follow each other, until their tile
-// is full.
+// An openTile collects the hashes of consecutive events until their tile is full.
 type openTile struct {
 	workspace events.ID
-	begin     int64        // the first of these events, from 0
-	leaves    []byte       // their hashes
-	hashes    []storedHash // these, and what they complete
+	begin     int64        // index of the first event, from 0
+	leaves    []byte       // hashes of the events
+	hashes    []storedHash // the same, and the hashes of subtrees they complete
 }
 
-// add takes in the hashes that are stored for the event n, from 0: its own, and
-// those that it completes.
+// add adds the hashes of event n, counted from 0: its own, and those of the subtrees it completes.
 func (o *openTile) add(n int64, hashes []tlog.Hash) {
 	o.leaves = append(o.leaves, hashes[0][:]...)
 	index := tlog.StoredHashIndex(0, n)
@@ -40,7 +37,7 @@ func (o *openTile) add(n int64, hashes []tlog.Hash) {
 	}
 }
 
-// close makes a full tile. The hashes from its root up remain.
+// close returns the full tile. The hashes from its root up remain in hashes.
 func (o *openTile) close() tile {
 	number := o.begin / tileWidth
 	t := tile{workspace: o.workspace, number: number, leaves: o.leaves}
@@ -54,15 +51,15 @@ func (o *openTile) close() tile {
 	return t
 }
 
-// A tile is full. Of its hashes the first are stored by themselves.
+// A tile is a full tile. The hashes of its first events may be stored in table proof_hashes.
 type tile struct {
 	workspace events.ID
 	number    int64
-	stored    []int64 // where they are
-	leaves    []byte  // the others
+	stored    []int64 // indexes of those hashes
+	leaves    []byte  // hashes of the other events
 }
 
-// queue queues putting the tile in the place of what is stored of it.
+// queue queues replacing the stored hashes of the tile's events by the tile.
 func (t *tile) queue(b *pgx.Batch) {
 	b.Queue(`
 		with gone as (

@@ -18,7 +18,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// inBubble runs a test in which time goes by by itself, in a world of the bubble.
+// inBubble runs a test with fake time, in a world inside the synctest bubble.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	address := pgtest.URL(t)
@@ -32,13 +32,13 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// A verification gives who signs time, and then says what is not signed.
-func TestWhatIsDueIsWaitedForButNotForEver(t *testing.T) {
+// A verification waits for signatures, and then reports what is unsigned.
+func TestVerifyWaitsForSignaturesWithTimeout(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p, signed, late := w.prover(t), newID(), newID()
 		w.append(t, signed, 10)
-		prove(t, p, signed)
+		catchUp(t, p, signed)
 		from := time.Now()
 		due, err := Due(t.Context(), w.db, signed)
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestWhatIsDueIsWaitedForButNotForEver(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[events.ID]int64{late: 5}, due)
 		require.GreaterOrEqual(t, time.Since(from), signingTime)
-		require.Less(t, time.Since(from), signingTime+2*pollMost)
+		require.Less(t, time.Since(from), signingTime+2*maxPollPause)
 
 		time.AfterFunc(time.Second, func() { _, _ = p.takePage(t.Context(), []events.ID{late}) })
 		from = time.Now()
@@ -65,9 +65,8 @@ func TestWhatIsDueIsWaitedForButNotForEver(t *testing.T) {
 	})
 }
 
-// A log that grows all the time is signed for once a second, and at once when
-// somebody asks to verify it.
-func TestALogIsSignedForOnceASecondAndWhenItIsVerified(t *testing.T) {
+// A log that grows all the time is signed once a second, and at once when somebody verifies it.
+func TestLogIsSignedOncePerSecondAndOnVerify(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p, workspace := w.prover(t), newID()
@@ -93,16 +92,16 @@ func TestALogIsSignedForOnceASecondAndWhenItIsVerified(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, report.Bad)
 			require.Equal(t, report.Head, report.Size, "nothing is left unsigned")
-			require.Less(t, time.Since(from), signEvery/10, "at most for a round that is under way")
+			require.Less(t, time.Since(from), minSignInterval/10, "at most for a round that is under way")
 		}
 		stop()
 		group.Wait()
 	})
 }
 
-// A log that nobody signs for, because the lease is held by nobody that there is,
-// is told of and signed for all the same.
-func TestALogThatNobodySignsForIsToldAndSignedFor(t *testing.T) {
+// A log that nobody signs, because a process that does not exist holds the lease, is reported and
+// signed nevertheless.
+func TestOverdueLogIsReportedAndSigned(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		said := &bytes.Buffer{}
@@ -115,9 +114,9 @@ func TestALogThatNobodySignsForIsToldAndSignedFor(t *testing.T) {
 		group.Go(func() { p.Run(ctx) })
 		time.Sleep(signingTime)
 		require.Zero(t, p.Overdue())
-		require.Zero(t, w.verified(t, workspace).Size)
+		require.Zero(t, w.verify(t, workspace).Size)
 		time.Sleep(10 * time.Second)
-		require.EqualValues(t, 10, w.verified(t, workspace).Size)
+		require.EqualValues(t, 10, w.verify(t, workspace).Size)
 		require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), said)
 		require.Contains(t, said.String(), `msg="log is not signed for" workspace=`+workspace.String()+" head=10 signed=0")
 		time.Sleep(10 * time.Second)
@@ -128,14 +127,14 @@ func TestALogThatNobodySignsForIsToldAndSignedFor(t *testing.T) {
 	})
 }
 
-// More that was signed for than there is, or a position beyond the log, is overdue too.
-func TestALogThatIsShorterThanItsCheckpointIsOverdue(t *testing.T) {
+// A checkpoint beyond the head, or a position beyond the head, is overdue too.
+func TestLogShorterThanItsCheckpointIsOverdue(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p, short, ahead := w.prover(t), newID(), newID()
 		for _, workspace := range []events.ID{short, ahead} {
 			w.append(t, workspace, 10)
-			prove(t, p, workspace)
+			catchUp(t, p, workspace)
 		}
 		w.exec(t, `update logs set head = 7 where workspace_id = $1`, short)
 		w.exec(t, `update checkpoints set seq = 100 where workspace_id = $1`, ahead)
@@ -150,8 +149,8 @@ func TestALogThatIsShorterThanItsCheckpointIsOverdue(t *testing.T) {
 	})
 }
 
-// A service that is stopped leaves nothing unsigned, whoever leads.
-func TestWhoEndsSignsForWhatIsLeft(t *testing.T) {
+// A process that ends leaves nothing unsigned, whoever leads.
+func TestEndingProverSignsTheRest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := New(w.db, ringOf(t, "a"), "svc.example.com", func(string) bool { return false }, slog.New(slog.DiscardHandler))
@@ -160,23 +159,23 @@ func TestWhoEndsSignsForWhatIsLeft(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	p.Run(ctx)
-	require.EqualValues(t, 2500, w.verified(t, workspace).Size)
+	require.EqualValues(t, 2500, w.verify(t, workspace).Size)
 }
 
-// Looks that fail do not count against who signs.
-func TestTimeWithoutALookDoesNotCount(t *testing.T) {
+// Failed looks do not count as time without signatures.
+func TestFailedLooksDoNotCountAsOverdue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	workspace := newID()
 	w.append(t, workspace, 10)
-	o := &overdue{db: w.db, log: slog.New(slog.DiscardHandler)}
-	require.NoError(t, o.look(t.Context(), 0))
-	require.NoError(t, o.look(t.Context(), signingTime))
+	o := &overdueWatch{db: w.db, log: slog.New(slog.DiscardHandler)}
+	require.NoError(t, o.poll(t.Context(), 0))
+	require.NoError(t, o.poll(t.Context(), signingTime))
 	require.Zero(t, o.count.Load())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, o.look(gone, time.Hour))
+	require.Error(t, o.poll(gone, time.Hour))
 	require.Zero(t, o.count.Load())
-	require.NoError(t, o.look(t.Context(), time.Millisecond))
+	require.NoError(t, o.poll(t.Context(), time.Millisecond))
 	require.EqualValues(t, 1, o.count.Load())
 }

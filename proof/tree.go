@@ -8,19 +8,18 @@ import (
 	"svc/events"
 )
 
-// A tree is the right edge of a Merkle log: the roots of the complete subtrees
-// that its records make up, the largest first. That is all it takes to go on,
-// and it is never more than 63 hashes.
+// A tree is the right edge of a Merkle log: the roots of its complete subtrees, largest first. That
+// suffices to extend the log, and is never more than 63 hashes.
 type tree struct {
 	workspace events.ID
 	size      int64
 	edge      []tlog.Hash
-	// authenticated says that each event from here on has its author's MAC.
+	// authenticated says that each later event must have its author's MAC.
 	authenticated bool
 }
 
-// add appends a record's hash. It returns what is stored for the record: that
-// hash, and those of the subtrees that it completes, from the lowest up.
+// add appends the hash of a record. It returns the hashes to be stored: that hash, and those of the
+// subtrees it completes, lowest first.
 func (t *tree) add(leaf tlog.Hash) []tlog.Hash {
 	hashes := []tlog.Hash{leaf}
 	t.edge = append(t.edge, leaf)
@@ -34,7 +33,7 @@ func (t *tree) add(leaf tlog.Hash) []tlog.Hash {
 	return hashes
 }
 
-// root returns the hash of all records; of none it is that of no bytes.
+// root returns the hash of all records; without records, the hash of no bytes.
 func (t *tree) root() tlog.Hash {
 	if len(t.edge) == 0 {
 		root, _ := tlog.TreeHash(0, nil) // reads no hash
@@ -47,7 +46,8 @@ func (t *tree) root() tlog.Hash {
 	return root
 }
 
-// edgeIndexes returns where the edge of a log of that size is stored.
+// edgeIndexes returns the indexes of the stored hashes that form the edge of a log of the given
+// size.
 func edgeIndexes(size int64) (list []int64) {
 	for done := int64(0); done < size; {
 		level := bits.Len64(uint64(size-done)) - 1 // it is above 0

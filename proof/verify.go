@@ -14,44 +14,41 @@ import (
 	"svc/events"
 )
 
-// A Report is what became of a verification.
+// A Report is the result of a verification.
 type Report struct {
 	Workspace     events.ID
-	Size          int64       // events that the newest checkpoint speaks for; 0 if there is none yet
-	Head          int64       // events that the log has
-	Unsigned      int64       // those beyond Size, whose numbers alone are verified
-	UnsignedSince time.Time   // when the first of those was recorded, as it says itself
-	Root          tlog.Hash   // of the first Size events, as they were found to be
-	Checkpoint    string      // the newest one, as it was signed
-	VerifierKey   string      // by which it was verified
-	Former        []FormerKey // that it took the place of, the newest first
+	Size          int64       // number of events covered by the newest checkpoint; 0 if there is none
+	Head          int64       // number of events in the log
+	Unsigned      int64       // number of events beyond Size; only their presence is verified
+	UnsignedSince time.Time   // time in the first unsigned event
+	Root          tlog.Hash   // recomputed root of the first Size events
+	Checkpoint    string      // text of the newest checkpoint
+	VerifierKey   string      // key that verified it
+	Former        []FormerKey // replaced keys, newest first
 	CheckedAt     time.Time
 	Bad           *Bad // nil if all is as it was signed
 }
 
-// A Bad is the first record that is not what was signed for. Seq is 0 if it is
-// no record that is bad.
+// A Bad describes the first bad record. Seq is 0 if the problem is not a record.
 type Bad struct {
 	Seq    int64
 	Reason string
 }
 
-var errKey = errors.New("the verifier key is malformed: want name+hash+key")
+var errVerifierKey = errors.New("the verifier key is malformed: want name+hash+key")
 
-// A Check is what a log is verified by.
+// A Check has the inputs of a verification.
 type Check struct {
-	VerifierKey string // the public side of the key that signed, "" if there is none yet
-	Since       string // a checkpoint that somebody kept, or "": the log has to lead on from it
-	Due         int64  // events up to this one had time enough to be signed for, see [Due]
-	// Progress hears how many signed events are done, and of how many. It may be nil.
+	VerifierKey string // public key of the signer, "" if there is none yet
+	Since       string // a kept checkpoint that the log must extend, or ""
+	Due         int64  // events up to this one should be signed, see [Due]
+	// Progress is called with the number of verified events and their total. It may be nil.
 	Progress func(done, total int64)
 }
 
-// Verify recomputes the Merkle log of a workspace from its events, up to the
-// newest checkpoint, and holds it against the stored hashes and against every
-// checkpoint that was kept. Beyond it goes on to the head of the log, where
-// nothing may be missing. It takes the same memory however long the log is, and
-// locks nothing.
+// Verify recomputes the Merkle log of a workspace from its events up to the newest checkpoint, and
+// compares it with the stored hashes and every kept checkpoint. Beyond that it checks that no event
+// up to the head is missing. It uses constant memory and takes no locks.
 func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check) (Report, error) {
 	v := &verification{db: db, Check: c, Report: Report{
 		Workspace: workspace, VerifierKey: c.VerifierKey, CheckedAt: time.Now().UTC(),
@@ -62,7 +59,7 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check)
 	if c.VerifierKey != "" {
 		var err error
 		if v.verifier, err = note.NewVerifier(c.VerifierKey); err != nil {
-			return v.Report, errKey
+			return v.Report, errVerifierKey
 		}
 	}
 	if err := v.run(ctx); err != nil {
@@ -77,27 +74,27 @@ type verification struct {
 	db       *pgxpool.Pool
 	verifier note.Verifier
 
-	position int64   // of the prover
-	events   tree    // as they are
-	hashes   tree    // as their stored hashes say
-	good     int64   // up to there a checkpoint confirmed the events
-	next     *signed // the checkpoint that is reached next
-	doubt    *Bad    // the first thing that does not fit, until a checkpoint decides what it is
-	leaf     bool    // doubt is about an event's own hash
-	newest   *signed // as it was at the start
-	since    *signed // what somebody kept
-	forked   *Bad    // the log does not lead on from that; which record is at fault is not known
+	position    int64             // checkpoint of the prover
+	events      tree              // tree over the events
+	hashes      tree              // tree over the stored hashes of the events
+	confirmed   int64             // events up to this one are confirmed by a checkpoint
+	next        *signedCheckpoint // next checkpoint on the way
+	doubt       *Bad              // first mismatch, until a checkpoint decides its cause
+	leafDiffers bool              // doubt concerns an event's own hash
+	newest      *signedCheckpoint // newest checkpoint at the start
+	since       *signedCheckpoint // checkpoint given by the caller
+	forked      *Bad              // the log does not extend since; the bad record is unknown
 }
 
-// A signed is a row of checkpoints. bad says why it counts for nothing.
-type signed struct {
+// A signedCheckpoint is a row of proof_checkpoints. bad says why it is invalid.
+type signedCheckpoint struct {
 	size int64
 	note string
 	root tlog.Hash
 	bad  string
 }
 
-// blame takes note of something bad. The first record counts.
+// blame records a bad record. The one with the lowest number counts.
 func (v *verification) blame(seq int64, format string, args ...any) {
 	if v.Bad == nil || seq < v.Bad.Seq {
 		v.Bad = &Bad{seq, fmt.Sprintf(format, args...)}
@@ -105,27 +102,27 @@ func (v *verification) blame(seq int64, format string, args ...any) {
 }
 
 func (v *verification) run(ctx context.Context) error {
-	if err := v.survey(ctx); err != nil {
+	if err := v.readSizes(ctx); err != nil {
 		return err
 	}
-	if err := v.knowFormer(ctx); err != nil {
+	if err := v.findFormerKeys(ctx); err != nil {
 		return err
 	}
 	if v.Check.Since != "" {
-		v.since = v.openKept(v.Check.Since)
+		v.since = v.openSince(v.Check.Since)
 	}
 	switch {
 	case v.since == nil:
-	case v.since.bad != "": // a bad record may be why: the one that says whose signature it has
+	case v.since.bad != "": // possibly because the record about its signer is bad
 		v.forked = &Bad{0, "the checkpoint that was kept is not signed for this log by the key"}
 	case v.since.size > v.Size:
 		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size,
 			v.Size)}
 	}
-	if err := v.walk(ctx); err != nil {
+	if err := v.verifySigned(ctx); err != nil {
 		return err
 	}
-	if err := v.walkOn(ctx); err != nil {
+	if err := v.checkUnsigned(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -140,8 +137,8 @@ func (v *verification) run(ctx context.Context) error {
 	return nil
 }
 
-// survey looks at how long everything is, at one moment.
-func (v *verification) survey(ctx context.Context) error {
+// readSizes reads the sizes of everything in one statement.
+func (v *verification) readSizes(ctx context.Context) error {
 	var size, hashes, tiled, below, beyond int64
 	var text string
 	err := v.db.QueryRow(ctx, `
@@ -172,16 +169,16 @@ func (v *verification) survey(ctx context.Context) error {
 	case text == "":
 		return nil
 	}
-	v.newest = v.open(size, text)
+	v.newest = v.openCheckpoint(size, text)
 	if v.newest.bad == "" && (hashes > tlog.StoredHashCount(size) || tiled > size/tileWidth) {
 		v.blame(size+1, "hashes are stored beyond the newest checkpoint")
 	}
 	return nil
 }
 
-// open reads a checkpoint.
-func (v *verification) open(size int64, text string) *signed {
-	s := &signed{size: size, note: text}
+// openCheckpoint opens a checkpoint. With size 0 the checkpoint states its size itself.
+func (v *verification) openCheckpoint(size int64, text string) *signedCheckpoint {
+	s := &signedCheckpoint{size: size, note: text}
 	if v.verifier == nil {
 		s.bad = "there is no verifier key for the checkpoint"
 		return s
@@ -190,7 +187,7 @@ func (v *verification) open(size int64, text string) *signed {
 	switch s.root = c.Root; {
 	case err != nil:
 		s.bad = fmt.Sprintf("the checkpoint of size %d is not signed for this log by the key", size)
-	case size == 0: // it says which itself
+	case size == 0: // the size comes from the checkpoint
 		s.size = c.Size
 	case c.Size != size:
 		s.bad = fmt.Sprintf("the checkpoint of size %d says another size", size)
@@ -198,8 +195,8 @@ func (v *verification) open(size int64, text string) *signed {
 	return s
 }
 
-// All returns every workspace that has a log or a checkpoint.
-func All(ctx context.Context, db *pgxpool.Pool) ([]events.ID, error) {
+// Workspaces returns every workspace that has a log or a checkpoint.
+func Workspaces(ctx context.Context, db *pgxpool.Pool) ([]events.ID, error) {
 	rows, _ := db.Query(ctx, `select workspace_id from logs union select workspace_id from proof_checkpoints order by 1`)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// walk goes through the events that were signed for.
-func (v *verification) walk(ctx context.Context) error {
+// verifySigned verifies the signed events.
+func (v *verification) verifySigned(ctx context.Context) error {
 	if v.newest == nil {
 		v.Root = v.events.root()
 		return nil
 	}
 	end := v.newest.size
 	if v.newest.bad != "" {
-		end = min(end, v.Head) // its size is anybody's word
+		end = min(end, v.Head) // its size cannot be trusted
 	}
 	for v.events.size < end && (v.Bad == nil || v.Bad.Seq > v.events.size) {
-		more, err := v.page(ctx, end)
+		more, err := v.verifyPage(ctx, end)
 		if err != nil {
 			return err
 		}
@@ -39,8 +39,8 @@ func (v *verification) walk(ctx context.Context) error {
 	return nil
 }
 
-// walkOn goes through the events that were not signed for yet, up to the head.
-func (v *verification) walkOn(ctx context.Context) error {
+// checkUnsigned checks that the unsigned events up to the head exist.
+func (v *verification) checkUnsigned(ctx context.Context) error {
 	v.Unsigned = max(v.Head-v.Size, 0)
 	if v.Unsigned == 0 || v.Bad != nil {
 		return nil
@@ -66,9 +66,9 @@ func (v *verification) walkOn(ctx context.Context) error {
 	return nil
 }
 
-// page goes through the next events. It reports whether to go on.
-func (v *verification) page(ctx context.Context, end int64) (more bool, err error) {
-	records, err := read(ctx, v.db, v.Workspace, v.events.size, end)
+// verifyPage verifies the next page of events and reports whether to go on.
+func (v *verification) verifyPage(ctx context.Context, end int64) (more bool, err error) {
+	records, err := readPage(ctx, v.db, v.Workspace, v.events.size, end)
 	if err != nil {
 		return false, err
 	}
@@ -78,18 +78,18 @@ func (v *verification) page(ctx context.Context, end int64) (more bool, err erro
 	}
 	for _, r := range records {
 		if v.next == nil || v.next.size <= v.events.size {
-			if err := v.findNext(ctx); err != nil {
+			if err := v.loadNextCheckpoint(ctx); err != nil {
 				return false, err
 			}
 		}
 		if r.Seq != v.events.size+1 {
 			break
 		}
-		v.take(&r, hashes)
-		if v.since != nil && v.since.size == v.events.size && !v.leadsOn() {
+		v.addEvent(&r, hashes)
+		if v.since != nil && v.since.size == v.events.size && !v.extendsSince() {
 			return false, nil
 		}
-		if v.events.size == v.next.size && !v.judge() {
+		if v.events.size == v.next.size && !v.compareCheckpoint() {
 			return false, nil
 		}
 	}
@@ -100,19 +100,19 @@ func (v *verification) page(ctx context.Context, end int64) (more bool, err erro
 	return true, nil
 }
 
-// A kept is the stored hashes of some events, by where tlog puts them. One that
-// is missing or no hash is not there.
-type kept map[int64]tlog.Hash
+// A storedHashes has the stored hashes of some events by tlog's index. Missing and malformed ones are
+// absent.
+type storedHashes map[int64]tlog.Hash
 
-func (k kept) put(index int64, hash []byte) {
+func (k storedHashes) put(index int64, hash []byte) {
 	if len(hash) == tlog.HashSize {
 		k[index] = tlog.Hash(hash)
 	}
 }
 
-// keptHashes reads the stored hashes of the events after a number up to another.
-func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (kept, error) {
-	hashes := kept{}
+// keptHashes reads the stored hashes of the events after number after, up to upTo.
+func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (storedHashes, error) {
+	hashes := storedHashes{}
 	var index, number int64
 	var hash, tile []byte
 	b := &pgx.Batch{}
@@ -139,8 +139,8 @@ func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (kept,
 	return hashes, nil
 }
 
-// take adds an event and compares what it comes to with the stored hashes.
-func (v *verification) take(r *stored, stored kept) {
+// addEvent adds an event and compares its hashes with the stored ones.
+func (v *verification) addEvent(r *stored, stored storedHashes) {
 	n := v.events.size
 	own := r.hash()
 	hashes := v.events.add(own)
@@ -150,7 +150,7 @@ func (v *verification) take(r *stored, stored kept) {
 		said = k
 	}
 	v.hashes.add(said)
-	tiled := n/tileWidth < v.newest.size/tileWidth // then it has no hash between its own and the tile's root
+	tiled := n/tileWidth < v.newest.size/tileWidth // full tiles store no hashes between leaves and root
 	for level, h := range hashes {
 		if v.doubt != nil {
 			break
@@ -160,43 +160,42 @@ func (v *verification) take(r *stored, stored kept) {
 		case !ok:
 			v.doubt = &Bad{r.Seq, "its stored hash is missing"}
 		case k != h && level == 0:
-			v.doubt, v.leaf = &Bad{r.Seq, "the record or its stored hash was changed"}, true
+			v.doubt, v.leafDiffers = &Bad{r.Seq, "the record or its stored hash was changed"}, true
 		case k != h:
 			v.doubt = &Bad{r.Seq, "a stored hash over it was changed"}
 		}
 	}
 }
 
-// judge holds the log against the checkpoint that it has reached. It reports
-// whether to go on.
-func (v *verification) judge() bool {
+// compareCheckpoint compares the log with the checkpoint that it has reached, and reports whether to go on.
+func (v *verification) compareCheckpoint() bool {
 	switch {
 	case v.next.bad != "":
 		if v.next.size < v.newest.size {
 			v.blame(v.next.size, "%s", v.next.bad)
 		}
-		return v.doubt != nil // a later one may decide
+		return v.doubt != nil // a later checkpoint may decide
 	case v.events.root() == v.next.root && v.doubt == nil:
-		v.good = v.next.size
+		v.confirmed = v.next.size
 		return true
-	case v.events.root() == v.next.root && v.leaf:
+	case v.events.root() == v.next.root && v.leafDiffers:
 		v.doubt.Reason = "its stored hash was changed"
-	case v.events.root() == v.next.root: // doubt says it already
-	case v.leaf && v.hashes.root() == v.next.root:
+	case v.events.root() == v.next.root: // doubt says so already
+	case v.leafDiffers && v.hashes.root() == v.next.root:
 		v.doubt.Reason = "the record was changed"
 	case v.doubt == nil:
-		v.doubt = &Bad{v.good + 1, fmt.Sprintf("records %d to %d are not those that were signed for", v.good+1, v.next.size)}
+		v.doubt = &Bad{v.confirmed + 1, fmt.Sprintf("records %d to %d are not those that were signed for", v.confirmed+1, v.next.size)}
 	}
 	return false
 }
 
-// leadsOn holds the log against the checkpoint that somebody kept, which it has
-// reached. It returns false if that tells which record was changed.
-func (v *verification) leadsOn() bool {
+// extendsSince compares the log with the caller's checkpoint, which it has reached. It returns false if
+// that identifies the bad record.
+func (v *verification) extendsSince() bool {
 	switch {
 	case v.events.root() == v.since.root:
 		return true
-	case v.leaf && v.hashes.root() == v.since.root:
+	case v.leafDiffers && v.hashes.root() == v.since.root:
 		v.doubt.Reason = "the record was changed"
 		return false
 	}
@@ -204,8 +203,8 @@ func (v *verification) leadsOn() bool {
 	return true
 }
 
-// findNext finds the checkpoint that comes after where the log is.
-func (v *verification) findNext(ctx context.Context) error {
+// loadNextCheckpoint reads the next checkpoint after the current position.
+func (v *verification) loadNextCheckpoint(ctx context.Context) error {
 	v.next = v.newest
 	var size int64
 	var text string
@@ -213,11 +212,11 @@ func (v *verification) findNext(ctx context.Context) error {
 		select size, note from proof_checkpoints where workspace_id = $1 and size > $2 and size < $3 order by size limit 1`,
 		v.Workspace, v.events.size, v.newest.size).Scan(&size, &text)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // or it was thinned out since
+	case errors.Is(err, pgx.ErrNoRows): // none, or it was deleted since
 		return nil
 	case err != nil:
 		return fmt.Errorf("read checkpoint: %w", err)
 	}
-	v.next = v.open(size, text)
+	v.next = v.openCheckpoint(size, text)
 	return nil
 }
