@@ -12,7 +12,7 @@ import (
 
 // Config is the environment of svc-codehost.
 type Config struct {
-	// Whoever reaches it can sign in as anybody: other addresses are refused.
+	// Whoever reaches the code host can sign in as anybody, so it only listens on loopback.
 	Addr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address to listen on. Loopback only."`
 
 	ClientID     string        `env:"SVC_CODEHOST_CLIENT_ID,required,notEmpty" doc:"The application that people sign in to, as it names itself."`
@@ -24,14 +24,14 @@ type Config struct {
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
-// listen opens addr, and refuses what others could reach.
+// listen listens at addr, which must be a loopback address.
 func listen(ctx context.Context, addr config.Addr) (net.Listener, error) {
 	ln, err := serve.Listen(ctx, "SVC_CODEHOST_ADDR", addr)
 	if err != nil {
 		return nil, err
 	}
 	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		_ = ln.Close() // nobody was let in
+		_ = ln.Close()
 		return nil, fmt.Errorf("SVC_CODEHOST_ADDR: %s is not a loopback address; anybody could sign in as anybody", ln.Addr())
 	}
 	return ln, nil

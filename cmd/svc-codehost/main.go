@@ -1,6 +1,5 @@
-// Command svc-codehost is a code host for development: people sign in to the
-// service with it where there is no GitHub. Its environment is described by
-// Config.
+// Command svc-codehost is a code host for development, with which people sign in where there is no
+// GitHub. Its environment is described by Config.
 package main
 
 import (
@@ -25,9 +24,9 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// perMinute is how many requests each address may make: more than a browser
-// and a service, and fewer than a loop that went wrong.
-const perMinute = 3000
+// requestsPerMinute limits the requests of each address. It is more than a browser and a service need, and
+// stops a runaway loop.
+const requestsPerMinute = 3000
 
 func main() {
 	flags := flag.NewFlagSet("svc-codehost", flag.ContinueOnError)
@@ -84,7 +83,7 @@ func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	requests, err := limit.PerMinute(perMinute)
+	requests, err := limit.PerMinute(requestsPerMinute)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +93,7 @@ func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
 	})
 }
 
-// healthcheck needs the address only, and so no secret.
+// healthcheck needs only the address, so it works without the secrets.
 func healthcheck(ctx context.Context, environ []string) error {
 	cfg, err := config.Parse[struct {
 		Addr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"As in Config."`

@@ -19,7 +19,7 @@ import (
 	"svc/dev/seed"
 )
 
-// TestMain is svc-codehost itself where the tests start it.
+// TestMain runs svc-codehost itself if a test starts it as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("SVC_TEST_MAIN") != "" {
 		main()
@@ -75,7 +75,7 @@ func TestRunsAndStops(t *testing.T) {
 	_, err = command(t, []string{"-healthcheck"}, "SVC_CODEHOST_ADDR="+line.Address).CombinedOutput()
 	require.NoError(t, err)
 
-	// Every demonstration person can be chosen, by the first name.
+	// Every demonstration person can be chosen. The login is the first name.
 	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, p := range seed.People() {
 		first, _, _ := strings.Cut(strings.ToLower(p.Name), " ")
@@ -86,7 +86,7 @@ func TestRunsAndStops(t *testing.T) {
 		require.True(t, strings.HasPrefix(res.Header.Get("Location"), callback+"?code="))
 	}
 
-	// What jobs of the demonstration name is the same on every machine.
+	// Commit ids of the demonstration are the same on every machine.
 	for name, want := range map[string]string{
 		"acme/api": "bfd7e6c6197b78c06af5484aaa2d9a76796fd742", "acme/web": "6cdca938270be326ae8d6f976ed067710970c09f",
 		"acme/infra": "b65d8052194d6aac362bf9e33d84b5952eb1e03d", "globex/site": "7c033966f3104b5a2af1b69b165d3600f8d083b6",
@@ -127,7 +127,7 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 	require.Contains(t, fails(t, nil, "SVC_CODEHOST_PEOPLE="+filepath.Join(t.TempDir(), "none")), "SVC_CODEHOST_PEOPLE")
 }
 
-func TestPeopleOfAFile(t *testing.T) {
+func TestPeopleFromFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "people.json")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }

@@ -9,11 +9,10 @@ import (
 	"svc/dev/seed"
 )
 
-// people reads the people in a file, or returns the demonstration's if the
-// file has no name.
+// people reads people from a file. Without a file it returns the people of the demonstration.
 func people(file string) ([]codehost.Person, error) {
 	if file == "" {
-		return demonstration(), nil
+		return demonstrationPeople(), nil
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -29,7 +28,7 @@ func people(file string) ([]codehost.Person, error) {
 	return list, nil
 }
 
-func demonstration() []codehost.Person {
+func demonstrationPeople() []codehost.Person {
 	var list []codehost.Person
 	for i, p := range seed.People() {
 		list = append(list, codehost.Person{
@@ -40,7 +39,7 @@ func demonstration() []codehost.Person {
 	return list
 }
 
-// repositories returns those of the demonstration.
+// repositories returns the repositories of the demonstration.
 func repositories() (list []codehost.Repository) {
 	for _, r := range seed.Repositories() {
 		list = append(list, codehost.Repository(r))

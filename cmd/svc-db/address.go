@@ -9,7 +9,7 @@ import (
 	"svc/config"
 )
 
-// environment is what the command line may leave out.
+// environment has the settings that flags may override.
 type environment struct {
 	Host     string        `env:"SVC_DB_HOST" doc:"Database host, or the folder of its socket."`
 	Port     uint16        `env:"SVC_DB_PORT" envDefault:"5432" doc:"Database port."`
@@ -20,21 +20,19 @@ type environment struct {
 	VaultKeys []config.Secret `env:"SVC_VAULT_MASTER_KEY" doc:"replace-key: the key that the services have from now on."`
 }
 
-// errUnreadable says nothing of what it could not read: in a malformed
-// address the password may stand anywhere.
+// errUnreadable does not quote the address, because a malformed one may contain the password
+// anywhere.
 var errUnreadable = errors.New("the database address cannot be read; " +
 	"want postgres://user:password@host:port/database or jdbc:postgresql://host:port/database?user=U&password=P, " +
 	"with special characters percent-encoded and the ssl settings (in it or in PGSSL... variables) valid")
 
-// A setting is one parameter of an address. Of several with one name the last
-// counts.
+// A setting is one parameter of an address. If a name occurs several times, the last one counts.
 type setting struct{ name, value string }
 
-// address returns the URL of the database. A -url takes the place of host,
-// port and name; user and password come from -user and -password, else from
-// the URL, else from the environment.
+// address returns the URL of the database. -url replaces host, port and name. User and password
+// come from -user and -password, else from the URL, else from the environment.
 func (o options) address(env environment) (config.Secret, error) {
-	place, own := env.place(), []setting(nil)
+	place, own := env.hostPortName(), []setting(nil)
 	if raw := o.url.Reveal(); raw != "" {
 		var err error
 		if place, own, err = split(raw); err != nil {
@@ -54,7 +52,7 @@ func (o options) address(env environment) (config.Secret, error) {
 	return config.Secret("postgresql://" + place + "?" + encode(settings)), nil
 }
 
-// A noAddress lists the variables that would have to be set.
+// A noAddress lists the variables that must be set.
 type noAddress []string
 
 func (e noAddress) Error() string {
@@ -76,12 +74,12 @@ func (o options) missing(env environment) []string {
 	return names
 }
 
-// place is host, port and name as they stand in a URL.
-func (env environment) place() string {
+// hostPortName returns host, port and name in URL form.
+func (env environment) hostPortName() string {
 	return fmt.Sprintf("%s:%d/%s", escape(env.Host), env.Port, escape(env.Name))
 }
 
-// split takes a URL apart: what comes between user and parameters, and those.
+// split splits a URL into what is between user and parameters, and the settings.
 func split(raw string) (place string, own []setting, err error) {
 	rest, jdbc := strings.CutPrefix(raw, "jdbc:")
 	scheme, rest, _ := strings.Cut(rest, "://")
@@ -93,7 +91,7 @@ func split(raw string) (place string, own []setting, err error) {
 		own, rest = append(own, setting{"user", user}, setting{"password", password}), rest[i+1:]
 	}
 	place, query, _ := strings.Cut(rest, "?")
-	// An @ left over means that the password held an @ or a / of its own.
+	// An @ left over means that the password contained an unescaped @ or /.
 	if strings.Contains(place, "@") {
 		return "", nil, errUnreadable
 	}
@@ -121,7 +119,7 @@ func split(raw string) (place string, own []setting, err error) {
 	return place, own, nil
 }
 
-// jdbcName translates the parameters that the JDBC driver calls otherwise.
+// jdbcName translates parameter names of the JDBC driver.
 func jdbcName(name string) string {
 	switch name {
 	case "currentSchema":

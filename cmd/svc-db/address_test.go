@@ -11,8 +11,8 @@ import (
 	"svc/config"
 )
 
-// where is what an address comes to.
-type where struct {
+// addressParts describes the parts of an address.
+type addressParts struct {
 	host           string
 	port           uint16
 	name           string
@@ -24,26 +24,26 @@ func TestAddresses(t *testing.T) {
 	for name, test := range map[string]struct {
 		environ []string
 		args    []string
-		want    where
+		want    addressParts
 	}{
-		"environment":         {env, nil, where{"env", 5432, "svc", "eu", "ep"}},
-		"all of it":           {append(env, "SVC_DB_PORT=6000", "SVC_DB_NAME=n"), nil, where{"env", 6000, "n", "eu", "ep"}},
-		"flags before it":     {env, []string{"-user=fu", "-password=fp"}, where{"env", 5432, "svc", "fu", "fp"}},
-		"socket":              {append(env, "SVC_DB_HOST=/run/pg sql"), nil, where{"/run/pg sql", 5432, "svc", "eu", "ep"}},
-		"IPv6":                {append(env, "SVC_DB_HOST=::1"), nil, where{"::1", 5432, "svc", "eu", "ep"}},
-		"odd characters":      {append(env, "SVC_DB_NAME=a/b?c", "SVC_DB_USER=u@h:1", "SVC_DB_PASSWORD=p+ &=%/@#?'\\é"), nil, where{"env", 5432, "a/b?c", "u@h:1", "p+ &=%/@#?'\\é"}},
-		"postgres":            {nil, []string{"-url=postgres://u:p@h:6000/db"}, where{"h", 6000, "db", "u", "p"}},
-		"postgresql":          {nil, []string{"-url=postgresql://u:p@h/db"}, where{"h", 5432, "db", "u", "p"}},
-		"URL before it":       {append(env, "SVC_DB_PORT=6000"), []string{"-url=postgres://u:p@h/db"}, where{"h", 5432, "db", "u", "p"}},
-		"URL without user":    {env, []string{"-url=postgres://h/db"}, where{"h", 5432, "db", "eu", "ep"}},
-		"URL without word":    {env, []string{"-url=postgres://u@h/db"}, where{"h", 5432, "db", "u", "ep"}},
-		"flags before URL":    {nil, []string{"-url=postgres://u:p@h/db", "-user=fu", "-password=f p"}, where{"h", 5432, "db", "fu", "f p"}},
-		"percent-encoded":     {nil, []string{"-url=postgres://u%40x:p%2F%3D%26@h/db%20x"}, where{"h", 5432, "db x", "u@x", "p/=&"}},
-		"user as parameter":   {nil, []string{"-url=postgres://h/db?user=u&password=p+q"}, where{"h", 5432, "db", "u", "p+q"}},
-		"JDBC":                {nil, []string{"-url=jdbc:postgresql://h:6000/db?user=u&password=p"}, where{"h", 6000, "db", "u", "p"}},
-		"JDBC, odd word":      {nil, []string{"-url=jdbc:postgresql://h/db?user=u&password=a%26b=c@d+e"}, where{"h", 5432, "db", "u", "a&b=c@d e"}},
-		"JDBC, flags":         {nil, []string{"-url=jdbc:postgresql://h/db", "-user=fu", "-password=fp"}, where{"h", 5432, "db", "fu", "fp"}},
-		"JDBC, no parameters": {env, []string{"-url=jdbc:postgresql://h/db?"}, where{"h", 5432, "db", "eu", "ep"}},
+		"environment":         {env, nil, addressParts{"env", 5432, "svc", "eu", "ep"}},
+		"all of it":           {append(env, "SVC_DB_PORT=6000", "SVC_DB_NAME=n"), nil, addressParts{"env", 6000, "n", "eu", "ep"}},
+		"flags before it":     {env, []string{"-user=fu", "-password=fp"}, addressParts{"env", 5432, "svc", "fu", "fp"}},
+		"socket":              {append(env, "SVC_DB_HOST=/run/pg sql"), nil, addressParts{"/run/pg sql", 5432, "svc", "eu", "ep"}},
+		"IPv6":                {append(env, "SVC_DB_HOST=::1"), nil, addressParts{"::1", 5432, "svc", "eu", "ep"}},
+		"odd characters":      {append(env, "SVC_DB_NAME=a/b?c", "SVC_DB_USER=u@h:1", "SVC_DB_PASSWORD=p+ &=%/@#?'\\é"), nil, addressParts{"env", 5432, "a/b?c", "u@h:1", "p+ &=%/@#?'\\é"}},
+		"postgres":            {nil, []string{"-url=postgres://u:p@h:6000/db"}, addressParts{"h", 6000, "db", "u", "p"}},
+		"postgresql":          {nil, []string{"-url=postgresql://u:p@h/db"}, addressParts{"h", 5432, "db", "u", "p"}},
+		"URL before it":       {append(env, "SVC_DB_PORT=6000"), []string{"-url=postgres://u:p@h/db"}, addressParts{"h", 5432, "db", "u", "p"}},
+		"URL without user":    {env, []string{"-url=postgres://h/db"}, addressParts{"h", 5432, "db", "eu", "ep"}},
+		"URL without word":    {env, []string{"-url=postgres://u@h/db"}, addressParts{"h", 5432, "db", "u", "ep"}},
+		"flags before URL":    {nil, []string{"-url=postgres://u:p@h/db", "-user=fu", "-password=f p"}, addressParts{"h", 5432, "db", "fu", "f p"}},
+		"percent-encoded":     {nil, []string{"-url=postgres://u%40x:p%2F%3D%26@h/db%20x"}, addressParts{"h", 5432, "db x", "u@x", "p/=&"}},
+		"user as parameter":   {nil, []string{"-url=postgres://h/db?user=u&password=p+q"}, addressParts{"h", 5432, "db", "u", "p+q"}},
+		"JDBC":                {nil, []string{"-url=jdbc:postgresql://h:6000/db?user=u&password=p"}, addressParts{"h", 6000, "db", "u", "p"}},
+		"JDBC, odd word":      {nil, []string{"-url=jdbc:postgresql://h/db?user=u&password=a%26b=c@d+e"}, addressParts{"h", 5432, "db", "u", "a&b=c@d e"}},
+		"JDBC, flags":         {nil, []string{"-url=jdbc:postgresql://h/db", "-user=fu", "-password=fp"}, addressParts{"h", 5432, "db", "fu", "fp"}},
+		"JDBC, no parameters": {env, []string{"-url=jdbc:postgresql://h/db?"}, addressParts{"h", 5432, "db", "eu", "ep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env, err := config.Parse[environment](test.environ)
@@ -54,7 +54,7 @@ func TestAddresses(t *testing.T) {
 			require.NoError(t, err)
 			cfg, err := job{url: url}.connConfig()
 			require.NoError(t, err)
-			require.Equal(t, test.want, where{cfg.Host, cfg.Port, cfg.Database, cfg.User, cfg.Password})
+			require.Equal(t, test.want, addressParts{cfg.Host, cfg.Port, cfg.Database, cfg.User, cfg.Password})
 		})
 	}
 }
@@ -79,20 +79,20 @@ func TestMissingAddress(t *testing.T) {
 		"SVC_DB_USER.":     {"SVC_DB_HOST=h", "SVC_DB_PASSWORD=" + marker},
 		"SVC_DB_PASSWORD.": {"SVC_DB_HOST=h", "SVC_DB_USER=u", "SVC_DB_PASSWORD="},
 	} {
-		r := here(t, environ)
+		r := runHere(t, environ)
 		require.Equal(t, 1, r.status)
 		require.Contains(t, r.stderr, message+missing)
 	}
 }
 
 func TestMalformedPort(t *testing.T) {
-	r := here(t, []string{"SVC_DB_HOST=h", "SVC_DB_USER=u", "SVC_DB_PASSWORD=" + marker, "SVC_DB_PORT=" + marker})
+	r := runHere(t, []string{"SVC_DB_HOST=h", "SVC_DB_USER=u", "SVC_DB_PASSWORD=" + marker, "SVC_DB_PORT=" + marker})
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "SVC_DB_PORT is malformed")
 }
 
-// A password with a character that should have been percent-encoded ends up
-// in any part of the address. Whatever part is wrong then, it is not shown.
+// An unescaped character in a password may move the password into any part of the address. Errors
+// never show it.
 func TestMalformedAddressIsNotShown(t *testing.T) {
 	for _, url := range []string{
 		marker,
@@ -110,27 +110,27 @@ func TestMalformedAddressIsNotShown(t *testing.T) {
 		"jdbc:postgresql://127.0.0.1/db?user=u&password=%zz" + marker,
 		"postgres://u:" + marker + "@127.0.0.1/db?connect_timeout=soon",
 	} {
-		r := here(t, nil, "-url="+url)
+		r := runHere(t, nil, "-url="+url)
 		require.Equal(t, 1, r.status)
 		require.Contains(t, r.stderr, "ERROR: the database address cannot be read; want postgres://", url)
 	}
-	r := here(t, nil, "-url=postgres://u:"+marker+"@127.0.0.1/db?sslmode=verify-full&sslrootcert=/no/such/file")
+	r := runHere(t, nil, "-url=postgres://u:"+marker+"@127.0.0.1/db?sslmode=verify-full&sslrootcert=/no/such/file")
 	require.Contains(t, r.stderr, "/no/such/file: no such file or directory")
 }
 
 func TestUnreachableDatabase(t *testing.T) {
-	const port = "1" // of no server anywhere
+	const port = "1" // no server uses it
 	for _, url := range []string{
 		"postgres://u:" + marker + "@127.0.0.1:" + port + "/svc",
 		"postgres://u:p%3F#" + marker + "@127.0.0.1:" + port + "/svc",
 		"postgres://u:p?" + marker + "@127.0.0.1:" + port + "/svc",
 		"jdbc:postgresql://127.0.0.1:" + port + "/svc?user=u&password=" + marker,
 	} {
-		r := here(t, nil, "-url="+url)
+		r := runHere(t, nil, "-url="+url)
 		require.Equal(t, result{status: 1, stderr: "ERROR: connect to the database at 127.0.0.1:" + port + ": connect: connection refused\n"}, r)
 	}
 
-	r := here(t, nil, "-url=postgres://127.0.0.1:"+port+",localhost:"+port+"/svc", "-password="+marker, "-connect-retries=1")
+	r := runHere(t, nil, "-url=postgres://127.0.0.1:"+port+",localhost:"+port+"/svc", "-password="+marker, "-connect-retries=1")
 	require.Equal(t, 1, r.status)
 	places := "connect to the database at 127.0.0.1:" + port + ", localhost:" + port + ": connect: connection refused"
 	require.Equal(t, "WARNING: "+places+". Retrying in 1 sec...\n", r.stdout)
@@ -140,15 +140,15 @@ func TestUnreachableDatabase(t *testing.T) {
 func TestServerRefuses(t *testing.T) {
 	d := newDatabase(t)
 	environ := append(d.environ, "SVC_DB_NAME=nosuchdatabase")
-	r := here(t, environ).hides(t, d.password)
+	r := runHere(t, environ).requireHidden(t, d.password)
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, net.JoinHostPort(d.cfg.Host, strconv.Itoa(int(d.cfg.Port))))
 	require.Contains(t, r.stderr, `database "nosuchdatabase" does not exist (SQLSTATE 3D000)`)
 }
 
-func TestEveryFormReachesTheDatabase(t *testing.T) {
+func TestEveryAddressFormConnects(t *testing.T) {
 	d := newDatabase(t)
-	place := environment{Host: d.cfg.Host, Port: d.cfg.Port, Name: d.cfg.Database}.place()
+	place := environment{Host: d.cfg.Host, Port: d.cfg.Port, Name: d.cfg.Database}.hostPortName()
 	login := "user=" + escape(d.cfg.User) + "&password=" + escape(d.password)
 	for _, args := range [][]string{
 		{"info", "-url=postgres://" + place + "?" + login},
@@ -156,7 +156,7 @@ func TestEveryFormReachesTheDatabase(t *testing.T) {
 		{"info", "-url=jdbc:postgresql://" + place + "?" + login},
 		{"-url=jdbc:postgresql://" + place, "info", "-user", d.cfg.User, "-password", d.password},
 	} {
-		r := here(t, nil, args...).hides(t, d.password)
+		r := runHere(t, nil, args...).requireHidden(t, d.password)
 		require.Zero(t, r.status, r.stderr)
 		require.True(t, strings.HasPrefix(r.stdout, "Database: postgresql://"), r.stdout)
 		require.Contains(t, r.stdout, "Schema version: << Empty Schema >>")

@@ -7,18 +7,18 @@ import (
 	"svc/config"
 )
 
-// A job is what a command has to go by.
+// A job has the inputs of a command.
 type job struct {
 	options
-	url       config.Secret // of the database, complete
+	url       config.Secret // complete URL of the database
 	vaultKeys []config.Secret
-	out       io.Writer // takes the report
+	out       io.Writer // receives the report
 }
 
-// A command is what svc-db can be asked to do.
+// A command is one of the commands of svc-db.
 type command struct {
 	run   func(context.Context, job) error
-	views bool // takes names of views as arguments
+	views bool // accepts names of views as arguments
 }
 
 var commands = map[string]command{

@@ -14,15 +14,15 @@ import (
 	"svc/projections/fold"
 )
 
-// errDiffer says that rows are not what the log says; the report names them.
+// errDiffer says that rows differ from the log; the report lists them.
 var errDiffer = errors.New("not every row is what the log says")
 
-// compareViews folds the logs of workspaces and names the rows of views, and the
-// keys, that are not what they say. Of all workspaces, it looks for rows of such
-// without a log too.
+// compareViews compares the views and unique keys of workspaces with their logs and reports
+// differing rows. Unless one workspace was selected, it also looks for rows of workspaces without a
+// log.
 func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.ID) error {
 	if j.workspace.IsZero() {
-		strays, err := fold.Strays(ctx, db, projections.All())
+		strays, err := fold.OrphanedWorkspaces(ctx, db, projections.All())
 		if err != nil {
 			return err
 		}

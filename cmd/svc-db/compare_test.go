@@ -19,16 +19,16 @@ import (
 	"svc/vault"
 )
 
-// What somebody put into a view by SQL is named, and the evidence is not destroyed.
-func TestVerifyNamesRowsThatAreNotWhatTheLogSays(t *testing.T) {
+// Changes of a view by SQL are reported and not repaired.
+func TestVerifyReportsDifferingRows(t *testing.T) {
 	d := newDatabase(t)
-	require.Zero(t, here(t, d.environ, "migrate").status)
+	require.Zero(t, runHere(t, d.environ, "migrate").status)
 	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	good, bad := d.workspace(t, db, "good"), d.workspace(t, db, "bad")
 
-	r := here(t, d.environ, "verify", "-views")
+	r := runHere(t, d.environ, "verify", "-views")
 	require.Zero(t, r.status, r.stderr)
 	for _, workspace := range []events.ID{good, bad} {
 		require.Regexp(t, workspace.String()+`: \d+ rows are what the log says up to event 3, compared in `, r.stdout)
@@ -37,7 +37,7 @@ func TestVerifyNamesRowsThatAreNotWhatTheLogSays(t *testing.T) {
 	d.exec(t, `update members set role = 'Viewer' where workspace_id = '`+bad.String()+`'`)
 	d.exec(t, `update service_tokens set fingerprint = sha256('mine') where workspace_id = '`+bad.String()+`'`)
 	d.exec(t, `insert into global_keys values ('email/eve@evil.example', gen_random_uuid(), gen_random_uuid())`)
-	r = here(t, d.environ, "verify", "-views")
+	r = runHere(t, d.environ, "verify", "-views")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, good.String()+": ")
 	require.NotContains(t, r.stdout, good.String()+": DIFFERENT")
@@ -47,21 +47,21 @@ func TestVerifyNamesRowsThatAreNotWhatTheLogSays(t *testing.T) {
 	require.Regexp(t, `[0-9a-f-]{36}: DIFFERENT: global_keys "email/eve@evil.example": is not in the log`, r.stdout)
 	require.Equal(t, "ERROR: not every row is what the log says: 2 of 3 workspaces\n", r.stderr)
 
-	require.Zero(t, here(t, d.environ, "verify").status, "the log itself is as it was signed")
-	require.Equal(t, 1, here(t, d.environ, "verify", "-views", "-workspace="+bad.String()).status)
-	require.Zero(t, here(t, d.environ, "verify", "-views", "-workspace="+good.String()).status)
+	require.Zero(t, runHere(t, d.environ, "verify").status, "the log itself is as it was signed")
+	require.Equal(t, 1, runHere(t, d.environ, "verify", "-views", "-workspace="+bad.String()).status)
+	require.Zero(t, runHere(t, d.environ, "verify", "-views", "-workspace="+good.String()).status)
 
-	r = here(t, d.environ, "rebuild")
+	r = runHere(t, d.environ, "rebuild")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, bad.String()+": DIFFERENT: members ")
 	require.Equal(t, "ERROR: rebuilt, but the rows before were not what the log says: members, service_tokens, global_keys\n", r.stderr)
-	r = here(t, d.environ, "rebuild")
+	r = runHere(t, d.environ, "rebuild")
 	require.Zero(t, r.status, r.stderr)
-	r = here(t, d.environ, "verify", "-views")
+	r = runHere(t, d.environ, "verify", "-views")
 	require.Zero(t, r.status, r.stdout)
 }
 
-// workspace makes one with an owner and a token, and signs for it.
+// workspace creates a workspace with an owner and a token, and signs its log.
 func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events.ID {
 	t.Helper()
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
@@ -78,6 +78,6 @@ func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	proof.New(db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler)).Run(ctx) // signs for what is left
+	proof.New(db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler)).Run(ctx) // signs the rest
 	return id
 }

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	retryAfter = time.Second
-	// endLimit bounds how long an interrupted statement and the farewell may take.
-	endLimit = 5 * time.Second
+	retryPause = time.Second
+	// closeTimeout is the timeout for cancelling an interrupted statement, and for closing the connection.
+	closeTimeout = 5 * time.Second
 )
 
 // withConnection calls use with a connection to the database and closes it
@@ -35,7 +35,7 @@ func (j job) withConnection(ctx context.Context, use func(*pgx.Conn) error) erro
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
@@ -52,10 +52,10 @@ func (j job) connConfig() (*pgx.ConnConfig, error) {
 		return nil, errUnreadable // err may quote the address
 	}
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { report(j.out, n) }
-	// An interrupt cancels the statement in the server too: one that was only
-	// cut off would go on there and keep its locks.
+	// Cancelling ctx also cancels the statement in the server. If only the connection were closed,
+	// the statement would go on and keep its locks.
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: endLimit}
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: closeTimeout}
 	}
 	return cfg, nil
 }
@@ -64,14 +64,14 @@ func report(out io.Writer, n *pgconn.Notice) {
 	fmt.Fprintf(out, "DB: %s: %s\n", n.Severity, n.Message)
 }
 
-// connect tries once, and again as often as -connect-retries says.
+// connect connects, and retries as often as -connect-retries says.
 func (j job) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	for left := j.retries; ; left-- {
 		conn, err := pgx.ConnectConfig(ctx, cfg)
 		if err == nil {
 			return conn, nil
 		}
-		err = fmt.Errorf("connect to the database at %s: %s", places(cfg), cause(err))
+		err = fmt.Errorf("connect to the database at %s: %s", hostPorts(cfg), cause(err))
 		if left == 0 || ctx.Err() != nil {
 			return nil, err
 		}
@@ -79,13 +79,13 @@ func (j job) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(retryAfter):
+		case <-time.After(retryPause):
 		}
 	}
 }
 
-// places names every host and port that cfg would try.
-func places(cfg *pgx.ConnConfig) string {
+// hostPorts returns every host and port that cfg would try.
+func hostPorts(cfg *pgx.ConnConfig) string {
 	list := []string{net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))}
 	for _, f := range cfg.Fallbacks {
 		list = append(list, net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))))
@@ -94,8 +94,7 @@ func places(cfg *pgx.ConnConfig) string {
 	return strings.Join(slices.Compact(list), ", ")
 }
 
-// cause returns the root of a connection error without the addresses that
-// surround it.
+// cause returns the root cause of a connection error, without addresses.
 func cause(err error) string {
 	var server *pgconn.PgError
 	var dns *net.DNSError

@@ -18,11 +18,11 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const limit = time.Minute
 
-// A database is an empty one, and the environment that leads to it.
+// A database is an empty database and the environment to reach it.
 type database struct {
 	conn     *pgx.Conn
 	cfg      *pgx.ConnConfig
-	password string // the server asks for it, or takes any
+	password string // required by the server, or any if it requires none
 	environ  []string
 }
 
@@ -51,7 +51,7 @@ func (d *database) exec(t *testing.T, sql string) {
 	require.NoError(t, err)
 }
 
-// marker is a password that must never be seen again.
+// marker is a password that must never be shown.
 const marker = "MARKER-of-the-password"
 
 // A result is what an operator sees.
@@ -60,23 +60,23 @@ type result struct {
 	stdout, stderr string
 }
 
-// hides fails the test if r shows password.
-func (r result) hides(t *testing.T, password string) result {
+// requireHidden fails the test if r shows the password.
+func (r result) requireHidden(t *testing.T, password string) result {
 	require.NotContains(t, r.stdout, password)
 	require.NotContains(t, r.stderr, password)
 	return r
 }
 
-// here runs svc-db in this process.
-func here(t *testing.T, environ []string, args ...string) result {
+// runHere runs svc-db in this process.
+func runHere(t *testing.T, environ []string, args ...string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	status := run(ctx, args, environ, &stdout, &stderr)
-	return result{status, stdout.String(), stderr.String()}.hides(t, marker)
+	return result{status, stdout.String(), stderr.String()}.requireHidden(t, marker)
 }
 
-// build makes the real program and returns its path.
+// build builds the real program and returns its path.
 func build(t *testing.T) string {
 	path := t.TempDir() + "/svc-db"
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".").CombinedOutput()
@@ -84,7 +84,7 @@ func build(t *testing.T) string {
 	return path
 }
 
-// start runs the real program with no environment but environ.
+// start runs the real program with only environ as environment.
 func start(t *testing.T, path string, environ []string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
@@ -102,5 +102,5 @@ func finish(t *testing.T, cmd *exec.Cmd) result {
 		cmd.ProcessState.ExitCode(),
 		cmd.Stdout.(*bytes.Buffer).String(),
 		cmd.Stderr.(*bytes.Buffer).String(),
-	}.hides(t, marker)
+	}.requireHidden(t, marker)
 }

@@ -1,5 +1,5 @@
-// Svc-db brings the database to the form this build expects, then exits: its
-// exit status is the result.
+// Svc-db migrates the database to the schema of this build, rebuilds and verifies its contents, and
+// exits. Its exit status is the result.
 package main
 
 import (
@@ -17,17 +17,17 @@ import (
 	"svc/config"
 )
 
-// Memory is collected when it has grown by so many percent: a rebuild makes a lot
-// of garbage and keeps little. Beyond memoryLimit, or the container's if that is less,
-// it is collected as often as it takes.
+// A rebuild makes a lot of garbage and keeps little, so the garbage collector runs only when the
+// heap has grown by gcPercent. Beyond memoryLimit, or the container's limit if that is less, it
+// runs as often as necessary.
 const (
-	collect     = 400
+	gcPercent   = 400
 	memoryLimit = 1 << 30 // bytes
 )
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collect)
+		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	config.LimitMemory(ctx, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), memoryLimit)
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run returns the exit status: 0 done, 1 not done, 2 asked for wrongly.
+// run returns the exit status: 0 for success, 1 for failure, 2 for a wrong command line.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -64,7 +64,7 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 		return err
 	}
 	if o.export != "" {
-		return verifyExport(ctx, job{options: o, out: out}) // takes no database
+		return verifyExport(ctx, job{options: o, out: out}) // needs no database
 	}
 	url, err := o.address(env)
 	if err != nil {

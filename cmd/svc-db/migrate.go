@@ -8,7 +8,7 @@ import (
 	"svc/migrations"
 )
 
-// migrate applies what is missing, then adds the seed if one is asked for.
+// migrate applies the missing migrations, and then the seed if -seed is given.
 func migrate(ctx context.Context, j job) error {
 	err := j.withConnection(ctx, func(conn *pgx.Conn) error {
 		return migrations.Migrate(ctx, conn, j.out)
@@ -16,10 +16,10 @@ func migrate(ctx context.Context, j job) error {
 	if err != nil || j.seed == "" {
 		return err
 	}
-	return demonstrate(ctx, j)
+	return seedDemonstration(ctx, j)
 }
 
-// info shows every migration and its state.
+// info lists every migration and its state.
 func info(ctx context.Context, j job) error {
 	return j.withConnection(ctx, func(conn *pgx.Conn) error {
 		return migrations.Info(ctx, conn, j.out)

@@ -13,7 +13,7 @@ import (
 	"svc/events"
 )
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	url      config.Secret
 	user     string
@@ -22,21 +22,20 @@ type options struct {
 	seed     string
 	seedFile string
 
-	workspace   events.ID // zero is all
+	workspace   events.ID // zero means all
 	seq         int64     // of a parked event
 	verifierKey string
 	checkpoint  string
-	export      string // a file
-	kept        string // a file
-	rows        bool   // of views are compared with the log
+	export      string // name of a file
+	kept        string // name of a file
+	rows        bool   // also compare views with the log
 
 	command string
 	views   []string
 }
 
-// parseOptions reads the command line, in which flags may stand before and
-// after the command. The error never repeats a value: a misspelt flag is
-// likely enough to hold the password.
+// parseOptions parses the command line, in which flags may come before and after the command. The
+// error never quotes a value, because a misspelt flag may contain the password.
 func parseOptions(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("svc-db", flag.ContinueOnError)
@@ -76,7 +75,7 @@ func parseOptions(args []string) (options, error) {
 	return o, o.check()
 }
 
-// setWorkspace refuses the id that, unset, stands for all workspaces.
+// setWorkspace rejects the zero ID, which means all workspaces.
 func (o *options) setWorkspace(text string) (err error) {
 	o.workspace, err = events.ParseID(text)
 	if err == nil && o.workspace.IsZero() {
@@ -85,11 +84,11 @@ func (o *options) setWorkspace(text string) (err error) {
 	return err
 }
 
-// check refuses what does not go together.
+// check rejects flags that do not go together.
 func (o options) check() error {
 	c, known := commands[o.command]
 	switch {
-	case !known && word.MatchString(o.command):
+	case !known && safeWord.MatchString(o.command):
 		return fmt.Errorf("unknown command %s", o.command)
 	case !known:
 		return errors.New("unknown command; a database address goes into -url=")
@@ -121,8 +120,8 @@ func (o options) check() error {
 	return nil
 }
 
-// word is what is safe to repeat.
-var word = regexp.MustCompile(`^[a-z][a-z-]{0,19}$`)
+// safeWord matches what is safe to quote in an error.
+var safeWord = regexp.MustCompile(`^[a-z][a-z-]{0,19}$`)
 
 func flagError(err error) error {
 	if errors.Is(err, flag.ErrHelp) {
@@ -130,7 +129,7 @@ func flagError(err error) error {
 	}
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		if word.MatchString(name) {
+		if safeWord.MatchString(name) {
 			return fmt.Errorf("unknown flag -%s", name)
 		}
 		return errors.New("unknown flag")

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFlagsStandAnywhere(t *testing.T) {
+func TestFlagsBeforeAndAfterCommand(t *testing.T) {
 	for _, args := range [][]string{
 		{"-user=u", "rebuild", "members", "runs"},
 		{"rebuild", "members", "-user=u", "runs"},
@@ -20,7 +20,7 @@ func TestFlagsStandAnywhere(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"info", "-h"}, {"help"}, {"help", "info"}} {
-		r := here(t, nil, args...)
+		r := runHere(t, nil, args...)
 		require.Equal(t, result{status: 0, stdout: help}, r)
 	}
 }
@@ -42,7 +42,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"-seed-file goes with -seed":                    {"-seed-file=f"},
 	} {
 		t.Run(want, func(t *testing.T) {
-			r := here(t, nil, args...)
+			r := runHere(t, nil, args...)
 			require.Equal(t, 2, r.status)
 			require.Contains(t, r.stderr, want)
 			require.Contains(t, r.stderr, usage)

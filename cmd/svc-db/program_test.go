@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProgram tries what only the real program can show: exit statuses,
-// signals, and many processes at once.
+// TestProgram tests what only the real program can show: exit statuses, signals, and concurrent
+// processes.
 func TestProgram(t *testing.T) {
 	path := build(t)
 
 	t.Run("migrates once", func(t *testing.T) {
 		d := newDatabase(t)
-		r := finish(t, start(t, path, d.environ)).hides(t, d.password)
+		r := finish(t, start(t, path, d.environ)).requireHidden(t, d.password)
 		require.Zero(t, r.status, r.stderr)
 		require.Contains(t, r.stdout, "Successfully applied ")
 		require.Empty(t, r.stderr)
 
-		r = finish(t, start(t, path, d.environ)).hides(t, d.password)
+		r = finish(t, start(t, path, d.environ)).requireHidden(t, d.password)
 		require.Zero(t, r.status, r.stderr)
 		require.Contains(t, r.stdout, `Schema "public" is up to date. No migration necessary.`)
 	})
@@ -46,7 +46,7 @@ func TestProgram(t *testing.T) {
 		d := newDatabase(t)
 		require.Zero(t, finish(t, start(t, path, d.environ)).status)
 		d.exec(t, "update schema_history set checksum = 42 where version = 1")
-		r := finish(t, start(t, path, d.environ)).hides(t, d.password)
+		r := finish(t, start(t, path, d.environ)).requireHidden(t, d.password)
 		require.Equal(t, 1, r.status)
 		require.Contains(t, r.stderr, "ERROR: Validate failed: Migrations have failed validation\n"+
 			"Migration checksum mismatch for migration version 1\n-> Applied to database : 42\n-> Resolved locally : ")
@@ -57,7 +57,7 @@ func TestProgram(t *testing.T) {
 		d := newDatabase(t)
 		require.Zero(t, finish(t, start(t, path, d.environ)).status)
 		d.exec(t, "insert into schema_history values (9999, 'later', 1, now(), 0, true)")
-		r := finish(t, start(t, path, d.environ)).hides(t, d.password)
+		r := finish(t, start(t, path, d.environ)).requireHidden(t, d.password)
 		require.Zero(t, r.status, r.stderr)
 		require.Contains(t, r.stdout, `WARNING: Schema "public" has a version (9999) that is newer than the latest available migration (`)
 		require.Contains(t, r.stdout, "No migration necessary.")
@@ -101,7 +101,7 @@ func TestProgram(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDatabase(t)
 			require.Zero(t, finish(t, start(t, path, d.environ)).status)
-			// Whoever locks the history keeps the next run waiting.
+			// A lock on the history keeps the next run waiting.
 			d.exec(t, "begin; lock table schema_history")
 			cmd := start(t, path, d.environ)
 			require.Eventually(t, d.waiting(t), limit, 10*time.Millisecond)

@@ -20,13 +20,12 @@ import (
 	"svc/projections/fold"
 )
 
-// rebuild makes the views j.views anew, or all of them, of one workspace or of
-// all, while the service goes on. With all of them it also drops snapshots, which
-// are made of the log as views are. It refuses a database that another build
-// migrated, whose views may have another form. Where rows were others than the log
-// says it goes on, and fails at the end: something made them so.
+// rebuild rebuilds the views j.views, or all of them, of one workspace or of all, while the service
+// goes on. Without names it also drops snapshots, which come from the log as well. It refuses a
+// database that another build migrated, because the form of views may differ. If rows differed from
+// the log, it completes and then fails, since something must have changed them.
 func rebuild(ctx context.Context, j job) error {
-	list, err := named(j.views)
+	list, err := viewsByName(j.views)
 	if err != nil {
 		return err
 	}
@@ -48,24 +47,23 @@ func rebuild(ctx context.Context, j job) error {
 			}
 		}
 		if len(others) > 0 {
-			return fmt.Errorf("%w: %s", errWereOthers, strings.Join(others, ", "))
+			return fmt.Errorf("%w: %s", errRowsDiffered, strings.Join(others, ", "))
 		}
 		return nil
 	})
 }
 
-// errWereOthers says that a rebuild was needed; the report names the workspaces and
-// the rows.
-var errWereOthers = errors.New("rebuilt, but the rows before were not what the log says")
+// errRowsDiffered says that rows differed from the log before a rebuild; the report lists them.
+var errRowsDiffered = errors.New("rebuilt, but the rows before were not what the log says")
 
-func (j job) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.Rebuilt, error) {
+func (j job) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
 	if j.workspace.IsZero() {
 		return j.rebuildView(ctx, db, v)
 	}
 	return j.rebuildLog(ctx, db, v, j.workspace)
 }
 
-func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.Rebuilt, error) {
+func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
 	start := time.Now()
 	p := newProgress(j.out, v.Name())
 	done, err := fold.Rebuild(ctx, db, v, p.step)
@@ -77,11 +75,11 @@ func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fo
 		fmt.Fprintf(j.out, "%s: went on behind %d events of a rebuild that was cut off\n", v.Name(), done.Resumed)
 	}
 	fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
-	j.tell(v.Name(), done)
+	j.printResult(v.Name(), done)
 	return done, nil
 }
 
-func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.Rebuilt, error) {
+func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.RebuildResult, error) {
 	start := time.Now()
 	p := newProgress(j.out, v.Name())
 	done, err := fold.RebuildLog(ctx, db, v, workspace, p.step)
@@ -91,12 +89,12 @@ func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, work
 	}
 	fmt.Fprintf(j.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events,
 		time.Since(start).Round(time.Millisecond))
-	j.tell(v.Name(), done)
+	j.printResult(v.Name(), done)
 	return done, nil
 }
 
-// tell says what an operator will want to know of a rebuild.
-func (j job) tell(view string, done fold.Rebuilt) {
+// printResult reports the result of a rebuild.
+func (j job) printResult(view string, done fold.RebuildResult) {
 	for _, workspace := range done.Differing {
 		fmt.Fprintf(j.out, "%s of %s: the rows before were others\n", view, workspace)
 	}
@@ -108,7 +106,7 @@ func (j job) tell(view string, done fold.Rebuilt) {
 	}
 }
 
-func named(names []string) (list []fold.View, err error) {
+func viewsByName(names []string) (list []fold.View, err error) {
 	all := projections.All()
 	if len(names) == 0 {
 		return all, nil
@@ -126,8 +124,8 @@ func named(names []string) (list []fold.View, err error) {
 	return list, nil
 }
 
-// progress says how far something is: by a bar on a terminal, elsewhere by a
-// line a second.
+// progress shows the progress of an operation: by a bar on a terminal, otherwise by a line per
+// second.
 type progress struct {
 	out         io.Writer
 	name        string

@@ -15,29 +15,28 @@ import (
 	"svc/events/store"
 )
 
-// TestARebuildThatIsKilledCountsNothingTwice kills the real program wherever it has
-// made something last, while writers append. The next rebuild goes on from there,
-// and comes to what one from nothing does.
-func TestARebuildThatIsKilledCountsNothingTwice(t *testing.T) {
+// TestKilledRebuildCountsNothingTwice kills the real program in each phase while writers
+// append. The next rebuild resumes, and produces what a rebuild from nothing does.
+func TestKilledRebuildCountsNothingTwice(t *testing.T) {
 	t.Parallel()
 	path := build(t)
 	for _, c := range []struct {
 		at, view string
-		bring    func(k *killed, start func())
+		bring    func(k *heldRebuild, start func())
 	}{
-		{"fold", "outcomes", (*killed).toFold},
-		{"index", "run_counts", (*killed).toIndex},
-		{"catch up", "run_counts", (*killed).toCatchUp},
-		{"compare", "run_counts", (*killed).toCompare},
-		{"swap again", "outcomes", (*killed).toSwapAgain},
+		{"fold", "outcomes", (*heldRebuild).toFold},
+		{"index", "run_counts", (*heldRebuild).toIndex},
+		{"catch up", "run_counts", (*heldRebuild).toCatchUp},
+		{"compare", "run_counts", (*heldRebuild).toCompare},
+		{"swap again", "outcomes", (*heldRebuild).toSwapAgain},
 	} {
 		t.Run(c.at, func(t *testing.T) {
 			d := newDatabase(t)
-			require.Zero(t, here(t, d.environ, "migrate").status)
+			require.Zero(t, runHere(t, d.environ, "migrate").status)
 			db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
 			require.NoError(t, err)
 			t.Cleanup(db.Close)
-			k := newKilled(t, db, c.view)
+			k := newHeldRebuild(t, db, c.view)
 			write := k.writers()
 			c.bring(k, func() { k.cmd = start(t, path, d.environ, "rebuild", c.view) })
 			require.NoError(t, k.cmd.Process.Kill())
@@ -52,7 +51,7 @@ func TestARebuildThatIsKilledCountsNothingTwice(t *testing.T) {
 			require.Zero(t, r.status, r.stderr)
 			require.Contains(t, r.stdout, c.view+": went on behind ")
 			write()
-			follow(t, db, c.view)
+			catchUp(t, db, c.view)
 			resumed := k.rows()
 			r = finish(t, start(t, path, d.environ, "rebuild", c.view))
 			require.Zero(t, r.status, r.stderr)
@@ -63,19 +62,19 @@ func TestARebuildThatIsKilledCountsNothingTwice(t *testing.T) {
 	}
 }
 
-// killed is a rebuild that is held up by locks where it is to be killed.
-type killed struct {
+// A heldRebuild holds up a rebuild by locks at the point where it is to be killed.
+type heldRebuild struct {
 	t    *testing.T
 	db   *pgxpool.Pool
 	view string
 	cmd  *exec.Cmd
-	held map[string]pgx.Tx // what holds it up
+	held map[string]pgx.Tx // transactions that hold it up
 
 	low, small, large events.ID // logs, in the order of their ids
 }
 
-func newKilled(t *testing.T, db *pgxpool.Pool, view string) *killed {
-	k := &killed{t: t, db: db, view: view, held: map[string]pgx.Tx{}}
+func newHeldRebuild(t *testing.T, db *pgxpool.Pool, view string) *heldRebuild {
+	k := &heldRebuild{t: t, db: db, view: view, held: map[string]pgx.Tx{}}
 	t.Cleanup(k.releaseAll)
 	for i, id := range []*events.ID{&k.low, &k.small, &k.large} {
 		*id = events.NewID(time.Now())
@@ -87,8 +86,8 @@ func newKilled(t *testing.T, db *pgxpool.Pool, view string) *killed {
 	return k
 }
 
-// fill appends runs to a log, of three events each, of which every second has ended.
-func (k *killed) fill(workspace events.ID, runs int) {
+// fill appends runs of three events each to a log; every second run has ended.
+func (k *heldRebuild) fill(workspace events.ID, runs int) {
 	k.t.Helper()
 	_, err := k.db.Exec(k.t.Context(), `
 		with log as (
@@ -109,8 +108,8 @@ func (k *killed) fill(workspace events.ID, runs int) {
 	require.NoError(k.t, err)
 }
 
-// writers append to other logs until they are told to end.
-func (k *killed) writers() (end func()) {
+// writers append to other logs until they are stopped.
+func (k *heldRebuild) writers() (end func()) {
 	log := store.New(k.db, nil, func(events.ID, int64) {})
 	ctx, stop := context.WithCancel(k.t.Context())
 	logs := []events.ID{events.NewID(time.Now()), events.NewID(time.Now()), events.NewID(time.Now())}
@@ -134,8 +133,8 @@ func (k *killed) writers() (end func()) {
 	return sync.OnceFunc(func() { stop(); writing.Wait(); log.Close() })
 }
 
-// hold lets somebody else execute a statement, and keep what it locks.
-func (k *killed) hold(name, sql string, args ...any) {
+// hold executes a statement in another transaction and keeps its locks.
+func (k *heldRebuild) hold(name, sql string, args ...any) {
 	k.t.Helper()
 	tx, err := k.db.Begin(k.t.Context())
 	require.NoError(k.t, err)
@@ -144,39 +143,39 @@ func (k *killed) hold(name, sql string, args ...any) {
 	k.held[name] = tx
 }
 
-func (k *killed) release(name string) {
+func (k *heldRebuild) release(name string) {
 	require.NoError(k.t, k.held[name].Rollback(context.Background()))
 	delete(k.held, name)
 }
 
-func (k *killed) releaseAll() {
+func (k *heldRebuild) releaseAll() {
 	for name := range k.held {
 		k.release(name)
 	}
 }
 
-func (k *killed) count(sql string, args ...any) (n int) {
+func (k *heldRebuild) count(sql string, args ...any) (n int) {
 	require.NoError(k.t, k.db.QueryRow(k.t.Context(), sql, args...).Scan(&n))
 	return n
 }
 
-// position is how far the rebuild has come in a log.
-func (k *killed) position(workspace events.ID) int {
+// position returns the rebuild's position in a log.
+func (k *heldRebuild) position(workspace events.ID) int {
 	return k.count(`select coalesce((select seq from rebuilds where workspace_id = $1), 0)`, workspace)
 }
 
-// rows are those of the view as PostgreSQL writes them.
-func (k *killed) rows() []string {
+// rows returns the rows of the view as text.
+func (k *heldRebuild) rows() []string {
 	rows, _ := k.db.Query(k.t.Context(), `select t::text from `+k.view+` t order by 1`)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(k.t, err)
 	return list
 }
 
-func (k *killed) next() string { return k.view + "__next" }
+func (k *heldRebuild) next() string { return k.view + "__next" }
 
-// waits waits until the rebuild waits for a lock, with a statement of that form.
-func (k *killed) waits(like string) {
+// awaitLock waits until the rebuild waits for a lock with a statement of that form.
+func (k *heldRebuild) awaitLock(like string) {
 	k.t.Helper()
 	require.Eventually(k.t, func() bool {
 		return k.count(`
@@ -185,52 +184,52 @@ func (k *killed) waits(like string) {
 	}, limit, time.Millisecond, like)
 }
 
-// toFold: a part of the large log is there, and the next is about to be committed.
-func (k *killed) toFold(start func()) {
+// toFold: a part of the large log is folded, and the next one is about to be committed.
+func (k *heldRebuild) toFold(start func()) {
 	start()
 	require.Eventually(k.t, func() bool { return k.position(k.large) > 0 }, limit, time.Millisecond)
 	k.hold("positions", `lock table rebuilds in share mode`)
-	k.waits(`update rebuilds%`)
+	k.awaitLock(`update rebuilds%`)
 	require.Less(k.t, k.position(k.large), 45_000)
 }
 
-// toIndex: the beginnings of all logs are there.
-func (k *killed) toIndex(start func()) {
+// toIndex: the beginnings of all logs are folded.
+func (k *heldRebuild) toIndex(start func()) {
 	k.hold("position", `insert into rebuilds (workspace_id, view, seq, form) values ($1, $2, 1, 1)`, k.low, k.view)
 	start()
-	k.waits(`%insert into rebuilds%`)
+	k.awaitLock(`%insert into rebuilds%`)
 	k.hold("next", `lock table `+k.next()+` in row exclusive mode`)
 	k.release("position")
-	k.waits(`create %index%`)
+	k.awaitLock(`create %index%`)
 }
 
-// toCatchUp: some of what was appended meanwhile is taken in.
-func (k *killed) toCatchUp(start func()) {
+// toCatchUp: some of the newly appended events are folded.
+func (k *heldRebuild) toCatchUp(start func()) {
 	k.toIndex(start)
 	k.hold("position", `select from rebuilds where workspace_id = $1 for update`, k.large)
 	k.release("next")
-	k.waits(`update rebuilds%`)
+	k.awaitLock(`update rebuilds%`)
 	k.fill(k.low, 600)
 	k.fill(k.small, 10)
 	k.hold("row", `select from `+k.next()+` where workspace_id = $1 for update`, k.small)
 	k.release("position")
-	k.waits(`insert into ` + k.next() + `%`)
+	k.awaitLock(`insert into ` + k.next() + `%`)
 	require.Equal(k.t, 610*3, k.position(k.low))
 }
 
-// toCompare: the new rows are about to be compared with those of the view.
-func (k *killed) toCompare(start func()) {
+// toCompare: the new rows are about to be compared with the view.
+func (k *heldRebuild) toCompare(start func()) {
 	k.toCatchUp(start)
 	k.hold("view", `lock table `+k.view+` in access exclusive mode`)
 	k.release("row")
-	k.waits(`%full join next%`)
+	k.awaitLock(`%full join next%`)
 }
 
-// toSwapAgain: the view was in use, and meanwhile more was taken in.
-func (k *killed) toSwapAgain(start func()) {
+// toSwapAgain: the view was in use, and meanwhile more events were folded.
+func (k *heldRebuild) toSwapAgain(start func()) {
 	k.hold("view", `lock table `+k.view+` in access share mode`)
 	start()
-	k.waits(`lock table ` + k.view + `%`)
+	k.awaitLock(`lock table ` + k.view + `%`)
 	k.fill(k.low, 20)
 	require.Eventually(k.t, func() bool { return k.position(k.low) == 30*3 }, limit, time.Millisecond)
 }

@@ -19,8 +19,8 @@ import (
 	"svc/vault"
 )
 
-// replaceKey begins a new signing key where the vault's key was lost for good, says
-// so in every log, and lets go of all else that only the lost key opened.
+// replaceKey replaces the signing key after the vault's key was lost for good, records that in
+// every log, and drops everything else that only the lost key unseals.
 func replaceKey(ctx context.Context, j job) error {
 	ring, err := vault.NewRing(j.vaultKeys)
 	if err != nil {
@@ -46,12 +46,12 @@ func replaceKey(ctx context.Context, j job) error {
 		}
 		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones last until they expire\n", authorities)
 		fmt.Fprintf(j.out, "%d tokens of people at their code host are gone; who signs in again has a new one\n", tokens)
-		return j.goOn(ctx, db, ring, r)
+		return j.continueLogs(ctx, db, ring, r)
 	})
 }
 
-// replaceAuthorities makes another authority for each workspace whose own was lost. The
-// next certificate that it signs writes it down in the log.
+// replaceAuthorities creates a new certificate authority for each workspace whose key was lost. The
+// log records it when it signs its first certificate.
 func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced int, err error) {
 	lost, err := secrets.Lost(ctx, certificate.SecretPrefix)
 	if err != nil {
@@ -73,9 +73,9 @@ func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced in
 	return replaced, nil
 }
 
-// goOn lets each log go on with the new key.
-func (j job) goOn(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *proof.Replacement) error {
-	list, err := proof.All(ctx, db)
+// continueLogs continues each log with the new key.
+func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *proof.Replacement) error {
+	list, err := proof.Workspaces(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (j job) goOn(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *pro
 
 var errVaultKey = errors.New("replace-key needs SVC_VAULT_MASTER_KEY, the key that the services have from now on")
 
-// keys returns those of the vault, which only one command asks for.
+// keys returns the vault's keys, which only one command requires.
 func (env environment) keys(command string) ([]config.Secret, error) {
 	if command == "replace-key" && len(env.VaultKeys) == 0 {
 		return nil, errVaultKey

@@ -27,7 +27,7 @@ func ringOf(t *testing.T, key string) vault.Ring {
 	return ring
 }
 
-// proverOf is what a service with that vault key has. It signs for what is left.
+// proverOf returns the prover of a service with that vault key, which signs the rest.
 func proverOf(t *testing.T, db *pgxpool.Pool, key string) *proof.Prover {
 	t.Helper()
 	p := proof.New(db, ringOf(t, key), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
@@ -37,40 +37,40 @@ func proverOf(t *testing.T, db *pgxpool.Pool, key string) *proof.Prover {
 	return p
 }
 
-// A replaced is a database whose vault key k… is to be lost.
-type replaced struct {
+// A lostKeyDatabase is a database whose vault key k… is to be lost.
+type lostKeyDatabase struct {
 	*database
 	db        *pgxpool.Pool
 	good, bad events.ID
 	old       string // verifier key
 }
 
-func newReplaced(t *testing.T) *replaced {
+func newLostKeyDatabase(t *testing.T) *lostKeyDatabase {
 	t.Helper()
 	d := newDatabase(t)
-	require.Zero(t, here(t, d.environ, "migrate").status)
+	require.Zero(t, runHere(t, d.environ, "migrate").status)
 	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	r := &replaced{database: d, db: db, good: d.workspace(t, db, "good"), bad: d.workspace(t, db, "bad")}
+	r := &lostKeyDatabase{database: d, db: db, good: d.workspace(t, db, "good"), bad: d.workspace(t, db, "bad")}
 	r.old, err = proof.PublicKey(t.Context(), db)
 	require.NoError(t, err)
 	return r
 }
 
-func (r *replaced) replaceKey(t *testing.T, key, verifierKey string) result {
+func (r *lostKeyDatabase) replaceKey(t *testing.T, key, verifierKey string) result {
 	t.Helper()
-	return here(t, append(r.environ, "SVC_VAULT_MASTER_KEY="+strings.Repeat(key, 32)), "replace-key", "-verifier-key="+verifierKey)
+	return runHere(t, append(r.environ, "SVC_VAULT_MASTER_KEY="+strings.Repeat(key, 32)), "replace-key", "-verifier-key="+verifierKey)
 }
 
-func (r *replaced) count(t *testing.T, sql string) (n int) {
+func (r *lostKeyDatabase) count(t *testing.T, sql string) (n int) {
 	t.Helper()
 	require.NoError(t, r.db.QueryRow(t.Context(), sql).Scan(&n))
 	return n
 }
 
-// tamper has somebody else be the one who did the second record.
-func (r *replaced) tamper(t *testing.T, workspace events.ID, from, to string) {
+// tamper changes the actor of the second record.
+func (r *lostKeyDatabase) tamper(t *testing.T, workspace events.ID, from, to string) {
 	t.Helper()
 	_, err := r.db.Exec(t.Context(), `update events set meta = replace(meta::text, $2, $3)::json where workspace_id = $1 and seq = 2`, workspace, from, to)
 	require.NoError(t, err)
@@ -83,9 +83,9 @@ func formerOf(r proof.Report) (list []string) {
 	return list
 }
 
-// authority returns the certificate of the build farm's authority of the good workspace,
-// which is opened under a vault key.
-func (r *replaced) authority(t *testing.T, key string) string {
+// authority returns the certificate of the farm's authority of the good workspace, unsealed with a
+// vault key.
+func (r *lostKeyDatabase) authority(t *testing.T, key string) string {
 	t.Helper()
 	secret, text, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.GetOrCreate(t.Context(), certificate.SecretName(r.good), func() ([]byte, string, error) {
 		return certificate.MakeAuthority(r.good, time.Now())
@@ -97,11 +97,11 @@ func (r *replaced) authority(t *testing.T, key string) string {
 }
 
 func TestReplaceKeyRefuses(t *testing.T) {
-	r := newReplaced(t)
-	asked := here(t, r.environ, "replace-key")
+	r := newLostKeyDatabase(t)
+	asked := runHere(t, r.environ, "replace-key")
 	require.Equal(t, 2, asked.status)
 	require.Contains(t, asked.stderr, "replace-key needs -verifier-key")
-	asked = here(t, r.environ, "replace-key", "-verifier-key="+r.old)
+	asked = runHere(t, r.environ, "replace-key", "-verifier-key="+r.old)
 	require.Equal(t, 1, asked.status)
 	require.Contains(t, asked.stderr, "replace-key needs SVC_VAULT_MASTER_KEY")
 
@@ -114,7 +114,7 @@ func TestReplaceKeyRefuses(t *testing.T) {
 	} {
 		key := "k"
 		if verifierKey == foreign {
-			key = "n" // the key is lost, but this is not its public side
+			key = "n" // the key is lost, but this is not its public key
 		}
 		asked = r.replaceKey(t, key, verifierKey)
 		require.Equal(t, 1, asked.status)
@@ -127,10 +127,10 @@ func TestReplaceKeyRefuses(t *testing.T) {
 	require.Nil(t, report.Bad, "nothing has changed")
 }
 
-// A vault key that is lost for good is no end of verification: what it signed is
-// still verified, the log says itself that it was replaced, and goes on.
-func TestALostVaultKeyIsReplaced(t *testing.T) {
-	r := newReplaced(t)
+// After the vault's key is lost for good, logs still verify up to there, contain the replacement,
+// and continue.
+func TestLostVaultKeyIsReplaced(t *testing.T) {
+	r := newLostKeyDatabase(t)
 	kept, err := proverOf(t, r.db, "k").Verify(t.Context(), r.good, "", nil)
 	require.NoError(t, err)
 	_, err = proverOf(t, r.db, "n").Verify(t.Context(), r.good, "", nil)
@@ -160,13 +160,13 @@ func TestALostVaultKeyIsReplaced(t *testing.T) {
 	require.Equal(t, &proof.Bad{Seq: 2, Reason: "the record or its stored hash was changed"}, report.Bad)
 	require.Empty(t, report.Former, "it was not replaced there")
 
-	// What was mended goes on; what is done is not done again.
+	// The repaired log continues; a second run does not repeat anything.
 	r.tamper(t, r.bad, "eve@", "ann@")
 	asked = r.replaceKey(t, "n", r.old)
 	require.Zero(t, asked.status, asked.stdout+asked.stderr)
 	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key already\n")
 	require.Contains(t, asked.stdout, r.bad.String()+": goes on with the new key; 3 records")
-	asked = here(t, r.environ, "verify")
+	asked = runHere(t, r.environ, "verify")
 	require.Zero(t, asked.status, asked.stdout)
 	require.Equal(t, 2, strings.Count(asked.stdout, "; up to record 3 signed by "+r.old+", which was lost and replaced in record 4\n"))
 	require.Equal(t, 2, r.count(t, `select count(*) from events where kind = 'signing_key.replaced'`))
@@ -174,11 +174,11 @@ func TestALostVaultKeyIsReplaced(t *testing.T) {
 	require.Equal(t, 1, asked.status)
 	require.Contains(t, asked.stderr, "all logs go on with another one already")
 
-	asked = here(t, r.environ, "verify", "-workspace="+r.good.String(), "-verifier-key="+r.old)
+	asked = runHere(t, r.environ, "verify", "-workspace="+r.good.String(), "-verifier-key="+r.old)
 	require.Equal(t, 1, asked.status)
 	require.Contains(t, asked.stdout, "the newest checkpoint is not signed by this key: record 4 says that it was lost and ")
 
-	// Then the next one is lost as well.
+	// Then the new key is lost as well.
 	second, err := proof.PublicKey(t.Context(), r.db)
 	require.NoError(t, err)
 	asked = r.replaceKey(t, "o", second)
@@ -189,9 +189,9 @@ func TestALostVaultKeyIsReplaced(t *testing.T) {
 	require.Equal(t, []string{second, r.old}, formerOf(report))
 }
 
-// What else was sealed under the lost key is let go of, and nothing else.
-func TestWhatElseWasSealedIsForgotten(t *testing.T) {
-	r := newReplaced(t)
+// Everything else that was sealed with the lost key is dropped, and nothing more.
+func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
+	r := newLostKeyDatabase(t)
 	old, ring, ann := ringOf(t, "k"), ringOf(t, "n"), events.NewID(time.Now())
 	require.NoError(t, old.Check(t.Context(), r.db))
 	require.NoError(t, vault.Tokens{DB: r.db, Ring: old}.Put(t.Context(), ann, "github", "a token"))

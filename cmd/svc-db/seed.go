@@ -7,7 +7,7 @@ import (
 	"svc/dev/seed"
 )
 
-// demonstrate makes the demonstration workspaces in a migrated database.
-func demonstrate(ctx context.Context, j job) error {
+// seedDemonstration adds the demonstration workspaces to a migrated database.
+func seedDemonstration(ctx context.Context, j job) error {
 	return seed.Development(ctx, j.url.Reveal(), j.seedFile, time.Now())
 }

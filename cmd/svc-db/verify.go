@@ -19,11 +19,11 @@ import (
 	"svc/proof"
 )
 
-// errBad says that a log is not what was signed for; the report says more.
+// errBad says that a log is not what was signed; the report says more.
 var errBad = errors.New("not everything is as it was signed")
 
-// verify recomputes the Merkle logs of all workspaces, or of one. A line says
-// how far it is each second, and one what became of each workspace.
+// verify verifies the Merkle logs of all workspaces, or of one. It prints progress each second and
+// one line for each workspace.
 func verify(ctx context.Context, j job) error {
 	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
 	if err != nil {
@@ -41,7 +41,7 @@ func verify(ctx context.Context, j job) error {
 		}
 		fmt.Fprintf(j.out, "verifier key in the database: %s\n", orNone(key))
 	}
-	list, err := proof.All(ctx, db)
+	list, err := proof.Workspaces(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func verify(ctx context.Context, j job) error {
 		}
 		list = []events.ID{j.workspace}
 	}
-	due, err := proof.Due(ctx, db, just(j.workspace)...)
+	due, err := proof.Due(ctx, db, onlyWorkspace(j.workspace)...)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func verify(ctx context.Context, j job) error {
 	return err
 }
 
-// verifyLog verifies one log and says what came of it.
+// verifyLog verifies one log and prints the result.
 func (j job) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c proof.Check) (ok bool, err error) {
 	start := time.Now()
 	p := newProgress(j.out, workspace.String())
@@ -101,16 +101,15 @@ func (j job) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.I
 	return true, nil
 }
 
-// just returns a list of one workspace, or of none, which is all.
-func just(workspace events.ID) []events.ID {
+// onlyWorkspace returns a list of one workspace, or nil, which means all.
+func onlyWorkspace(workspace events.ID) []events.ID {
 	if workspace.IsZero() {
 		return nil
 	}
 	return []events.ID{workspace}
 }
 
-// verifyExport holds an export against what GET /audit/verify answered once,
-// without a word from the service that made both.
+// verifyExport verifies an export against a kept answer of GET /audit/verify, without the service.
 func verifyExport(ctx context.Context, j job) error {
 	text, err := os.ReadFile(j.kept)
 	if err != nil {
@@ -125,7 +124,7 @@ func verifyExport(ctx context.Context, j job) error {
 		return err
 	}
 	defer export.Close()
-	defer context.AfterFunc(ctx, func() { _ = export.Close() })() // ends a read from a pipe
+	defer context.AfterFunc(ctx, func() { _ = export.Close() })() // interrupts a read from a pipe
 	report, beyond, err := proof.VerifyExport(ctx, export, kept.Checkpoint, cmp.Or(j.verifierKey, kept.VerifierKey), rest.ExportLine)
 	switch {
 	case err != nil:
@@ -145,7 +144,7 @@ func orNone(key string) string {
 	return key
 }
 
-// pool opens several connections to the database.
+// pool opens a connection pool.
 func (j job) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(j.url.Reveal())
 	if err != nil {

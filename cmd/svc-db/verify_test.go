@@ -18,25 +18,25 @@ import (
 	"svc/vault"
 )
 
-func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
-	t.Parallel() // it waits for what nobody signs
+func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
+	t.Parallel() // it waits for a signature that never comes
 	d := newDatabase(t)
-	require.Equal(t, 1, here(t, d.environ, "verify").status, "of a database that is not migrated")
-	require.Zero(t, here(t, d.environ).status)
-	r := here(t, d.environ, "verify")
+	require.Equal(t, 1, runHere(t, d.environ, "verify").status, "of a database that is not migrated")
+	require.Zero(t, runHere(t, d.environ).status)
+	r := runHere(t, d.environ, "verify")
 	require.Zero(t, r.status, r.stderr)
 	require.Equal(t, "verifier key in the database: none yet\n", r.stdout)
 
 	good, bad := events.NewID(time.Now()), events.NewID(time.Now())
-	key := d.proved(t, good, bad)
-	r = here(t, d.environ, "verify")
+	key := d.createSignedLogs(t, good, bad)
+	r = runHere(t, d.environ, "verify")
 	require.Zero(t, r.status, r.stderr)
 	require.Contains(t, r.stdout, "verifier key in the database: "+key+"\n")
 	require.Contains(t, r.stdout, good.String()+": 30 events verified in ")
 	require.Contains(t, r.stdout, bad.String()+": 30 events verified in ")
 
 	d.exec(t, fmt.Sprintf(`update events set at = at + interval '1 second' where workspace_id = '%s' and seq in (7, 21)`, bad))
-	r = here(t, d.environ, "verify")
+	r = runHere(t, d.environ, "verify")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, good.String()+": 30 events verified in ")
 	require.Contains(t, r.stdout, bad.String()+": BAD: record 7: the record was changed\n")
@@ -46,28 +46,28 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 	d.exec(t, fmt.Sprintf(`delete from proof_checkpoints where workspace_id = '%s'`, bad))
 	d.exec(t, fmt.Sprintf(`delete from proof_hashes where workspace_id = '%s'`, bad))
 	d.exec(t, fmt.Sprintf(`delete from checkpoints where workspace_id = '%s'`, bad))
-	r = here(t, d.environ, "verify")
+	r = runHere(t, d.environ, "verify")
 	require.Equal(t, 1, r.status, "nothing is signed any more")
 	require.Contains(t, r.stdout, bad.String()+": BAD: record 1: records 1 to 30 are not signed for although there was time enough\n")
 
-	r = here(t, d.environ, "verify", "-workspace="+strings.ToUpper(good.String()), "-verifier-key="+key)
+	r = runHere(t, d.environ, "verify", "-workspace="+strings.ToUpper(good.String()), "-verifier-key="+key)
 	require.Zero(t, r.status, r.stderr)
 	require.NotContains(t, r.stdout, bad.String())
-	r = here(t, d.environ, "verify", "-workspace="+bad.String())
+	r = runHere(t, d.environ, "verify", "-workspace="+bad.String())
 	require.Equal(t, 1, r.status)
 
 	nobody := events.NewID(time.Now())
-	r = here(t, d.environ, "verify", "-workspace="+nobody.String())
+	r = runHere(t, d.environ, "verify", "-workspace="+nobody.String())
 	require.Equal(t, 1, r.status)
 	require.Equal(t, "ERROR: not everything is as it was signed: "+nobody.String()+": it has neither a log nor a checkpoint\n", r.stderr)
 
 	other := "svc.example.com+" + strings.Split(key, "+")[1] + "+AAAA"
-	r = here(t, d.environ, "verify", "-verifier-key="+other)
+	r = runHere(t, d.environ, "verify", "-verifier-key="+other)
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "the verifier key is malformed")
 }
 
-func TestWrongWaysToAskForAVerification(t *testing.T) {
+func TestVerifyRejectsWrongArguments(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-workspace must be the id of one":                     {"verify", "-workspace=" + marker},
 		"-workspace goes with rebuild, retry, skip and verify": {"info", "-workspace=" + events.NewID(time.Now()).String()},
@@ -83,15 +83,14 @@ func TestWrongWaysToAskForAVerification(t *testing.T) {
 		" go with each other and verify, and":                  {"verify", "-kept=e"},
 		"with each other and verify, and not with -workspace":  {"info", "-kept=k", "-export=e"},
 	} {
-		r := here(t, nil, args...)
+		r := runHere(t, nil, args...)
 		require.Equal(t, 2, r.status, want)
 		require.Contains(t, r.stderr, strings.TrimSpace(want))
 	}
 }
 
-// proved makes logs of 30 events and lets a prover sign for them. It returns
-// the verifier key.
-func (d *database) proved(t *testing.T, workspaces ...events.ID) string {
+// createSignedLogs creates logs of 30 events and signs them. It returns the verifier key.
+func (d *database) createSignedLogs(t *testing.T, workspaces ...events.ID) string {
 	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
 	require.NoError(t, err)
 	defer db.Close()

@@ -18,8 +18,8 @@ import (
 	"svc/proof"
 )
 
-// withViews connects to a database whose views have the form of this build, and
-// which has the workspace that is asked for.
+// withViews connects to a database that this build has migrated, and checks that the selected
+// workspace exists.
 func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
 	if err != nil {
@@ -42,8 +42,8 @@ func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error 
 	return do(db)
 }
 
-// views shows how every view is doing, and with them the Merkle logs and the
-// bus. It looks twice, a second apart, to see how fast they go.
+// views prints the status of every view, of the prover and of the bus. It reads twice, a second
+// apart, to compute rates.
 func views(ctx context.Context, j job) error {
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
 		before, err := fold.Survey(ctx, db, projections.All(), proof.View, bus.View)
@@ -93,7 +93,7 @@ func rebuiltAt(s fold.Status) string {
 	return s.RebuiltAt.UTC().Format(time.RFC3339)
 }
 
-// parked lists the events that followed views have gone on without.
+// parked lists the parked events.
 func parked(ctx context.Context, j job) error {
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
 		list, err := fold.ListParked(ctx, db)
@@ -108,10 +108,10 @@ func parked(ctx context.Context, j job) error {
 	})
 }
 
-// retry rebuilds what parked events belong to, of the views j.views or of all.
-// Those that still cannot be taken in are parked again.
+// retry rebuilds the logs with parked events, in the views j.views or in all. Events that still
+// cannot be folded are parked again.
 func retry(ctx context.Context, j job) error {
-	list, err := named(j.views)
+	list, err := viewsByName(j.views)
 	if err != nil {
 		return err
 	}
@@ -135,14 +135,14 @@ func retry(ctx context.Context, j job) error {
 	})
 }
 
-// skip forgets a parked event of a view, until a rebuild parks it again.
+// skip deletes a parked event of a view. A rebuild may park it again.
 func skip(ctx context.Context, j job) error {
-	list, err := named(j.views)
+	list, err := viewsByName(j.views)
 	if err != nil {
 		return err
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		there, err := fold.Skip(ctx, db, list[0].Name(), j.workspace, j.seq)
+		there, err := fold.SkipParked(ctx, db, list[0].Name(), j.workspace, j.seq)
 		switch {
 		case err != nil:
 			return err

@@ -16,11 +16,10 @@ import (
 	"svc/projections/fold"
 )
 
-// An operator sees what a view has gone on without, tries it again, and in the
-// end lets it be.
-func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
+// An operator lists, retries and finally skips a parked event.
+func TestParkedEventIsListedRetriedAndSkipped(t *testing.T) {
 	d := newDatabase(t)
-	require.Zero(t, here(t, d.environ, "migrate").status)
+	require.Zero(t, runHere(t, d.environ, "migrate").status)
 	db, err := pgxpool.New(t.Context(), d.cfg.ConnString())
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
@@ -35,7 +34,7 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	_, err = db.Exec(t.Context(), `update events set data = '{"stage": 7}' where workspace_id = $1 and seq = 2`, workspace)
 	require.NoError(t, err)
 
-	text := here(t, d.environ, "views").stdout
+	text := runHere(t, d.environ, "views").stdout
 	require.Regexp(t, `runs +followed +2 +1 +0 +0 +1 +never\n`, text)
 	require.Regexp(t, `members +inline +- +- +- +0 +1 +never\n`, text)
 	for _, name := range []string{"proof", "bus"} {
@@ -46,35 +45,35 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	for _, v := range projections.Followed() {
 		followed = append(followed, v.Name())
 	}
-	follow(t, db, followed...)
-	text = here(t, d.environ, "parked").stdout
+	catchUp(t, db, followed...)
+	text = runHere(t, d.environ, "parked").stdout
 	require.Regexp(t, `runs `+workspace.String()+` 2 run.stage_entered: .*decode run.stage_entered: .* \(\d{4}-.*Z\)\n`, text)
 	require.Contains(t, text, " parked\n")
-	require.Regexp(t, `runs +followed +0 +0 +\d+ +1 +1 +never\n`, here(t, d.environ, "views").stdout)
+	require.Regexp(t, `runs +followed +0 +0 +\d+ +1 +1 +never\n`, runHere(t, d.environ, "views").stdout)
 
-	r := here(t, d.environ, "retry", "runs")
+	r := runHere(t, d.environ, "retry", "runs")
 	require.Zero(t, r.status, r.stderr)
 	require.Contains(t, r.stdout, "runs of "+workspace.String()+": rebuilt from 2 events")
 	require.Contains(t, r.stdout, "runs: 1 events are parked")
 
-	r = here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=1")
+	r = runHere(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=1")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "runs has no such event parked: 1 of "+workspace.String())
-	r = here(t, d.environ, "skip", "runs")
+	r = runHere(t, d.environ, "skip", "runs")
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "skip needs one view, -workspace and -seq")
-	require.Zero(t, here(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=2").status)
-	require.NotContains(t, here(t, d.environ, "parked").stdout, "\nruns")
+	require.Zero(t, runHere(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=2").status)
+	require.NotContains(t, runHere(t, d.environ, "parked").stdout, "\nruns")
 
 	// A rebuild tries it too.
-	r = here(t, d.environ, "rebuild", "runs")
+	r = runHere(t, d.environ, "rebuild", "runs")
 	require.Zero(t, r.status, r.stderr)
 	require.Contains(t, r.stdout, "runs: 1 events are parked")
 
-	// What was repaired is taken in.
+	// A repaired event is folded.
 	_, err = db.Exec(t.Context(), `update events set data = '{"stage": "analyze", "attempt": 1}' where workspace_id = $1 and seq = 2`, workspace)
 	require.NoError(t, err)
-	r = here(t, d.environ, "rebuild", "runs", "-workspace="+workspace.String())
+	r = runHere(t, d.environ, "rebuild", "runs", "-workspace="+workspace.String())
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, "the rows before were others")
 	require.Equal(t, "ERROR: rebuilt, but the rows before were not what the log says: runs\n", r.stderr)
@@ -83,18 +82,18 @@ func TestAParkedEventIsShownTriedAgainAndSkipped(t *testing.T) {
 	require.Equal(t, "analyzing", status)
 }
 
-func TestAWorkspaceThatIsNone(t *testing.T) {
+func TestUnknownWorkspaceIsRejected(t *testing.T) {
 	d := newDatabase(t)
-	require.Zero(t, here(t, d.environ, "migrate").status)
+	require.Zero(t, runHere(t, d.environ, "migrate").status)
 	none := events.NewID(time.Now()).String()
 	for _, args := range [][]string{{"rebuild"}, {"rebuild", "runs"}, {"retry"}, {"skip", "runs", "-seq=1"}} {
-		r := here(t, d.environ, append(args, "-workspace="+none)...)
+		r := runHere(t, d.environ, append(args, "-workspace="+none)...)
 		require.Equal(t, result{status: 1, stderr: "ERROR: there is no workspace " + none + "\n"}, r, args)
 	}
 }
 
-// follow lets followed views take in what there is.
-func follow(t *testing.T, db *pgxpool.Pool, views ...string) {
+// catchUp runs the followed views until they have caught up.
+func catchUp(t *testing.T, db *pgxpool.Pool, views ...string) {
 	t.Helper()
 	f := fold.NewFollower(db, projections.Followed(), func(view string) bool { return slices.Contains(views, view) }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,5 +1,5 @@
-// Command svc-engine is the engine: an internal service that does the work
-// the REST service hands it. Its environment is described by engine.Config.
+// Command svc-engine is the engine: an internal service to which the REST service delegates work.
+// Its environment is described by engine.Config.
 package main
 
 import (
@@ -76,7 +76,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }
 
-// healthcheck needs the address only, and so no secret.
+// healthcheck needs only the address, so it works without the secret.
 func healthcheck(ctx context.Context, environ []string) error {
 	cfg, err := config.Parse[struct {
 		Addr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:":4001" doc:"As in engine.Config."`

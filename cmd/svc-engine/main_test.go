@@ -21,7 +21,7 @@ import (
 	"svc/http/serve"
 )
 
-// TestMain is svc-engine itself where the tests start it.
+// TestMain runs svc-engine itself if a test starts it as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("SVC_TEST_MAIN") != "" {
 		main()
@@ -58,7 +58,7 @@ type running struct {
 	out     *bufio.Scanner
 	addr    string
 	metrics string
-	seen    []string // lines of output up to the last one that says listening
+	seen    []string // lines of output up to the last "listening"
 }
 
 func start(t *testing.T, environ ...string) *running {
@@ -73,7 +73,7 @@ func start(t *testing.T, environ ...string) *running {
 	return r
 }
 
-// scan reads what r says until it has told of one more listener.
+// scan reads output until one more listener is reported.
 func (r *running) scan(t *testing.T) {
 	t.Helper()
 	for {
@@ -126,7 +126,7 @@ func TestRunsAndStops(t *testing.T) {
 	require.Contains(t, fails(t, []string{"-healthcheck"}, "SVC_ENGINE_ADDR="+r.addr), "refused")
 }
 
-func TestLogsOneJSONObjectALineAtItsLevel(t *testing.T) {
+func TestLogsJSONLinesAtLevel(t *testing.T) {
 	r := start(t)
 	for line := range strings.SplitSeq(r.stop(t), "\n") {
 		var fields map[string]any
@@ -135,7 +135,7 @@ func TestLogsOneJSONObjectALineAtItsLevel(t *testing.T) {
 		require.Contains(t, fields, "level")
 	}
 
-	// At warn nothing says where it listens: it gets a socket from here.
+	// At level warn nothing reports the address, so the test passes a socket.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	socket, err := ln.(*net.TCPListener).File()
@@ -155,7 +155,7 @@ func TestLogsOneJSONObjectALineAtItsLevel(t *testing.T) {
 	require.Empty(t, string(out))
 }
 
-func TestASocketThatIsNotThereIsNamed(t *testing.T) {
+func TestMissingSocketIsNamed(t *testing.T) {
 	out := fails(t, nil, "SVC_ENGINE_ADDR=fd://99", "SVC_ENGINE_SHARED_SECRET="+secret)
 	require.Contains(t, out, "SVC_ENGINE_ADDR: no listening socket was handed down as file 99")
 }
@@ -187,9 +187,9 @@ func TestVersion(t *testing.T) {
 	require.True(t, slices.Contains(strings.Fields(string(out)), version), string(out))
 }
 
-func TestTellsHowItDoesOnAListenerOfItsOwn(t *testing.T) {
+func TestServesMetricsOnSeparateListener(t *testing.T) {
 	r := start(t, "SVC_METRICS_ADDR=127.0.0.1:0")
-	r.scan(t) // the other one of the two listeners: they start side by side
+	r.scan(t) // the other listener: they start concurrently
 	get := func(url string) (int, string) {
 		res, err := http.Get("http://" + url)
 		require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Command svc-gateway is the reference gateway of the build farm: TLS before the REST
-// service for runners. Its environment is described by gateway.Config.
+// Command svc-gateway is the reference gateway of the build farm, which terminates TLS between
+// runners and the REST service. Its environment is described by gateway.Config.
 package main
 
 import (
@@ -78,8 +78,8 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	bounded := gateway.NewListener(ln, certificates.TLS(), cfg.Bounds(), log)
 	defer bounded.Close()
 	m.Connections(func() metrics.ConnectionUsage { return metrics.ConnectionUsage(bounded.Usage()) })
-	return serve.Server{Handler: handler, Log: log, StopLimit: uploads, HTTP2: gateway.HTTP2()}.Run(ctx, bounded)
+	return serve.Server{Handler: handler, Log: log, StopLimit: uploadTimeout, HTTP2: gateway.HTTP2()}.Run(ctx, bounded)
 }
 
-// uploads have so long to end before the gateway does; runners go on with the rest.
-const uploads = 20 * time.Second
+// uploadTimeout is how long running uploads may take when the gateway stops. Runners resume the others.
+const uploadTimeout = 20 * time.Second

@@ -26,7 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain is svc-gateway itself where the tests start it.
+// TestMain runs svc-gateway itself if a test starts it as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("SVC_TEST_MAIN") != "" {
 		main()
@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = time.Minute
+const testTimeout = time.Minute
 
-// files writes a certificate for 127.0.0.1 and its key.
-func files(t *testing.T) (cert, key string, roots *x509.CertPool) {
+// writeCertificate writes a certificate for 127.0.0.1 and its key.
+func writeCertificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func command(t *testing.T, environ ...string) *exec.Cmd {
 
 var listens = regexp.MustCompile(`msg=listening address=(\S+)`)
 
-// A running is svc-gateway, and what it said so far.
+// A running is a svc-gateway with its output so far.
 type running struct {
 	*exec.Cmd
 	address string
@@ -81,20 +81,20 @@ type running struct {
 	lines   *bufio.Scanner
 }
 
-// serves starts svc-gateway before a service.
-func serves(t *testing.T, environ ...string) *running {
+// start starts svc-gateway in front of a service.
+func start(t *testing.T, environ ...string) *running {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Host)
 	}))
 	t.Cleanup(service.Close)
-	cert, key, roots := files(t)
+	cert, key, roots := writeCertificate(t)
 	cmd := command(t, append(environ, "SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_GATEWAY_TLS_CERT="+cert, "SVC_GATEWAY_TLS_KEY="+key,
 		"SVC_GATEWAY_REST_URL="+service.URL)...)
 	pipe, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(testTimeout, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() { timer.Stop() })
 	g := &running{Cmd: cmd, roots: roots, said: new(strings.Builder)}
 	g.lines = bufio.NewScanner(io.TeeReader(pipe, g.said))
@@ -107,8 +107,8 @@ func serves(t *testing.T, environ ...string) *running {
 	return g
 }
 
-// ends has it stop, and returns all that it said.
-func (g *running) ends(t *testing.T) string {
+// stop stops it and returns all its output.
+func (g *running) stop(t *testing.T) string {
 	t.Helper()
 	require.NoError(t, g.Process.Signal(syscall.SIGTERM))
 	for g.lines.Scan() { // to its end
@@ -119,11 +119,11 @@ func (g *running) ends(t *testing.T) string {
 
 func TestServesAndStops(t *testing.T) {
 	t.Parallel()
-	g := serves(t)
+	g := start(t)
 	address := g.address
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: g.roots}}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: testTimeout}
 	for path, want := range map[string]int{"/install.sh": 200, "/internal/runs": 404, "/health/live": 404} {
 		res, err := client.Get("https://" + address + path)
 		require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestServesAndStops(t *testing.T) {
 			require.Equal(t, address, string(body), "the host that was asked for")
 		}
 	}
-	said := g.ends(t)
+	said := g.stop(t)
 	require.Contains(t, said, "msg=stopped")
 	require.Contains(t, said, "path=/internal/runs status=404")
 	require.NotContains(t, said, "marker-of-the-key")
@@ -144,7 +144,7 @@ func TestServesAndStops(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []string{"SVC_GATEWAY_MAX_CONNECTIONS", "SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS"} {
-		g := serves(t, bound+"=1")
+		g := start(t, bound+"=1")
 		ask := func() error {
 			conn, err := tls.Dial("tcp", g.address, &tls.Config{RootCAs: g.roots})
 			if err == nil {
@@ -158,13 +158,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		require.NoError(t, ask())
 		require.Error(t, ask())
-		require.Contains(t, g.ends(t), "connections are refused")
+		require.Contains(t, g.stop(t), "connections are refused")
 	}
 }
 
 func TestStartupFailuresNameTheVariable(t *testing.T) {
 	t.Parallel()
-	cert, key, _ := files(t)
+	cert, key, _ := writeCertificate(t)
 	complete := []string{
 		"SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_GATEWAY_TLS_CERT=" + cert, "SVC_GATEWAY_TLS_KEY=" + key, "SVC_GATEWAY_REST_URL=http://127.0.0.1:1",
 	}

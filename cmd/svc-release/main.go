@@ -1,5 +1,5 @@
-// Command svc-release packs and signs releases of svc-runner, for the folder that
-// svc-rest serves them from. make release builds the programs and calls it.
+// Command svc-release packs and signs releases of svc-runner into the folder from which svc-rest
+// serves them. make release builds the programs and calls it.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// run packs the programs that args name.
+// run packs the programs named by args.
 func run(args []string, out io.Writer, now time.Time) error {
 	flags := flag.NewFlagSet("svc-release", flag.ContinueOnError)
 	flags.SetOutput(out)

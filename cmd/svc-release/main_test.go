@@ -13,12 +13,12 @@ import (
 	"svc/farm/release"
 )
 
-func TestPacksASignedRelease(t *testing.T) {
+func TestPacksSignedRelease(t *testing.T) {
 	dir := t.TempDir()
 	releases, key := filepath.Join(dir, "releases"), filepath.Join(dir, "data", "release.key")
 	program := filepath.Join(dir, "svc-runner")
 	require.NoError(t, os.WriteFile(program, []byte("program"), 0o600))
-	for range 2 { // with a key that is made, and with that key
+	for range 2 { // with a new key, then with the same key
 		var out bytes.Buffer
 		require.NoError(t, run([]string{"-dir", releases, "-key", key, "linux/amd64=" + program, "darwin/arm64=" + program}, &out, time.Now()))
 		require.Contains(t, out.String(), release.Version)
@@ -31,7 +31,7 @@ func TestPacksASignedRelease(t *testing.T) {
 	}
 }
 
-func TestRefusesWhatCannotBePacked(t *testing.T) {
+func TestRefusesUnpackablePrograms(t *testing.T) {
 	dir := t.TempDir()
 	place := []string{"-dir", filepath.Join(dir, "releases"), "-key", filepath.Join(dir, "key")}
 	for _, args := range [][]string{

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	sweepEvery = 15 * time.Minute      // between removals of what broken uploads left
-	sweepRest  = 10 * time.Millisecond // between jobs whose files are looked for in the log
-	askLimit   = 10 * time.Second      // for the log to say which files a job has
+	sweepInterval = 15 * time.Minute      // between removals of unfinished uploads
+	sweepPause    = 10 * time.Millisecond // pause between jobs whose files are compared with the log
+	logTimeout    = 10 * time.Second      // timeout of reading a job's files from the log
 )
 
-// artifacts opens the store that the variable names; nil if it names none.
+// artifacts opens the store in SVC_ARTIFACT_STORE, or returns nil if that is not set.
 func (c Config) artifacts() (artifacts.Store, func(), error) {
 	if c.Farm.ArtifactStore == "" {
 		return nil, func() {}, nil
@@ -29,33 +29,33 @@ func (c Config) artifacts() (artifacts.Store, func(), error) {
 	return d, func() { _ = d.Close() }, nil
 }
 
-// A sweeper removes from the artifact store what nobody will read.
+// A sweeper removes files from the artifact store that nobody will read.
 type sweeper struct {
-	store   artifacts.Store
-	givenUp artifacts.GivenUp
-	leads   func() bool
-	log     *slog.Logger
+	store     artifacts.Store
+	abandoned artifacts.GivenUp
+	leads     func() bool
+	log       *slog.Logger
 }
 
-// run removes what uploads have left that ended before their files were whole, until ctx ends,
-// and once a day, where this process leads, the files of which the log never heard.
+// run removes unfinished uploads until ctx ends. Once a day, if this process leads, it also removes
+// files that no event recorded.
 func (s sweeper) run(ctx context.Context) {
 	if s.store == nil {
 		return
 	}
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
-	var unrecorded time.Time // when they were last looked for
+	var unrecorded time.Time // time of the last such removal
 	for {
 		n, err := artifacts.Sweep(ctx, s.store, time.Now())
-		s.tell(ctx, "broken uploads", n, err)
+		s.logResult(ctx, "broken uploads", n, err)
 		if s.leads() && time.Since(unrecorded) >= artifacts.Unrecorded {
 			began := time.Now()
-			n, err := artifacts.SweepUnrecorded(ctx, s.store, s.asked, began, sweepRest)
-			if !errors.Is(err, artifacts.ErrLog) { // which is asked again soon
+			n, err := artifacts.SweepUnrecorded(ctx, s.store, s.abandonedInLog, began, sweepPause)
+			if !errors.Is(err, artifacts.ErrLog) { // it is retried soon
 				unrecorded = began
 			}
-			s.tell(ctx, "uploads without an event", n, err)
+			s.logResult(ctx, "uploads without an event", n, err)
 		}
 		select {
 		case <-tick.C:
@@ -65,14 +65,14 @@ func (s sweeper) run(ctx context.Context) {
 	}
 }
 
-// asked asks the log, and waits for its answer for so long.
-func (s sweeper) asked(ctx context.Context, workspace, job events.ID) ([]events.ID, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// abandonedInLog reads a job's files from the log, with a timeout.
+func (s sweeper) abandonedInLog(ctx context.Context, workspace, job events.ID) ([]events.ID, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	return s.givenUp(ctx, workspace, job)
+	return s.abandoned(ctx, workspace, job)
 }
 
-func (s sweeper) tell(ctx context.Context, what string, removed int, err error) {
+func (s sweeper) logResult(ctx context.Context, what string, removed int, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("sweep artifacts", "of", what, "err", err)
 	}

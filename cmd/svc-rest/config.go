@@ -22,18 +22,18 @@ import (
 
 // Config is the environment of svc-rest.
 type Config struct {
-	// Plain HTTP. In a deployment only the web app and the farm gateway reach it.
+	// Plain HTTP: in a deployment only the web app and the farm gateway reach it.
 	Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"Address to listen on."`
 
-	// Whoever reaches it learns how busy the service is: keep the address internal.
+	// Metrics show how busy the service is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
-	// Whoever is in it can claim any address: name the proxies, not the network that people are in.
+	// A trusted proxy can claim any address: name the proxies, not the network that people are in.
 	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed: its last address that is not one of theirs is the caller's, for limits, audit log and log. Unset, the caller is whoever connects."`
 
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL,required,notEmpty" schemes:"postgres,postgresql" doc:"PostgreSQL address, such as postgres://user:password@host:5432/svc."`
 
-	// PgBouncer in transaction mode cannot listen for what other processes did.
+	// PgBouncer in transaction mode does not support LISTEN.
 	DatabaseDirectURL config.URL `env:"SVC_DATABASE_DIRECT_URL" schemes:"postgres,postgresql" doc:"PostgreSQL itself, where SVC_DATABASE_URL leads to a pooler."`
 
 	// Tokens, sessions and rights are always read from SVC_DATABASE_URL.
@@ -42,7 +42,7 @@ type Config struct {
 	EngineURL    config.URL    `env:"SVC_ENGINE_URL,required,notEmpty" schemes:"http,https" doc:"Where the engine is reached."`
 	EngineSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 
-	// Browsers reach the service there: it decides whether cookies are secure.
+	// The address by which browsers reach the service decides whether cookies are secure.
 	AuthURL    config.URL    `env:"AUTH_URL,required,notEmpty" schemes:"http,https" doc:"Public base address of sign-in. Must match the identity provider's registered callback."`
 	AuthSecret config.Secret `env:"AUTH_SECRET,required,notEmpty" min:"32" doc:"Signs session cookies. If it changes everyone is signed out."`
 
@@ -56,21 +56,21 @@ type Config struct {
 	OAuthClientID     string        `env:"SVC_OAUTH_CLIENT_ID" doc:"Client id of the application registered there. Unset, nobody can sign in by it."`
 	OAuthClientSecret config.Secret `env:"SVC_OAUTH_CLIENT_SECRET" doc:"Client secret of that application."`
 
-	// Losing it loses every stored credential; keep it apart from the database's backups.
+	// Without it every stored credential is lost; keep it apart from the database's backups.
 	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To change it, list the new key and then the old one, with a comma between."`
 
-	// Every event goes over it to whoever acts upon it, in whichever process.
+	// All events are published to it, for consumers in any process.
 	BusURL []config.URL `env:"SVC_BUS_URL" doc:"Bus that carries events: nats://host:4222 or kafka://host:9092, several servers with a comma between. Unset, it is in PostgreSQL."`
 
 	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"Requests a minute for each token, person or, without either, address. 0 turns every limit off, also those of a day."`
 
-	// What others see, or what stays for ever. A day begins at midnight UTC.
+	// Limits on what other people see or what cannot be deleted. A day begins at midnight UTC.
 	DailyWorkspaces  int `env:"SVC_DAILY_WORKSPACES" envDefault:"20" doc:"Workspaces that a person may make in a day. 0 is no bound."`
 	DailyInvitations int `env:"SVC_DAILY_INVITATIONS" envDefault:"200" doc:"Invitations that a person may send, or send again, in a day. 0 is no bound."`
 	DailyReceived    int `env:"SVC_DAILY_INVITATIONS_RECEIVED" envDefault:"50" doc:"Invitations that an address may be sent in a day, by all workspaces together. 0 is no bound."`
 	DailyAccounts    int `env:"SVC_DAILY_SERVICE_ACCOUNTS" envDefault:"100" doc:"Service accounts that a person may make in a day. 0 is no bound."`
 
-	// It goes through all logs, for a twentieth of the time at most.
+	// A round reads all logs, in at most a twentieth of the time.
 	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
 
 	Farm FarmConfig
@@ -78,7 +78,7 @@ type Config struct {
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
-// check refuses what is well-formed but not wise.
+// check rejects settings that are well-formed but unsafe or inconsistent.
 func (c Config) check() error {
 	switch {
 	case strings.ContainsFunc(c.AuthURL.URL().Host, func(r rune) bool { return r > unicode.MaxASCII }):
@@ -107,7 +107,7 @@ func (c Config) check() error {
 	return c.Farm.check()
 }
 
-// daily are the bounds of a day.
+// daily returns the daily limits.
 func (c Config) daily(db *pgxpool.Pool) commands.Daily {
 	if c.RateLimit == 0 {
 		return commands.Daily{}
@@ -118,7 +118,7 @@ func (c Config) daily(db *pgxpool.Pool) commands.Daily {
 	}
 }
 
-// busURLs are the addresses of the bus, secrets included.
+// busURLs returns the addresses of the bus with their secrets.
 func (c Config) busURLs() (list []string) {
 	for _, u := range c.BusURL {
 		list = append(list, u.Reveal())
@@ -126,12 +126,12 @@ func (c Config) busURLs() (list []string) {
 	return list
 }
 
-// origin is where browsers reach the service: AUTH_URL without its path.
+// origin returns the origin at which browsers reach the service: AUTH_URL without its path.
 func (c Config) origin() string {
 	return input.Origin(c.AuthURL.URL())
 }
 
-// apiURL is the address of the code host's interface.
+// apiURL returns the address of the code host's API.
 func (c Config) apiURL() string {
 	if !c.OAuthAPIURL.IsZero() {
 		return c.OAuthAPIURL.Reveal()
@@ -146,7 +146,7 @@ func (c Config) apiURL() string {
 	return host.JoinPath("/api/v3").String() // GitHub Enterprise
 }
 
-// codeHost is where people sign in by, and repositories are.
+// codeHost returns the code host of people and repositories, or nil if none is configured.
 func (c Config) codeHost() *rest.CodeHost {
 	if c.OAuthClientID == "" {
 		return nil
@@ -154,7 +154,7 @@ func (c Config) codeHost() *rest.CodeHost {
 	return &rest.CodeHost{Kind: c.OAuthKind, URL: c.OAuthURL.URL()}
 }
 
-// providers are the code hosts by which people sign in, by name.
+// providers returns the code hosts with which people can sign in, by name.
 func (c Config) providers() map[string]*auth.Provider {
 	if c.OAuthClientID == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"svc/config"
 )
 
-func TestOperationsTellsEveryVariable(t *testing.T) {
+func TestOperationsDocumentsEveryVariable(t *testing.T) {
 	manual, err := os.ReadFile("../../OPERATIONS.md")
 	require.NoError(t, err)
 	var reference bytes.Buffer
@@ -33,7 +33,7 @@ func TestOperationsTellsEveryVariable(t *testing.T) {
 	}
 }
 
-var good = []string{
+var validEnviron = []string{
 	"SVC_DATABASE_URL=postgres://svc:word@127.0.0.1/svc", "SVC_ENGINE_URL=http://127.0.0.1:4001",
 	"SVC_ENGINE_SHARED_SECRET=" + strings.Repeat("e", 16), "AUTH_URL=https://svc.example.com",
 	"AUTH_SECRET=" + strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY=" + strings.Repeat("v", 32),
@@ -46,25 +46,25 @@ var farmVariables = []string{
 	"SVC_ARTIFACT_STORE=/var/lib/svc/artifacts", "SVC_ARTIFACT_MAX_JOB_BYTES=1048576",
 }
 
-func TestTheFarmIsOnWithAnyOfItsVariables(t *testing.T) {
+func TestAnyFarmVariableTurnsTheFarmOn(t *testing.T) {
 	for _, c := range []struct {
 		variables []string
 		on        bool
 	}{
 		{nil, false}, {farmVariables, true}, {farmVariables[:1], true}, {farmVariables[1:2], true}, {farmVariables[2:3], true}, {farmVariables[3:4], true}, {farmVariables[4:5], true}, {farmVariables[5:], false},
 	} {
-		cfg, err := config.Parse[Config](slices.Concat(good, c.variables))
+		cfg, err := config.Parse[Config](slices.Concat(validEnviron, c.variables))
 		require.NoError(t, err)
 		require.Equal(t, c.on, cfg.farmOn(), c.variables)
 	}
 }
 
-func TestWarnsThatAnybodyMayClaimACertificate(t *testing.T) {
+func TestWarnsOfUntrustedCertificateHeader(t *testing.T) {
 	for _, c := range []struct {
 		variables []string
 		warned    bool
 	}{{nil, false}, {farmVariables[3:4], true}, {farmVariables[3:5], false}, {farmVariables[4:5], false}} {
-		cfg, err := config.Parse[Config](slices.Concat(good, c.variables))
+		cfg, err := config.Parse[Config](slices.Concat(validEnviron, c.variables))
 		require.NoError(t, err)
 		var said bytes.Buffer
 		cfg.Farm.warn(slog.New(slog.NewTextHandler(&said, nil)))
@@ -72,7 +72,7 @@ func TestWarnsThatAnybodyMayClaimACertificate(t *testing.T) {
 	}
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestCheckRejects(t *testing.T) {
 	for name, c := range map[string]struct {
 		more []string
 		want string // in the error; "" for none
@@ -106,7 +106,7 @@ func TestCheckRefuses(t *testing.T) {
 		"artifacts without end":          {[]string{"SVC_ARTIFACT_MAX_JOB_BYTES=1099511627777"}, "SVC_ARTIFACT_MAX_JOB_BYTES is malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := config.Parse[Config](slices.Concat(good, c.more))
+			cfg, err := config.Parse[Config](slices.Concat(validEnviron, c.more))
 			require.NoError(t, err)
 			if err = cfg.check(); c.want == "" {
 				require.NoError(t, err)
@@ -117,8 +117,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// A browser writes addresses in its own way, whatever an operator writes.
-func TestAddressesAsBrowsersWriteThem(t *testing.T) {
+// Browsers normalize addresses, whatever form an operator writes.
+func TestAddressesAreNormalizedLikeBrowsers(t *testing.T) {
 	for _, c := range []struct{ auth, oauth, origin, api string }{
 		{"https://svc.example.com", "https://github.com", "https://svc.example.com", "https://api.github.com"},
 		{"HTTPS://Svc.Example.COM/some/path", "https://GitHub.com/", "https://svc.example.com", "https://api.github.com"},
@@ -127,7 +127,7 @@ func TestAddressesAsBrowsersWriteThem(t *testing.T) {
 		{"http://svc.example.com:443", "https://git.example.com:8443", "http://svc.example.com:443", "https://git.example.com:8443/api/v3"},
 		{"http://[::1]:4000", "https://github.com", "http://[::1]:4000", "https://api.github.com"},
 	} {
-		cfg, err := config.Parse[Config](append(slices.Clone(good), "AUTH_URL="+c.auth, "SVC_OAUTH_URL="+c.oauth))
+		cfg, err := config.Parse[Config](append(slices.Clone(validEnviron), "AUTH_URL="+c.auth, "SVC_OAUTH_URL="+c.oauth))
 		require.NoError(t, err)
 		require.NoError(t, cfg.check())
 		require.Equal(t, c.origin, cfg.origin())

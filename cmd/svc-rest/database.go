@@ -11,16 +11,16 @@ import (
 	"svc/config"
 )
 
-const connections = 24 // to the database, unless SVC_DATABASE_URL says pool_max_conns
+const maxConnections = 24 // default size of a pool, unless the URL has pool_max_conns
 
-// A database is what the service is told of PostgreSQL.
+// A database has the connections to PostgreSQL.
 type database struct {
 	*pgxpool.Pool
-	lists  *pgxpool.Pool   // where lists are read: the same, or that of a replica
-	direct *pgx.ConnConfig // where a connection is the same one from beginning to end
+	lists  *pgxpool.Pool   // for lists: the same pool, or that of a read replica
+	direct *pgx.ConnConfig // for sessions that must not go through a pooler
 }
 
-// openDatabase does not wait until the database answers.
+// openDatabase opens the pools. It does not wait until the database answers.
 func openDatabase(cfg Config) (d database, err error) {
 	if d.direct, err = direct(cfg); err != nil {
 		return d, err
@@ -42,19 +42,19 @@ func (d database) hasReplica() bool { return d.lists != d.Pool }
 
 func (d database) close() {
 	d.lists.Close()
-	d.Pool.Close() // a pool may be closed twice
+	d.Pool.Close() // closing a pool twice is allowed
 }
 
-// load tells how much of the connections is in use, where that is most.
+// load returns the used fraction of the connections of the busier pool.
 func (d database) load() float64 { return max(load(d.Pool), load(d.lists)) }
 
-// load tells how much of a pool's connections is in use.
+// load returns the used fraction of a pool's connections.
 func load(db *pgxpool.Pool) float64 {
 	stat := db.Stat()
 	return float64(stat.AcquiredConns()) / float64(stat.MaxConns())
 }
 
-// direct is where a connection is the same one from beginning to end.
+// direct returns the configuration of connections that do not go through a pooler.
 func direct(cfg Config) (*pgx.ConnConfig, error) {
 	if cfg.DatabaseDirectURL.Reveal() == "" {
 		cfg.DatabaseDirectURL = cfg.DatabaseURL
@@ -72,7 +72,7 @@ func open(variable string, address config.URL) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("%s is malformed: want a PostgreSQL address", variable) // err may quote the password
 	}
 	if !address.URL().Query().Has("pool_max_conns") {
-		pool.MaxConns = connections
+		pool.MaxConns = maxConnections
 	}
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"svc/farm/joblog"
 )
 
-// newDispatcher makes what gives jobs to runners. Where the farm is off no runner connects,
-// and it only keeps the time of jobs that there are.
+// newDispatcher returns the dispatcher, which gives jobs to runners. Without a farm no runner
+// connects, and it only enforces the time limits of existing jobs.
 func newDispatcher(cfg Config, p parts, logs *joblog.Logs, log *slog.Logger) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Config{
 		DB: p.db.Pool, Commands: p.commands, Live: p.followers.live, Logs: logs, Leads: p.followers.elections.Leads, Now: time.Now, Log: log,
@@ -19,7 +19,7 @@ func newDispatcher(cfg Config, p parts, logs *joblog.Logs, log *slog.Logger) *di
 	})
 }
 
-// cloneURL is where a repository of the code host is cloned from.
+// cloneURL returns the URL from which a repository of the code host is cloned.
 func (c Config) cloneURL(repo string) string {
 	return strings.TrimSuffix(c.OAuthURL.Reveal(), "/") + "/" + repo + ".git"
 }

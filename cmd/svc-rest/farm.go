@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	enrolments    = 10 // a minute from one address
-	allEnrolments = 100
+	enrolmentsPerMinute    = 10  // from one address
+	allEnrolmentsPerMinute = 100 // in total
 )
 
-// newFarm makes what answers build machines. Where the farm is off, it says so.
+// newFarm returns the server for build machines. Without a farm it answers that the farm is off.
 func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, log *slog.Logger) (*farm.Server, error) {
-	perAddress, err := limit.PerMinute(min(enrolments, cfg.RateLimit))
+	perAddress, err := limit.PerMinute(min(enrolmentsPerMinute, cfg.RateLimit))
 	if err != nil {
 		return nil, fmt.Errorf("limit of enrolments: %w", err)
 	}
-	ofAll, err := limit.PerMinute(min(allEnrolments, cfg.RateLimit))
+	ofAll, err := limit.PerMinute(min(allEnrolmentsPerMinute, cfg.RateLimit))
 	if err != nil {
 		return nil, fmt.Errorf("limit of all enrolments: %w", err)
 	}
@@ -53,8 +53,8 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 	return farm.New(c), nil
 }
 
-// farmOf is what people's routes of the farm work with.
-func farmOf(cfg Config, p parts, machines *farm.Server) rest.Farm {
+// farmRoutes returns what the farm's routes for people need.
+func farmRoutes(cfg Config, p parts, machines *farm.Server) rest.Farm {
 	f := rest.Farm{
 		Vault: p.farmSecrets(), On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority,
 		Logs: p.logs, LogDays: cfg.Farm.LogDays,
@@ -70,8 +70,8 @@ func farmOf(cfg Config, p parts, machines *farm.Server) rest.Farm {
 	return f
 }
 
-// farmReady says what is set of that without which no machine can be enrolled, and what
-// is missing.
+// farmReady returns a function that lists which settings needed for enrolling machines are set, and
+// which are missing.
 func (c Config) farmReady(folder *release.Folder) func() (set, missing []string) {
 	return func() (set, missing []string) {
 		set, missing = []string{}, []string{}
@@ -93,7 +93,7 @@ func (c Config) farmReady(folder *release.Folder) func() (set, missing []string)
 	}
 }
 
-// releases is the folder that the variables name.
+// releases opens the folder of releases.
 func (c Config) releases() (*release.Folder, error) {
 	keys, err := release.ParseKeys(c.Farm.ReleaseKeys)
 	if err != nil {
@@ -102,8 +102,8 @@ func (c Config) releases() (*release.Folder, error) {
 	return release.NewFolder(c.Farm.ReleasesDir, keys), nil
 }
 
-// downloads serve the installer and the releases. Whatever keeps runners from being
-// installed is said at once: nobody may ask for days.
+// downloads returns the handler of the installer and the releases. It warns at the start if
+// something prevents installing runners, because the first request may come days later.
 func downloads(cfg Config, folder *release.Folder, log *slog.Logger) http.Handler {
 	if _, missing := cfg.farmReady(folder)(); cfg.farmOn() && len(missing) > 0 {
 		log.Warn("no runner can be enrolled", "missing", missing)
@@ -115,8 +115,8 @@ func downloads(cfg Config, folder *release.Folder, log *slog.Logger) http.Handle
 	return d.Handler()
 }
 
-// releaseKeys are those that the release of the agent may be signed with; none while
-// there is no release.
+// releaseKeys returns the keys with which the runner's release may be signed, or none if there is
+// no release.
 func releaseKeys(folder *release.Folder) (list []string) {
 	latest, err := folder.Release()
 	if err != nil {
@@ -128,8 +128,8 @@ func releaseKeys(folder *release.Folder) (list []string) {
 	return list
 }
 
-// forwards reports whether what a proxy says of the caller's address is believed: a
-// gateway of the farm is one.
-func (c Config) forwards(peer netip.Addr) bool {
+// trustsForwarded reports whether forwarded client addresses of a peer are trusted. The farm's gateways
+// are trusted.
+func (c Config) trustsForwarded(peer netip.Addr) bool {
 	return c.TrustedProxies.Contains(peer) || c.Farm.TrustedProxies.Contains(peer)
 }

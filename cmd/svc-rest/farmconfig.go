@@ -11,29 +11,29 @@ import (
 	"svc/farm/release"
 )
 
-// FarmConfig are the variables of the build farm. It is off while none that begins
-// with SVC_FARM_ is set.
+// FarmConfig has the settings of the build farm. The farm is off while no variable beginning with
+// SVC_FARM_ is set.
 type FarmConfig struct {
-	// Runners speak only https and wss, and nothing of the gateway is below a path.
+	// Runners use only https and wss, and the gateway's paths begin at the root.
 	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. Unset, nobody can enrol a runner."`
 
 	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of the releases of svc-runner, as make release fills it. Unset or empty, nobody can enrol a runner."`
 
-	// Whoever can write to the folder can also replace the key that lies in it.
+	// Whoever can write to the folder can also replace the key in it.
 	ReleaseKeys []string `env:"SVC_FARM_RELEASE_KEYS" doc:"Public keys that releases are signed with, with commas between, as in the folder's release.pub. Unset, those of that file."`
 
-	// Set it only where the header reaches the service through the gateway alone.
+	// Set it only if the header can reach the service through the gateway alone.
 	ClientCertHeader config.HeaderName `env:"SVC_FARM_CLIENT_CERT_HEADER" doc:"Header in which the gateway forwards a runner's certificate, such as X-Svc-Client-Cert. Unset, no runner can connect."`
 
 	TrustedProxies config.CIDRs `env:"SVC_FARM_TRUSTED_PROXIES" doc:"Gateways, as addresses and networks with commas between, from which that header is believed. Unset, from whoever connects."`
 
-	// They are in the database, up to 64 MiB of each attempt.
+	// Logs are in the database, up to 64 MiB for each attempt.
 	LogDays int `env:"SVC_JOB_LOG_DAYS" envDefault:"90" doc:"Days after its end that the log of a job is kept. 0 keeps logs for ever."`
 
-	// Not in the database, and so a part of the backup of its own.
+	// Artifacts are not in the database and need a backup of their own.
 	ArtifactStore string `env:"SVC_ARTIFACT_STORE" doc:"Directory for artifacts of jobs, the same for all processes. Unset, none are taken."`
 
-	// The gateway must let a little more through: it reads the same variable.
+	// The gateway reads the same variable, and must allow slightly larger requests.
 	ArtifactMaxJobBytes int64 `env:"SVC_ARTIFACT_MAX_JOB_BYTES" envDefault:"268435456" doc:"Bytes of artifacts that a job may have."`
 }
 
@@ -43,7 +43,7 @@ func (c Config) farmOn() bool {
 	return !f.PublicURL.IsZero() || f.ReleasesDir != "" || len(f.ReleaseKeys) > 0 || f.ClientCertHeader != "" || len(f.TrustedProxies) > 0
 }
 
-// check refuses what is well-formed but cannot work.
+// check rejects settings that are well-formed but cannot work.
 func (f FarmConfig) check() error {
 	switch {
 	case !f.PublicURL.IsZero() && !onlyHost(f.PublicURL):
@@ -71,7 +71,7 @@ func invalidKeys(texts []string) bool {
 	return err != nil
 }
 
-// warn tells the operator what works but should not stay as it is.
+// warn warns about settings that work but should not stay as they are.
 func (f FarmConfig) warn(log *slog.Logger) {
 	if f.ClientCertHeader != "" && len(f.TrustedProxies) == 0 {
 		log.Warn("runners' certificates are believed from whoever connects: SVC_FARM_CLIENT_CERT_HEADER is set, SVC_FARM_TRUSTED_PROXIES is not",

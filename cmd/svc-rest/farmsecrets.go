@@ -10,8 +10,8 @@ import (
 	"svc/vault"
 )
 
-// farmSecrets are the values that jobs are given by name, sealed in the vault, each under
-// an id that an event of the workspace names.
+// farmSecrets has the secret values for jobs, sealed in the vault. Each is stored under an id that
+// an event of the workspace contains.
 type farmSecrets struct {
 	view  projections.FarmSecrets
 	vault vault.Secrets
@@ -26,7 +26,7 @@ func (s farmSecrets) Put(ctx context.Context, workspace, value events.ID, text s
 	return s.vault.Put(ctx, farmSecretName(workspace, value), []byte(text))
 }
 
-// Size returns how many bytes values have together.
+// Size returns the total size of values in bytes.
 func (s farmSecrets) Size(ctx context.Context, workspace events.ID, values []events.ID) (int64, error) {
 	var names []string
 	for _, value := range values {
@@ -35,17 +35,18 @@ func (s farmSecrets) Size(ctx context.Context, workspace events.ID, values []eve
 	return s.vault.Size(ctx, names)
 }
 
-// Delete forgets a value.
+// Delete deletes a value.
 func (s farmSecrets) Delete(ctx context.Context, workspace, value events.ID) error {
 	return s.vault.Delete(ctx, farmSecretName(workspace, value))
 }
 
-// Reveal returns the values that secrets of a workspace have. Its error is a
-// [dispatch.MissingSecret] if there is one that has none, and a [dispatch.SpoiltSecret] if one
-// was altered. One under another master key is neither: the key may come back.
+// Reveal returns the values of a workspace's secrets by name. The error is a
+// [dispatch.MissingSecret] if a secret has no value, and a [dispatch.SpoiltSecret] if its value was
+// tampered with. For a value sealed with an unknown master key it is neither, because the key may
+// come back.
 func (s farmSecrets) Reveal(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
 	values, missing, err := s.reveal(ctx, workspace, names)
-	if err == nil && missing != "" { // it may just have been given another value
+	if err == nil && missing != "" { // its value may just have been replaced
 		values, missing, err = s.reveal(ctx, workspace, names)
 	}
 	if err == nil && missing != "" {

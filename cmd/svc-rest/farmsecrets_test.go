@@ -55,8 +55,8 @@ func (k *secretKeeper) set(t *testing.T, name, text string) (former events.ID) {
 	return former
 }
 
-// A job is given the values that its workspace's secrets have at that moment, and no others.
-func TestSecretsOfJobs(t *testing.T) {
+// A job receives the current values of its workspace's secrets, and no others.
+func TestJobSecrets(t *testing.T) {
 	db := pgtest.New(t)
 	acme, globex := newSecretKeeper(t, db, "acme"), newSecretKeeper(t, db, "globex")
 	ctx, here := t.Context(), acme.by.Workspace
@@ -104,8 +104,8 @@ func TestSecretsOfJobs(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrNoFarmSecret)
 }
 
-// A value that was altered is told apart from one whose key is not there.
-func TestSecretsOfJobsThatDoNotOpen(t *testing.T) {
+// A tampered value and a missing key are different errors.
+func TestUnreadableJobSecrets(t *testing.T) {
 	db := pgtest.New(t)
 	acme := newSecretKeeper(t, db, "acme")
 	acme.set(t, "NPM_TOKEN", "a-value-that-nobody-may-see")
@@ -125,8 +125,8 @@ func TestSecretsOfJobsThatDoNotOpen(t *testing.T) {
 	require.Equal(t, "the secret NPM_TOKEN cannot be opened: set it anew", spoilt.Error())
 }
 
-// A value is nowhere but in the vault, sealed, and goes on to open when the master key is rotated.
-func TestSecretsOfJobsAreSealed(t *testing.T) {
+// A value exists only in the vault, sealed, and stays readable when the master key is rotated.
+func TestJobSecretsAreSealed(t *testing.T) {
 	db := pgtest.New(t)
 	acme := newSecretKeeper(t, db, "acme")
 	const text = "a-value-that-nobody-may-see"

@@ -22,7 +22,7 @@ import (
 	"svc/vault"
 )
 
-// followers are the log and all that is brought up with it.
+// followers has the log and everything that follows it.
 type followers struct {
 	log       *store.Store
 	elections *leader.Elections
@@ -35,7 +35,7 @@ type followers struct {
 }
 
 func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, log *slog.Logger) *followers {
-	f := &followers{elections: leader.New(db.Pool, log, append(leads(), integrity.Lease, dispatch.Lease)...)}
+	f := &followers{elections: leader.New(db.Pool, log, append(leaseNames(), integrity.Lease, dispatch.Lease)...)}
 	f.views = fold.NewFollower(db.Pool, projections.Followed(), f.elections.Leads, log)
 	f.prover = proof.New(db.Pool, ring, cfg.AuthURL.URL().Host, f.elections.Leads, log)
 	f.prover.RequireAuthors()
@@ -54,7 +54,7 @@ func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, 
 	return f
 }
 
-// moved wakes whoever follows a log whose head is now at least head.
+// moved wakes the followers of a log whose head is now at least head.
 func (f *followers) moved(workspace events.ID, head int64) {
 	f.views.Moved(workspace, head)
 	f.prover.Moved(workspace, head)
@@ -63,7 +63,7 @@ func (f *followers) moved(workspace events.ID, head int64) {
 }
 
 func (f *followers) measure(db database, m *metrics.Metrics) {
-	lags := func(ctx context.Context) ([]fold.Lag, error) { return fold.Lags(ctx, db.Pool, leads()...) }
+	lags := func(ctx context.Context) ([]fold.Lag, error) { return fold.Lags(ctx, db.Pool, leaseNames()...) }
 	m.Views(lags, func() map[string]int {
 		stuck := f.views.Stuck()
 		stuck[proof.View], stuck[bus.View] = f.prover.Stuck(), f.relay.Stuck()
@@ -73,26 +73,26 @@ func (f *followers) measure(db database, m *metrics.Metrics) {
 	m.Integrity(f.sweep.Logs, f.sweep.Rows, f.sweep.Uncompared)
 }
 
-// run follows until ctx ends.
+// run runs all followers until ctx ends.
 func (f *followers) run(ctx context.Context, group *sync.WaitGroup, urls []string, db database, log *slog.Logger) {
 	for _, run := range []func(context.Context){
 		f.elections.Run, f.hints.Run, f.views.Run, f.prover.Run, f.sweep.Run, f.live.Run,
 	} {
 		group.Go(func() { run(ctx) })
 	}
-	group.Go(func() { bus.Run(ctx, bus.Config{URLs: urls, DB: db.Pool, Log: log}, f.relay, updates(f.live)) })
+	group.Go(func() { bus.Run(ctx, bus.Config{URLs: urls, DB: db.Pool, Log: log}, f.relay, liveConsumer(f.live)) })
 }
 
-// leads lists what one process is enough for.
-func leads() (names []string) {
+// leaseNames returns the names of the leases of all followers that run in one process at a time.
+func leaseNames() (names []string) {
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
 	return append(names, proof.View, bus.View)
 }
 
-// updates tells live of what other processes have appended.
-func updates(live *feed.Feed) bus.Consumer {
+// liveConsumer returns a consumer that notifies live of events appended by other processes.
+func liveConsumer(live *feed.Feed) bus.Consumer {
 	return bus.Consumer{Name: "live", Live: true, Knows: live.Knows, Take: func(m *message.Message) error {
 		workspace, seq, err := bus.PositionOf(m)
 		if err == nil {

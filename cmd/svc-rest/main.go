@@ -1,5 +1,5 @@
-// Command svc-rest is the REST service: the API, sign-in and the views behind
-// them. Its environment is described by Config.
+// Command svc-rest is the REST service: the API, sign-in and the views behind them. Its environment
+// is described by Config.
 package main
 
 import (
@@ -53,10 +53,9 @@ func logger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(middleware.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
-// collect is by how much the memory in use may grow, in percent, before it is
-// collected. There is little of it, and many short-lived requests: at Go's 100 an
-// eighth of the time under load goes into collecting.
-const collect = 400
+// gcPercent is the GC percentage. The heap is small and requests leave much short-lived garbage: with
+// Go's default of 100, an eighth of the time under load goes into collection.
+const gcPercent = 400
 
 // run serves until ctx is done.
 func run(ctx context.Context, environ []string, out io.Writer) error {
@@ -88,12 +87,12 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	defer stop()
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collect)
+		debug.SetGCPercent(gcPercent)
 	}
 	return serve.Server{Handler: service.handler, Log: log}.Run(ctx, ln)
 }
 
-// healthcheck needs the address only, and so no secret.
+// healthcheck needs only the address, so it works without the secrets.
 func healthcheck(ctx context.Context, environ []string) error {
 	cfg, err := config.Parse[struct {
 		Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"As in Config."`

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// A mount is a part of the service: all paths with a prefix. Each holds its routes to
-// limits of its own.
+// A mount is a part of the service: all paths with a prefix. Each part sets the limits of its own
+// routes.
 type mount struct {
 	prefix  string
 	handler http.Handler
 }
 
-// mounts lead a request to the first part that has its path. The last has the prefix "".
+// mounts dispatches a request to the first part whose prefix matches. The last one has the prefix
+// "".
 type mounts []mount
 
 func (list mounts) ServeHTTP(w http.ResponseWriter, r *http.Request) {

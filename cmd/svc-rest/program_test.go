@@ -17,7 +17,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// TestMain is svc-rest itself where the tests start it.
+// TestMain runs svc-rest itself if a test starts it as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("SVC_TEST_MAIN") != "" {
 		main()
@@ -26,10 +26,10 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// patience is how long anything that is waited for may take.
-const patience = time.Minute
+// testTimeout is the timeout of every wait.
+const testTimeout = time.Minute
 
-// What must never be seen.
+// Secrets that must never be shown.
 const (
 	databasePassword = "marker-of-the-database"
 	engineSecret     = "marker-of-the-engine"
@@ -40,9 +40,9 @@ const (
 	newerKey         = "marker-of-the-newer-key-of-the-vault"
 )
 
-// complete is an environment with which svc-rest starts, though its engine and
-// its database are not there.
-func complete() []string {
+// completeEnviron is an environment with which svc-rest starts, although its engine and database do not
+// exist.
+func completeEnviron() []string {
 	return []string{
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=postgres://svc:" + databasePassword + "@127.0.0.1:1/svc",
 		"SVC_ENGINE_URL=http://127.0.0.1:1", "SVC_ENGINE_SHARED_SECRET=" + engineSecret,
@@ -70,7 +70,7 @@ func requireNoSecret(t *testing.T, text string) {
 // fails runs svc-rest, which must exit with 1, and returns its output.
 func fails(t *testing.T, args []string, environ ...string) string {
 	t.Helper()
-	out, err := command(t, args, append(complete(), environ...)...).CombinedOutput()
+	out, err := command(t, args, append(completeEnviron(), environ...)...).CombinedOutput()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit, string(out))
 	require.Equal(t, 1, exit.ExitCode(), string(out))
@@ -83,7 +83,7 @@ type running struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	out  *bufio.Scanner
-	seen strings.Builder // what it has said
+	seen strings.Builder // output so far
 	url  string
 }
 
@@ -91,12 +91,12 @@ var listens = regexp.MustCompile(`msg=listening address=(\S+)`)
 
 func start(t *testing.T, environ ...string) *running {
 	t.Helper()
-	r := &running{t: t, cmd: command(t, nil, append(complete(), environ...)...)}
+	r := &running{t: t, cmd: command(t, nil, append(completeEnviron(), environ...)...)}
 	pipe, err := r.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Start())
-	// A svc-rest that says nothing more ends, and so does waiting for it.
-	timer := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
+	// Kills a svc-rest that prints nothing more, which ends the wait.
+	timer := time.AfterFunc(testTimeout, func() { _ = r.cmd.Process.Kill() })
 	t.Cleanup(func() {
 		timer.Stop()
 		_ = r.cmd.Process.Kill() // it may have ended
@@ -107,7 +107,7 @@ func start(t *testing.T, environ ...string) *running {
 	return r
 }
 
-// until returns the next line that holds text.
+// until returns the next line that contains text.
 func (r *running) until(text string) string {
 	r.t.Helper()
 	for r.out.Scan() {
@@ -119,8 +119,8 @@ func (r *running) until(text string) string {
 	return ""
 }
 
-// answers is the status that a path is answered with.
-func (r *running) answers(path string) int {
+// statusOf returns the status of a path.
+func (r *running) statusOf(path string) int {
 	r.t.Helper()
 	res, err := http.Get(r.url + path)
 	require.NoError(r.t, err)
@@ -128,7 +128,7 @@ func (r *running) answers(path string) int {
 	return res.StatusCode
 }
 
-// stop ends it by SIGTERM and returns all that it has said.
+// stop ends it by SIGTERM and returns all its output.
 func (r *running) stop() string {
 	r.t.Helper()
 	require.NoError(r.t, r.cmd.Process.Signal(syscall.SIGTERM))
@@ -140,14 +140,14 @@ func (r *running) stop() string {
 	return r.seen.String()
 }
 
-func TestPrintsItsConfigurationWithoutTheSecretsInIt(t *testing.T) {
+func TestPrintsConfigurationWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	r := start(t, "SVC_VAULT_MASTER_KEY="+newerKey+","+olderKey, "SVC_BUS_URL=nats://svc:"+busPassword+"@127.0.0.1:1,nats://127.0.0.1:2")
 	_, err := command(t, []string{"-healthcheck"}, "SVC_REST_ADDR="+strings.TrimPrefix(r.url, "http://")).CombinedOutput()
 	require.NoError(t, err, "it is alive, though its database is not there")
-	require.Equal(t, http.StatusServiceUnavailable, r.answers("/health/ready"))
+	require.Equal(t, http.StatusServiceUnavailable, r.statusOf("/health/ready"))
 
-	r.until("the bus stands still") // it is not there either
+	r.until("the bus stands still") // the bus does not exist either
 	text := r.stop()
 	require.Contains(t, text, "msg=configuration")
 	for _, want := range []string{

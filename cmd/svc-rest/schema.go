@@ -12,9 +12,9 @@ import (
 	"svc/migrations"
 )
 
-// A schema knows what the database's is to this build, as of the last check. What
-// has changed since the one before it says in the log.
-type schema struct {
+// A schemaCheck compares the database's schema with this build. It remembers the last result and logs
+// changes.
+type schemaCheck struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 
@@ -22,9 +22,9 @@ type schema struct {
 	last migrations.State
 }
 
-// check reports whether the database answers and has what this build asks of it, and
-// what it is.
-func (s *schema) check(ctx context.Context) (string, error) {
+// check returns a description of the database and its schema. It returns an error if the database
+// does not answer or its schema is older than this build.
+func (s *schemaCheck) check(ctx context.Context) (string, error) {
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (s *schema) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.note(ctx, now)
+	s.logChange(ctx, now)
 	if now.Standing == migrations.Older {
 		return "", rest.Down("The database is not what this version expects. " + now.Text)
 	}
@@ -45,7 +45,7 @@ func (s *schema) check(ctx context.Context) (string, error) {
 	return "PostgreSQL " + version + ", the schema is that of this version.", nil
 }
 
-func (s *schema) note(ctx context.Context, now migrations.State) {
+func (s *schemaCheck) logChange(ctx context.Context, now migrations.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.last
@@ -61,8 +61,8 @@ func (s *schema) note(ctx context.Context, now migrations.State) {
 	}
 }
 
-// warning is what is wrong with a schema that can be worked with, "" if nothing.
-func (s *schema) warning() string {
+// warning returns what is wrong with a schema that is usable nevertheless, or "".
+func (s *schemaCheck) warning() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last.Standing == migrations.Newer || s.last.Standing == migrations.Different {

@@ -15,7 +15,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// ready is what readiness says of a name, among what is up and what is down.
+// ready returns what readiness says about a dependency.
 func (r *running) ready(where, name string) (status, message string) {
 	r.t.Helper()
 	res, err := http.Get(r.url + "/health/ready")
@@ -29,9 +29,8 @@ func (r *running) ready(where, name string) (status, message string) {
 	return list[name].Status, list[name].Message
 }
 
-// An empty or older schema is no database to work with; a newer one is, with a
-// warning.
-func TestReadinessLooksAtTheSchema(t *testing.T) {
+// An empty or older schema makes the service unready; a newer one causes a warning.
+func TestReadinessChecksTheSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	conn, err := pgx.Connect(t.Context(), url)
@@ -46,7 +45,7 @@ func TestReadinessLooksAtTheSchema(t *testing.T) {
 				require.Contains(t, message, text)
 			}
 			return status == wanted
-		}, patience, 10*time.Millisecond)
+		}, testTimeout, 10*time.Millisecond)
 	}
 	eventually("error", "database", "down", "lacks")
 	require.Contains(t, r.until("the schema is older than this version"), "level=ERROR")

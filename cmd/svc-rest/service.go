@@ -21,7 +21,7 @@ import (
 	"svc/vault"
 )
 
-// A service is everything that works behind the listener.
+// A service is everything behind the listener.
 type service struct {
 	handler        http.Handler
 	db             database
@@ -33,11 +33,11 @@ type service struct {
 	dispatcher *dispatch.Dispatcher
 
 	stopCommands context.CancelFunc
-	commands     sync.WaitGroup // what they do by themselves; it ends before the log is closed
+	commands     sync.WaitGroup // their background work; it ends before the log is closed
 }
 
-// newService wires the service and starts what works behind the requests. It
-// does not wait for the database: until that answers, /health/ready says so.
+// newService wires the service and starts its background work. It does not wait for the database;
+// until the database answers, /health/ready reports it.
 func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (*service, error) {
 	ring, err := vault.NewRing(cfg.VaultMasterKey)
 	if err != nil {
@@ -85,7 +85,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	s.group.Go(func() { p.dispatcher.Run(background) })
 	s.group.Go(func() {
 		select {
-		case <-ctx.Done(): // runners go elsewhere at once, while requests are still answered
+		case <-ctx.Done(): // runners reconnect elsewhere while requests are still answered
 			p.dispatcher.Close()
 		case <-background.Done():
 		}
@@ -94,7 +94,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	s.group.Go(func() { checkEngineKey(background, p.engine, log) })
 	s.group.Go(func() {
 		sweeper{
-			store: kept, givenUp: projections.Artifacts{DB: db.Pool}.GivenUp, log: log,
+			store: kept, abandoned: projections.Artifacts{DB: db.Pool}.StoredOfAbandoned, log: log,
 			leads: func() bool { return p.followers.elections.Leads(dispatch.Lease) },
 		}.run(background)
 	})
@@ -102,8 +102,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	return s, nil
 }
 
-// close ends everything, in the order in which things depend on each other,
-// and returns when nothing of the service runs any more.
+// close stops everything in the order of dependencies, and returns when nothing of the service runs
+// any more.
 func (s *service) close() {
 	s.dispatcher.Close()
 	s.stopCommands()
@@ -115,8 +115,8 @@ func (s *service) close() {
 	s.db.close()
 }
 
-// checkEngineKey tells operators at once when the shared secrets differ:
-// readiness would not.
+// checkEngineKey logs an error if the engine has another shared secret, which readiness does not
+// reveal.
 func checkEngineKey(ctx context.Context, c client.Client, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -125,8 +125,8 @@ func checkEngineKey(ctx context.Context, c client.Client, log *slog.Logger) {
 	}
 }
 
-// checkVault tells operators at once when the master key has changed; the rest
-// of the service goes on. What is sealed under an old key is sealed anew.
+// checkVault logs an error if stored credentials cannot be unsealed; the service runs nevertheless.
+// It reseals what is sealed with an old key.
 func checkVault(ctx context.Context, ring vault.Ring, db *pgxpool.Pool, log *slog.Logger) {
 	if err := ring.Check(ctx, db); err != nil {
 		if ctx.Err() == nil {

@@ -13,8 +13,8 @@ import (
 	"svc/test/leak"
 )
 
-// A service that cannot be made leaves no pool open.
-func TestAServiceThatCannotBeMadeLeavesNothing(t *testing.T) {
+// If a service cannot be created, no pool stays open.
+func TestFailedServiceLeavesNoPoolOpen(t *testing.T) {
 	current := goleak.IgnoreCurrent()
 	const address = "postgres://svc:word@127.0.0.1/svc"
 	for name, more := range map[string][]string{

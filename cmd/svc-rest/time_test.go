@@ -18,9 +18,9 @@ import (
 	"svc/farm/artifacts"
 )
 
-// The log is asked about old files once a day, by the process that leads alone, and not any more
-// once the service ends.
-func TestFilesWithoutAnEventAreLookedForOnceADay(t *testing.T) {
+// Old files are compared with the log once a day, only by the leader, and not after the service
+// ends.
+func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		folder := filepath.Join(dir, events.NewID(time.Now()).String(), events.NewID(time.Now()).String())
@@ -36,7 +36,7 @@ func TestFilesWithoutAnEventAreLookedForOnceADay(t *testing.T) {
 		var leads atomic.Bool
 		var asked atomic.Int32
 		s := sweeper{store: store, leads: leads.Load, log: slog.New(slog.DiscardHandler)}
-		s.givenUp = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
+		s.abandoned = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
 			n := asked.Add(1)
 			if n == 3 {
 				return nil, true, errors.New("the log is away")
@@ -46,10 +46,10 @@ func TestFilesWithoutAnEventAreLookedForOnceADay(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.run(ctx) })
-		time.Sleep(3*artifacts.Unrecorded + sweepEvery/2) // between two rounds, as all that follows
+		time.Sleep(3*artifacts.Unrecorded + sweepInterval/2) // between two rounds, like the steps below
 		require.Zero(t, asked.Load(), "another process leads")
 		leads.Store(true)
-		time.Sleep(2 * sweepEvery)
+		time.Sleep(2 * sweepInterval)
 		require.EqualValues(t, 1, asked.Load())
 		time.Sleep(artifacts.Unrecorded)
 		require.EqualValues(t, 2, asked.Load())

@@ -10,9 +10,9 @@ import (
 	"svc/proof"
 )
 
-// warnings says what operators should look at although requests are answered. It
-// names no workspace: readiness asks nobody who they are.
-func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schema) map[string]string {
+// warnings returns problems that operators should look at although requests are answered. It names
+// no workspace, because readiness needs no authentication.
+func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schemaCheck) map[string]string {
 	list := map[string]string{}
 	if late, bad := prover.Overdue(), sweep.Logs(); late+bad > 0 {
 		list["proof"] = fmt.Sprintf("Logs that are not signed for: %d; that are not what was signed for: %d. The log of the service names them.", late, bad)

@@ -25,36 +25,36 @@ import (
 	"svc/vault"
 )
 
-const signIns = 10 // a minute from one address
+const signInsPerMinute = 10 // from one address
 
-// parts are what the handlers of the service are made of.
+// parts has the components from which the handlers are made.
 type parts struct {
 	db         database
 	followers  *followers
 	ring       vault.Ring
 	commands   *commands.Handler
 	lastSeen   *sessions.LastSeen
-	releases   *release.Folder // of the build farm's agent
-	artifacts  artifacts.Store // nil where none are taken
+	releases   *release.Folder // of svc-runner
+	artifacts  artifacts.Store // nil if artifacts are off
 	engine     client.Client
 	logs       *joblog.Logs
 	dispatcher *dispatch.Dispatcher
 }
 
-// newWeb makes the handler of all that the service answers. Live updates and slow
-// answers end when ending does.
+// newWeb returns the handler of the whole service. Live updates and slow answers end when ending is
+// closed.
 func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log *slog.Logger) (*rest.Server, http.Handler, error) {
 	perCaller, err := limit.PerMinute(cfg.RateLimit)
 	if err != nil {
 		return nil, nil, fmt.Errorf("limit of requests: %w", err)
 	}
-	perSignIn, err := limit.PerMinute(min(signIns, cfg.RateLimit))
+	perSignIn, err := limit.PerMinute(min(signInsPerMinute, cfg.RateLimit))
 	if err != nil {
 		return nil, nil, fmt.Errorf("limit of sign-ins: %w", err)
 	}
 	m.Limit("api", perCaller.Refused)
 	m.Limit("sign_in", perSignIn.Refused)
-	db, f, form := p.db.Pool, p.followers, &schema{db: p.db.Pool, log: log}
+	db, f, form := p.db.Pool, p.followers, &schemaCheck{db: p.db.Pool, log: log}
 	store := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
 	}
@@ -76,7 +76,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) }},
 		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
-		Machines:     machines.Operations(), Farm: farmOf(cfg, p, machines),
+		Machines:     machines.Operations(), Farm: farmRoutes(cfg, p, machines),
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	account := auth.New(auth.Config{
@@ -94,14 +94,14 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		{"/health/", api.Health()},
 		{"/install.sh", releases},
 		{"/runner/", releases},
-		{"", toApp(cfg.origin(), log)},
+		{"", redirectToApp(cfg.origin(), log)},
 	}
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
-	return api, middleware.Forwarded(cfg.forwards, measured), nil
+	return api, middleware.Forwarded(cfg.trustsForwarded, measured), nil
 }
 
-// toApp leads whoever opens the service in a browser to the web app.
-func toApp(origin string, log *slog.Logger) http.Handler {
+// redirectToApp redirects browsers that open the service to the web app.
+func redirectToApp(origin string, log *slog.Logger) http.Handler {
 	routes := router.New(router.Refuse(log, router.ErrNotFound), router.Refuse(log, router.ErrMethod))
 	routes.Handle(router.Route{
 		Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler(origin+"/w", http.StatusTemporaryRedirect),
@@ -109,7 +109,7 @@ func toApp(origin string, log *slog.Logger) http.Handler {
 	return routes
 }
 
-// lists are read where the database says, which may be a replica.
+// lists returns the views for lists, which may be read from a read replica.
 func lists(of database, follower *fold.Follower) rest.Lists {
 	db := of.lists
 	return rest.Lists{

@@ -20,14 +20,14 @@ import (
 	"svc/farm/runner/sandbox"
 )
 
-// A command has flags and something to do.
+// A command is a subcommand of svc-runner.
 type command struct {
 	flags func(*flag.FlagSet, *options)
 	run   func(program, context.Context, options) error
-	args  int // how many words follow the flags
+	args  int // number of arguments after the flags
 }
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	data       string
 	enrollment runner.Enrollment
@@ -74,15 +74,15 @@ var commands = map[string]command{
 	"version":   {run: program.version},
 }
 
-// word is what is safe to repeat: a misspelt flag may hold the token.
-var word = regexp.MustCompile(`^-{0,2}[a-z][a-z-]{0,19}$`)
+// safeWord matches what is safe to quote: a misspelt flag may contain the token.
+var safeWord = regexp.MustCompile(`^-{0,2}[a-z][a-z-]{0,19}$`)
 
 func (p program) do(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		return flag.ErrHelp
 	}
 	c, ok := commands[args[0]]
-	if !ok && word.MatchString(args[0]) {
+	if !ok && safeWord.MatchString(args[0]) {
 		return usageError("unknown command " + args[0])
 	}
 	if !ok {
@@ -100,7 +100,7 @@ func (p program) do(ctx context.Context, args []string) error {
 		return err
 	case err != nil:
 		name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: ")
-		if unknown && word.MatchString(name) {
+		if unknown && safeWord.MatchString(name) {
 			return usageError(args[0] + " has no flag " + name)
 		}
 		return usageError("a flag of " + args[0] + " is malformed")
@@ -111,10 +111,10 @@ func (p program) do(ctx context.Context, args []string) error {
 	return c.run(p, ctx, o)
 }
 
-// maxToken is far more than a token has.
+// maxToken bounds what is read as a token; it is far more than a token has.
 const maxToken = 4096
 
-// secret is the token, from the first place that has one.
+// secret returns the enrolment token from the first place that has one.
 func (p program) secret(o options) (string, error) {
 	switch {
 	case o.token != "" && o.tokenFile != "":
@@ -218,7 +218,7 @@ func (p program) show(st runner.Status, asJSON bool) {
 	if asJSON {
 		e := json.NewEncoder(p.out)
 		e.SetIndent("", "  ")
-		_ = e.Encode(st) // there is nowhere else to say it
+		_ = e.Encode(st) // there is nowhere to report an error
 		return
 	}
 	state := "online since " + st.Connected.UTC().Format(time.RFC3339)
@@ -254,7 +254,7 @@ func (p program) doctor(ctx context.Context, o options) error {
 	for _, f := range runner.Diagnose(ctx, o.folder(), self, split(o.mounts)) {
 		mark := "ok  "
 		if !f.OK {
-			mark, well = "BAD ", well && f.What == "sandbox "+sandbox.Bubblewrap // which jobs may do without
+			mark, well = "BAD ", well && f.What == "sandbox "+sandbox.Bubblewrap // jobs can run without it
 		}
 		fmt.Fprintln(p.out, mark+f.What+": "+f.Text)
 	}
@@ -281,7 +281,8 @@ func (p program) verify(_ context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// What was signed once stays so: whoever can write to the farm's folder of releases can put back an old one.
+	// Signatures never expire: whoever can write to the farm's folder of releases can put back an
+	// old release.
 	if o.version == "" && release.Compare(version, runner.Version) < 0 {
 		return fmt.Errorf("release %s is signed, but older than this program, %s; with -version=%[1]s it is taken", version, runner.Version)
 	}
@@ -289,8 +290,8 @@ func (p program) verify(_ context.Context, o options) error {
 	return nil
 }
 
-// signedVersion returns the version of a program, or the one that a latest.json names. want
-// is what it must be, "" for any.
+// signedVersion returns the signed version of a program, or the one in a latest.json. want is the
+// required version, or "" for any.
 func signedVersion(path, want string, keys []ed25519.PublicKey) (string, error) {
 	if filepath.Base(path) != release.LatestFile {
 		sums, err := release.VerifyFile(path, want, keys)

@@ -1,5 +1,5 @@
-// Command svc-runner is the agent on a build machine: it becomes a runner of a farm with a
-// token, connects to it, and runs its jobs. Its help says how.
+// Command svc-runner is the agent on a build machine. It enrols as a runner of a farm with a token,
+// connects to it, and runs its jobs. See its help.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"svc/farm/runner/sandbox"
 )
 
-// environment is what variables say; flags go before them.
+// environment has the variables; flags override them.
 type environment struct {
 	DataDir  string        `env:"SVC_RUNNER_DATA_DIR" envDefault:"/var/lib/svc-runner" doc:"Folder of the runner."`
 	Token    config.Secret `env:"SVC_ENROLL_TOKEN" doc:"Token to enrol with, instead of -token."`
@@ -27,7 +27,7 @@ type environment struct {
 
 func main() {
 	if len(os.Args) > 1 {
-		switch os.Args[1] { // parts of a running supervisor
+		switch os.Args[1] { // processes that a supervisor starts
 		case sandbox.InitCommand:
 			os.Exit(sandbox.Init(os.Args[2:]))
 		case runner.ExecCommand:
@@ -36,7 +36,7 @@ func main() {
 	}
 	ctx := context.Background()
 	p := program{in: os.Stdin, out: os.Stdout, environ: os.Environ()}
-	if len(os.Args) > 1 && os.Args[1] == "run" { // which obeys signals in order
+	if len(os.Args) > 1 && os.Args[1] == "run" { // it handles signals itself
 		p.signals = make(chan os.Signal, 2)
 		signal.Notify(p.signals, syscall.SIGINT, syscall.SIGTERM)
 	} else {
@@ -47,7 +47,8 @@ func main() {
 	os.Exit(p.main(ctx, os.Args[1:], os.Stderr))
 }
 
-// execute is the process of a job. Signals that are meant for the supervisor it leaves to it.
+// execute is the main function of a job's process. It ignores signals, which the supervisor
+// handles.
 func execute() int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM)
 	if err := runner.Execute(os.Stdin, os.Stdout); err != nil {
@@ -57,7 +58,7 @@ func execute() int {
 	return 0
 }
 
-// A program is svc-runner with what it reads and writes.
+// A program is svc-runner with its inputs and outputs.
 type program struct {
 	in      io.Reader
 	out     io.Writer
@@ -66,10 +67,11 @@ type program struct {
 	env     environment
 }
 
-// errUnwell is a result, which has been told already.
+// errUnwell is a failure that was already printed.
 var errUnwell = errors.New("not well")
 
-// main returns the exit status: 0 done, 1 not done, 2 asked for wrongly, 78 refused by the farm.
+// main returns the exit status: 0 for success, 1 for failure, 2 for a wrong command line, 78 if the
+// farm refused the runner.
 func (p program) main(ctx context.Context, args []string, stderr io.Writer) int {
 	var err error
 	if p.env, err = config.Parse[environment](p.environ); err == nil {
@@ -95,7 +97,7 @@ func (p program) main(ctx context.Context, args []string, stderr io.Writer) int 
 	return 1
 }
 
-// A usageError says what is wrong with the command line. It repeats no value.
+// A usageError describes a wrong command line. It quotes no value.
 type usageError string
 
 func (u usageError) Error() string { return string(u) }

@@ -16,7 +16,7 @@ import (
 	"svc/farm/runner/sandbox"
 )
 
-// The program under test is this one, also as a step's first process.
+// The program under test is this one, also as the first process of a step.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.InitCommand {
 		os.Exit(sandbox.Init(os.Args[2:]))
@@ -31,7 +31,7 @@ func do(t *testing.T, in string, environ []string, args ...string) (status int, 
 	return status, out.String(), err.String()
 }
 
-func TestHelpSaysAllThereIs(t *testing.T) {
+func TestHelpListsEverything(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"help"}, {"-h"}, {"--help"}, {"enroll", "-help"}} {
 		status, out, errors := do(t, "", nil, args...)
@@ -46,7 +46,7 @@ func TestHelpSaysAllThereIs(t *testing.T) {
 	}
 }
 
-func TestCommandLinesThatAreWrong(t *testing.T) {
+func TestWrongCommandLinesAreRejected(t *testing.T) {
 	t.Parallel()
 	dir := "-data-dir=" + filepath.Join(t.TempDir(), "data")
 	for text, args := range map[string][]string{
@@ -70,7 +70,7 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestWhereTheTokenComesFrom(t *testing.T) {
+func TestTokenSources(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("of-file\n"), 0o600))
@@ -86,7 +86,7 @@ func TestWhereTheTokenComesFrom(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestOnAMachineThatIsNotEnrolled(t *testing.T) {
+func TestCommandsWithoutEnrolment(t *testing.T) {
 	t.Parallel()
 	environ := []string{"SVC_RUNNER_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}
 	for _, args := range [][]string{{"run"}, {"status"}} {
@@ -152,8 +152,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Signatures do not age: what is older than the program has to be asked for by its version.
-func TestVerifyDoesNotGoBack(t *testing.T) {
+// Signatures never expire: a release older than the program must be requested by version.
+func TestVerifyRejectsOlderReleases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	public, key, err := ed25519.GenerateKey(nil)

@@ -52,9 +52,9 @@ func logger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(middleware.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
-// collect is by how much the memory in use may grow, in percent, before it is collected:
-// as in svc-rest there is little of it, and each page leaves some.
-const collect = 400
+// gcPercent is the GC percentage: as in svc-rest the heap is small, and each page leaves some
+// garbage.
+const gcPercent = 400
 
 // run serves until ctx is done.
 func run(ctx context.Context, environ []string, out io.Writer) error {
@@ -80,7 +80,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	}
 	defer stop()
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collect)
+		debug.SetGCPercent(gcPercent)
 	}
 	app := ui.New(cfg, time.Now, ctx.Done(), log)
 	defer app.Close()
@@ -89,7 +89,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	return serve.Server{Handler: middleware.Forwarded(trusted, handler), Log: log}.Run(ctx, ln)
 }
 
-// healthcheck needs the address alone.
+// healthcheck needs only the address, so it works without the other variables.
 func healthcheck(ctx context.Context, environ []string) error {
 	cfg, err := config.Parse[struct {
 		Addr config.Addr `env:"SVC_UI_ADDR" envDefault:":3000" doc:"As in ui.Config."`

@@ -19,13 +19,13 @@ type listenAddr struct {
 	addr     *config.Addr
 }
 
-// sockets are where the services will listen, by variable. svc opens them
-// first and hands each down to its service: however long the start takes, no
-// other program comes between.
+// sockets are the listening sockets of the services, by variable. svc opens them first and passes
+// them to the services, so that no other program takes a port in between, however long the start
+// takes.
 type sockets map[string]*os.File
 
-// claim opens a socket at each address, and returns an error that names the
-// first one in use. A port 0 becomes a port that is free.
+// claim opens a socket at each address. If an address is in use, the error names it. Port 0 becomes
+// a free port.
 func claim(ctx context.Context, addrs ...listenAddr) (sockets, error) {
 	s := sockets{}
 	for _, p := range addrs {
@@ -42,7 +42,7 @@ func (s sockets) open(ctx context.Context, p listenAddr) error {
 	if err != nil {
 		return err
 	}
-	defer ln.Close() // the file is a copy
+	defer ln.Close() // File duplicates the descriptor
 	if s[p.variable], err = ln.(*net.TCPListener).File(); err != nil {
 		return fmt.Errorf("%s: %w", p.variable, err)
 	}
@@ -52,10 +52,9 @@ func (s sockets) open(ctx context.Context, p listenAddr) error {
 	return nil
 }
 
-// hand has cmd listen on the sockets of variables. Once cmd runs, or will not,
-// the caller closes them: a socket that only svc holds would let callers wait
-// for a service that is gone.
-func (s sockets) hand(cmd *exec.Cmd, variables ...string) {
+// inherit makes cmd inherit the sockets of variables. The caller must close them once cmd has started
+// or failed: a socket that only svc held would let callers wait for a service that is gone.
+func (s sockets) inherit(cmd *exec.Cmd, variables ...string) {
 	const standard = 3 // input, output, errors
 	for _, variable := range variables {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=fd://%d", variable, standard+len(cmd.ExtraFiles)))
@@ -63,7 +62,7 @@ func (s sockets) hand(cmd *exec.Cmd, variables ...string) {
 	}
 }
 
-// close closes the sockets of variables, or all.
+// close closes the sockets of variables, or all sockets.
 func (s sockets) close(variables ...string) {
 	for variable, f := range s {
 		if len(variables) == 0 || slices.Contains(variables, variable) {

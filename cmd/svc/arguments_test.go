@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever asks for help, or writes what svc does not know, has nothing started.
-func TestNothingIsStartedForHelp(t *testing.T) {
+// Help and unknown arguments start nothing.
+func TestHelpStartsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	run := func(args ...string) (int, string) {

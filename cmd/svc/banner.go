@@ -9,8 +9,8 @@ import (
 	"svc/config"
 )
 
-// addresses is what dev.json tells about the service that runs, or ran last.
-// A part that does not exist has the address "".
+// addresses is the content of dev.json about the service that runs or ran last. Parts that do not
+// exist have the address "".
 type addresses struct {
 	RestURL    string `json:"restUrl"`
 	AppURL     string `json:"appUrl"`
@@ -18,20 +18,19 @@ type addresses struct {
 	EngineURL  string `json:"engineUrl"`
 	MetricsURL string `json:"metricsUrl"`
 
-	// Who enrols another machine needs them.
+	// Needed to enrol another machine.
 	FarmCAFile      string `json:"farmCaFile"`
 	FarmReleasesDir string `json:"farmReleasesDir"`
 
-	DatabaseURL string `json:"databaseUrl"` // with its password
+	DatabaseURL string `json:"databaseUrl"` // contains its password
 	demo
 }
 
-// announce writes dev.json and says how to use the service, once there is all to
-// be seen that the demonstration has. Somebody else's database may be large, and
-// is not waited for.
+// announce writes dev.json and prints how to use the service, after the views show all of the
+// demonstration. It does not wait for the views of another database, which may be large.
 func (s *stack) announce(ctx context.Context, db string, d demo) error {
 	if len(d.People) > 0 {
-		if err := s.awaitViews(ctx, db, viewsLimit); err != nil {
+		if err := s.awaitViews(ctx, db, viewsTimeout); err != nil {
 			return err
 		}
 	}
@@ -50,10 +49,9 @@ func (s *stack) announce(ctx context.Context, db string, d demo) error {
 	return nil
 }
 
-// banner says where everything is and gives a command to try each way in. It
-// shows passwords of demonstration people, but no token: those are read from
-// dev.json.
-func banner(a addresses, runner machine, f *folder) (string, error) {
+// banner describes where everything is, with a command to try each way in. It contains passwords of
+// demonstration people but no tokens, which are in dev.json.
+func banner(a addresses, runner registeredRunner, f *folder) (string, error) {
 	db, err := config.ParseURL(a.DatabaseURL)
 	if err != nil {
 		return "", err
@@ -73,7 +71,7 @@ The service runs. Ctrl-C stops it.
   Database   %[4]s
   Farm       %[6]s, %[7]s
   As JSON    %[5]s, with passwords and tokens
-`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.words(), a.AppURL)
+`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.describe(), a.AppURL)
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
 	}
@@ -84,8 +82,8 @@ The service runs. Ctrl-C stops it.
 	return b.String(), nil
 }
 
-// words say whether jobs will be run.
-func (m machine) words() string {
+// describe says whether jobs will run.
+func (m registeredRunner) describe() string {
 	switch m.State {
 	case "":
 		return "without a runner"
@@ -117,7 +115,7 @@ Read the active runs as the service account %s:
 `, name, quote(f.file("dev.json")), a.RestURL)
 }
 
-// reader returns the name of the service account that the banner speaks of.
+// reader returns the name of the service account in the banner.
 func (d demo) reader() string {
 	for _, s := range d.ServiceAccounts {
 		if s.Name == "reader" {
@@ -127,7 +125,7 @@ func (d demo) reader() string {
 	return d.ServiceAccounts[0].Name
 }
 
-// quote makes text one word of a shell.
+// quote quotes text for a shell.
 func quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -18,26 +18,26 @@ import (
 
 // Files of the gateway, below the data folder.
 const (
-	authorityFile   = "gateway/ca.pem"
-	authorityKey    = "gateway/ca.key"
-	gatewayFile     = "gateway/gateway.pem"
-	gatewayKey      = "gateway/gateway.key"
-	authorityYears  = 10
-	certificateLife = 365 * 24 * time.Hour
-	// A certificate that has less time left is made anew at the start: svc may run for long.
-	certificateRest = 60 * 24 * time.Hour
+	authorityFile       = "gateway/ca.pem"
+	authorityKey        = "gateway/ca.key"
+	gatewayFile         = "gateway/gateway.pem"
+	gatewayKey          = "gateway/gateway.key"
+	authorityYears      = 10
+	certificateValidity = 365 * 24 * time.Hour
+	// A certificate that expires sooner is renewed at the start, because svc may run for long.
+	renewBefore = 60 * 24 * time.Hour
 )
 
-// gatewayCertificate looks after a private authority and a certificate of it for the
-// gateway at host. Both are kept as long as they are good for a while. The authority's
-// key is in the folder with everything else that this svc trusts, and nowhere else.
+// gatewayCertificate ensures that there are a private authority and a certificate from it for the
+// gateway at host. It keeps both while they are valid long enough. The authority's key stays in the
+// data folder, like everything else that svc trusts.
 func (f *folder) gatewayCertificate(host string, now time.Time) error {
 	if err := os.MkdirAll(f.file("gateway"), 0o700); err != nil {
 		return err
 	}
-	until := now.Add(certificateRest)
+	until := now.Add(renewBefore)
 	ca, err := tls.LoadX509KeyPair(f.file(authorityFile), f.file(authorityKey))
-	if err != nil || ca.Leaf.NotAfter.Before(until.Add(certificateLife)) {
+	if err != nil || ca.Leaf.NotAfter.Before(until.Add(certificateValidity)) {
 		template := &x509.Certificate{
 			Subject:   pkix.Name{CommonName: "Development authority of svc"},
 			NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(authorityYears, 0, 0),
@@ -47,12 +47,12 @@ func (f *folder) gatewayCertificate(host string, now time.Time) error {
 			return err
 		}
 	}
-	if good(f.file(gatewayFile), f.file(gatewayKey), ca.Leaf, host, until) {
+	if isValid(f.file(gatewayFile), f.file(gatewayKey), ca.Leaf, host, until) {
 		return nil
 	}
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "Development gateway of svc"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife),
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateValidity),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -65,8 +65,9 @@ func (f *folder) gatewayCertificate(host string, now time.Time) error {
 	return err
 }
 
-// good reports whether a certificate is of its key, of the authority and of host, until then.
-func good(file, key string, ca *x509.Certificate, host string, until time.Time) bool {
+// isValid reports whether a certificate matches its key, the authority and host, and is valid at a
+// time.
+func isValid(file, key string, ca *x509.Certificate, host string, until time.Time) bool {
 	pair, err := tls.LoadX509KeyPair(file, key)
 	if err != nil {
 		return false
@@ -77,8 +78,8 @@ func good(file, key string, ca *x509.Certificate, host string, until time.Time) 
 	return err == nil
 }
 
-// certify makes a key and its certificate, by the authority or, without one, by itself. Of
-// two that do not fit, being of a start that was cut off, the next start makes new ones.
+// certify creates a key and its certificate, signed by an authority or by itself. If an interrupted
+// start leaves two files that do not match, the next start creates new ones.
 func (f *folder) certify(file, keyFile string, template *x509.Certificate, by *tls.Certificate) (pair tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// A child is a program that runs in a process group of its own, so that a
-// Ctrl-C in the terminal reaches svc alone and svc decides who stops when.
+// A child is a program in a process group of its own, so that a Ctrl-C in the terminal reaches only
+// svc, which decides the order in which programs stop.
 type child struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the program has ended and its output is written
 }
 
-// launch starts cmd, which must be stopped. It calls ended
-// when the program has, for whatever reason.
+// launch starts cmd. The caller must stop it. It calls ended when the program has ended for
+// whatever reason.
 func launch(cmd *exec.Cmd, name string, out *lines, ended func(error)) (*child, error) {
 	c := &child{name: name, cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = time.Second // for output that a grandchild keeps open
-	cmd.SysProcAttr = group()
+	cmd.WaitDelay = time.Second // a grandchild may keep the output open
+	cmd.SysProcAttr = childAttributes()
 
 	started := make(chan error)
 	go func() { // ends with the program
-		// The kernel ends the program with the thread that started it, not
-		// with the process: the thread has to stay.
+		// Pdeathsig is tied to the thread that started the program, not to the process: the thread
+		// must stay.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -36,7 +36,7 @@ func launch(cmd *exec.Cmd, name string, out *lines, ended func(error)) (*child, 
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // ProcessState says how it ended
+		_ = cmd.Wait() // the result is in ProcessState
 		out.flush()
 		ended(fmt.Errorf("%s ended by itself: %s", name, cmd.ProcessState))
 		close(c.done)
@@ -60,8 +60,8 @@ func (c *child) wait(ctx context.Context) error {
 	return fmt.Errorf("%s: %s", c.name, c.cmd.ProcessState)
 }
 
-// ready asks probe again and again until it returns nil, or the limit is over.
-func (c *child) ready(ctx context.Context, limit time.Duration, probe func(context.Context) error) error {
+// awaitReady calls probe repeatedly until it returns nil, or until limit is over.
+func (c *child) awaitReady(ctx context.Context, limit time.Duration, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -82,8 +82,8 @@ func (c *child) ready(ctx context.Context, limit time.Duration, probe func(conte
 	}
 }
 
-// ask asks the program to end, and waits for it no longer than limit or until hurry is closed.
-func (c *child) ask(limit time.Duration, hurry <-chan struct{}) {
+// requestStop asks the program to end, and waits until it has, or limit is over, or hurry is closed.
+func (c *child) requestStop(limit time.Duration, hurry <-chan struct{}) {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -94,10 +94,10 @@ func (c *child) ask(limit time.Duration, hurry <-chan struct{}) {
 	}
 }
 
-// stop asks the program to end and waits for it. It ends the program, and
-// whatever is left of its group, after limit or once hurry is closed.
+// stop asks the program to end and waits. After limit, or once hurry is closed, it kills the
+// program and the rest of its group.
 func (c *child) stop(limit time.Duration, hurry <-chan struct{}) {
-	c.ask(limit, hurry)
+	c.requestStop(limit, hurry)
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 	<-c.done
 }

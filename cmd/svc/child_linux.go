@@ -2,8 +2,8 @@ package main
 
 import "syscall"
 
-// group asks for a process group, and for an end with the parent: kill -9 of
-// svc leaves no process behind.
-func group() *syscall.SysProcAttr {
+// childAttributes requests a process group and a death signal, so that kill -9 of svc leaves no process
+// behind.
+func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// group asks for a process group. Only Linux can tie a process to its parent.
-func group() *syscall.SysProcAttr {
+// childAttributes requests a process group. Only Linux can tie a process to its parent.
+func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -8,16 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The database is built under the first name and gets the second one when its
-// demonstration data is complete: one that was cut off is never taken for one
-// that is done.
+// The database is created under the first name and renamed to the second when its demonstration
+// data is complete, so an interrupted one is never used.
 const (
 	seedingName = "svc_seeding"
 	finalName   = "svc"
 )
 
-// database returns the URL of a database that is migrated and, if it is
-// empty, filled with the demonstration data.
+// database returns the URL of a migrated database, which contains the demonstration data if it was
+// empty.
 func (s *stack) database(ctx context.Context) (string, error) {
 	if s.server == nil {
 		given := s.DatabaseURL.Reveal()
@@ -26,8 +25,7 @@ func (s *stack) database(ctx context.Context) (string, error) {
 	return s.server.URL(finalName), s.preparePrivate(ctx)
 }
 
-// preparePrivate makes the database of the private PostgreSQL, or brings it
-// up to date.
+// preparePrivate creates or migrates the database of the private PostgreSQL.
 func (s *stack) preparePrivate(ctx context.Context) error {
 	var there bool
 	err := s.query(ctx, s.server.URL("postgres"), func(ctx context.Context, c *pgx.Conn) error {
@@ -44,7 +42,7 @@ func (s *stack) preparePrivate(ctx context.Context) error {
 		return err
 	}
 	if !known {
-		return s.seed(ctx, s.server.URL(finalName)) // which makes new tokens
+		return s.seed(ctx, s.server.URL(finalName)) // creates new tokens
 	}
 	return s.migrate(ctx, s.server.URL(finalName))
 }
@@ -62,12 +60,11 @@ func (s *stack) makePrivate(ctx context.Context) error {
 	return s.execute(ctx, `alter database `+seedingName+` rename to `+finalName)
 }
 
-// prepareGiven fills the database of SVC_DATABASE_URL if it is empty, and
-// leaves anybody else's data alone.
+// prepareGiven migrates the database of SVC_DATABASE_URL, and seeds it only if it is empty.
 func (s *stack) prepareGiven(ctx context.Context, to string) error {
 	var empty bool
 	err := s.query(ctx, to, func(ctx context.Context, c *pgx.Conn) (err error) {
-		empty, err = holdsNothing(ctx, c)
+		empty, err = isEmpty(ctx, c)
 		return err
 	})
 	if err != nil {
@@ -79,8 +76,8 @@ func (s *stack) prepareGiven(ctx context.Context, to string) error {
 	return s.migrate(ctx, to)
 }
 
-// holdsNothing reports whether there is no workspace, or no table of them yet.
-func holdsNothing(ctx context.Context, c *pgx.Conn) (empty bool, err error) {
+// isEmpty reports whether there is no workspace, or no table of them.
+func isEmpty(ctx context.Context, c *pgx.Conn) (empty bool, err error) {
 	err = c.QueryRow(ctx, `select to_regclass('logs') is null`).Scan(&empty)
 	if err != nil || empty {
 		return empty, err
@@ -89,9 +86,8 @@ func holdsNothing(ctx context.Context, c *pgx.Conn) (empty bool, err error) {
 	return empty, err
 }
 
-// demoOf returns the demonstration data's people and service accounts: none
-// if the database is somebody else's, in which demo.json, being from another
-// one, would lead nowhere.
+// demoOf returns the people and service accounts of the demonstration. It returns none if demo.json
+// belongs to another database than this one.
 func (s *stack) demoOf(ctx context.Context, from string) (demo, error) {
 	d, _, err := s.folder.demo()
 	if err != nil || len(d.People) == 0 {
@@ -119,7 +115,7 @@ func (s *stack) execute(ctx context.Context, statements ...string) error {
 	})
 }
 
-// query connects for the time of one use, a minute at most.
+// query connects to a database for one use of at most a minute.
 func (s *stack) query(ctx context.Context, to string, use func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -27,10 +27,10 @@ type account struct {
 
 const demoFile = "demo.json"
 
-// noDemo has empty lists, which JSON shows as such.
+// noDemo returns a demo with empty lists, which JSON encodes as [].
 func noDemo() demo { return demo{People: []person{}, ServiceAccounts: []account{}} }
 
-// demo reads demo.json, and reports whether it is there.
+// demo reads demo.json and reports whether it exists.
 func (f *folder) demo() (demo, bool, error) {
 	d := noDemo()
 	found, err := f.read(demoFile, &d)

@@ -22,7 +22,7 @@ import (
 	"svc/test/address"
 )
 
-// farmNotes returns what became of the runner since the last call.
+// farmNotes returns what happened to the runner since the last call.
 func (s *site) farmNotes(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(s.calls + ".farm")
@@ -33,12 +33,12 @@ func (s *site) farmNotes(t *testing.T) string {
 	return strings.ReplaceAll(string(text), "\n", " ")
 }
 
-func TestThisMachineIsEnrolledOnceAndAnewWhereItHasTo(t *testing.T) {
+func TestMachineIsEnrolledOnceAndAgainIfNecessary(t *testing.T) {
 	place := "SVC_GATEWAY_ADDR=" + address.Free(t)
 	s := newSite(t, place)
 	again := func(environ ...string) string {
 		t.Helper()
-		r := s.start(t, environ...).up()
+		r := s.start(t, environ...).awaitUp()
 		code, text := r.stop()
 		require.Zero(t, code, text)
 		require.Contains(t, text, "where the runner make-run is online")
@@ -63,17 +63,17 @@ func TestThisMachineIsEnrolledOnceAndAnewWhereItHasTo(t *testing.T) {
 	require.Equal(t, "enrolled run ", again(), "its folder was removed")
 }
 
-func TestAServiceRunsWithoutItsRunner(t *testing.T) {
+func TestServiceRunsWithoutRunner(t *testing.T) {
 	s := newSite(t)
-	r := s.start(t, "SVC_TEST_MINT=refused").up()
+	r := s.start(t, "SVC_TEST_MINT=refused").awaitUp()
 	require.Contains(t, r.text.String(), `WARN: there is no runner why="POST /api/v1/farm/enrollments: 403 role_required`)
 	_, text := r.stop()
 	require.Contains(t, text, ", without a runner\n")
 
-	r = s.start(t, "SVC_TEST_RUNNER_EXIT=78").until("has no runner any more").up()
+	r = s.start(t, "SVC_TEST_RUNNER_EXIT=78").until("has no runner any more").awaitUp()
 	_, _ = r.stop()
 
-	r = s.start(t).up()
+	r = s.start(t).awaitUp()
 	pid := s.runnerPID(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	r.until(`WARN: the runner ended by itself and is started again why="signal: killed" in="1s"`)
@@ -87,22 +87,22 @@ func TestAServiceRunsWithoutItsRunner(t *testing.T) {
 	s.requireGone(t, r)
 }
 
-// runnerPID returns the process of the runner that was started last.
+// runnerPID returns the process id of the runner that was started last.
 func (s *site) runnerPID(t *testing.T) int {
 	written, err := os.ReadFile(filepath.Join(s.data, "runner", "pid"))
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(string(written))
-	if len(written) > 0 { // it is being written
+	if len(written) > 0 { // complete
 		require.NoError(t, err)
 	}
 	return pid
 }
 
-// Whoever enrols another machine finds in dev.json what it takes.
-func TestTheFarmInDevJSON(t *testing.T) {
+// dev.json has what is needed to enrol another machine.
+func TestDevJSONDescribesTheFarm(t *testing.T) {
 	s := newSite(t)
-	r := s.start(t).up()
-	a := s.dev(t)
+	r := s.start(t).awaitUp()
+	a := s.readDevJSON(t)
 	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, a.FarmURL)
 	require.NoError(t, release.Ready(a.FarmReleasesDir, nil))
 	text, err := os.ReadFile(a.FarmCAFile)
@@ -127,7 +127,7 @@ func TestTheFarmInDevJSON(t *testing.T) {
 	}
 }
 
-func TestTheGatewaysCertificateIsKeptAndRenewed(t *testing.T) {
+func TestGatewayCertificateIsKeptAndRenewed(t *testing.T) {
 	f, err := openFolder(t.TempDir())
 	require.NoError(t, err)
 	defer f.close()
@@ -163,7 +163,7 @@ func TestTheGatewaysCertificateIsKeptAndRenewed(t *testing.T) {
 	made(now, "127.0.0.1")
 }
 
-func TestTheReleaseIsPackedWhenTheProgramIsAnother(t *testing.T) {
+func TestReleaseIsPackedWhenProgramChanges(t *testing.T) {
 	f, err := openFolder(t.TempDir())
 	require.NoError(t, err)
 	defer f.close()

@@ -17,8 +17,7 @@ import (
 	"syscall"
 )
 
-// A folder is the data folder. It belongs to one svc at a time and is closed
-// to other users:
+// A folder is the data folder. It belongs to one svc at a time and is accessible only to its user:
 //
 //	lock          held, and the process id, of the svc that runs
 //	secrets.json  see secrets
@@ -35,9 +34,8 @@ type folder struct {
 	lock *os.File
 }
 
-// openFolder makes the folder if need be and takes its lock, which ends with
-// the process at the latest. It does not wait for a lock. A folder that holds
-// something else it leaves as it is: others may be at work there.
+// openFolder creates the folder if necessary and locks it until close or the end of the process. It
+// does not wait for the lock. It refuses a folder with other contents and does not touch it.
 func openFolder(path string) (*folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -59,17 +57,17 @@ func openFolder(path string) (*folder, error) {
 	return &folder{path, lock}, nil
 }
 
-// own is what svc keeps in its folder, also of a write that was cut off.
-var own = regexp.MustCompile(`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|(secrets|demo|dev)[.]json([.].*)?)$`)
+// ownFiles matches the names of svc's files in its folder, including those of interrupted writes.
+var ownFiles = regexp.MustCompile(`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|(secrets|demo|dev)[.]json([.].*)?)$`)
 
-// isOurs reports whether nothing is in a folder but what svc keeps there or, where
-// somebody put more, the secrets of svc are, which none but their owner can read.
+// isOurs reports whether a folder has only svc's files, or has svc's secrets, readable only by
+// their owner, among others.
 func isOurs(path string) (bool, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return false, fmt.Errorf("SVC_DATA_DIR: %w", err)
 	}
-	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !own.MatchString(e.Name()) }) {
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !ownFiles.MatchString(e.Name()) }) {
 		return true, nil
 	}
 	secrets, err := os.Lstat(filepath.Join(path, "secrets.json"))
@@ -109,14 +107,14 @@ func writePid(f *os.File) error {
 	return err
 }
 
-// close gives the lock back, also where a program that is just being started
-// has a copy of the file for a moment.
+// close releases the lock, even if a program that is being started has inherited the file for a
+// moment.
 func (f *folder) close() {
 	_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN)
 	_ = f.lock.Close()
 }
 
-// Folders in the folder.
+// Subfolders of the data folder.
 const (
 	releasesFolder  = "releases"
 	artifactsFolder = "artifacts"
@@ -124,7 +122,7 @@ const (
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
 
-// read decodes a JSON file of the folder. It reports whether there is one.
+// read decodes a JSON file of the folder. It reports whether the file exists.
 func (f *folder) read(name string, into any) (bool, error) {
 	text, err := os.ReadFile(f.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,12 +137,11 @@ func (f *folder) read(name string, into any) (bool, error) {
 	return true, nil
 }
 
-// write replaces a JSON file of the folder, whole or not at all. Only its
-// owner can read it.
+// write replaces a JSON file of the folder atomically. Only its owner can read it.
 func (f *folder) write(name string, v any) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // so that sed finds an & in an address
+	e.SetEscapeHTML(false) // the banner's sed reads URLs with &
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
 		return err
@@ -152,13 +149,13 @@ func (f *folder) write(name string, v any) error {
 	return f.replace(name, text.Bytes())
 }
 
-// replace writes a file of the folder as write does.
+// replace replaces a file of the folder, as write does.
 func (f *folder) replace(name string, text []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(f.file(name)), filepath.Base(name)+".*") // of mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone if all went well
+	defer os.Remove(tmp.Name()) // fails after the rename
 	_, err = tmp.Write(text)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err != nil {
@@ -167,7 +164,7 @@ func (f *folder) replace(name string, text []byte) error {
 	return os.Rename(tmp.Name(), f.file(name))
 }
 
-// secrets are made once, so that people stay signed in over a restart.
+// secrets are created once, so that people stay signed in over a restart.
 type secrets struct {
 	EngineSharedSecret string `json:"engineSharedSecret"`
 	AuthSecret         string `json:"authSecret"`
@@ -175,7 +172,7 @@ type secrets struct {
 	OAuthClientSecret  string `json:"oauthClientSecret"` // shared by the REST service and the code host
 }
 
-// secrets reads the secrets and makes those that are missing.
+// secrets reads the secrets and creates missing ones.
 func (f *folder) secrets() (secrets, error) {
 	var s secrets
 	if _, err := f.read("secrets.json", &s); err != nil {

@@ -8,68 +8,68 @@ import (
 	"svc/farm/runner"
 )
 
-// How long a runner that ended by itself is left alone: the longer the more often, unless it
-// ran well in between. It is what systemd does of the installed one.
+// Pauses before a runner that ended by itself is started again. They double up to maxPause, and
+// start over after the runner ran for stableAfter. systemd does the same for the installed runner.
 const (
-	firstPause = time.Second
-	mostPause  = 30 * time.Second
-	ranWell    = time.Minute
+	minPause    = time.Second
+	maxPause    = 30 * time.Second
+	stableAfter = time.Minute
 )
 
-// A keeper starts a program again that ends by itself.
-type keeper struct {
-	s     *stack
-	name  string
-	make  func() *exec.Cmd
-	ended context.CancelFunc
-	over  chan struct{} // closed when the program has ended for good
+// A restarter restarts a program that ends by itself.
+type restarter struct {
+	s       *stack
+	name    string
+	command func() *exec.Cmd
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the program has ended for good
 }
 
-// keep starts the program, of which it returns the first process, and starts it again whenever
-// it ends, until it exits with [runner.ExitRefused] or [keeper.stop] is called.
-func (s *stack) keep(ctx context.Context, name string, command func() *exec.Cmd) (*keeper, *child, error) {
-	k := &keeper{s: s, name: name, make: command, over: make(chan struct{})}
+// startRestarting starts a program and returns its first process. It restarts the program whenever it ends,
+// until the program exits with [runner.ExitRefused] or [keeper.stop] is called.
+func (s *stack) startRestarting(ctx context.Context, name string, command func() *exec.Cmd) (*restarter, *child, error) {
+	k := &restarter{s: s, name: name, command: command, done: make(chan struct{})}
 	c, err := k.launch()
 	if err != nil {
 		return nil, nil, err
 	}
-	own, ended := context.WithCancel(context.WithoutCancel(ctx)) // who stops it says when
-	k.ended = ended
+	own, ended := context.WithCancel(context.WithoutCancel(ctx)) // it ends by stop, not with ctx
+	k.cancel = ended
 	go func() {
-		defer close(k.over)
+		defer close(k.done)
 		k.watch(ctx, own, c)
 	}()
 	return k, c, nil
 }
 
-func (k *keeper) launch() (*child, error) {
-	return launch(k.make(), k.name, k.s.out.named(k.name), func(error) {}) // done says it
+func (k *restarter) launch() (*child, error) {
+	return launch(k.command(), k.name, k.s.out.named(k.name), func(error) {}) // watch waits for done
 }
 
-// stop ends the program, and what is left of it, and waits for that.
-func (k *keeper) stop() {
-	k.ended()
-	<-k.over
+// stop ends the program and the rest of its group, and waits for that.
+func (k *restarter) stop() {
+	k.cancel()
+	<-k.done
 }
 
-// watch has the program started again until own is done. Nothing is started once ctx is done.
-func (k *keeper) watch(ctx, own context.Context, c *child) {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+// watch restarts the program until own is done. It starts nothing once ctx is done.
+func (k *restarter) watch(ctx, own context.Context, c *child) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		began := time.Now()
 		select {
 		case <-c.done:
 		case <-own.Done():
-			c.ask(drainLimit, k.s.hurry)
+			c.requestStop(drainTimeout, k.s.hurry)
 		}
-		c.stop(stopLimit, k.s.hurry) // what it left, too
+		c.stop(stopTimeout, k.s.hurry) // and what is left of its group
 		if own.Err() != nil || ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) >= ranWell {
-			pause = firstPause
+		if time.Since(began) >= stableAfter {
+			pause = minPause
 		}
 		why := c.cmd.ProcessState
-		if why.ExitCode() == runner.ExitRefused { // it was revoked, perhaps: the others go on
+		if why.ExitCode() == runner.ExitRefused { // for example because the runner was revoked
 			k.s.log.Warn("make run has no runner any more", "why", k.name+" ended by itself: "+why.String())
 			return
 		}

@@ -1,16 +1,13 @@
-// Command svc runs the whole service on one machine, for development: it is
-// what make run starts.
+// Command svc runs the whole service on one machine, for development. It is what make run starts.
 //
-// It starts the programs that lie beside its own file, each a process of its
-// own, in the order in which one needs the other: PostgreSQL (unless
-// SVC_DATABASE_URL names a database), svc-db, svc-engine, svc-codehost,
-// svc-rest, svc-ui, svc-gateway, svc-runner. It stops them in the opposite order on Ctrl-C, at once on a second
-// Ctrl-C, and when one of them ends by itself. Should svc be killed, they go
-// with it.
+// It starts the programs beside its own file, each as a process, in the order of their
+// dependencies: PostgreSQL (unless SVC_DATABASE_URL names a database), svc-db, svc-engine,
+// svc-codehost, svc-rest, svc-ui, svc-gateway, svc-runner. It stops them in reverse order on Ctrl-C
+// and when one of them ends by itself, and at once on a second Ctrl-C. If svc is killed, they end
+// as well.
 //
-// Whatever it keeps is in the data folder, see [folder]. Its environment is
-// described by [settings]; the programs it starts inherit what it does not
-// set for them.
+// It keeps everything in the data folder, see [folder]. Its environment is described by [settings];
+// the programs inherit what svc does not set for them.
 package main
 
 import (
@@ -27,26 +24,26 @@ import (
 
 // settings is the environment of svc.
 type settings struct {
-	// The folder is for one user's eyes; see folder.
+	// The folder is only accessible to its user; see folder.
 	DataDir string `env:"SVC_DATA_DIR" envDefault:".svc" doc:"Folder for the database, secrets and addresses of a local service."`
 
-	// Without it, PostgreSQL is run in the data folder.
+	// Without it, a private PostgreSQL runs in the data folder.
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL" schemes:"postgres,postgresql" doc:"An existing PostgreSQL database to use instead of a private one."`
 
-	// Unlike in a deployment, nothing is reachable from other machines.
+	// Unlike in a deployment, other machines cannot reach the services.
 	EngineAddr config.Addr `env:"SVC_ENGINE_ADDR" envDefault:"127.0.0.1:4001" doc:"Address of the engine."`
 	RestAddr   config.Addr `env:"SVC_REST_ADDR" envDefault:"127.0.0.1:4000" doc:"Address of the REST service."`
 
-	// People open it.
+	// People open it in a browser.
 	UIAddr config.Addr `env:"SVC_UI_ADDR" envDefault:"127.0.0.1:3000" doc:"Address of the web app."`
 
-	// Of the REST service. The engine has none here.
+	// Only the REST service has metrics here.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" envDefault:"127.0.0.1:4009" doc:"Address of the Prometheus metrics, at /metrics."`
 
-	// Of the build farm. Its certificate is of a private authority.
+	// The gateway's certificate comes from a private authority.
 	GatewayAddr config.Addr `env:"SVC_GATEWAY_ADDR" envDefault:"127.0.0.1:4443" doc:"Address of the farm gateway."`
 
-	// People sign in by it as they would by GitHub.
+	// People sign in with it as they would with GitHub.
 	CodeHostAddr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address of the development code host."`
 }
 
@@ -81,8 +78,8 @@ func start(ctx context.Context, hurry <-chan struct{}, out *output) error {
 	return s.run(ctx)
 }
 
-// stopSignals returns a context that the first Ctrl-C ends, and a channel
-// that the second one closes.
+// stopSignals returns a context that the first Ctrl-C cancels, and a channel that the second one
+// closes.
 func stopSignals() (context.Context, <-chan struct{}) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -11,21 +11,21 @@ import (
 	"sync"
 )
 
-// An output interleaves the lines of several programs and says whose each is.
+// An output interleaves the lines of several programs, each with the name of its program.
 type output struct {
 	mu     sync.Mutex
 	w      io.Writer
 	colour bool
 }
 
-// newOutput colours names if f is a terminal whose user has nothing against it.
+// newOutput colours names if f is a terminal, unless the user's environment forbids it.
 func newOutput(f *os.File) *output {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
 	return &output{w: f, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// colours of the names, as ANSI codes.
+// colours are the ANSI colour codes of names.
 var colours = map[string]int{"svc": 36, "svc-db": 33, "svc-engine": 35, "svc-rest": 32}
 
 // named returns a writer for the lines of one program.
@@ -37,21 +37,21 @@ func (o *output) named(name string) *lines {
 	return &lines{to: o, prefix: prefix}
 }
 
-// logger logs as name, for people: the message and what belongs to it, after
-// the level if that is not the ordinary one.
+// logger returns a logger for people: it writes the message and its attributes, preceded by the
+// level unless that is info.
 func (o *output) logger(name string) *slog.Logger {
-	return slog.New(notes{slog.NewTextHandler(o.named(name), nil), o, name})
+	return slog.New(noteHandler{slog.NewTextHandler(o.named(name), nil), o, name})
 }
 
-// notes are the lines of a logger. Only Handle differs from a text handler's.
-type notes struct {
+// noteHandler is the handler of that logger. It replaces only Handle of a text handler.
+type noteHandler struct {
 	slog.Handler
 	out  *output
 	name string
 }
 
 // Handle writes one line.
-func (n notes) Handle(_ context.Context, r slog.Record) error {
+func (n noteHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	if r.Level != slog.LevelInfo {
 		b.WriteString(r.Level.String() + ": ")
@@ -69,13 +69,13 @@ func (n notes) Handle(_ context.Context, r slog.Record) error {
 func (o *output) print(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _ = io.WriteString(o.w, text) // nobody is left to read why not
+	_, _ = io.WriteString(o.w, text) // there is nowhere to report an error
 }
 
-// maxLine is how much is kept of a line that does not end.
+// maxLine bounds the buffer of an unfinished line.
 const maxLine = 64 << 10
 
-// lines passes on whole lines. It is for one goroutine at a time.
+// lines is a writer that passes on whole lines. It must not be used concurrently.
 type lines struct {
 	to      *output
 	prefix  string
@@ -98,7 +98,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush ends a line that was not ended.
+// flush ends an unfinished line.
 func (l *lines) flush() {
 	if len(l.partial) > 0 {
 		l.to.print(l.prefix + string(l.partial) + "\n")

@@ -11,27 +11,26 @@ import (
 	"time"
 )
 
-// An owner is an Owner of the demonstration, who asks the REST service for what a person
-// may, as a person does.
+// An owner calls the REST service as an Owner of the demonstration.
 type owner struct {
 	url, tenant string
 	http        *http.Client
 }
 
-// askLimit is for one answer.
-const askLimit = 30 * time.Second
+// callTimeout is the timeout of one call.
+const callTimeout = 30 * time.Second
 
-// signInAs signs p in.
+// signInAs signs in as p.
 func signInAs(ctx context.Context, restURL string, p person) (*owner, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	o := &owner{restURL, p.WorkspaceSlug, &http.Client{Jar: jar, Timeout: askLimit}}
+	o := &owner{restURL, p.WorkspaceSlug, &http.Client{Jar: jar, Timeout: callTimeout}}
 	return o, o.post(ctx, "/api/auth/sign-in/email", map[string]string{"email": p.Email, "password": p.Password}, nil)
 }
 
-// post sends in and decodes the answer, which must be that something was done.
+// post sends in as JSON and decodes the answer into out. Any status other than 2xx is an error.
 func (o *owner) post(ctx context.Context, path string, in, out any) error {
 	text, err := json.Marshal(in)
 	if err != nil {
@@ -43,11 +42,12 @@ func (o *owner) post(ctx context.Context, path string, in, out any) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Svc-Tenant", o.tenant)
-	return answer(o.http, req, out)
+	return call(o.http, req, out)
 }
 
-// answer sends a request and decodes its answer. An error has the code of a refusal.
-func answer(client *http.Client, req *http.Request, out any) error {
+// call sends a request and decodes the answer. For other statuses than 2xx it returns a
+// [apiError].
+func call(client *http.Client, req *http.Request, out any) error {
 	res, err := client.Do(req)
 	if err != nil {
 		return err
@@ -58,8 +58,8 @@ func answer(client *http.Client, req *http.Request, out any) error {
 		return fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)
 	}
 	if res.StatusCode/100 != 2 {
-		r := refusal{Method: req.Method, Path: req.URL.Path, Status: res.StatusCode}
-		_ = json.Unmarshal(text, &r) // what is none has no code
+		r := apiError{Method: req.Method, Path: req.URL.Path, Status: res.StatusCode}
+		_ = json.Unmarshal(text, &r) // other bodies have no code
 		return &r
 	}
 	if out == nil {
@@ -71,14 +71,14 @@ func answer(client *http.Client, req *http.Request, out any) error {
 	return nil
 }
 
-// A refusal is an answer that nothing was done.
-type refusal struct {
+// An apiError is an error answer of a service.
+type apiError struct {
 	Method, Path string          `json:"-"`
 	Status       int             `json:"-"`
 	Code         string          `json:"code"`
 	Details      json.RawMessage `json:"details"`
 }
 
-func (r *refusal) Error() string {
+func (r *apiError) Error() string {
 	return fmt.Sprintf("%s %s: %d %s %s", r.Method, r.Path, r.Status, r.Code, r.Details)
 }

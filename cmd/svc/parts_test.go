@@ -19,7 +19,7 @@ import (
 	"svc/config"
 )
 
-func TestLinesSayWhoseTheyAre(t *testing.T) {
+func TestLinesAreLabelled(t *testing.T) {
 	var b bytes.Buffer
 	o := &output{w: &b}
 	rest, engine := o.named("svc-rest"), o.named("svc-engine")
@@ -59,7 +59,7 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), mode(t, f.file("secrets.json")))
 }
 
-func TestFolderOfOthersIsLeftAlone(t *testing.T) {
+func TestFolderWithOtherContentsIsRefused(t *testing.T) {
 	others := func(path string, err error) error { return errors.Join(err, os.Mkdir(filepath.Join(path, "x"), 0o755)) }
 	for name, fill := range map[string]func(path string) error{
 		"a file":   func(path string) error { return os.WriteFile(filepath.Join(path, "notes.txt"), []byte("mine"), 0o644) },
@@ -88,13 +88,13 @@ func TestFolderOfOthersIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestFolderIsTakenUpAgain(t *testing.T) {
+func TestFolderIsReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	f, err := openFolder(path)
 	require.NoError(t, err)
 	f.close()
 	require.NoError(t, os.WriteFile(f.file("secrets.json.1"), nil, 0o600))
-	f, err = openFolder(path) // of a svc that was stopped while it made secrets
+	f, err = openFolder(path) // as after an svc that was stopped while it wrote secrets
 	require.NoError(t, err)
 	_, err = f.secrets()
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 
-	// One that is missing is added, the other kept.
+	// A missing secret is added, the other one is kept.
 	require.NoError(t, f.write("secrets.json", map[string]string{"authSecret": "kept"}))
 	third, err := f.secrets()
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestHidePasswords(t *testing.T) {
 	}
 }
 
-// A record is what a program left behind, to be read when it has ended.
+// A record collects output, to be read when the program has ended.
 type record struct {
 	text  bytes.Buffer
 	ended error
@@ -228,7 +228,7 @@ func shell(t *testing.T, script string) (*child, *record) {
 	return c, r
 }
 
-func TestChildSaysHowItEnded(t *testing.T) {
+func TestChildReportsExitStatus(t *testing.T) {
 	c, r := shell(t, "echo out; echo err >&2; exit 3")
 	require.EqualError(t, c.wait(t.Context()), "sh: exit status 3")
 	require.EqualError(t, r.ended, "sh ended by itself: exit status 3")
@@ -247,8 +247,7 @@ func TestChildSaysHowItEnded(t *testing.T) {
 	require.ErrorContains(t, err, "start none: ")
 }
 
-// TestStopEndsTheGroup has a program that ignores being asked, and one more
-// that it started.
+// TestStopEndsTheGroup uses a program that ignores SIGTERM and has a child.
 func TestStopEndsTheGroup(t *testing.T) {
 	ready := filepath.Join(t.TempDir(), "ready")
 	c, _ := shell(t, `trap "" TERM; sleep 1000 & echo $! > '`+ready+`.new'; mv '`+ready+`.new' '`+ready+`'; wait; sleep 1000`)
@@ -259,17 +258,17 @@ func TestStopEndsTheGroup(t *testing.T) {
 			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
 		return err == nil
-	}, patience, time.Millisecond)
+	}, testTimeout, time.Millisecond)
 	require.True(t, alive(pid))
 
 	began := time.Now()
 	c.stop(50*time.Millisecond, nil)
 	require.GreaterOrEqual(t, time.Since(began), 50*time.Millisecond, "was asked first")
 	require.Equal(t, "signal: killed", c.cmd.ProcessState.String())
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(pid) }, testTimeout, time.Millisecond)
 }
 
-func TestStopDoesNotWaitInAHurry(t *testing.T) {
+func TestStopKillsAtOnceInAHurry(t *testing.T) {
 	hurry := make(chan struct{})
 	close(hurry)
 	c, _ := shell(t, `trap "" TERM; sleep 1000; sleep 1000`)
@@ -277,25 +276,25 @@ func TestStopDoesNotWaitInAHurry(t *testing.T) {
 	require.False(t, c.cmd.ProcessState.Success())
 }
 
-func TestReadyHasALimitAndAReason(t *testing.T) {
+func TestReadyTimesOutWithReason(t *testing.T) {
 	c, _ := shell(t, "sleep 1000")
 	calls := 0
-	require.NoError(t, c.ready(t.Context(), patience, func(context.Context) error {
+	require.NoError(t, c.awaitReady(t.Context(), testTimeout, func(context.Context) error {
 		if calls++; calls < 3 {
 			return errors.New("not yet")
 		}
 		return nil
 	}))
 	never := func(context.Context) error { return errors.New("not yet") }
-	require.EqualError(t, c.ready(t.Context(), time.Millisecond, never), "sh is not ready after 1ms: not yet")
+	require.EqualError(t, c.awaitReady(t.Context(), time.Millisecond, never), "sh is not ready after 1ms: not yet")
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("another one ended"))
-	require.EqualError(t, c.ready(ctx, patience, never), "another one ended")
+	require.EqualError(t, c.awaitReady(ctx, testTimeout, never), "another one ended")
 }
 
 func TestBannerWithoutDemonstrationData(t *testing.T) {
-	text, err := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()}, machine{}, &folder{path: "/data"})
+	text, err := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()}, registeredRunner{}, &folder{path: "/data"})
 	require.NoError(t, err)
 	require.Contains(t, text, "http://127.0.0.1:4000/api/v1")
 	require.Contains(t, text, "/data/dev.json")

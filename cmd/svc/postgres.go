@@ -26,12 +26,12 @@ func (s *stack) startPostgres(ctx context.Context) error {
 	return nil
 }
 
-// stopPostgres waits for the private PostgreSQL's end. In a hurry it does
-// not: PostgreSQL then ends with svc.
+// stopPostgres stops the private PostgreSQL and waits for its end. In a hurry it does not wait;
+// PostgreSQL then ends with svc.
 func (s *stack) stopPostgres() {
 	s.say("stopping PostgreSQL")
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.server.Stop() }() // has limits of its own
+	go func() { stopped <- s.server.Stop() }() // Stop has its own timeouts
 	select {
 	case err := <-stopped:
 		if err != nil {

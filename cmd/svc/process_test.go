@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 2 * time.Minute // of a test with a step of svc
+const testTimeout = 2 * time.Minute // timeout of a test's step
 
-// install gives this test binary the names of programs in one folder.
+// install links this test binary under the names of the programs in one folder.
 func install(t *testing.T, names ...string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -37,14 +37,14 @@ func install(t *testing.T, names ...string) string {
 	return dir
 }
 
-// installRunner adds svc-runner, which is small: it is packed for other machines.
+// installRunner adds a small svc-runner, because it is packed for other machines.
 func installRunner(t *testing.T, dir string) {
 	t.Helper()
 	script := fmt.Sprintf("#!/bin/sh\nSVC_TEST_PROGRAM=svc-runner exec '%s' \"$@\"\n", filepath.Join(dir, "svc"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "svc-runner"), []byte(script), 0o700))
 }
 
-// A site is where a test runs svc, again and again.
+// A site is a folder in which a test runs svc repeatedly.
 type site struct {
 	programs, data, calls string
 	environ               []string
@@ -58,23 +58,23 @@ func newSite(t *testing.T, environ ...string) *site {
 	s.environ = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "SVC_PG_BINDIR=" + os.Getenv("SVC_PG_BINDIR"),
 		"SVC_DATA_DIR=" + s.data, "SVC_TEST_CALLS=" + s.calls,
-		"GORACE=atexit_sleep_ms=0", // a second for each program otherwise
+		"GORACE=atexit_sleep_ms=0", // saves a second for each program
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0",
 		"SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_UI_ADDR=127.0.0.1:0",
 	}, environ...)
 	return s
 }
 
-// A running is one svc.
+// A running is a running svc.
 type running struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	lines chan string
-	text  strings.Builder // what was read of lines
+	text  strings.Builder // lines read so far
 	pids  map[string]int
 }
 
-// start starts svc with more of an environment.
+// start starts svc with additional environment variables.
 func (s *site) start(t *testing.T, environ ...string) *running {
 	t.Helper()
 	r := &running{t: t, cmd: exec.Command(filepath.Join(s.programs, "svc")), lines: make(chan string, 10_000), pids: map[string]int{}}
@@ -107,13 +107,13 @@ func (r *running) next() (string, bool) {
 			r.pids[m[1]], _ = strconv.Atoi(m[2])
 		}
 		return line, ok
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		r.t.Fatalf("svc says nothing more after:\n%s", r.text.String())
 		return "", false
 	}
 }
 
-// until reads up to a line that holds text.
+// until reads up to a line that contains text.
 func (r *running) until(text string) *running {
 	r.t.Helper()
 	for {
@@ -125,46 +125,46 @@ func (r *running) until(text string) *running {
 	}
 }
 
-// up reads until everything runs.
-func (r *running) up() *running { return r.until("Ctrl-C stops it") }
+// awaitUp reads until everything runs.
+func (r *running) awaitUp() *running { return r.until("Ctrl-C stops it") }
 
-// end waits for svc's end and returns its exit code and all it said.
-func (r *running) end() (int, string) {
+// wait waits for svc's end and returns its exit code and all its output.
+func (r *running) wait() (int, string) {
 	r.t.Helper()
 	for {
 		if _, ok := r.next(); !ok {
 			break
 		}
 	}
-	_ = r.cmd.Wait() // the code says it
+	_ = r.cmd.Wait() // the exit code is in ProcessState
 	return r.cmd.ProcessState.ExitCode(), r.text.String()
 }
 
-// stop is a Ctrl-C.
+// stop sends a Ctrl-C.
 func (r *running) stop() (int, string) {
 	r.t.Helper()
 	require.NoError(r.t, r.cmd.Process.Signal(syscall.SIGINT))
-	return r.end()
+	return r.wait()
 }
 
-// requireGone waits until every process of svc is gone, PostgreSQL's too.
+// requireGone waits until every process of svc has ended, including PostgreSQL's.
 func (s *site) requireGone(t *testing.T, r *running) {
 	t.Helper()
 	for name, pid := range r.pids {
-		require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond, name)
+		require.Eventually(t, func() bool { return !alive(pid) }, testTimeout, 5*time.Millisecond, name)
 	}
-	require.Eventually(t, func() bool { return commandsNaming(s.data) == 0 }, patience, 5*time.Millisecond, "PostgreSQL")
+	require.Eventually(t, func() bool { return commandsNaming(s.data) == 0 }, testTimeout, 5*time.Millisecond, "PostgreSQL")
 }
 
-// alive counts a zombie, which a container may never collect, as gone, unless it
-// has threads that have not ended yet ("l").
+// alive counts a zombie, which a container may never reap, as gone, unless it has threads that
+// still run ("l").
 func alive(pid int) bool {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	state := bytes.TrimSpace(out)
 	return err == nil && (!bytes.HasPrefix(state, []byte("Z")) || bytes.ContainsRune(state, 'l'))
 }
 
-// commandsNaming counts the processes whose command line holds text.
+// commandsNaming counts the processes whose command line contains text.
 func commandsNaming(text string) int {
 	out, err := exec.Command("ps", "-A", "-o", "args=").Output()
 	if err != nil {
@@ -173,8 +173,8 @@ func commandsNaming(text string) int {
 	return strings.Count(string(out), text)
 }
 
-// notes returns the calls of svc-db.
-func (s *site) notes(t *testing.T) string {
+// readCalls returns the recorded calls of svc-db.
+func (s *site) readCalls(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(s.calls)
 	require.NoError(t, err)

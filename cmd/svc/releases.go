@@ -15,8 +15,9 @@ import (
 	"svc/farm/wire"
 )
 
-// packRelease has svc-runner of this machine's platform in the folder of releases, for
-// other machines of its kind. What make release has put there, for more platforms, stays.
+// packRelease packs svc-runner for this machine's platform into the folder of releases, so that
+// other machines of that platform can install it. A release for more platforms from make release is
+// kept.
 func (s *stack) packRelease(now time.Time) error {
 	dir, program := s.folder.file(releasesFolder), filepath.Join(s.programs, "svc-runner")
 	if packed(dir, program) {
@@ -35,8 +36,8 @@ func (s *stack) packRelease(now time.Time) error {
 	return nil
 }
 
-// packed reports whether dir has a signed release of this version that is of program, or
-// of more platforms.
+// packed reports whether dir has a signed release of this version that contains program, or that
+// has more platforms.
 func packed(dir, program string) bool {
 	r, err := release.NewFolder(dir, nil).Release()
 	name := release.Name(runtime.GOOS, runtime.GOARCH)
@@ -54,7 +55,7 @@ func packed(dir, program string) bool {
 	return err == nil && is == has
 }
 
-// sumOf returns the SHA-256 of what read makes of a file.
+// sumOf returns the SHA-256 of a file's content after read has decoded it.
 func sumOf(path string, read func(io.Reader) (io.Reader, error)) (sum [sha256.Size]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// runnerName is what the runner of this machine is called.
+// runnerName is the name of this machine's runner.
 const runnerName = "make-run"
 
-// drainLimit is how long the runner may go on with its jobs after Ctrl-C, before it cancels them.
-const drainLimit = 2 * time.Second
+// drainTimeout is how long the runner may continue its jobs after Ctrl-C before it cancels them.
+const drainTimeout = 2 * time.Second
 
-// An enrolled is what svc-runner keeps of who it is.
-type enrolled struct {
+// An identity is what svc-runner stores about its identity.
+type identity struct {
 	URL      string    `json:"url"`
 	RunnerID string    `json:"runnerId"`
 	NotAfter time.Time `json:"notAfter"`
 }
 
-// A machine is the runner as the farm knows it.
-type machine struct {
+// A registeredRunner is the runner as the farm sees it.
+type registeredRunner struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// startRunner enrols this machine, if need be, and starts its runner. A service that
-// cannot have a runner is a service nonetheless.
+// startRunner enrols this machine if necessary and starts its runner. If that fails, the service
+// runs without a runner.
 func (s *stack) startRunner(ctx context.Context, d demo) error {
 	if len(d.People) == 0 {
-		return nil // nobody who could enrol it
+		return nil // nobody can enrol it
 	}
 	if _, err := exec.LookPath("git"); err != nil {
 		s.say("git is not on the PATH: the farm runs jobs, but none that names a repository")
@@ -51,17 +51,17 @@ func (s *stack) startRunner(ctx context.Context, d demo) error {
 	return err
 }
 
-// enrolOnce keeps an enrolment that is good, and makes another one where it is not: the
-// runner was revoked, its certificate has expired, or the gateway is another one.
+// enrolOnce keeps a valid enrolment. It makes a new one if the runner was revoked, its certificate
+// has expired, or the gateway's address or authority has changed.
 func (s *stack) enrolOnce(ctx context.Context, d demo) error {
-	var old enrolled
+	var old identity
 	found, err := s.folder.read("runner/identity.json", &old)
 	if err != nil {
 		return err
 	}
 	if found && old.URL == s.farmURL() && old.NotAfter.After(time.Now()) && s.sameAuthority() {
-		err := s.askAs(ctx, &machine{})
-		refused, ok := errors.AsType[*refusal](err)
+		err := s.getRunner(ctx, &registeredRunner{})
+		refused, ok := errors.AsType[*apiError](err)
 		if !ok || refused.Status != http.StatusUnauthorized && refused.Status != http.StatusForbidden {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *stack) enrolOnce(ctx context.Context, d demo) error {
 	}
 	if found {
 		err := o.post(ctx, "/api/v1/farm/runners/"+old.RunnerID+"/revoke", map[string]string{}, nil)
-		if refused, ok := errors.AsType[*refusal](err); err != nil && !ok {
+		if refused, ok := errors.AsType[*apiError](err); err != nil && !ok {
 			return err
 		} else if ok {
 			s.log.Info("the old runner stays as it is", "why", refused)
@@ -85,7 +85,7 @@ func (s *stack) enrolOnce(ctx context.Context, d demo) error {
 	if err := o.post(ctx, "/api/v1/farm/enrollments", map[string]any{"name": runnerName, "ttlSeconds": 300}, &minted); err != nil {
 		return err
 	}
-	if err := o.post(ctx, "/api/auth/sign-out", map[string]string{}, nil); err != nil { // nobody finds a session that is not theirs
+	if err := o.post(ctx, "/api/auth/sign-out", map[string]string{}, nil); err != nil { // leaves no session behind
 		return err
 	}
 	if err := os.RemoveAll(s.folder.file("runner")); err != nil {
@@ -95,20 +95,20 @@ func (s *stack) enrolOnce(ctx context.Context, d demo) error {
 		"enroll", "-url="+s.farmURL(), "-server-ca="+s.folder.file(authorityFile), "-capacity=2")
 }
 
-// sameAuthority reports whether the runner trusts the authority that the gateway's certificate is of.
+// sameAuthority reports whether the runner trusts the authority of the gateway's certificate.
 func (s *stack) sameAuthority() bool {
 	ours, err := os.ReadFile(s.folder.file(authorityFile))
 	trusted, err2 := os.ReadFile(s.folder.file("runner/server-ca.pem"))
 	return err == nil && err2 == nil && string(ours) == string(trusted)
 }
 
-// svcRunner runs svc-runner until it exits with 0.
+// svcRunner runs svc-runner until it exits, and returns an error unless it exits with 0.
 func (s *stack) svcRunner(ctx context.Context, environ []string, args ...string) error {
 	c, err := launch(s.runnerCommand(environ, args...), "svc-runner", s.out.named("svc-runner"), func(error) {})
 	if err != nil {
 		return err
 	}
-	defer c.stop(stopLimit, s.hurry)
+	defer c.stop(stopTimeout, s.hurry)
 	return c.wait(ctx)
 }
 
@@ -116,11 +116,11 @@ func (s *stack) runnerCommand(environ []string, args ...string) *exec.Cmd {
 	return s.command("svc-runner", args, append(environ, "SVC_RUNNER_DATA_DIR="+s.folder.file("runner")))
 }
 
-// runRunner starts the runner, which is started again when it ends, and returns once the farm sees it.
+// runRunner starts the runner under a keeper, and returns once the farm reports it as connected.
 func (s *stack) runRunner(ctx context.Context) error {
 	s.say("starting svc-runner")
 	// The code host of the demonstration speaks http.
-	k, c, err := s.keep(ctx, "svc-runner", func() *exec.Cmd {
+	k, c, err := s.startRestarting(ctx, "svc-runner", func() *exec.Cmd {
 		return s.runnerCommand(nil, "run", "-git-protocols=http,https", "-min-disk-mib=512")
 	})
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *stack) runRunner(ctx context.Context) error {
 		s.say("stopping svc-runner")
 		k.stop()
 	})
-	return c.ready(ctx, startLimit, func(ctx context.Context) error {
-		if err := s.askAs(ctx, &s.runner); err != nil {
+	return c.awaitReady(ctx, startTimeout, func(ctx context.Context) error {
+		if err := s.getRunner(ctx, &s.runner); err != nil {
 			return err
 		}
 		if s.runner.State != "online" && s.runner.State != "draining" {
@@ -141,18 +141,18 @@ func (s *stack) runRunner(ctx context.Context) error {
 	})
 }
 
-// askAs asks the farm, through the gateway and with the runner's certificate, who the runner is.
-func (s *stack) askAs(ctx context.Context, who *machine) error {
+// getRunner asks the farm about the runner, through the gateway and with the runner's certificate.
+func (s *stack) getRunner(ctx context.Context, who *registeredRunner) error {
 	credentials := s.folder.file("runner/credentials.pem")
 	pair, err := tls.LoadX509KeyPair(credentials, credentials)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", credentials, err)
 	}
-	return s.askFarm(ctx, "/api/v1/farm/registrations/self", &pair, who)
+	return s.getFarm(ctx, "/api/v1/farm/registrations/self", &pair, who)
 }
 
-// askFarm asks the gateway.
-func (s *stack) askFarm(ctx context.Context, path string, by *tls.Certificate, out any) error {
+// getFarm calls the gateway.
+func (s *stack) getFarm(ctx context.Context, path string, by *tls.Certificate, out any) error {
 	text, err := os.ReadFile(s.folder.file(authorityFile))
 	if err != nil {
 		return err
@@ -169,13 +169,13 @@ func (s *stack) askFarm(ctx context.Context, path string, by *tls.Certificate, o
 	if err != nil {
 		return err
 	}
-	return answer(&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust}, Timeout: askLimit}, req, out)
+	return call(&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust}, Timeout: callTimeout}, req, out)
 }
 
-// gatewayUp returns nil once the gateway refuses what is none of its business.
-func (s *stack) gatewayUp(ctx context.Context) error {
-	err := s.askFarm(ctx, "/", nil, nil)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound {
+// checkGateway returns nil once the gateway answers, which it does with 404 to this path.
+func (s *stack) checkGateway(ctx context.Context) error {
+	err := s.getFarm(ctx, "/", nil, nil)
+	if refused, ok := errors.AsType[*apiError](err); ok && refused.Status == http.StatusNotFound {
 		return nil
 	}
 	return fmt.Errorf("the gateway: %w", err)

@@ -21,32 +21,32 @@ import (
 )
 
 const (
-	startLimit = time.Minute      // for a service to be ready
-	stopLimit  = 15 * time.Second // for a program to end before it is ended
+	startTimeout = time.Minute      // for a service to become ready
+	stopTimeout  = 15 * time.Second // for a program to end before it is killed
 )
 
 // A stack is the whole service on this machine.
 type stack struct {
 	settings
-	programs string          // the folder of the programs
-	hurry    <-chan struct{} // closed when nothing may be waited for any more
+	programs string          // folder of the programs
+	hurry    <-chan struct{} // closed when nothing may wait any more
 	out      *output
 	log      *slog.Logger
 
 	folder  *folder
 	secrets secrets
 	sockets sockets
-	runner  machine          // once it is online
+	runner  registeredRunner // set once it is connected
 	server  *pgserver.Server // nil if SVC_DATABASE_URL is set
-	ended   func(error)      // told why the stack is to stop; the first reason counts
+	ended   func(error)      // stops the stack; the first reason counts
 	stops   []func()
 }
 
-// run starts everything, and stops it when ctx is done or something ended
-// that should not have. It returns why, and leaves no process behind.
+// run starts everything, and stops it when ctx is done or a program ends by itself. It returns the
+// reason, and leaves no process behind.
 func (s *stack) run(ctx context.Context) error {
 	ctx, s.ended = context.WithCancelCause(ctx)
-	s.ended(s.up(ctx))
+	s.ended(s.startAll(ctx))
 	for _, stop := range slices.Backward(s.stops) {
 		stop()
 	}
@@ -55,9 +55,9 @@ func (s *stack) run(ctx context.Context) error {
 
 func (s *stack) onStop(stop func()) { s.stops = append(s.stops, stop) }
 
-// up starts everything in order and waits.
-func (s *stack) up(ctx context.Context) (err error) {
-	if err := s.look(); err != nil {
+// startAll starts everything in order, and waits until ctx is done.
+func (s *stack) startAll(ctx context.Context) (err error) {
+	if err := s.checkPrograms(); err != nil {
 		return err
 	}
 	if s.folder, err = openFolder(s.DataDir); err != nil {
@@ -113,11 +113,11 @@ func (s *stack) up(ctx context.Context) (err error) {
 	return context.Cause(ctx)
 }
 
-// say tells people what svc is about.
+// say prints what svc does.
 func (s *stack) say(text string) { fmt.Fprintln(s.out.named("svc"), text) }
 
-// look returns an error unless the programs are there.
-func (s *stack) look() error {
+// checkPrograms returns an error if a program is missing.
+func (s *stack) checkPrograms() error {
 	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway", "svc-runner"} {
 		_, err := os.Stat(filepath.Join(s.programs, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +172,7 @@ func (s *stack) startUI(ctx context.Context) error {
 		"AUTH_URL="+s.appURL())
 }
 
-// certificateHeader is where the gateway forwards runners' certificates.
+// certificateHeader is the header in which the gateway forwards runners' certificates.
 const certificateHeader = "X-Svc-Client-Cert"
 
 func (s *stack) startGateway(ctx context.Context) error {
@@ -183,7 +183,7 @@ func (s *stack) startGateway(ctx context.Context) error {
 	if err := s.folder.gatewayCertificate(host, time.Now()); err != nil {
 		return fmt.Errorf("certificate of the gateway: %w", err)
 	}
-	return s.start(ctx, "svc-gateway", s.gatewayUp, []string{"SVC_GATEWAY_ADDR"},
+	return s.start(ctx, "svc-gateway", s.checkGateway, []string{"SVC_GATEWAY_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
 		"SVC_GATEWAY_TLS_CERT="+s.folder.file(gatewayFile),
 		"SVC_GATEWAY_TLS_KEY="+s.folder.file(gatewayKey),
@@ -191,7 +191,7 @@ func (s *stack) startGateway(ctx context.Context) error {
 		"SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader)
 }
 
-// clientID is what the REST service is called at the code host.
+// clientID is the OAuth client id of the REST service at the code host.
 const clientID = "workspace-service"
 
 func (s *stack) startCodeHost(ctx context.Context) error {
@@ -211,12 +211,12 @@ func (s *stack) metricsURL() string { return serve.URL(s.MetricsAddr) + "/metric
 func (s *stack) restURL() string    { return serve.URL(s.RestAddr) }
 func (s *stack) appURL() string     { return serve.URL(s.UIAddr) }
 
-// start runs a program that listens at what the variables in listens say,
-// until the stack stops, and returns once it is ready.
+// start starts a program that listens at the addresses of the variables in listens, and returns
+// once it is ready. The program is stopped with the stack.
 func (s *stack) start(ctx context.Context, name string, ready func(context.Context) error, listens []string, environ ...string) error {
 	s.say("starting " + name)
 	cmd := s.command(name, nil, environ)
-	s.sockets.hand(cmd, listens...)
+	s.sockets.inherit(cmd, listens...)
 	c, err := launch(cmd, name, s.out.named(name), s.ended)
 	s.sockets.close(listens...)
 	if err != nil {
@@ -224,14 +224,14 @@ func (s *stack) start(ctx context.Context, name string, ready func(context.Conte
 	}
 	s.onStop(func() {
 		s.say("stopping " + name)
-		c.stop(stopLimit, s.hurry)
+		c.stop(stopTimeout, s.hurry)
 	})
-	return c.ready(ctx, startLimit, ready)
+	return c.awaitReady(ctx, startTimeout, ready)
 }
 
-// command gives a program svc's environment and environ.
+// command returns a command with svc's environment plus environ.
 func (s *stack) command(name string, args, environ []string) *exec.Cmd {
-	cmd := exec.CommandContext(context.Background(), filepath.Join(s.programs, name), args...) // it is asked to end, in order
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.programs, name), args...) // stop ends it, not a context
 	cmd.Env = append(os.Environ(), environ...)
 	return cmd
 }

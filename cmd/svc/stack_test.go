@@ -22,8 +22,8 @@ import (
 	"svc/engine/client"
 )
 
-// dev reads dev.json.
-func (s *site) dev(t *testing.T) addresses {
+// readDevJSON reads dev.json.
+func (s *site) readDevJSON(t *testing.T) addresses {
 	t.Helper()
 	path := filepath.Join(s.data, "dev.json")
 	info, err := os.Stat(path)
@@ -36,7 +36,7 @@ func (s *site) dev(t *testing.T) addresses {
 	return a
 }
 
-// environment returns what svc-rest was given.
+// environment returns the environment of svc-rest.
 func environment(t *testing.T, restURL string) map[string]string {
 	t.Helper()
 	res, err := http.Get(restURL + "/environment")
@@ -54,8 +54,8 @@ func environment(t *testing.T, restURL string) map[string]string {
 
 func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 	s := newSite(t)
-	r := s.start(t).up()
-	a := s.dev(t)
+	r := s.start(t).awaitUp()
+	a := s.readDevJSON(t)
 	require.Equal(t, "olivia@example.com", a.People[0].Email)
 	require.Equal(t, "tok_svc_reader", a.ServiceAccounts[1].Token)
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, a.RestURL)
@@ -82,23 +82,23 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 	s.requireGone(t, r)
 	requireTokenCommand(t, text)
 
-	// Again: the same secrets and data, brought up to date.
+	// Again: same secrets and data, migrated.
 	require.NoError(t, os.Remove(filepath.Join(s.data, "dev.json")))
-	r = s.start(t).up()
-	again := environment(t, s.dev(t).RestURL)
+	r = s.start(t).awaitUp()
+	again := environment(t, s.readDevJSON(t).RestURL)
 	require.Equal(t, env["AUTH_SECRET"], again["AUTH_SECRET"])
 	require.Equal(t, env["SVC_ENGINE_SHARED_SECRET"], again["SVC_ENGINE_SHARED_SECRET"])
 	require.Equal(t, env["SVC_VAULT_MASTER_KEY"], again["SVC_VAULT_MASTER_KEY"])
 	require.GreaterOrEqual(t, len(env["SVC_VAULT_MASTER_KEY"]), 32)
 	_, _ = r.stop()
-	require.Equal(t, "developmentsvc_seeding\nsvc\n", s.notes(t))
+	require.Equal(t, "developmentsvc_seeding\nsvc\n", s.readCalls(t))
 
-	// Again without demo.json: svc-db writes it anew.
+	// Again without demo.json: svc-db recreates it.
 	require.NoError(t, os.Remove(filepath.Join(s.data, "demo.json")))
-	r = s.start(t).up()
-	require.Len(t, s.dev(t).People, 1)
+	r = s.start(t).awaitUp()
+	require.Len(t, s.readDevJSON(t).People, 1)
 	_, _ = r.stop()
-	require.Equal(t, "developmentsvc_seeding\nsvc\ndevelopmentsvc\n", s.notes(t))
+	require.Equal(t, "developmentsvc_seeding\nsvc\ndevelopmentsvc\n", s.readCalls(t))
 }
 
 func requireWorkspace(t *testing.T, database string) {
@@ -120,7 +120,7 @@ func password(t *testing.T, address string) string {
 	return cfg.Password
 }
 
-// requireTokenCommand runs the command that the banner gives.
+// requireTokenCommand runs the banner's command.
 func requireTokenCommand(t *testing.T, text string) {
 	t.Helper()
 	command := regexp.MustCompile(`(?m)^ +token=.*$`).FindString(text)
@@ -130,25 +130,25 @@ func requireTokenCommand(t *testing.T, text string) {
 	require.Contains(t, text, `-d '{"email":"olivia@example.com","password":"it'\''s a demo"}' http://127.0.0.1:`)
 }
 
-func TestASeedThatWasCutOffIsDoneAgain(t *testing.T) {
+func TestInterruptedSeedIsRepeated(t *testing.T) {
 	s := newSite(t)
 	r := s.start(t, "SVC_TEST_SEED_EXIT=3")
-	code, text := r.end()
+	code, text := r.wait()
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "svc-db: exit status 3")
 	s.requireGone(t, r)
 	require.NoFileExists(t, filepath.Join(s.data, "dev.json"))
 
-	r = s.start(t).up()
-	require.Equal(t, "developmentsvc_seeding\ndevelopmentsvc_seeding\n", s.notes(t))
-	requireWorkspace(t, s.dev(t).DatabaseURL)
+	r = s.start(t).awaitUp()
+	require.Equal(t, "developmentsvc_seeding\ndevelopmentsvc_seeding\n", s.readCalls(t))
+	requireWorkspace(t, s.readDevJSON(t).DatabaseURL)
 	_, _ = r.stop()
 }
 
-func TestOneSvcAFolder(t *testing.T) {
+func TestFolderAllowsOneSvc(t *testing.T) {
 	s := newSite(t)
-	r := s.start(t).up()
-	code, text := s.start(t).end()
+	r := s.start(t).awaitUp()
+	code, text := s.start(t).wait()
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "as process "+strconv.Itoa(r.cmd.Process.Pid))
 	require.NotContains(t, text, "starting")
@@ -158,37 +158,37 @@ func TestOneSvcAFolder(t *testing.T) {
 
 func TestKillLeavesNoProcessBehind(t *testing.T) {
 	s := newSite(t)
-	r := s.start(t).up()
+	r := s.start(t).awaitUp()
 	require.NotZero(t, commandsNaming(s.data))
 	require.Len(t, r.pids, 7)
 	require.NoError(t, r.cmd.Process.Kill())
-	_, _ = r.end()
+	_, _ = r.wait()
 	s.requireGone(t, r)
 
-	r = s.start(t).up() // nothing stands in the way of another one
+	r = s.start(t).awaitUp() // nothing prevents another start
 	_, _ = r.stop()
 }
 
-func TestAProgramThatEndsByItselfEndsAll(t *testing.T) {
+func TestEndOfOneProgramStopsAll(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway"} {
-		r := s.start(t).up()
+		r := s.start(t).awaitUp()
 		require.NoError(t, syscall.Kill(r.pids[name], syscall.SIGKILL))
-		code, text := r.end()
+		code, text := r.wait()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, name+" ended by itself: signal: killed")
 		s.requireGone(t, r)
 	}
 
 	r := s.start(t, "SVC_TEST_REST_EXIT=4")
-	code, text := r.end()
+	code, text := r.wait()
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "svc-rest ended by itself: exit status 4")
 	s.requireGone(t, r)
 
-	r = s.start(t).up()
+	r = s.start(t).awaitUp()
 	require.NoError(t, syscall.Kill(postmaster(t, s), syscall.SIGKILL))
-	code, text = r.end()
+	code, text = r.wait()
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "PostgreSQL ended by itself")
 	s.requireGone(t, r)
@@ -204,9 +204,9 @@ func postmaster(t *testing.T, s *site) int {
 	return pid
 }
 
-func TestASecondCtrlCForces(t *testing.T) {
+func TestSecondCtrlCKills(t *testing.T) {
 	s := newSite(t, "SVC_TEST_STUBBORN=1")
-	r := s.start(t).up()
+	r := s.start(t).awaitUp()
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
 	r.until("stopping svc-rest")
 	require.True(t, alive(r.pids["svc-rest"]))
@@ -215,36 +215,36 @@ func TestASecondCtrlCForces(t *testing.T) {
 	s.requireGone(t, r)
 }
 
-func TestAnAddressInUseIsNamed(t *testing.T) {
+func TestAddressInUseIsNamed(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
 	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
-		code, text := s.start(t, variable+"="+ln.Addr().String()).end()
+		code, text := s.start(t, variable+"="+ln.Addr().String()).wait()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")
 		require.NotContains(t, text, "starting")
 	}
 }
 
-func TestAMissingProgramIsNamed(t *testing.T) {
+func TestMissingProgramIsNamed(t *testing.T) {
 	s := newSite(t)
 	require.NoError(t, os.Remove(filepath.Join(s.programs, "svc-rest")))
-	code, text := s.start(t).end()
+	code, text := s.start(t).wait()
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "svc-rest is not in "+s.programs)
 	require.NoDirExists(t, s.data)
 }
 
-func TestAMalformedVariableIsNamed(t *testing.T) {
-	code, text := newSite(t).start(t, "SVC_DATABASE_URL=hunter2").end()
+func TestMalformedVariableIsNamed(t *testing.T) {
+	code, text := newSite(t).start(t, "SVC_DATABASE_URL=hunter2").wait()
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "SVC_DATABASE_URL is malformed")
 	require.NotContains(t, text, "hunter2")
 }
 
-func TestAGivenDatabase(t *testing.T) {
+func TestGivenDatabaseIsSeededOnce(t *testing.T) {
 	server, err := pgserver.Start(t.Context(), pgserver.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
@@ -259,16 +259,16 @@ func TestAGivenDatabase(t *testing.T) {
 
 	s := newSite(t)
 	empty := given("empty")
-	for range 2 { // filled, then brought up to date
-		r := s.start(t, empty).up()
-		require.Equal(t, "SVC_DATABASE_URL="+s.dev(t).DatabaseURL, empty)
-		require.Len(t, s.dev(t).People, 1)
+	for range 2 { // seeded, then migrated
+		r := s.start(t, empty).awaitUp()
+		require.Equal(t, "SVC_DATABASE_URL="+s.readDevJSON(t).DatabaseURL, empty)
+		require.Len(t, s.readDevJSON(t).People, 1)
 		code, text := r.stop()
 		require.Zero(t, code)
 		require.NotContains(t, text, "PostgreSQL")
 		require.NotContains(t, text, password(t, server.URL("empty")))
 	}
-	require.Equal(t, "developmentempty\nempty\n", s.notes(t))
+	require.Equal(t, "developmentempty\nempty\n", s.readCalls(t))
 
 	foreign := given("others")
 	c, err := pgx.Connect(t.Context(), server.URL("others"))
@@ -278,10 +278,10 @@ func TestAGivenDatabase(t *testing.T) {
 	_, err = c.Exec(t.Context(), `insert into logs values (gen_random_uuid())`)
 	require.NoError(t, err)
 	require.NoError(t, c.Close(t.Context()))
-	r := s.start(t, foreign).up()
-	require.NotNil(t, s.dev(t).People)
-	require.Empty(t, s.dev(t).People, "another database's people")
+	r := s.start(t, foreign).awaitUp()
+	require.NotNil(t, s.readDevJSON(t).People)
+	require.Empty(t, s.readDevJSON(t).People, "another database's people")
 	_, text := r.stop()
 	require.NotContains(t, text, "curl")
-	require.True(t, strings.HasSuffix(s.notes(t), "\nothers\n"), s.notes(t))
+	require.True(t, strings.HasSuffix(s.readCalls(t), "\nothers\n"), s.readCalls(t))
 }

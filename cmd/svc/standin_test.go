@@ -26,8 +26,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// TestMain is svc or a stand-in for one of the programs beside it where the
-// tests start it by that name. A stand-in says its process id first.
+// TestMain runs svc, or a stand-in for one of the other programs if a test starts this binary by
+// that name. A stand-in first records its process id.
 func TestMain(m *testing.M) {
 	stand := map[string]func() error{
 		"svc-db": standInDB, "svc-engine": standInEngine, "svc-codehost": standInCodeHost, "svc-rest": standInRest,
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// exitIfTold ends a stand-in with the code that the test wants of it.
+// exitIfTold ends a stand-in with the exit code that the test requires.
 func exitIfTold(variable string) {
 	if code, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		os.Exit(code)
@@ -57,7 +57,7 @@ func exitIfTold(variable string) {
 
 const demoWorkspace = "0190a0b0-0000-7000-8000-000000000001"
 
-// standInDB notes its call and, if it is to seed, leaves one workspace.
+// standInDB records its call and, if it is to seed, creates one workspace.
 func standInDB() error {
 	address := flag.String("url", "", "")
 	seed := flag.String("seed", "", "")
@@ -109,7 +109,7 @@ func note(call string) error {
 	return err
 }
 
-// standInEngine is the real one, but for its configuration.
+// standInEngine is the real engine with its own configuration.
 func standInEngine() error {
 	secret := config.Secret(os.Getenv("SVC_ENGINE_SHARED_SECRET"))
 	return standIn("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", slog.New(slog.DiscardHandler)))
@@ -122,12 +122,12 @@ func standInCodeHost() error {
 	return standIn("SVC_CODEHOST_ADDR", mux)
 }
 
-// standInRest is ready at once, and shows its environment. It takes the logs
-// into the views unless the test does.
+// standInRest is ready at once, and exposes its environment. It advances the views' checkpoints
+// unless the test does.
 func standInRest() error {
 	exitIfTold("SVC_TEST_REST_EXIT")
 	if os.Getenv("SVC_TEST_BEHIND") == "" {
-		if err := takeIn(context.Background(), os.Getenv("SVC_DATABASE_URL"), "%"); err != nil {
+		if err := advanceCheckpoints(context.Background(), os.Getenv("SVC_DATABASE_URL"), "%"); err != nil {
 			return err
 		}
 	}
@@ -150,8 +150,8 @@ func standInUI() error {
 	return standIn("SVC_UI_ADDR", mux)
 }
 
-// takeIn has the views whose names are like that take in all logs.
-func takeIn(ctx context.Context, database, like string) error {
+// advanceCheckpoints advances the checkpoints of the views with matching names to the heads of all logs.
+func advanceCheckpoints(ctx context.Context, database, like string) error {
 	c, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err

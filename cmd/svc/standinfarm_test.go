@@ -29,8 +29,8 @@ import (
 	"svc/http/serve"
 )
 
-// standInFarm has the routes of the farm that svc calls. Who has a certificate is the
-// runner, unless the test has it revoked until it is enrolled anew.
+// standInFarm has the routes of the farm that svc calls. Any certificate authenticates the runner,
+// unless the test has revoked it until it is enrolled again.
 func standInFarm(mux *http.ServeMux) {
 	var minted atomic.Bool
 	reply := func(w http.ResponseWriter, status int, body any) {
@@ -71,7 +71,7 @@ func standInFarm(mux *http.ServeMux) {
 	})
 }
 
-// noteFarm notes what becomes of the runner.
+// noteFarm records what happens to the runner.
 func noteFarm(text string) error {
 	f, err := os.OpenFile(os.Getenv("SVC_TEST_CALLS")+".farm", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -82,7 +82,7 @@ func noteFarm(text string) error {
 	return err
 }
 
-// standInGateway is the real one, but for its configuration.
+// standInGateway is the real gateway with its own configuration.
 func standInGateway() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -104,13 +104,13 @@ func standInGateway() error {
 	return serve.Server{Handler: g, Log: log}.Run(ctx, tls.NewListener(ln, certificates.TLS()))
 }
 
-// standInRunner enrols with whatever certificate, and runs until it is told to stop.
+// standInRunner enrols with any certificate, and runs until it is stopped.
 func standInRunner() error {
 	dir := os.Getenv("SVC_RUNNER_DATA_DIR")
 	if os.Args[1] == "run" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		pid := []byte(strconv.Itoa(os.Getpid())) // what it says may be read later than svc's word that it runs
+		pid := []byte(strconv.Itoa(os.Getpid())) // its output may be read after svc's message that it runs
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, "pid"), pid, 0o600), noteFarm("run")); err != nil {
 			return err
 		}
@@ -134,11 +134,11 @@ func standInRunner() error {
 	if err != nil {
 		return err
 	}
-	identity, err := json.Marshal(enrolled{URL: *address, RunnerID: "id-1", NotAfter: time.Now().Add(time.Hour)})
+	identity, err := json.Marshal(identity{URL: *address, RunnerID: "id-1", NotAfter: time.Now().Add(time.Hour)})
 	if err != nil {
 		return err
 	}
-	credentials, err := selfMade()
+	credentials, err := selfSignedPEM()
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func standInRunner() error {
 	return noteFarm("enrolled")
 }
 
-// selfMade is a key and a certificate in one text.
-func selfMade() ([]byte, error) {
+// selfSignedPEM returns a key and a self-signed certificate in one text.
+func selfSignedPEM() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

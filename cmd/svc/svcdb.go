@@ -17,7 +17,7 @@ func (s *stack) seed(ctx context.Context, to string) error {
 	return s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
 }
 
-// svcDB runs svc-db on the database at to, until it exits with 0.
+// svcDB runs svc-db on the database at to, and returns an error unless it exits with 0.
 func (s *stack) svcDB(ctx context.Context, to string, args ...string) error {
 	plain, environ, err := hidePasswords(to)
 	if err != nil {
@@ -28,12 +28,12 @@ func (s *stack) svcDB(ctx context.Context, to string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	defer c.stop(stopLimit, s.hurry)
+	defer c.stop(stopTimeout, s.hurry)
 	return c.wait(ctx)
 }
 
-// hidePasswords returns the URL as it may show in the list of processes, and
-// its passwords as environment variables.
+// hidePasswords returns the URL without passwords, because other users can list processes, and the
+// passwords as environment variables.
 func hidePasswords(whole string) (string, []string, error) {
 	u, err := url.Parse(whole)
 	if err != nil {
@@ -53,7 +53,7 @@ func hidePasswords(whole string) (string, []string, error) {
 	if query.Has("password") || query.Has("sslpassword") {
 		query.Del("password")
 		query.Del("sslpassword")
-		u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // PostgreSQL knows no + for a space
+		u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // PostgreSQL does not read + as a space
 	}
 	return u.String(), environ, nil
 }

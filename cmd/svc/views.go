@@ -12,13 +12,12 @@ import (
 	"svc/proof"
 )
 
-// viewsLimit is how long a start waits for the views.
-const viewsLimit = 30 * time.Second
+// viewsTimeout is how long a start waits for the views.
+const viewsTimeout = 30 * time.Second
 
-// awaitViews waits until every followed view has taken in all logs, and a
-// checkpoint is signed for each: then the very first answers are whole. A view
-// that stands still, on a record that was changed perhaps, does not keep the
-// service from starting.
+// awaitViews waits until every followed view has processed all logs and each has a signed
+// checkpoint, so that the first answers are complete. After limit it gives up with a warning, so
+// that a stuck view does not prevent the start.
 func (s *stack) awaitViews(ctx context.Context, db string, limit time.Duration) error {
 	return s.query(ctx, db, func(ctx context.Context, c *pgx.Conn) error {
 		again := time.NewTicker(20 * time.Millisecond)

@@ -16,30 +16,29 @@ import (
 	"svc/test/pgtest"
 )
 
-// Whoever pastes the README's tour the moment that svc says it runs gets the
-// answers that are shown there.
-func TestItRunsOnceTheDemonstrationIsInTheViewsAndSigned(t *testing.T) {
+// As soon as svc reports that it runs, the README's commands return the results shown there.
+func TestStartWaitsForViewsAndSignatures(t *testing.T) {
 	s := newSite(t)
 	r := s.start(t, "SVC_TEST_BEHIND=1").until("waiting for the views")
 	database := s.database(t)
-	require.NoError(t, takeIn(t.Context(), database, "%s")) // runs, decisions …
-	require.NoError(t, takeIn(t.Context(), database, "audit"))
+	require.NoError(t, advanceCheckpoints(t.Context(), database, "%s")) // views whose names end in s: runs, decisions …
+	require.NoError(t, advanceCheckpoints(t.Context(), database, "audit"))
 	require.NoFileExists(t, filepath.Join(s.data, "dev.json"))
-	require.NoError(t, takeIn(t.Context(), database, proof.View))
-	r.up()
+	require.NoError(t, advanceCheckpoints(t.Context(), database, proof.View))
+	r.awaitUp()
 	_, _ = r.stop()
 }
 
-// A record that was changed by hand stands still in the proof for ever, and is
-// to be looked at in a service that runs.
-func TestAViewThatStandsStillDoesNotKeepItFromRunning(t *testing.T) {
+// A record that was changed by hand blocks the prover for ever. The service must run nevertheless,
+// so that it can be examined.
+func TestStuckViewDoesNotPreventStart(t *testing.T) {
 	database := pgtest.URL(t)
 	c, err := pgx.Connect(t.Context(), database)
 	require.NoError(t, err)
 	defer c.Close(context.WithoutCancel(t.Context()))
 	_, err = c.Exec(t.Context(), `insert into logs (workspace_id, head, last_at) values (gen_random_uuid(), 3, now())`)
 	require.NoError(t, err)
-	require.NoError(t, takeIn(t.Context(), database, "%"))
+	require.NoError(t, advanceCheckpoints(t.Context(), database, "%"))
 	_, err = c.Exec(t.Context(), `update checkpoints set seq = 2 where view = 'proof'`)
 	require.NoError(t, err)
 
@@ -50,7 +49,7 @@ func TestAViewThatStandsStillDoesNotKeepItFromRunning(t *testing.T) {
 	require.Contains(t, said.String(), `WARN: views are behind the log views="proof"`)
 }
 
-// database is the address of the private one, before dev.json has it.
+// database returns the URL of the private database before dev.json has it.
 func (s *site) database(t *testing.T) string {
 	t.Helper()
 	read := func(name string) string {
