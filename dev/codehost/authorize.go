@@ -11,40 +11,40 @@ import (
 	"svc/fault"
 )
 
-// A request is an application's request to be let in by somebody.
+// A request is an application's authorization request.
 type request struct {
-	client    *client
-	redirect  *url.URL
-	asked     string // redirect_uri as it was asked for, or the registered one
-	state     string
-	scopes    []string
-	challenge string
-	hint      string // a login or an address: whom the application expects
+	client      *client
+	redirect    *url.URL
+	redirectURI string // redirect_uri as given, or the registered one
+	state       string
+	scopes      []string
+	challenge   string
+	hint        string // login or address of the person whom the application expects
 }
 
 var (
-	errUnknown = errors.New("no such application")
-	challenge  = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
-	scope      = regexp.MustCompile(`^[a-z_:]{1,40}$`)
+	errUnknownClient = errors.New("no such application")
+	challenge        = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+	scope            = regexp.MustCompile(`^[a-z_:]{1,40}$`)
 )
 
-// maxScopes is how many are looked at; no host has as many.
+// maxScopes bounds the scopes that are read; no code host has as many.
 const maxScopes = 50
 
-// parse reads a request. A [refusal] goes back to the application, whose
-// redirect is then known; any other error is for the person to see.
+// parse parses a request. A [refusal] is to be sent to the application, whose redirect is valid;
+// any other error is to be shown to the person.
 func (h *host) parse(query url.Values) (request, error) {
 	c := h.clients[query.Get("client_id")]
 	if c == nil {
-		return request{}, errUnknown
+		return request{}, errUnknownClient
 	}
-	q := request{client: c, redirect: c.callback, asked: c.Callback, state: query.Get("state"), challenge: query.Get("code_challenge")}
+	q := request{client: c, redirect: c.callback, redirectURI: c.Callback, state: query.Get("state"), challenge: query.Get("code_challenge")}
 	if text := query.Get("redirect_uri"); text != "" {
 		u, err := parseRedirect(text)
-		if err != nil || !matches(c.callback, u) {
-			return q, errAsked
+		if err != nil || !redirectAllowed(c.callback, u) {
+			return q, errRedirectURI
 		}
-		q.redirect, q.asked = u, text
+		q.redirect, q.redirectURI = u, text
 	}
 	q.scopes = scopesOf(query.Get("scope"))
 	q.hint = query.Get("login")
@@ -61,8 +61,7 @@ func (h *host) parse(query url.Values) (request, error) {
 	return q, nil
 }
 
-// scopesOf reads scopes separated by spaces or commas. Like GitHub it passes
-// over what cannot be one.
+// scopesOf parses scopes separated by spaces or commas. Like GitHub it ignores malformed ones.
 func scopesOf(text string) []string {
 	scopes := []string{}
 	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
@@ -74,16 +73,16 @@ func scopesOf(text string) []string {
 	return scopes
 }
 
-// ask shows a person who asks for what. Whatever prompt says, it always asks:
-// nobody is signed in here.
-func (h *host) ask(w http.ResponseWriter, r *http.Request) {
-	if q, ok := h.accept(w, r); ok {
-		h.showRequest(w, r, http.StatusOK, q, draft{Verified: true})
+// authorizePage shows the authorization page. It ignores the parameter prompt and always asks, because nobody
+// is signed in here.
+func (h *host) authorizePage(w http.ResponseWriter, r *http.Request) {
+	if q, ok := h.parseOrAnswer(w, r); ok {
+		h.showRequest(w, r, http.StatusOK, q, personForm{Verified: true})
 	}
 }
 
-// accept reads the request in the address, or answers that there is none.
-func (h *host) accept(w http.ResponseWriter, r *http.Request) (request, bool) {
+// parseOrAnswer parses the request in the URL. If it is invalid, accept answers it and returns false.
+func (h *host) parseOrAnswer(w http.ResponseWriter, r *http.Request) (request, bool) {
 	q, err := h.parse(r.URL.Query())
 	if refusal, ok := errors.AsType[*refusal](err); ok {
 		q.refuse(w, r, refusal)
@@ -97,16 +96,16 @@ func (q request) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 	q.send(w, r, why.fields())
 }
 
-// send leads the browser back to the application.
+// send redirects the browser to the application.
 func (q request) send(w http.ResponseWriter, r *http.Request, parameters map[string]string) {
 	parameters["state"] = q.state
-	http.Redirect(w, r, with(q.redirect, parameters), http.StatusFound)
+	http.Redirect(w, r, addParameters(q.redirect, parameters), http.StatusFound)
 }
 
-// decide takes a person's answer: deny, the login of one of the list, or the
-// name and the address of somebody new.
+// decide handles the person's answer: deny, the login of a listed person, or the name and address
+// of a new one.
 func (h *host) decide(w http.ResponseWriter, r *http.Request) {
-	q, ok := h.accept(w, r)
+	q, ok := h.parseOrAnswer(w, r)
 	if !ok {
 		return
 	}
@@ -114,7 +113,7 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 		show(w, http.StatusBadRequest, message{"That could not be read", "Go back and try again."})
 		return
 	}
-	form := draft{
+	form := personForm{
 		Name: strings.TrimSpace(r.PostForm.Get("name")), Email: strings.TrimSpace(r.PostForm.Get("email")),
 		Verified: r.PostForm.Has("verified"),
 	}
@@ -125,7 +124,7 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 		q.refuse(w, r, errDenied)
 		return
 	case r.PostForm.Has("new"):
-		p, err = h.people.invent(form.Name, form.Email, form.Verified)
+		p, err = h.people.add(form.Name, form.Email, form.Verified)
 	default:
 		p, ok = h.people.byLogin(r.PostForm.Get("login"))
 		if !ok {
@@ -138,7 +137,7 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	code := h.grants.issue(code{
-		grant: grant{q.client.ID, p, r.URL.Query().Get("scope"), q.scopes}, redirect: q.asked, challenge: q.challenge,
+		grant: grant{q.client.ID, p, r.URL.Query().Get("scope"), q.scopes}, redirect: q.redirectURI, challenge: q.challenge,
 	})
 	q.send(w, r, map[string]string{"code": code})
 }

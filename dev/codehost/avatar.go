@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// avatar draws the initials of a person, or the first letter of a login that
-// is not here any more: applications keep the address of a picture.
+// avatar draws a person's initials. For a login that no longer exists it draws the first letter,
+// because applications keep the URL of a picture.
 func (h *host) avatar(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("login")
 	if len(name) > 39 || !login.MatchString(name) {
@@ -20,11 +20,11 @@ func (h *host) avatar(w http.ResponseWriter, r *http.Request) {
 	p, _ := h.people.byLogin(name)
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Cache-Control", "public, max-age=3600")
-	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin") // it is for other sites to show
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin") // other sites embed it
 	_, _ = fmt.Fprintf(w, picture, hue(name), html.EscapeString(initials(p.Name, name)))
 }
 
-// The lightness lets white letters be read on every hue.
+// White letters are legible at this lightness for every hue.
 const picture = `<svg xmlns="http://www.w3.org/2000/svg" width="80" height="80" viewBox="0 0 80 80">` +
 	`<rect width="80" height="80" fill="hsl(%d,60%%,30%%)"/>` +
 	`<text x="40" y="40" fill="#fff" font-family="Inter,system-ui,sans-serif" font-size="32" font-weight="600"` +
@@ -36,7 +36,7 @@ func hue(login string) uint32 {
 	return sum.Sum32() % 360
 }
 
-// initials returns the first letters of the first and the last word.
+// initials returns the first letters of the first and the last word of a name.
 func initials(name, login string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if len(words) == 0 {

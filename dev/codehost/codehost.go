@@ -1,20 +1,19 @@
-// Package codehost is a code host for development and tests: people sign in
-// with it as they would with GitHub, whose OAuth and user interface it has.
+// Package codehost is a code host for development and tests. People sign in with it as they would
+// with GitHub; it has GitHub's OAuth and user APIs.
 //
-//	GET  /login/oauth/authorize     who asks for what; choose a person, or deny
+//	GET  /login/oauth/authorize     authorization page: choose a person, or deny
 //	POST /login/oauth/authorize     302 to the application with code and state
-//	POST /login/oauth/access_token  a token for a code
-//	GET  /user, /user/emails        whose token it is
+//	POST /login/oauth/access_token  exchanges a code for a token
+//	GET  /user, /user/emails        the owner of the token
 //	GET  /avatars/{login}           an SVG
 //	GET  /{owner}/{name}.git/…      repositories, for git to clone
 //	GET  /healthz                   200 {"status":"ok"}
 //
-// The user interface is also below /api/v3, as GitHub Enterprise has it, and
-// below /api/v1 with the field names of Gitea and Forgejo, and with what Gitea
-// makes of scopes.
+// The user API is also at /api/v3, as in GitHub Enterprise, and at /api/v1 with the field names and
+// the scopes of Gitea and Forgejo.
 //
-// Nobody proves who they are here: whoever reaches the host can be anybody.
-// So it answers only to the names of loopback, and keeps nothing on disk.
+// There is no authentication: whoever reaches the host can be anybody. So it accepts only requests
+// for loopback names, and stores nothing on disk.
 package codehost
 
 import (
@@ -34,30 +33,30 @@ import (
 	"svc/http/reply"
 )
 
-// Config is what a host is made of.
+// Config configures a host.
 type Config struct {
 	Clients []Client
-	People  []Person         // whom the authorise page offers, in this order
-	Repos   []Repository     // that can be cloned by whoever reaches the host
-	Limit   *limit.Limit     // of the requests of each address; nil is none
-	Faults  *Faults          // for tests; nil is none
-	Now     func() time.Time // tells codes and tokens when they expire
+	People  []Person         // offered by the authorization page, in this order
+	Repos   []Repository     // can be cloned by anybody who reaches the host
+	Limit   *limit.Limit     // rate limit by address; nil means none
+	Faults  *Faults          // for tests; nil means none
+	Now     func() time.Time // clock for the expiry of codes and tokens
 	Log     *slog.Logger
 }
 
 // A Client is a registered application.
 type Client struct {
 	ID       string
-	Name     string // what people see; ID if empty
+	Name     string // shown to people; ID if empty
 	Secret   config.Secret
-	Callback string // absolute URL, http or https; an application may ask for a place below it
+	Callback string // absolute http or https URL; redirects to paths below it are allowed
 }
 
 var (
 	errHost = fault.New(fault.Denied, "host_refused", "This code host answers to the names of loopback only.")
 )
 
-// maxForm is how many bytes any form has.
+// maxForm bounds the bytes of a form.
 const maxForm = 16 << 10
 
 type host struct {
@@ -76,8 +75,7 @@ type client struct {
 	callback *url.URL
 }
 
-// New returns the host. It refuses clients, people and repositories that
-// contradict themselves or each other.
+// New returns the host. It returns an error for inconsistent clients, people or repositories.
 func New(cfg Config) (http.Handler, error) {
 	people, err := newDirectory(cfg.People)
 	if err != nil {
@@ -110,7 +108,7 @@ func (h *host) routes() http.Handler {
 	forms.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		show(w, http.StatusForbidden, message{"Not from here", "This answer came from another site, so it does not count."})
 	}))
-	mux.HandleFunc("GET /login/oauth/authorize", h.ask)
+	mux.HandleFunc("GET /login/oauth/authorize", h.authorizePage)
 	mux.Handle("POST /login/oauth/authorize", forms.Handler(http.HandlerFunc(h.decide)))
 	mux.HandleFunc("POST /login/oauth/access_token", h.exchange)
 	for _, api := range []string{"", "/api/v3"} {
@@ -123,10 +121,10 @@ func (h *host) routes() http.Handler {
 	mux.HandleFunc("GET /avatars/{login}", h.avatar)
 	mux.HandleFunc("GET /{owner}/{name}/info/refs", h.refs)
 	mux.HandleFunc("POST /{owner}/{name}/"+uploadPack, h.upload)
-	mux.HandleFunc("GET /{owner}/{name}/issues/{number}", theirs("issues"))
-	for _, pulls := range []string{"pull", "pulls"} { // as GitHub and as Gitea have them
-		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}", theirs("pull requests"))
-		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}/files", theirs("changes"))
+	mux.HandleFunc("GET /{owner}/{name}/issues/{number}", placeholder("issues"))
+	for _, pulls := range []string{"pull", "pulls"} { // paths of GitHub and of Gitea
+		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}", placeholder("pull requests"))
+		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}/files", placeholder("changes"))
 	}
 	mux.HandleFunc("GET /style.css", style)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -140,8 +138,8 @@ func (h *host) routes() http.Handler {
 	return mux
 }
 
-// admit lets requests in that can be read and do not come too often. Those
-// for another name come from a page that had its own name resolved to us.
+// admit rejects malformed forms, requests that exceed the rate limit, and requests for other host
+// names, which come from pages that use DNS rebinding.
 func (h *host) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := reply.CheckForm(r, maxForm)

@@ -10,23 +10,22 @@ import (
 	"svc/input"
 )
 
-// maxInvented is how many people may be added while the host runs; then the
-// eldest of them are forgotten.
-const maxInvented = 100
+// maxAdded is how many people can be added while the host runs; then the oldest of them is
+// dropped.
+const maxAdded = 100
 
-// A directory holds everybody: those who were listed, then those who were
-// invented since.
+// A directory has all people: those from the configuration, then those added since.
 type directory struct {
-	mu     sync.RWMutex
-	people []Person
-	listed int
+	mu         sync.RWMutex
+	people     []Person
+	configured int
 }
 
 func newDirectory(list []Person) (*directory, error) {
-	d := &directory{listed: len(list)}
+	d := &directory{configured: len(list)}
 	for _, p := range list {
 		p.Emails = slices.Clone(p.Emails)
-		p, err := complete(p)
+		p, err := completePerson(p)
 		if err != nil {
 			return nil, err
 		}
@@ -60,9 +59,8 @@ func (d *directory) byLogin(login string) (Person, bool) {
 	return Person{}, false
 }
 
-// invent adds a person with one address. The error is a [fault.Fault] that
-// can be shown.
-func (d *directory) invent(name, address string, verified bool) (Person, error) {
+// add adds a person with one address. The error is a [fault.Fault] that can be shown.
+func (d *directory) add(name, address string, verified bool) (Person, error) {
 	_, ok := input.Email(address)
 	switch {
 	case !isName(name):
@@ -70,7 +68,7 @@ func (d *directory) invent(name, address string, verified bool) (Person, error) 
 	case !ok:
 		return Person{}, fault.Field("email", "Give an e-mail address, such as name@example.com.")
 	}
-	p, err := complete(Person{Name: name, Emails: []Email{{Address: address, Primary: true, Verified: verified}}})
+	p, err := completePerson(Person{Name: name, Emails: []Email{{Address: address, Primary: true, Verified: verified}}})
 	if err != nil {
 		return p, err
 	}
@@ -83,8 +81,8 @@ func (d *directory) invent(name, address string, verified bool) (Person, error) 
 	for n := 2; d.find(func(o Person) bool { return o.Login == p.Login }) != nil; n++ {
 		p.Login = base + "-" + strconv.Itoa(n)
 	}
-	if len(d.people)-d.listed == maxInvented {
-		d.people = slices.Delete(d.people, d.listed, d.listed+1)
+	if len(d.people)-d.configured == maxAdded {
+		d.people = slices.Delete(d.people, d.configured, d.configured+1)
 	}
 	d.people = append(d.people, p)
 	return p, nil

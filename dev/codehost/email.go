@@ -12,18 +12,17 @@ type email struct {
 	Email      string  `json:"email"`
 	Primary    bool    `json:"primary"`
 	Verified   bool    `json:"verified"`
-	Visibility *string `json:"visibility"` // null for what is neither primary nor public
+	Visibility *string `json:"visibility"` // null if neither primary nor public
 }
 
-// emails answers a page of addresses, 30 unless per_page says otherwise, and
-// leads to the next one in the header Link.
+// emails returns a page of addresses, 30 by default, with a Link header to the next page.
 func (h *host) emails(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.authenticate(w, r, "user", "user:email")
 	if !ok {
 		return
 	}
 	list := h.faults.emails(r.URL.Path, p.Emails)
-	size, number := positive(r, "per_page", 30, 100), positive(r, "page", 1, 1000)
+	size, number := positiveParam(r, "per_page", 30, 100), positiveParam(r, "page", 1, 1000)
 	begin := min((number-1)*size, len(list))
 	end := min(begin+size, len(list))
 	if end < len(list) {
@@ -48,9 +47,8 @@ func visibility(e Email) *string {
 	return &text
 }
 
-// positive reads a number of the query, as GitHub does: what is none is as
-// good as left out.
-func positive(r *http.Request, name string, fallback, most int) int {
+// positiveParam parses a number in the query. Like GitHub it uses the fallback for invalid values.
+func positiveParam(r *http.Request, name string, fallback, most int) int {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 1 {
 		return fallback

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Faults make a host misbehave, for tests. The zero value does nothing yet.
+// Faults make a host misbehave in tests. The zero value has no faults.
 type Faults struct {
 	mu    sync.Mutex
 	paths map[string]Fault
 }
 
-// A Fault is how one path misbehaves; its fields add up.
+// A Fault describes how a path misbehaves. Fields can be combined.
 type Fault struct {
-	Hold       <-chan struct{} // answers when it is closed; never, if the caller goes before
-	Delay      time.Duration   // answers so much later
-	Status     int             // answers with this instead
-	Body       string          // answers with this instead, as JSON whatever it is
-	Unverified bool            // no address in the list is verified
-	NoEmails   bool            // the list of addresses is empty
+	Hold       <-chan struct{} // answer only when it is closed, or never if the client leaves before
+	Delay      time.Duration   // delay of the answer
+	Status     int             // answer with this status
+	Body       string          // answer with this body, labelled as JSON
+	Unverified bool            // list all addresses as unverified
+	NoEmails   bool            // list no addresses
 }
 
-// Set makes a path, such as /user or /api/v3/user/emails, misbehave from the
-// next request on. The zero Fault mends it.
+// Set sets the fault of a path, such as /user or /api/v3/user/emails, for subsequent requests. The
+// zero Fault removes it.
 func (f *Faults) Set(path string, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,13 +49,13 @@ func (f *Faults) serve(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fault := f.at(r.URL.Path)
 		if !fault.wait(r) {
-			panic(http.ErrAbortHandler) // nobody is there to answer
+			panic(http.ErrAbortHandler) // the client has gone
 		}
 		switch {
 		case fault.Body != "":
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(max(fault.Status, http.StatusOK))
-			_, _ = io.WriteString(w, fault.Body) // if it fails the caller has gone
+			_, _ = io.WriteString(w, fault.Body) // fails if the client has gone
 		case fault.Status != 0:
 			refuse(w, fault.Status, http.StatusText(fault.Status))
 		default:
@@ -64,8 +64,8 @@ func (f *Faults) serve(next http.Handler) http.Handler {
 	})
 }
 
-// wait reports whether the caller is still there when the fault has passed.
-// It takes the body in first, for only then does the server see callers go.
+// wait waits as the fault requires and reports whether the client is still connected. It reads the
+// body first, because the server detects disconnects only after that.
 func (f Fault) wait(r *http.Request) bool {
 	if f.Hold == nil && f.Delay == 0 {
 		return true
@@ -92,7 +92,7 @@ func (f Fault) wait(r *http.Request) bool {
 	return true
 }
 
-// emails returns a list of addresses as the fault at path leaves it.
+// emails applies the fault of a path to a list of addresses.
 func (f *Faults) emails(path string, list []Email) []Email {
 	switch fault := f.at(path); {
 	case fault.NoEmails:

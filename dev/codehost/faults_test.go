@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFaultsOfAnAnswer(t *testing.T) {
+func TestResponseFaults(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	token := s.token(t, "ada")
@@ -36,7 +36,7 @@ func TestFaultsOfAnAnswer(t *testing.T) {
 	require.Contains(t, s.get(t, "/user", token).body, `"login":"ada"`)
 }
 
-func TestFaultsOfTheAddresses(t *testing.T) {
+func TestAddressFaults(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	token := s.token(t, "ada")
@@ -51,7 +51,7 @@ func TestFaultsOfTheAddresses(t *testing.T) {
 	}
 }
 
-func TestAPathHangsUntilItIsReleased(t *testing.T) {
+func TestHeldPathAnswersAfterRelease(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	code, release := s.code(t, "ada"), make(chan struct{})

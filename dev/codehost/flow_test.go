@@ -17,13 +17,13 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 
-	page := s.do(t, "GET", ask(), "")
+	page := s.do(t, "GET", authorizeQuery(), "")
 	require.Equal(t, http.StatusOK, page.status)
 	action := regexp.MustCompile(`action="([^"]*)"`).FindStringSubmatch(page.body)[1]
 	action = strings.NewReplacer("&amp;", "&", "&#43;", "+").Replace(action)
 	require.Contains(t, page.body, `name="login" value="ada"`)
 
-	to, query := s.do(t, "POST", action, "login=ada", "Origin", s.url, "Sec-Fetch-Site", "same-origin").sent(t)
+	to, query := s.do(t, "POST", action, "login=ada", "Origin", s.url, "Sec-Fetch-Site", "same-origin").redirect(t)
 	require.Equal(t, callback, to)
 	require.Equal(t, "s t&te", query.Get("state"))
 	require.Len(t, query, 2)
@@ -48,11 +48,11 @@ func TestSignIn(t *testing.T) {
 		{"email":"boss@acme.example","primary":false,"verified":false,"visibility":null}]`, list.body)
 }
 
-// The redirect is the registered one, there is no state, no PKCE, no scope.
-func TestSignInWithTheLeastThatGitHubAsksFor(t *testing.T) {
+// The redirect is the registered one; there is no state, no PKCE, no scope.
+func TestSignInWithMinimalParameters(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	to, query := s.do(t, "POST", "/login/oauth/authorize?client_id="+clientID, "login=eve").sent(t)
+	to, query := s.do(t, "POST", "/login/oauth/authorize?client_id="+clientID, "login=eve").redirect(t)
 	require.Equal(t, callback, to)
 	require.Len(t, query, 1)
 	body := url.Values{"client_id": {clientID}, "client_secret": {clientSecret}, "code": query["code"]}.Encode()
@@ -67,7 +67,7 @@ func TestSignInWithTheLeastThatGitHubAsksFor(t *testing.T) {
 	require.Contains(t, me.body, `"name":null`)
 }
 
-func TestTokenRequestAsJSONAndWithBasic(t *testing.T) {
+func TestTokenRequestWithJSONAndBasicAuth(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	body := `{"client_id":"` + clientID + `","client_secret":"` + clientSecret + `","code":"` + s.code(t, "ada") + `","code_verifier":"` + verifier + `"}`
@@ -84,7 +84,7 @@ func TestTokenRequestAsJSONAndWithBasic(t *testing.T) {
 	require.Contains(t, res.body, `"message":"Problems parsing the body"`)
 }
 
-func TestACodeIsGoodOnce(t *testing.T) {
+func TestCodeCanBeUsedOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	code := s.code(t, "ada")
@@ -100,7 +100,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.get(t, "/user", other).status, "no other token is")
 }
 
-func TestACodeIsGoodOnceWhoeverIsFirst(t *testing.T) {
+func TestCodeCanBeUsedOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	code := s.code(t, "ada")
@@ -152,6 +152,6 @@ func TestGrantsAreBounded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, maxGrants, g.tokens.Len())
-	_, ok := g.of(oldest)
+	_, ok := g.lookup(oldest)
 	require.False(t, ok)
 }

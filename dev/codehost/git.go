@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// Repositories are served to git by its "smart" protocol of version 0, which all its
-// releases speak. A clone gets everything, whatever it has: there is one commit.
-// Nobody can push.
+// Repositories are served by git's "smart" protocol version 0, which all releases support. Each has
+// one commit, so a clone always gets everything. Pushing is not supported.
 
 const (
 	uploadPack = "git-upload-pack"
-	// A clone without history has nothing to leave out. The commit may be asked for by its id.
+	// A shallow clone needs no special handling. Wants by commit id are allowed.
 	capabilities = "shallow no-progress allow-tip-sha1-in-want allow-reachable-sha1-in-want symref=HEAD:refs/heads/main agent=svc-codehost"
 )
 
@@ -28,12 +27,12 @@ func (h *host) repository(w http.ResponseWriter, r *http.Request) (packed, bool)
 	name := r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git")
 	p, ok := h.repositories[name]
 	if !ok {
-		http.Error(w, "Repository not found.", http.StatusNotFound) // git shows it as it is
+		http.Error(w, "Repository not found.", http.StatusNotFound) // git prints the text
 	}
 	return p, ok
 }
 
-// refs tells what there is to clone.
+// refs advertises the refs of a repository.
 func (h *host) refs(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.repository(w, r)
 	if !ok {
@@ -45,11 +44,11 @@ func (h *host) refs(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = io.WriteString(w, line("# service="+uploadPack)+flush+ // if it fails the caller has gone
-		line(p.head+" HEAD\x00"+capabilities)+line(p.head+" refs/heads/main")+flush)
+	_, _ = io.WriteString(w, pktLine("# service="+uploadPack)+flushPkt+ // fails if the client has gone
+		pktLine(p.head+" HEAD\x00"+capabilities)+pktLine(p.head+" refs/heads/main")+flushPkt)
 }
 
-// upload sends what is wanted.
+// upload sends the pack.
 func (h *host) upload(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.repository(w, r)
 	if !ok {
@@ -74,15 +73,15 @@ func (h *host) upload(w http.ResponseWriter, r *http.Request) {
 	answer := ""
 	for _, id := range in.ids {
 		if id != p.head {
-			_, _ = io.WriteString(w, line("ERR upload-pack: not our ref "+id))
+			_, _ = io.WriteString(w, pktLine("ERR upload-pack: not our ref "+id))
 			return
 		}
 	}
-	if in.shallow { // the commit has no parent: nothing is cut off
-		answer = flush
+	if in.shallow { // the commit has no parent, so nothing is cut off
+		answer = flushPkt
 	}
 	if in.rounds {
-		answer += line("NAK")
+		answer += pktLine("NAK")
 	}
 	_, _ = io.WriteString(w, answer)
 	if in.done {
@@ -94,12 +93,11 @@ func (h *host) upload(w http.ResponseWriter, r *http.Request) {
 type wanted struct {
 	ids     []string
 	shallow bool // a depth was given
-	rounds  bool // it went on after what is wanted
-	done    bool // no round follows
+	rounds  bool // lines followed the wants
+	done    bool // this is the last round
 }
 
-// readWanted reads what is wanted, up to a flush, and then what the caller has, of which
-// nothing is of use to it.
+// readWanted reads the wants up to a flush, and then the haves, which it ignores.
 func readWanted(from *bufio.Reader) (in wanted, err error) {
 	for wants := true; ; {
 		text, kind, err := readLine(from)
@@ -135,12 +133,12 @@ func readWanted(from *bufio.Reader) (in wanted, err error) {
 	}
 }
 
-const flush = "0000"
+const flushPkt = "0000"
 
-// line is text as git frames it: its length first, in hex.
-func line(text string) string { return fmt.Sprintf("%04x%s\n", len(text)+5, text) }
+// pktLine encodes text as a pkt-line: its length in hex precedes it.
+func pktLine(text string) string { return fmt.Sprintf("%04x%s\n", len(text)+5, text) }
 
-// What a line can be.
+// Kinds of pkt-lines.
 const (
 	ordinary = iota
 	flushed

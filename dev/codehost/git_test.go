@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// example is a repository with what is hard to order: a folder sorts as if its name ended in /.
+// example is a repository that is hard to order: folders sort as if their names ended in a slash.
 func example() Repository {
 	return Repository{
 		Name: "acme/api", Author: "Ada Lind <ada@acme.example>", At: time.Unix(1_700_000_000, 0), Message: "Begin",
@@ -29,7 +29,7 @@ func example() Repository {
 
 const exampleHead = "e0a365d4910b1810516964cf5768b55b45f150af"
 
-// git runs git as on a machine without any configuration.
+// git runs git without any configuration.
 func git(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
@@ -50,7 +50,7 @@ func startWithCode(t *testing.T) *site {
 	return start(t, func(c *Config) { c.Repos = []Repository{example()} })
 }
 
-// Every way in which a runner may fetch.
+// All ways in which a runner may fetch.
 func TestRepositoriesCanBeCloned(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
@@ -98,12 +98,12 @@ func TestRepositoriesCanBeCloned(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), filepath.Join(folder, "run.sh")).Output()
 			require.NoError(t, err, "a script may be run")
 			require.Equal(t, "it runs\n", string(out))
-			mustGit(t, folder, "fetch", "-q", s.url+"/acme/api.git") // again, with all of it there
+			mustGit(t, folder, "fetch", "-q", s.url+"/acme/api.git") // again, with nothing missing
 		})
 	}
 }
 
-func TestRepositoriesAreReadOnlyAndNoOthers(t *testing.T) {
+func TestRepositoriesAreReadOnlyAndUnknownOnesMissing(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
 	folder := filepath.Join(t.TempDir(), "work")
@@ -122,7 +122,7 @@ func TestRepositoriesAreReadOnlyAndNoOthers(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestWhatIsNoGitIsRefused(t *testing.T) {
+func TestMalformedGitRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
 	squeeze := func(text string) string {
@@ -133,11 +133,11 @@ func TestWhatIsNoGitIsRefused(t *testing.T) {
 		require.NoError(t, z.Close())
 		return b.String()
 	}
-	want := line("want " + exampleHead)
+	want := pktLine("want " + exampleHead)
 	for name, body := range map[string]string{
-		"nothing": "", "no length": "hello", "a flush alone": flush, "cut off": want[:20], "no flush": want, "too short": "0003", "too long": "ffff" + want,
-		"no commit": line("want main") + flush, "another verb": want + line("push me") + flush, "done too early": want + line("done"),
-		"not squeezed": "\x1f\x8b", "squeezed without end": squeeze(strings.Repeat(line("have "+exampleHead), 1<<16)),
+		"nothing": "", "no length": "hello", "a flush alone": flushPkt, "cut off": want[:20], "no flush": want, "too short": "0003", "too long": "ffff" + want,
+		"no commit": pktLine("want main") + flushPkt, "another verb": want + pktLine("push me") + flushPkt, "done too early": want + pktLine("done"),
+		"not squeezed": "\x1f\x8b", "squeezed without end": squeeze(strings.Repeat(pktLine("have "+exampleHead), 1<<16)),
 	} {
 		var header []string
 		if strings.HasPrefix(body, "\x1f") {
@@ -145,13 +145,13 @@ func TestWhatIsNoGitIsRefused(t *testing.T) {
 		}
 		require.Equal(t, http.StatusBadRequest, s.do(t, "POST", "/acme/api/git-upload-pack", body, header...).status, name)
 	}
-	answer := s.do(t, "POST", "/acme/api/git-upload-pack", squeeze(want+flush+line("done")), "Content-Encoding", "gzip")
+	answer := s.do(t, "POST", "/acme/api/git-upload-pack", squeeze(want+flushPkt+pktLine("done")), "Content-Encoding", "gzip")
 	require.Equal(t, http.StatusOK, answer.status)
-	require.True(t, strings.HasPrefix(answer.body, line("NAK")+"PACK"))
+	require.True(t, strings.HasPrefix(answer.body, pktLine("NAK")+"PACK"))
 	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(t, "POST", "/acme/api/git-upload-pack", strings.Repeat("x", maxForm+1)).status)
 }
 
-func TestRepositoriesThatAreNone(t *testing.T) {
+func TestInvalidRepositoriesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Repository){
 		"no owner": func(r *Repository) { r.Name = "api" }, "a path": func(r *Repository) { r.Name = "a/b/c" },

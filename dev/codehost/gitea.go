@@ -12,9 +12,8 @@ import (
 
 const allScopes = "all"
 
-// giteaScopes is what a grant is good for at a Gitea: what was asked for or, if
-// that has a name that is no scope there, everything. To ask for nothing beside
-// what OpenID Connect knows is to ask for everything, too.
+// giteaScopes returns the scopes that Gitea grants for a request. An unknown scope, or none besides
+// those of OpenID Connect, grants everything.
 func giteaScopes(asked string) []string {
 	var scopes []string
 	for s := range strings.SplitSeq(asked, " ") {
@@ -42,14 +41,14 @@ func isGiteaScope(s string) bool {
 	}, of)
 }
 
-// authenticateGitea is authenticate as a Gitea does it: all of needs must have
-// been granted, and whoever may write may read.
+// authenticateGitea is authenticate with Gitea's rules: all of needs must be granted, and write
+// includes read.
 func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
 	g, ok := h.bearer(w, r)
 	if !ok {
 		return Person{}, false
 	}
-	has := giteaScopes(g.asked)
+	has := giteaScopes(g.requestedScopes)
 	for _, need := range needs {
 		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) &&
 			!slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
@@ -64,7 +63,7 @@ type giteaUser struct {
 	ID        int64  `json:"id"`
 	Login     string `json:"login"`
 	FullName  string `json:"full_name"`
-	Email     string `json:"email"` // the primary one, verified or not
+	Email     string `json:"email"` // primary address, verified or not
 	AvatarURL string `json:"avatar_url"`
 	HTMLURL   string `json:"html_url"`
 	IsActive  bool   `json:"active"`
@@ -100,8 +99,8 @@ func (h *host) giteaEmails(w http.ResponseWriter, r *http.Request) {
 	reply.JSON(w, http.StatusOK, list)
 }
 
-// giteaNewRepo answers as if a repository had been made. None is kept: it shows
-// what a token would be good for.
+// giteaNewRepo answers as if it had created a repository but stores none. It shows what a token
+// permits.
 func (h *host) giteaNewRepo(w http.ResponseWriter, r *http.Request) {
 	p, ok := h.authenticateGitea(w, r, "write:user", "write:repository")
 	if !ok {

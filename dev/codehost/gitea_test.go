@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a grant is good for under /api/v1, by what was asked for.
-func TestScopesOfGitea(t *testing.T) {
+// Access under /api/v1 by requested scopes.
+func TestGiteaScopes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	const user, emails, repos = "GET /api/v1/user", "GET /api/v1/user/emails", "POST /api/v1/user/repos"
@@ -49,7 +49,7 @@ func TestScopesOfGitea(t *testing.T) {
 }
 
 // request sends JSON with a token; line is such as "POST /api/v1/user/repos".
-func (s *site) request(t *testing.T, line, body, token string) answered {
+func (s *site) request(t *testing.T, line, body, token string) response {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
 	if method == http.MethodGet {

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	codeLife    = 10 * time.Minute
-	tokenLife   = 8 * time.Hour
-	maxGrants   = 1000 // codes, and tokens; then the eldest are forgotten
-	minVerifier = 43   // characters
-	maxVerifier = 128
+	codeLifetime  = 10 * time.Minute
+	tokenLifetime = 8 * time.Hour
+	maxGrants     = 1000 // of codes and of tokens; then the oldest are dropped
+	minVerifier   = 43   // characters
+	maxVerifier   = 128
 )
 
-// A grant is what a person allowed an application.
+// A grant is what a person granted an application.
 type grant struct {
-	client string
-	person Person
-	asked  string   // the scopes as the application wrote them
-	scopes []string // those that GitHub would make of them
+	client          string
+	person          Person
+	requestedScopes string   // scopes as the application wrote them
+	scopes          []string // scopes as GitHub interprets them
 }
 
-// A code stands for a grant until the application comes for its token.
+// A code is an authorization code.
 type code struct {
 	grant
-	redirect  string // as it was asked for
+	redirect  string // redirect_uri of the request
 	challenge string // "" without PKCE
 	expires   time.Time
 	used      bool
-	token     string // "" if its use came to nothing
+	token     string // token issued for it; "" if there was an error
 }
 
 type token struct {
@@ -56,19 +56,18 @@ func newGrants(now func() time.Time) *grants {
 	return &grants{now: now, codes: codes, tokens: tokens}
 }
 
-// issue returns the code of c.
+// issue stores c and returns its code.
 func (g *grants) issue(c code) string {
 	text := strings.ToLower(rand.Text())
-	c.expires = g.now().Add(codeLife)
+	c.expires = g.now().Add(codeLifetime)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.codes.Add(text, &c)
 	return text
 }
 
-// redeem returns a token for a code. A client that presents a code has used
-// it, also when something else is wrong; if it was used before, the token it
-// was good for is revoked, for one of the two who had it has stolen it.
+// redeem exchanges a code for a token. Any attempt by a client uses up the code, even if it fails.
+// If a code is used twice, its token is revoked, because one of the two users has stolen the code.
 func (g *grants) redeem(client, text, redirect, verifier string) (string, grant, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,28 +81,28 @@ func (g *grants) redeem(client, text, redirect, verifier string) (string, grant,
 	}
 	c.used = true
 	switch {
-	case c.client != client || !proves(verifier, c.challenge):
+	case c.client != client || !verifierMatches(verifier, c.challenge):
 		return "", grant{}, errCode
 	case redirect != "" && redirect != c.redirect:
-		return "", grant{}, errRedeemed
+		return "", grant{}, errTokenRedirectURI
 	}
 	c.token = "gho_" + rand.Text()
-	g.tokens.Add(c.token, token{c.grant, g.now().Add(tokenLife)})
+	g.tokens.Add(c.token, token{c.grant, g.now().Add(tokenLifetime)})
 	return c.token, c.grant, nil
 }
 
-// of returns what a token is good for.
-func (g *grants) of(text string) (grant, bool) {
+// lookup returns the grant of a token.
+func (g *grants) lookup(text string) (grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t, ok := g.tokens.Peek(text)
 	return t.grant, ok && g.now().Before(t.expires)
 }
 
-// proves reports whether verifier is what challenge is the hash of. Neither
-// may come without the other: a verifier for a code that has no challenge
-// means that somebody took the challenge out of the request.
-func proves(verifier, challenge string) bool {
+// verifierMatches reports whether verifier matches challenge (PKCE). Either both or neither must be given: a
+// verifier for a code without a challenge means that somebody removed the challenge from the
+// request.
+func verifierMatches(verifier, challenge string) bool {
 	if verifier == "" || challenge == "" {
 		return verifier == challenge
 	}

@@ -40,7 +40,7 @@ var (
 	pat = Person{ID: 3, Login: "pat", Name: "Pat Public", Emails: []Email{{Address: "pat@open.example", Primary: true, Verified: true, Public: true}}}
 )
 
-// A site is a host under test and a browser and an application that use it.
+// A site is a host under test with a browser and an application that use it.
 type site struct {
 	url    string
 	http   *http.Client // follows no redirects
@@ -77,15 +77,15 @@ func start(t *testing.T, changes ...func(*Config)) *site {
 	return s
 }
 
-// Write takes a line of the log.
+// Write receives a line of the log.
 func (s *site) Write(line []byte) (int, error) {
 	s.logs <- string(line)
 	return len(line), nil
 }
 
-// ask is the query of a request to authorise, with some of it changed; a
-// change to "-" leaves a parameter out.
-func ask(changes ...map[string]string) string {
+// authorizeQuery returns the query of an authorization request with changes; a change to "-" removes a
+// parameter.
+func authorizeQuery(changes ...map[string]string) string {
 	fields := map[string]string{
 		"client_id": clientID, "redirect_uri": callback, "scope": "read:user user:email", "state": "s t&te",
 		"response_type": "code", "code_challenge": hash, "code_challenge_method": "S256",
@@ -106,25 +106,25 @@ func form(fields map[string]string, changes ...map[string]string) url.Values {
 	return values
 }
 
-// An answered is an answer that was read to its end.
-type answered struct {
+// A response is a completely read answer.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (s *site) do(t *testing.T, method, path, body string, header ...string) answered {
+func (s *site) do(t *testing.T, method, path, body string, header ...string) response {
 	t.Helper()
 	res, err := s.try(t.Context(), method, path, body, header...)
 	require.NoError(t, err)
 	return res
 }
 
-// try makes a request with pairs of header names and values.
-func (s *site) try(ctx context.Context, method, path, body string, header ...string) (answered, error) {
+// try sends a request with pairs of header names and values.
+func (s *site) try(ctx context.Context, method, path, body string, header ...string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
-		return answered{}, err
+		return response{}, err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -137,15 +137,15 @@ func (s *site) try(ctx context.Context, method, path, body string, header ...str
 	}
 	res, err := s.http.Do(req)
 	if err != nil {
-		return answered{}, err
+		return response{}, err
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	return answered{res.StatusCode, res.Header, string(text)}, err
+	return response{res.StatusCode, res.Header, string(text)}, err
 }
 
-// sent returns where an answer leads, without its query, and the query.
-func (a answered) sent(t *testing.T) (string, url.Values) {
+// redirect returns the redirect of an answer, without its query, and the query.
+func (a response) redirect(t *testing.T) (string, url.Values) {
 	t.Helper()
 	require.Equal(t, http.StatusFound, a.status, a.body)
 	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
@@ -156,15 +156,15 @@ func (a answered) sent(t *testing.T) (string, url.Values) {
 	return u.String(), query
 }
 
-// code lets a person say yes.
+// code has a person agree and returns the code.
 func (s *site) code(t *testing.T, login string, changes ...map[string]string) string {
 	t.Helper()
-	_, query := s.do(t, "POST", ask(changes...), url.Values{"login": {login}}.Encode(), "Sec-Fetch-Site", "same-origin").sent(t)
+	_, query := s.do(t, "POST", authorizeQuery(changes...), url.Values{"login": {login}}.Encode(), "Sec-Fetch-Site", "same-origin").redirect(t)
 	require.NotEmpty(t, query.Get("code"))
 	return query.Get("code")
 }
 
-// exchange asks for the token of a code as the product does.
+// exchange requests a token for a code as the product does.
 func (s *site) exchange(t *testing.T, code string, changes ...map[string]string) map[string]string {
 	t.Helper()
 	fields := map[string]string{
@@ -187,8 +187,8 @@ func (s *site) token(t *testing.T, login string, changes ...map[string]string) s
 	return token
 }
 
-// get asks the user interface.
-func (s *site) get(t *testing.T, path, token string) answered {
+// get calls the user API.
+func (s *site) get(t *testing.T, path, token string) response {
 	t.Helper()
 	return s.do(t, "GET", path, "", "Authorization", "Bearer "+token)
 }

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// theirs shows where an issue or a pull request of a repository would be: this host has none,
-// and the demonstration's runs lead here.
-func theirs(what string) http.HandlerFunc {
+// placeholder shows a placeholder for issues and pull requests, to which the runs of the demonstration
+// link. This host has none.
+func placeholder(what string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.PathValue("number"))
 		if err != nil || n < 1 {

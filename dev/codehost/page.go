@@ -21,46 +21,46 @@ var pages string
 
 var templates = template.Must(template.New("").Parse(pages))
 
-// A message is a page that only says something.
+// A message is a page with only a text.
 type message struct{ Title, Text string }
 
-// A question is the page that asks whom an application may know.
-type question struct {
+// An authorization is the authorization page.
+type authorization struct {
 	Title, Client, Home string
-	Action              string // where the answer goes
+	Action              string // URL that receives the answer
 	Asks                []string
 	People              []choice
-	New                 draft
+	New                 personForm
 }
 
 // A choice is a person to choose.
 type choice struct {
 	Login, Name, Address       string
-	More                       int // addresses beside
+	More                       int // number of further addresses
 	Verified, Expected, Absent bool
 }
 
-// A draft is the form that invents a person, and what is wrong with it.
-type draft struct {
+// A personForm is the form that adds a person, with the problem of the last attempt.
+type personForm struct {
 	Name, Email string
 	Verified    bool
 	Problem     string
 }
 
-var meanings = map[string]string{
+var scopeTexts = map[string]string{
 	"read:user":  "Read your profile: name, login and picture",
 	"user:email": "Read your e-mail addresses",
 	"user":       "Read and change your profile, and read your e-mail addresses",
 }
 
-func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q request, form draft) {
+func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q request, form personForm) {
 	client := cmp.Or(q.client.Name, q.client.ID)
-	page := question{
+	page := authorization{
 		Title: "Sign in to " + client, Client: client, Home: q.redirect.Host,
 		Action: r.URL.Path + "?" + r.URL.RawQuery, New: form,
 	}
 	for _, s := range q.scopes {
-		page.Asks = append(page.Asks, cmp.Or(meanings[s], s))
+		page.Asks = append(page.Asks, cmp.Or(scopeTexts[s], s))
 	}
 	if page.Asks == nil {
 		page.Asks = []string{"Read your public profile"}
@@ -70,7 +70,7 @@ func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q
 	}
 	slices.SortStableFunc(page.People, func(a, b choice) int { return rank(a) - rank(b) })
 	w.Header().Set("Content-Security-Policy", policy(q.redirect))
-	w.Header().Set("Referrer-Policy", "same-origin") // with none at all the form would have no origin
+	w.Header().Set("Referrer-Policy", "same-origin") // the form must send its origin
 	render(w, status, "question", page)
 }
 
@@ -83,7 +83,7 @@ func newChoice(p Person, hint string) choice {
 	}
 }
 
-// rank puts whom the application expects first.
+// rank puts the person whom the application expects first.
 func rank(c choice) int {
 	if c.Expected {
 		return 0
@@ -91,14 +91,13 @@ func rank(c choice) int {
 	return 1
 }
 
-// policy lets the page load our styles and pictures and send its forms to us.
-// Browsers hold the places that a form is then redirected to against the same
-// rule, so it names the application and the rest of this machine, where the
-// application may send the person on.
+// policy returns the page's Content-Security-Policy. It allows the host's styles and pictures, and
+// forms to the host. Browsers apply form-action to redirects as well, so it also lists the
+// application and the rest of this machine, to which the application may redirect.
 func policy(redirect *url.URL) string {
 	origin := redirect.Scheme + "://" + redirect.Host
 	if strings.Contains(redirect.Host, "[") {
-		origin = redirect.Scheme + ":" // the rule has no form for IPv6
+		origin = redirect.Scheme + ":" // CSP cannot express IPv6 addresses
 	}
 	return "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; " +
 		"form-action 'self' " + origin + " http://127.0.0.1:* http://localhost:*"
@@ -124,11 +123,11 @@ func show(w http.ResponseWriter, status int, m message) {
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		panic(err) // a page that cannot be made is a bug
+		panic(err) // the templates are embedded
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // if it fails the caller has gone
+	_, _ = w.Write(b.Bytes()) // fails if the client has gone
 }
 
 func style(w http.ResponseWriter, _ *http.Request) {

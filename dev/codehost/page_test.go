@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestThePageSaysWhoAsksForWhat(t *testing.T) {
+func TestPageShowsApplicationAndScopes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	res := s.do(t, "GET", ask(change{"scope": "user:email repo"}), "")
+	res := s.do(t, "GET", authorizeQuery(change{"scope": "user:email repo"}), "")
 	require.Contains(t, res.body, "Workspace wants to know who you are")
 	require.Contains(t, res.body, "<li>Read your e-mail addresses</li>\n<li>repo</li>")
 	require.Contains(t, res.body, "127.0.0.1:4000")
@@ -21,25 +21,25 @@ func TestThePageSaysWhoAsksForWhat(t *testing.T) {
 	require.NotContains(t, res.body, clientSecret)
 }
 
-func TestThePageBeginsWithWhomTheApplicationExpects(t *testing.T) {
+func TestPageListsExpectedPersonFirst(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, hint := range []change{{"login": "pat"}, {"login_hint": "PAT@open.example"}} {
-		body := s.do(t, "GET", ask(hint), "").body
+		body := s.do(t, "GET", authorizeQuery(hint), "").body
 		require.Equal(t, 1, strings.Count(body, ">expected<"))
 		require.Less(t, strings.Index(body, `value="pat"`), strings.Index(body, `value="ada"`))
 	}
-	require.NotContains(t, s.do(t, "GET", ask(change{"login": "nobody"}), "").body, ">expected<")
+	require.NotContains(t, s.do(t, "GET", authorizeQuery(change{"login": "nobody"}), "").body, ">expected<")
 }
 
-func TestThePageRunsNothing(t *testing.T) {
+func TestPageForbidsScripts(t *testing.T) {
 	t.Parallel()
 	evil := `"><script>alert(1)</script>`
 	s := start(t, func(c *Config) {
 		c.Clients[0].Name = evil
 		c.People = []Person{{Login: "evil", Name: evil}}
 	})
-	res := s.do(t, "GET", ask(change{"state": evil, "login": evil, "more": evil}), "")
+	res := s.do(t, "GET", authorizeQuery(change{"state": evil, "login": evil, "more": evil}), "")
 	require.Equal(t, http.StatusOK, res.status)
 	require.NotContains(t, res.body, "<script")
 	policy := res.header.Get("Content-Security-Policy")
@@ -49,7 +49,7 @@ func TestThePageRunsNothing(t *testing.T) {
 	require.Equal(t, "no-store", res.header.Get("Cache-Control"))
 }
 
-func TestTheOtherPages(t *testing.T) {
+func TestOtherPages(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	require.Contains(t, s.do(t, "GET", "/", "").body, "A code host for development")
@@ -64,7 +64,7 @@ func TestTheOtherPages(t *testing.T) {
 	require.NotContains(t, s.do(t, "GET", "/%3Cscript%3E/web/issues/7", "").body, "<script")
 }
 
-func TestTheLogKeepsNoSecret(t *testing.T) {
+func TestLogContainsNoSecrets(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	code := s.code(t, "ada")

@@ -15,30 +15,28 @@ import (
 	"svc/input"
 )
 
-// A Person has an account here. Its JSON is that of the file which
-// svc-codehost reads.
+// A Person has an account here. Its JSON form is that of the file that svc-codehost reads.
 type Person struct {
-	ID     int64   `json:"id"`    // made from Login or the first address if 0, and then the same after a restart
-	Login  string  `json:"login"` // made from the first address if empty
+	ID     int64   `json:"id"`    // if 0, derived from Login or the first address, and stable over restarts
+	Login  string  `json:"login"` // if empty, derived from the first address
 	Name   string  `json:"name"`  // may be empty
 	Emails []Email `json:"emails"`
 }
 
-// An Email is an address of a person. A person may claim addresses that are
-// another's, unverified.
+// An Email is an address of a person. A person may claim, unverified, an address of another.
 type Email struct {
 	Address  string `json:"email"`
-	Primary  bool   `json:"primary"` // of one address at most
+	Primary  bool   `json:"primary"` // of at most one address
 	Verified bool   `json:"verified"`
-	Public   bool   `json:"public"` // shown in the profile, which is empty otherwise
+	Public   bool   `json:"public"` // shown in the profile, which has no address otherwise
 }
 
 const maxName = 100 // characters
 
 var login = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
-// complete fills in what a person's address says, and refuses the rest.
-func complete(p Person) (Person, error) {
+// completePerson fills in the login and id of a person and validates the rest.
+func completePerson(p Person) (Person, error) {
 	key, primaries := p.Login, 0
 	for _, e := range p.Emails {
 		address, ok := input.Email(e.Address)
@@ -68,15 +66,13 @@ func complete(p Person) (Person, error) {
 	return p, nil
 }
 
-// isName lets pass what the hosts that this one plays let pass: the service has to
-// live with such names.
+// isName accepts the names that real code hosts accept, because the service must handle them.
 func isName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// idFor makes ids that nobody would list, and that JavaScript can hold.
-// Whoever is invented again after a restart is the same person to the
-// applications that knew them, and never somebody else.
+// idFor derives an id from a key. It is above 2^32, to avoid configured ids, and exact in
+// JavaScript. A person who is added again after a restart has the same id as before.
 func idFor(key string) int64 {
 	sum := sha256.Sum256([]byte(key))
 	return 1<<32 | int64(binary.BigEndian.Uint64(sum[:])>>12) // 52 bits
@@ -93,7 +89,7 @@ func loginFor(address string) string {
 	return cmp.Or(local, "somebody")
 }
 
-// primary returns the address that stands for p, or no address.
+// primary returns p's primary address, or the zero Email.
 func (p Person) primary() Email {
 	if i := slices.IndexFunc(p.Emails, func(e Email) bool { return e.Primary }); i >= 0 {
 		return p.Emails[i]

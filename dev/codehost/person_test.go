@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewRefusesWhatContradictsItself(t *testing.T) {
+func TestNewRejectsInconsistentConfig(t *testing.T) {
 	t.Parallel()
 	one := []Email{{Address: "a@acme.example"}}
 	for name, c := range map[string]struct {
@@ -39,37 +39,37 @@ func TestNewRefusesWhatContradictsItself(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOutIsMadeTheSameEachTime(t *testing.T) {
+func TestDerivedFieldsAreStable(t *testing.T) {
 	t.Parallel()
-	p, err := complete(Person{Emails: []Email{{Address: "Ada.L+x@acme.example"}}})
+	p, err := completePerson(Person{Emails: []Email{{Address: "Ada.L+x@acme.example"}}})
 	require.NoError(t, err)
 	require.Equal(t, "ada-l-x", p.Login)
-	again, err := complete(Person{Name: "Other", Emails: []Email{{Address: "ada.l+x@acme.example", Verified: true}}})
+	again, err := completePerson(Person{Name: "Other", Emails: []Email{{Address: "ada.l+x@acme.example", Verified: true}}})
 	require.NoError(t, err)
 	require.Equal(t, p.ID, again.ID)
 	require.Greater(t, p.ID, int64(1)<<32)
 	require.Less(t, p.ID, int64(1)<<53)
-	other, err := complete(Person{Emails: []Email{{Address: "ada@acme.example"}}})
+	other, err := completePerson(Person{Emails: []Email{{Address: "ada@acme.example"}}})
 	require.NoError(t, err)
 	require.NotEqual(t, p.ID, other.ID)
 }
 
-func TestInventSomebody(t *testing.T) {
+func TestAddPerson(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	invent := func(name, email, verified string) answered {
-		return s.do(t, "POST", ask(), url.Values{"new": {"1"}, "name": {name}, "email": {email}, verified: {"1"}}.Encode())
+	invent := func(name, email, verified string) response {
+		return s.do(t, "POST", authorizeQuery(), url.Values{"new": {"1"}, "name": {name}, "email": {email}, verified: {"1"}}.Encode())
 	}
-	_, query := invent(" Ada <New> ", "ada@new.example", "verified").sent(t)
+	_, query := invent(" Ada <New> ", "ada@new.example", "verified").redirect(t)
 	token := s.exchange(t, query.Get("code"))["access_token"]
 	require.Contains(t, s.get(t, "/user", token).body, `"login":"ada-2"`)
 	require.JSONEq(t, `[{"email":"ada@new.example","primary":true,"verified":true,"visibility":"private"}]`, s.get(t, "/user/emails", token).body)
-	page := s.do(t, "GET", ask(), "").body
+	page := s.do(t, "GET", authorizeQuery(), "").body
 	require.Contains(t, page, "Ada &lt;New&gt;")
 	require.NotContains(t, page, "<New>")
 	require.Contains(t, s.get(t, "/user", s.token(t, "ada-2")).body, `"login":"ada-2"`, "may be chosen from now on")
 
-	_, query = invent("Una", "una@new.example", "-").sent(t)
+	_, query = invent("Una", "una@new.example", "-").redirect(t)
 	token = s.exchange(t, query.Get("code"))["access_token"]
 	require.Contains(t, s.get(t, "/user/emails", token).body, `"verified":false`)
 
@@ -86,20 +86,20 @@ func TestInventSomebody(t *testing.T) {
 		require.Contains(t, res.body, c[2], name)
 		require.Contains(t, res.body, `role="alert"`, name)
 	}
-	res := s.do(t, "POST", ask(), "login=nobody")
+	res := s.do(t, "POST", authorizeQuery(), "login=nobody")
 	require.Equal(t, http.StatusUnprocessableEntity, res.status)
 	require.Contains(t, res.body, "not here any more")
 }
 
-func TestInventedPeopleAreBounded(t *testing.T) {
+func TestAddedPeopleAreBounded(t *testing.T) {
 	t.Parallel()
 	d, err := newDirectory([]Person{ada})
 	require.NoError(t, err)
-	for i := range maxInvented + 1 {
-		_, err := d.invent("N", fmt.Sprintf("n%d@new.example", i), true)
+	for i := range maxAdded + 1 {
+		_, err := d.add("N", fmt.Sprintf("n%d@new.example", i), true)
 		require.NoError(t, err)
 	}
-	require.Len(t, d.all(), 1+maxInvented)
+	require.Len(t, d.all(), 1+maxAdded)
 	for login, want := range map[string]bool{"ada": true, "n0": false, "n1": true, "n100": true} {
 		_, ok := d.byLogin(login)
 		require.Equal(t, want, ok, login)

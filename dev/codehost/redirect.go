@@ -11,7 +11,7 @@ import (
 
 var errRedirect = errors.New("want an absolute http or https URL without user, fragment and dots in its path")
 
-// parseRedirect reads a place that a browser may be sent to.
+// parseRedirect parses and validates a redirect URL.
 func parseRedirect(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -23,11 +23,10 @@ func parseRedirect(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// matches reports whether an application that registered callback may have
-// its people sent to u: the same scheme, host or one below it, and port; the
-// same path or one below it. On loopback the port is free, because a program
-// there may not know its own beforehand.
-func matches(callback, u *url.URL) bool {
+// redirectAllowed reports whether an application with callback may redirect to u. u must have the same
+// scheme and port, the same host or a subdomain, and the same path or one below it. On loopback the
+// port may differ, because a program may not know its port beforehand.
+func redirectAllowed(callback, u *url.URL) bool {
 	own, other := input.Lower(callback.Hostname()), input.Lower(u.Hostname())
 	sameHost := own == other && (loopback(own) || callback.Port() == u.Port())
 	below := strings.HasSuffix(other, "."+own) && callback.Port() == u.Port()
@@ -36,8 +35,8 @@ func matches(callback, u *url.URL) bool {
 		(u.Path == root || strings.HasPrefix(u.Path, root+"/"))
 }
 
-// with returns u with one more parameter for each that is not empty.
-func with(u *url.URL, parameters map[string]string) string {
+// addParameters returns u with the parameters that are not empty.
+func addParameters(u *url.URL, parameters map[string]string) string {
 	c := *u
 	query := c.Query()
 	for name, value := range parameters {

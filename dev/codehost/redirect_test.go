@@ -7,7 +7,7 @@ import (
 )
 
 // The first table is that of GitHub's manual.
-func TestMatches(t *testing.T) {
+func TestRedirectAllowed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		callback, asked string
@@ -43,7 +43,7 @@ func TestMatches(t *testing.T) {
 		callback, err := parseRedirect(c.callback)
 		require.NoError(t, err)
 		u, err := parseRedirect(c.asked)
-		require.Equal(t, c.want, err == nil && matches(callback, u), "%s for %s", c.asked, c.callback)
+		require.Equal(t, c.want, err == nil && redirectAllowed(callback, u), "%s for %s", c.asked, c.callback)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 type change = map[string]string
 
-func TestAuthoriseRefusesByRedirect(t *testing.T) {
+func TestAuthorizationErrorsAreRedirected(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, c := range map[string]struct {
@@ -30,7 +30,7 @@ func TestAuthoriseRefusesByRedirect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, method := range []string{"GET", "POST"} {
-				to, query := s.do(t, method, ask(c.change), "").sent(t)
+				to, query := s.do(t, method, authorizeQuery(c.change), "").redirect(t)
 				require.Equal(t, callback, to)
 				require.Equal(t, c.code, query.Get("error"))
 				require.NotEmpty(t, query.Get("error_description"))
@@ -44,7 +44,7 @@ func TestAuthoriseRefusesByRedirect(t *testing.T) {
 func TestDeny(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	to, query := s.do(t, "POST", ask(), "deny=1&login=ada").sent(t)
+	to, query := s.do(t, "POST", authorizeQuery(), "deny=1&login=ada").redirect(t)
 	require.Equal(t, callback, to)
 	require.Equal(t, "access_denied", query.Get("error"))
 	require.Equal(t, "The user has denied your application access.", query.Get("error_description"))
@@ -53,12 +53,12 @@ func TestDeny(t *testing.T) {
 	require.False(t, query.Has("code"))
 }
 
-func TestAnUnknownApplicationIsNotRedirected(t *testing.T) {
+func TestUnknownApplicationIsNotRedirected(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, id := range []string{"-", "nobody"} {
 		for _, method := range []string{"GET", "POST"} {
-			res := s.do(t, method, ask(change{"client_id": id}), "")
+			res := s.do(t, method, authorizeQuery(change{"client_id": id}), "")
 			require.Equal(t, http.StatusNotFound, res.status)
 			require.Empty(t, res.header.Get("Location"))
 			require.Contains(t, res.body, "No such application")
@@ -66,7 +66,7 @@ func TestAnUnknownApplicationIsNotRedirected(t *testing.T) {
 	}
 }
 
-func TestAChoiceFromAnotherSiteIsRefused(t *testing.T) {
+func TestCrossSiteAnswerIsRejected(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, header := range map[string][]string{
@@ -76,12 +76,12 @@ func TestAChoiceFromAnotherSiteIsRefused(t *testing.T) {
 		"opaque origin": {"Origin", "null"},
 	} {
 		for _, body := range []string{"login=ada", "deny=1", "new=1&name=N&email=n@n.example"} {
-			res := s.do(t, "POST", ask(), body, header...)
+			res := s.do(t, "POST", authorizeQuery(), body, header...)
 			require.Equal(t, http.StatusForbidden, res.status, name)
 			require.Empty(t, res.header.Get("Location"), name)
 		}
 	}
-	require.NotContains(t, s.do(t, "GET", ask(), "").body, "n@n.example")
+	require.NotContains(t, s.do(t, "GET", authorizeQuery(), "").body, "n@n.example")
 }
 
 func TestTokenRefusals(t *testing.T) {
@@ -90,7 +90,7 @@ func TestTokenRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked, change change
 		code          string
-		kept          bool // the code is still good
+		kept          bool // the code remains valid
 	}{
 		"wrong secret":         {nil, change{"client_secret": "guess"}, "incorrect_client_credentials", true},
 		"no secret":            {nil, change{"client_secret": "-"}, "incorrect_client_credentials", true},
@@ -122,11 +122,11 @@ func TestTokenRefusals(t *testing.T) {
 	}
 }
 
-func TestTheRedirectOfTheCodeCounts(t *testing.T) {
+func TestTokenRequestMustRepeatRedirect(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	elsewhere := change{"redirect_uri": "http://127.0.0.1:4999/api/auth/callback/github?keep=1"}
-	to, query := s.do(t, "POST", ask(elsewhere), "login=ada").sent(t)
+	to, query := s.do(t, "POST", authorizeQuery(elsewhere), "login=ada").redirect(t)
 	require.Equal(t, "http://127.0.0.1:4999/api/auth/callback/github", to)
 	require.Equal(t, "1", query.Get("keep"))
 	require.NotEmpty(t, s.exchange(t, query.Get("code"), elsewhere)["access_token"])
@@ -155,7 +155,7 @@ func TestAPIRefusals(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, s.get(t, prefix+"/user", bare).status)
 		res := s.get(t, prefix+"/user/emails", bare)
-		if prefix == "/api/v1" { // where addresses belong to the user
+		if prefix == "/api/v1" { // there addresses need no scope of their own
 			require.Equal(t, http.StatusOK, res.status)
 			continue
 		}
@@ -173,16 +173,16 @@ func TestBounds(t *testing.T) {
 	require.NoError(t, err)
 	s := start(t, func(c *Config) { c.Limit = few })
 	big := "login=" + strings.Repeat("x", maxForm)
-	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(t, "POST", ask(), big).status)
+	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(t, "POST", authorizeQuery(), big).status)
 	for _, host := range []string{"evil.example", "evil.example:4010", "127.0.0.1.evil.example", "192.0.2.1"} {
-		res := s.do(t, "GET", ask(), "", "Host", host)
+		res := s.do(t, "GET", authorizeQuery(), "", "Host", host)
 		require.Equal(t, http.StatusForbidden, res.status, host)
 		require.Contains(t, res.body, "host_refused")
 	}
 	for _, host := range []string{"localhost:4010", "code.localhost", "[::1]:4010", "127.0.0.1"} {
-		require.Equal(t, http.StatusOK, s.do(t, "GET", ask(), "", "Host", host).status, host)
+		require.Equal(t, http.StatusOK, s.do(t, "GET", authorizeQuery(), "", "Host", host).status, host)
 	}
-	res := s.do(t, "GET", ask(), "")
+	res := s.do(t, "GET", authorizeQuery(), "")
 	require.Equal(t, http.StatusTooManyRequests, res.status)
 	require.NotEmpty(t, res.header.Get("Retry-After"))
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/zlib"
-	"crypto/sha1" // git names objects by it
+	"crypto/sha1" // git's object names
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A Repository is one that can be cloned: one branch, main, with one commit. The commit's
-// id follows from what is here, and so is the same at each start.
+// A Repository can be cloned. It has one branch, main, with one commit. The commit's id depends
+// only on these fields, so it is the same at each start.
 type Repository struct {
 	Name    string // owner/name
 	Files   map[string][]byte
@@ -25,10 +25,10 @@ type Repository struct {
 	Message string
 }
 
-// An object is one of git's, with its name.
+// An object is a git object with its id.
 type object struct {
 	id   [sha1.Size]byte
-	kind byte // of those that packs have
+	kind byte // as in packs
 	body []byte
 }
 
@@ -47,9 +47,9 @@ func newObject(kind byte, body []byte) object {
 	return object{[sha1.Size]byte(h.Sum(nil)), kind, body}
 }
 
-// A packed is a repository as it is sent: whole, for it is small.
+// A packed is a repository as a single pack.
 type packed struct {
-	head string // the commit, in hex
+	head string // id of the commit in hex
 	pack []byte
 }
 
@@ -58,7 +58,7 @@ var (
 	filePath       = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
 )
 
-// pack makes the objects of r.
+// pack encodes r.
 func (r Repository) pack() (packed, error) {
 	switch {
 	case !repositoryName.MatchString(r.Name) || strings.HasSuffix(r.Name, ".git"):
@@ -78,14 +78,14 @@ func (r Repository) pack() (packed, error) {
 	return packed{hex.EncodeToString(commit.id[:]), text}, err
 }
 
-// tree returns the id of a folder, and all that is in it with itself.
+// tree returns the id of a folder, and the objects of the folder and its contents.
 func tree(files map[string][]byte, folder string) (id [sha1.Size]byte, list []object) {
 	type entry struct {
 		mode, name string
 		id         [sha1.Size]byte
 	}
-	entries := map[string]entry{} // by what git sorts them by
-	for _, file := range inOrder(files) {
+	entries := map[string]entry{} // by git's sort key
+	for _, file := range sortedKeys(files) {
 		rest, inside := file, true
 		if folder != "." {
 			rest, inside = strings.CutPrefix(file, folder+"/")
@@ -96,7 +96,7 @@ func tree(files map[string][]byte, folder string) (id [sha1.Size]byte, list []ob
 		case !below:
 			blob := newObject(kindBlob, files[file])
 			list = append(list, blob)
-			entries[name] = entry{mode(files[file]), name, blob.id}
+			entries[name] = entry{fileMode(files[file]), name, blob.id}
 		case entries[name+"/"].name == "":
 			sub, objects := tree(files, path.Join(folder, name))
 			list = append(list, objects...)
@@ -104,7 +104,7 @@ func tree(files map[string][]byte, folder string) (id [sha1.Size]byte, list []ob
 		}
 	}
 	var body []byte
-	for _, key := range inOrder(entries) {
+	for _, key := range sortedKeys(entries) {
 		e := entries[key]
 		body = fmt.Appendf(body, "%s %s\x00", e.mode, e.name)
 		body = append(body, e.id[:]...)
@@ -113,7 +113,7 @@ func tree(files map[string][]byte, folder string) (id [sha1.Size]byte, list []ob
 	return made.id, append(list, made)
 }
 
-func inOrder[V any](m map[string]V) []string {
+func sortedKeys[V any](m map[string]V) []string {
 	var names []string
 	for name := range m {
 		names = append(names, name)
@@ -122,21 +122,21 @@ func inOrder[V any](m map[string]V) []string {
 	return names
 }
 
-// mode says that scripts may be run.
-func mode(body []byte) string {
+// fileMode returns the file mode: scripts are executable.
+func fileMode(body []byte) string {
 	if bytes.HasPrefix(body, []byte("#!")) {
 		return "100755"
 	}
 	return "100644"
 }
 
-// packOf writes a pack of version 2, in which nothing is a delta, each object once.
+// packOf encodes objects as a pack of version 2, without deltas and duplicates.
 func packOf(list []object) ([]byte, error) {
 	slices.SortStableFunc(list, func(a, b object) int { return cmp.Or(cmp.Compare(a.kind, b.kind), bytes.Compare(a.id[:], b.id[:])) })
 	list = slices.CompactFunc(list, func(a, b object) bool { return a.id == b.id })
 	var out bytes.Buffer
 	out.WriteString("PACK")
-	_ = binary.Write(&out, binary.BigEndian, [2]uint32{2, uint32(len(list))}) // a buffer takes all
+	_ = binary.Write(&out, binary.BigEndian, [2]uint32{2, uint32(len(list))}) // never fails on a buffer
 	for _, o := range list {
 		size := len(o.body)
 		first := o.kind<<4 | byte(size&15)

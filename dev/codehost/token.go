@@ -12,8 +12,8 @@ import (
 	"svc/http/reply"
 )
 
-// exchange gives a token for a code. As on GitHub refusals have the status
-// 200, and the answer is a form unless JSON is asked for.
+// exchange exchanges a code for a token. As on GitHub, errors have status 200, and the answer is a
+// form unless the client asks for JSON.
 func (h *host) exchange(w http.ResponseWriter, r *http.Request) {
 	fields, err := h.redeem(r)
 	if refusal, ok := errors.AsType[*refusal](err); ok {
@@ -32,7 +32,7 @@ func (h *host) exchange(w http.ResponseWriter, r *http.Request) {
 		form.Set(name, value)
 	}
 	w.Header().Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	_, _ = w.Write([]byte(form.Encode())) // if it fails the caller has gone
+	_, _ = w.Write([]byte(form.Encode())) // fails if the client has gone
 }
 
 func (h *host) redeem(r *http.Request) (map[string]string, error) {
@@ -54,9 +54,8 @@ func (h *host) redeem(r *http.Request) (map[string]string, error) {
 	return map[string]string{"access_token": token, "scope": strings.Join(g.scopes, ","), "token_type": "bearer"}, nil
 }
 
-// readTokenRequest reads a form or a JSON object. The client may name itself
-// by HTTP Basic instead. Nothing is read from the address, where secrets
-// would be logged.
+// readTokenRequest reads a form or a JSON object, and credentials from HTTP Basic. It ignores the
+// query, since URLs are logged.
 func readTokenRequest(r *http.Request) (map[string]string, error) {
 	in := map[string]string{}
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))

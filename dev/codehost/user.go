@@ -10,9 +10,8 @@ import (
 	"svc/http/reply"
 )
 
-// authenticate finds whose token a request carries, or refuses it. Of needs,
-// one scope must have been granted; without any, GitHub says that there is
-// nothing.
+// authenticate returns the owner of the request's token, or answers an error. The token needs one
+// of the scopes needs; without any, GitHub answers 404.
 func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
 	g, ok := h.bearer(w, r)
 	if !ok {
@@ -27,14 +26,14 @@ func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...str
 	return g.person, true
 }
 
-// bearer finds what the token of a request was granted.
+// bearer returns the grant of the request's token, or answers an error.
 func (h *host) bearer(w http.ResponseWriter, r *http.Request) (grant, bool) {
 	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if kind == "" {
 		refuse(w, http.StatusUnauthorized, "Requires authentication")
 		return grant{}, false
 	}
-	g, ok := h.grants.of(strings.TrimSpace(text))
+	g, ok := h.grants.lookup(strings.TrimSpace(text))
 	if !ok || !strings.EqualFold(kind, "Bearer") && !strings.EqualFold(kind, "token") {
 		refuse(w, http.StatusUnauthorized, "Bad credentials")
 		return grant{}, false
@@ -55,7 +54,7 @@ type user struct {
 	Company   *string `json:"company"`
 	Blog      string  `json:"blog"`
 	Location  *string `json:"location"`
-	Email     *string `json:"email"` // the public one
+	Email     *string `json:"email"` // public address
 	Bio       *string `json:"bio"`
 }
 
@@ -78,7 +77,7 @@ func (h *host) user(w http.ResponseWriter, r *http.Request) {
 	reply.JSON(w, http.StatusOK, u)
 }
 
-// base returns the address by which the caller reached the host.
+// base returns the URL by which the client reached the host.
 func base(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host

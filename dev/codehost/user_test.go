@@ -24,7 +24,7 @@ func TestEnterpriseAndGitea(t *testing.T) {
 		s.get(t, "/api/v1/user/emails", token).body)
 }
 
-func TestManyAddressesComeInPages(t *testing.T) {
+func TestAddressesArePaged(t *testing.T) {
 	t.Parallel()
 	many := Person{Login: "many"}
 	for i := range 35 {

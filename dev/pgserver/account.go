@@ -2,15 +2,15 @@ package pgserver
 
 import "syscall"
 
-// account is who the programs run as. PostgreSQL refuses to run as root, so
-// for root it is someone else.
+// account is the user as which the programs run. PostgreSQL refuses to run as root, so root uses
+// another account.
 type account struct {
 	attributes func() *syscall.SysProcAttr
-	// own hands a folder and all in it to the account.
+	// own gives ownership of a folder and its contents to the account.
 	own func(folder string) error
 }
 
-// ourselves is the account of an ordinary user.
-func ourselves() account {
+// currentAccount is the account of an ordinary user.
+func currentAccount() account {
 	return account{attributes: childAttributes, own: func(string) error { return nil }}
 }

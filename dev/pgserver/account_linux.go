@@ -12,29 +12,28 @@ import (
 	"syscall"
 )
 
-// namespaces false makes root change its user id even where a user namespace
-// could be had, and powers false leaves it none when it does: tests set them.
-var namespaces, powers = true, true
+// Tests set namespaces to false to forbid user namespaces, and powers to false to forbid ambient
+// capabilities.
+var namespaces, capabilities = true, true
 
-// chooseAccount picks who runs PostgreSQL in a folder. Root becomes an
-// ordinary user inside a user namespace, where the files stay root's own;
-// where the system forbids that, as containers do, it changes to the ordinary
-// user for real, and where that one has no way into the folder, such as one
-// below /root, it keeps the power to pass.
+// chooseAccount chooses the account that runs PostgreSQL in a folder. Root uses an ordinary user
+// inside a user namespace, in which the files remain root's. If the system forbids that, as
+// containers do, it switches to the ordinary user. If that user cannot reach the folder, for
+// example below /root, it keeps the capability to bypass file permissions.
 func chooseAccount(dir string) (account, error) {
 	if os.Geteuid() != 0 {
-		return ourselves(), nil
+		return currentAccount(), nil
 	}
 	uid, gid, name, err := ordinaryUser()
 	if err != nil {
 		return account{}, err
 	}
-	if mapped := mappedAccount(uid, gid); namespaces && mapped.enters(dir) == nil {
+	if mapped := mappedAccount(uid, gid); namespaces && mapped.checkEnter(dir) == nil {
 		return mapped, nil
 	}
 	changed := changedAccount(uid, gid)
-	err = changed.enters(filepath.Dir(dir))
-	if passing := passingAccount(uid, gid); powers && errors.Is(err, syscall.EACCES) && passing.enters("/") == nil {
+	err = changed.checkEnter(filepath.Dir(dir))
+	if passing := capableAccount(uid, gid); capabilities && errors.Is(err, syscall.EACCES) && passing.checkEnter("/") == nil {
 		changed, err = passing, nil
 	}
 	if err == nil {
@@ -46,7 +45,7 @@ func chooseAccount(dir string) (account, error) {
 	return changed, err
 }
 
-// ordinaryUser is an account that the machine knows: initdb insists on a name.
+// ordinaryUser returns an account with a name in the user database, which initdb requires.
 func ordinaryUser() (uid, gid uint32, name string, err error) {
 	for _, name := range []string{"postgres", "nobody", "daemon"} {
 		known, err := user.Lookup(name)
@@ -62,9 +61,10 @@ func ordinaryUser() (uid, gid uint32, name string, err error) {
 	return 0, 0, "", errors.New("this runs as root, PostgreSQL does not, and there is no user postgres, nobody or daemon to run it as")
 }
 
-// mappedAccount sees root's files as its own and has none of root's powers.
+// mappedAccount is an account in a user namespace: it sees root's files as its own and has no
+// privileges.
 func mappedAccount(uid, gid uint32) account {
-	who := ourselves()
+	who := currentAccount()
 	who.attributes = func() *syscall.SysProcAttr {
 		a := childAttributes()
 		a.Cloneflags = syscall.CLONE_NEWUSER
@@ -82,14 +82,14 @@ func changedAccount(uid, gid uint32) account {
 			a.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 			return a
 		},
-		own: func(folder string) error { return handOver(folder, int(uid), int(gid)) },
+		own: func(folder string) error { return chownAll(folder, int(uid), int(gid)) },
 	}
 }
 
-// passingAccount is a changedAccount whose programs no file permissions stop,
-// once they run: they have to lie, and to start, where all may go. PostgreSQL
-// minds the user id of root, not its capabilities.
-func passingAccount(uid, gid uint32) account {
+// capableAccount is a changedAccount whose processes bypass file permissions. Their programs and
+// working directory must be accessible without that. PostgreSQL checks the user id, not the
+// capabilities.
+func capableAccount(uid, gid uint32) account {
 	const capDACOverride = 1 // of capabilities(7)
 	who := changedAccount(uid, gid)
 	plain := who.attributes
@@ -101,8 +101,8 @@ func passingAccount(uid, gid uint32) account {
 	return who
 }
 
-// handOver gives away a folder and all in it, and follows no link out of it.
-func handOver(folder string, uid, gid int) error {
+// chownAll changes the owner of a folder and its contents, without following links.
+func chownAll(folder string, uid, gid int) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return err
@@ -116,10 +116,9 @@ func handOver(folder string, uid, gid int) error {
 	})
 }
 
-// enters tells whether the account can be had and can enter a folder. It
-// starts a program that cannot exist, in that folder: "no such file" says that
-// all that comes before went well.
-func (a account) enters(dir string) error {
+// checkEnter returns nil if the account can be used and can enter a folder. It starts a program that
+// does not exist in that folder: "no such file" means that everything before succeeded.
+func (a account) checkEnter(dir string) error {
 	cmd := &exec.Cmd{Path: "/proc/none", Dir: dir, SysProcAttr: a.attributes()}
 	p, err := spawn(cmd)
 	<-p.done
@@ -129,5 +128,5 @@ func (a account) enters(dir string) error {
 	return fmt.Errorf("enter %s: %w", dir, err)
 }
 
-// barred tells whether the account cannot enter a folder.
-func (a account) barred(dir string) bool { return errors.Is(a.enters(dir), syscall.EACCES) }
+// cannotEnter reports whether the account has no permission to enter a folder.
+func (a account) cannotEnter(dir string) bool { return errors.Is(a.checkEnter(dir), syscall.EACCES) }

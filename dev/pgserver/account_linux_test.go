@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryAccount starts a server in each way that this user can: root has
-// four, an ordinary user one.
+// TestEveryAccount starts a server in each way that the present user can: root has four, an
+// ordinary user one.
 func TestEveryAccount(t *testing.T) {
 	t.Run("as we are", startsAndStops)
 	if os.Geteuid() != 0 {
@@ -34,28 +34,28 @@ func TestEveryAccount(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	})
-	t.Run("as an ordinary user", asNobody)
+	t.Run("as an ordinary user", runAsOrdinaryUser)
 }
 
-func TestFolderThatTheAccountCannotEnter(t *testing.T) {
+func TestFolderAccountCannotEnter(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o700))
 	who := changedAccount(1, 1)
 	if os.Geteuid() != 0 {
-		who = ourselves()
+		who = currentAccount()
 		require.NoError(t, os.Chmod(dir, 0))
 		defer os.Chmod(dir, 0o700)
 	}
-	require.True(t, who.barred(dir))
+	require.True(t, who.cannotEnter(dir))
 }
 
-func TestRootIsToldWhichFolderIsClosed(t *testing.T) { // where it has no power to pass
+func TestErrorNamesInaccessibleFolder(t *testing.T) { // without the capability
 	if os.Geteuid() != 0 {
-		require.Equal(t, []syscall.SysProcIDMap(nil), ourselves().attributes().UidMappings)
+		require.Equal(t, []syscall.SysProcIDMap(nil), currentAccount().attributes().UidMappings)
 		return
 	}
-	namespaces, powers = false, false
-	defer func() { namespaces, powers = true, true }()
+	namespaces, capabilities = false, false
+	defer func() { namespaces, capabilities = true, true }()
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o700))
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "cluster")})
@@ -81,9 +81,9 @@ func startsAndStopsIn(t *testing.T, dir string) {
 	}
 }
 
-// asNobody runs this binary's tests of the package's surface as an ordinary
-// user, from a copy that this user can read.
-func asNobody(t *testing.T) {
+// runAsOrdinaryUser runs this binary's tests of the exported API as an ordinary user, from a copy that this
+// user can read.
+func runAsOrdinaryUser(t *testing.T) {
 	uid, gid, _, err := ordinaryUser()
 	require.NoError(t, err)
 	base, err := os.MkdirTemp("", "svc-postgres-test-")

@@ -7,12 +7,12 @@ import (
 	"os"
 )
 
-// chooseAccount refuses root: only on Linux another account is found for it.
+// chooseAccount rejects root: only Linux offers another account.
 func chooseAccount(string) (account, error) {
 	if os.Geteuid() == 0 {
 		return account{}, errors.New("PostgreSQL does not run as root: start this as an ordinary user")
 	}
-	return ourselves(), nil
+	return currentAccount(), nil
 }
 
-func (a account) barred(string) bool { return false }
+func (a account) cannotEnter(string) bool { return false }

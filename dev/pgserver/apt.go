@@ -10,12 +10,11 @@ import (
 	"syscall"
 )
 
-// Where Debian's postgresql-common reads more settings from. A file of our
-// own there leaves the package's configuration file alone.
+// aptSettings is an additional settings file of Debian's postgresql-common, so that the package's
+// own configuration stays unchanged.
 const aptSettings = "/etc/postgresql-common/createcluster.d/svc.conf"
 
-// byApt installs Debian's package without the system-wide cluster that it
-// would make and run.
+// byApt installs Debian's package without the system-wide cluster that it would create.
 func byApt(ctx context.Context, s search) ([]string, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("not root")
@@ -26,7 +25,7 @@ func byApt(ctx context.Context, s search) ([]string, error) {
 	if err := os.MkdirAll(filepath.Dir(aptLock), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(aptLock, os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // everybody waits by it, and it holds nothing
+	file, err := os.OpenFile(aptLock, os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // all users lock it, and it is empty
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +45,14 @@ func byApt(ctx context.Context, s search) ([]string, error) {
 }
 
 const (
-	debian  = "/usr/lib/postgresql/*/bin"        // where the package's programs are
-	aptLock = "/var/cache/svc-postgres/apt.lock" // held by who installs it
+	debian  = "/usr/lib/postgresql/*/bin"        // programs of the package
+	aptLock = "/var/cache/svc-postgres/apt.lock" // held during the installation
 )
 
-// byDebian waits for a process of ours that is installing the package: what is
-// there meanwhile is not whole.
+// byDebian first waits for another process that is installing the package, because the programs are
+// incomplete until then.
 func byDebian(ctx context.Context, s search) ([]string, error) {
-	if file, err := os.Open(aptLock); err == nil { // else nobody ever did
+	if file, err := os.Open(aptLock); err == nil { // without the file nobody installs
 		defer file.Close()
 		if _, err := lockFile(ctx, file, syscall.LOCK_SH); err != nil {
 			return nil, err
@@ -63,7 +62,7 @@ func byDebian(ctx context.Context, s search) ([]string, error) {
 }
 
 func aptInstall(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, installLimit)
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	if err := os.MkdirAll(filepath.Dir(aptSettings), 0o755); err != nil {
 		return err

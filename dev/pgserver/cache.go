@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// cached is the folder for downloaded programs of that name: in the user's
-// cache, or in the machine's when the account cannot enter the user's.
+// cached returns a folder for downloaded programs: in the user's cache, or in the machine's if the
+// account cannot enter the user's.
 func (a account) cached(name string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -20,7 +20,7 @@ func (a account) cached(name string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	if a.barred(dir) {
+	if a.cannotEnter(dir) {
 		dir = "/var/cache/svc-postgres"
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
@@ -29,9 +29,9 @@ func (a account) cached(name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// once fills a folder when it is not there yet. Other processes that want it
-// at the same time wait; an interrupted fill leaves nothing that counts.
-func once(ctx context.Context, dir string, fill func(fresh string) error) error {
+// fillOnce fills a folder if it does not exist. Other processes that need it wait. An interrupted fill
+// leaves no folder.
+func fillOnce(ctx context.Context, dir string, fill func(fresh string) error) error {
 	file, err := os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func once(ctx context.Context, dir string, fill func(fresh string) error) error 
 	return os.Rename(fresh, dir)
 }
 
-// lockFile locks until file is closed. waited says that somebody had it.
+// lockFile locks a file until it is closed. waited reports whether another process had the lock.
 func lockFile(ctx context.Context, file *os.File, how int) (waited bool, err error) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()

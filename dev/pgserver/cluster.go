@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// prepare makes the cluster when there is none, and returns its password.
+// prepare creates the cluster if there is none, and returns its password.
 func (s *Server) prepare(ctx context.Context) (string, error) {
 	password, err := s.readPassword()
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Server) prepare(ctx context.Context) (string, error) {
 
 func (s *Server) passwordFile() string { return filepath.Join(s.config.Dir, "password") }
 
-// readPassword reads the cluster's password, and makes one at the first start.
+// readPassword reads the cluster's password, and creates one at the first start.
 func (s *Server) readPassword() (string, error) {
 	text, err := os.ReadFile(s.passwordFile())
 	if err == nil {
@@ -47,8 +47,8 @@ func (s *Server) readPassword() (string, error) {
 	return password, os.WriteFile(s.passwordFile(), []byte(password+"\n"), 0o600)
 }
 
-// initialise runs initdb beside the final place and moves the result there,
-// so that an interrupted start leaves no half cluster behind.
+// initialise runs initdb beside the final folder and renames the result, so that an interrupted
+// start leaves no incomplete cluster.
 func (s *Server) initialise(ctx context.Context) error {
 	fresh := s.data() + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
@@ -62,7 +62,7 @@ func (s *Server) initialise(ctx context.Context) error {
 		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions",
 	}
 	if !s.config.Durable {
-		// Small WAL files: a cluster for tests is written in full at each run.
+		// Small WAL files, because a cluster for tests is written in full at each run.
 		args = append(args, "--no-sync", "--wal-segsize=1")
 	}
 	cmd := s.programs.command(ctx, "initdb", args...)
@@ -72,7 +72,7 @@ func (s *Server) initialise(ctx context.Context) error {
 	return os.Rename(fresh, s.data())
 }
 
-// clusterMajor is the major version that made the cluster, 0 when there is none.
+// clusterMajor returns the major version of the cluster, or 0 if there is none.
 func clusterMajor(data string) int {
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err != nil {
@@ -85,8 +85,8 @@ func clusterMajor(data string) int {
 	return major
 }
 
-// settings are the server's settings, given on its command line so that they
-// hold for old clusters too.
+// settings returns the server's settings. They are passed on the command line so that they apply to
+// old clusters too.
 func (s *Server) settings() []string {
 	settings := []string{
 		"listen_addresses=127.0.0.1",
@@ -98,12 +98,12 @@ func (s *Server) settings() []string {
 		"logging_collector=off",
 		"log_destination=stderr",
 		"shared_preload_libraries=",
-		// POSIX segments would stay in /dev/shm after a SIGKILL.
+		// POSIX segments would remain in /dev/shm after a SIGKILL.
 		"dynamic_shared_memory_type=mmap",
 	}
 	if !s.config.Durable {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off",
-			"max_connections=1000") // many tests at a time, on a machine of many cores
+			"max_connections=1000") // many parallel tests
 	}
 	return settings
 }

@@ -14,26 +14,26 @@ import (
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 )
 
-const downloadLimit = 3 * time.Minute
+const downloadTimeout = 3 * time.Minute
 
-// byDownload has the embedded-postgres library fetch and unpack its programs.
+// byDownload downloads and unpacks programs with the embedded-postgres library.
 func byDownload(ctx context.Context, s search) ([]string, error) {
 	version := embeddedpostgres.V17
 	dir, err := s.account.cached("embedded-" + string(version))
 	if err != nil {
 		return nil, err
 	}
-	err = once(ctx, dir, func(fresh string) error {
+	err = fillOnce(ctx, dir, func(fresh string) error {
 		s.log.Info("downloading PostgreSQL", "by", "embedded-postgres", "version", string(version), "folder", dir)
 		return download(ctx, version, fresh)
 	})
 	return []string{filepath.Join(dir, "bin")}, err
 }
 
-// download fetches into dir. The library knows neither a context nor a limit
-// for its requests: a download that hangs is left to end by itself.
+// download downloads into dir. The library supports neither contexts nor timeouts, so a hanging
+// download is left to end by itself.
 func download(ctx context.Context, version embeddedpostgres.PostgresVersion, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- unpack(version, dir) }()
@@ -45,9 +45,8 @@ func download(ctx context.Context, version embeddedpostgres.PostgresVersion, dir
 	}
 }
 
-// unpack starts the library's server, its only way to get the programs, and
-// stops it. As root that start fails once the programs are there, and they
-// are all that is wanted.
+// unpack starts and stops the library's server, its only way to get the programs. As root that
+// start fails once the programs are there, which suffices.
 func unpack(version embeddedpostgres.PostgresVersion, dir string) error {
 	scratch, err := os.MkdirTemp("", "svc-postgres-")
 	if err != nil {

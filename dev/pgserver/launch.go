@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	startLimit = 2 * time.Minute // recovery after a crash takes its time
-	pollEvery  = 5 * time.Millisecond
+	startTimeout = 2 * time.Minute // recovery after a crash takes time
+	pollInterval = 5 * time.Millisecond
 )
 
 func (s *Server) logFile() string { return filepath.Join(s.config.Dir, "postgres.log") }
 
-// launch starts the server; when a port that we chose is lost to another
-// program in between, it tries others.
+// launch starts the server. If another program takes the chosen free port first, it tries other
+// ports.
 func (s *Server) launch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	avoid := ""
 	for range 5 {
@@ -35,7 +35,7 @@ func (s *Server) launch(ctx context.Context) error {
 		if err == nil {
 			return os.WriteFile(s.addrFile(), []byte(s.addr+"\n"), 0o600)
 		}
-		log, _ := os.ReadFile(s.logFile()) // its absence is no better news than err
+		log, _ := os.ReadFile(s.logFile()) // err is reported anyway
 		if s.config.Addr != "" || !strings.Contains(string(log), "could not bind") {
 			return fmt.Errorf("%w\n%s", err, tail(log))
 		}
@@ -49,12 +49,12 @@ func (s *Server) launchOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the server has its own copy
+	defer log.Close() // the server inherits a copy
 	args := []string{"-D", s.data()}
 	for _, setting := range s.settings() {
 		args = append(args, "-c", setting)
 	}
-	// Not the context of the start: the server lives on after it.
+	// Not the context of the start, because the server outlives it.
 	cmd := s.programs.command(context.WithoutCancel(ctx), "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.process, err = spawn(cmd); err != nil {
@@ -66,7 +66,7 @@ func (s *Server) launchOnce(ctx context.Context) error {
 	return nil
 }
 
-// openLog begins a new log and keeps the one before.
+// openLog starts a new log file and keeps the previous one.
 func (s *Server) openLog() (*os.File, error) {
 	err := os.Rename(s.logFile(), s.logFile()+".old")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,8 +75,8 @@ func (s *Server) openLog() (*os.File, error) {
 	return os.OpenFile(s.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// ready waits until this very server says so in its pid file, then connects
-// once, which proves the password too.
+// ready waits until the server reports itself ready in its pid file, and then connects once, which
+// also tests the password.
 func (s *Server) ready(ctx context.Context) error {
 	for !s.saysReady() {
 		select {
@@ -84,7 +84,7 @@ func (s *Server) ready(ctx context.Context) error {
 			return fmt.Errorf("the server ended early: %w", s.process.err)
 		case <-ctx.Done():
 			return fmt.Errorf("the server did not become ready: %w", ctx.Err())
-		case <-time.After(pollEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
@@ -94,14 +94,14 @@ func (s *Server) ready(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// saysReady reads the pid file: its first line is the pid, its eighth the
-// state. A file left by an earlier server names another pid.
+// saysReady reads the pid file, whose first line is the pid and whose eighth is the state. A file
+// of an earlier server has another pid.
 func (s *Server) saysReady() bool {
 	lines := pidFile(s.data())
 	return len(lines) >= 8 && lines[0] == strconv.Itoa(s.process.cmd.Process.Pid) && lines[7] == "ready"
 }
 
-// pidFile is the lines of the cluster's postmaster.pid, none without a file.
+// pidFile returns the lines of the cluster's postmaster.pid, none if it does not exist.
 func pidFile(data string) []string {
 	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {

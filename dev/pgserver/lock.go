@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// lock is an exclusive lock on a file that holds the owner's pid. The kernel
-// gives it up when the owner dies, however it dies.
+// lock is an exclusive lock on a file that contains the owner's pid. The kernel releases it when
+// the owner dies.
 type lock struct{ file *os.File }
 
-// acquire takes the lock, or says at once which process has it.
+// acquire takes the lock without waiting. If another process has it, the error contains its pid.
 func acquire(path string) (*lock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -25,7 +25,7 @@ func acquire(path string) (*lock, error) {
 		err = fmt.Errorf("the folder is in use by process %s", owner(file))
 	}
 	if err == nil {
-		err = sign(file)
+		err = writePID(file)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -33,7 +33,7 @@ func acquire(path string) (*lock, error) {
 	return &lock{file: file}, nil
 }
 
-func sign(file *os.File) error {
+func writePID(file *os.File) error {
 	if err := file.Truncate(0); err != nil {
 		return err
 	}
@@ -41,8 +41,8 @@ func sign(file *os.File) error {
 	return err
 }
 
-// owner is the pid in the file; an owner that has just taken the lock may not
-// have written it yet.
+// owner returns the pid in the file. An owner that has just taken the lock may not have written it
+// yet.
 func owner(file *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(file, 32))
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
@@ -51,8 +51,8 @@ func owner(file *os.File) string {
 	return "(unknown)"
 }
 
-// release unlocks explicitly: a child that another goroutine is just forking
-// may hold a copy of the file for a moment.
+// release unlocks explicitly, because a child that is just being forked may have inherited the
+// file.
 func (l *lock) release() error {
 	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	return errors.Join(err, l.file.Close())

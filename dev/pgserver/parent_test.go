@@ -12,12 +12,11 @@ import (
 	"svc/dev/pgserver"
 )
 
-// In a process of its own, started by the tests below, this variable names
-// the folder to start a server in.
+// In a child process started by the tests below, this variable names the folder in which to start a
+// server.
 const helperFolder = "POSTGRES_TEST_FOLDER"
 
-// TestHelperParent is the parent that gets killed. Run by itself it only
-// starts and stops a server.
+// TestHelperParent is the parent that is killed. Run by itself it only starts and stops a server.
 func TestHelperParent(t *testing.T) {
 	dir := os.Getenv(helperFolder)
 	if dir == "" {
@@ -32,11 +31,11 @@ func TestHelperParent(t *testing.T) {
 
 func TestKilledParentLeavesNoServer(t *testing.T) {
 	dir := folder(t)
-	parent := again(t, os.Args[0], "TestHelperParent", helperFolder+"="+dir)
+	parent := runTest(t, os.Args[0], "TestHelperParent", helperFolder+"="+dir)
 	_, err := parent.StdinPipe() // never closed: the helper waits
 	require.NoError(t, err)
 	require.NoError(t, parent.Start())
-	connect(t, written(t, filepath.Join(dir, "ready"))).Close(t.Context())
+	connect(t, awaitLine(t, filepath.Join(dir, "ready"))).Close(t.Context())
 	require.NotEmpty(t, processes(t, dir))
 
 	require.NoError(t, parent.Process.Kill())
@@ -50,17 +49,17 @@ func TestKilledParentLeavesNoServer(t *testing.T) {
 
 func TestKilledParentLeavesNoProcess(t *testing.T) {
 	dir := folder(t)
-	parent := again(t, os.Args[0], "TestHelperParent", helperFolder+"="+dir)
+	parent := runTest(t, os.Args[0], "TestHelperParent", helperFolder+"="+dir)
 	_, err := parent.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, parent.Start())
-	written(t, filepath.Join(dir, "ready"))
+	awaitLine(t, filepath.Join(dir, "ready"))
 	require.NoError(t, parent.Process.Kill())
 	require.Error(t, parent.Wait())
 	eventually(t, "all processes end", func() bool { return len(processes(t, dir)) == 0 })
 }
 
-func TestServerIsInAProcessGroupOfItsOwn(t *testing.T) {
+func TestServerHasItsOwnProcessGroup(t *testing.T) {
 	dir := folder(t)
 	start(t, pgserver.Config{Dir: dir})
 	group, err := syscall.Getpgid(postmaster(t, dir))

@@ -1,6 +1,6 @@
-// Package pgserver runs a private PostgreSQL server for development and for
-// tests: it finds the programs, makes the cluster in a folder, starts it on a
-// loopback port, and sees to it that the server never outlives its parent.
+// Package pgserver runs a private PostgreSQL server for development and tests. It finds the
+// programs, creates the cluster in a folder, starts it on a loopback port, and ensures that the
+// server does not outlive its parent.
 package pgserver
 
 import (
@@ -15,26 +15,26 @@ import (
 	"sync"
 )
 
-// User is the superuser that every URL of a private cluster names.
+// User is the superuser in the URLs of a private cluster.
 const User = "svc"
 
-// Config says where and how a private cluster runs.
+// Config configures a private cluster.
 type Config struct {
-	// Dir is the folder of the cluster, made when absent. It holds the data,
-	// the log, the password and the address of the last start.
+	// Dir is the folder of the cluster, created if necessary. It contains the data, the log, the
+	// password and the address of the last start.
 	Dir string
-	// Durable false turns fsync, synchronous_commit and full_page_writes off:
-	// for tests only, because a crash of the machine then loses data.
+	// Durable enables fsync, synchronous_commit and full_page_writes. Disable it only in tests: a crash
+	// of the machine then loses data.
 	Durable bool
-	// Addr is an optional "127.0.0.1:port". Empty takes the port of the last
-	// start where that is still free, else any free one.
+	// Addr is an optional "127.0.0.1:port". If it is empty, Start uses the port of the last start if it is
+	// still free, otherwise any free port.
 	Addr string
-	// Log is told which way of finding PostgreSQL was used. Nil is silence.
+	// Log receives messages, such as how PostgreSQL was found. Nil discards them.
 	Log *slog.Logger
 }
 
-// Server is one running private cluster. Stop must be called also when the
-// server ended by itself, because the folder stays locked until then.
+// Server is a running private cluster. Stop must be called even if the server ended by itself, to
+// release the folder's lock.
 type Server struct {
 	config   Config
 	programs programs
@@ -45,11 +45,10 @@ type Server struct {
 	ending   sync.Mutex
 }
 
-// Start makes the cluster when it is absent, starts it and returns when it
-// takes connections. ctx limits the start only, not the life of the server.
-// Errors name the folder: a folder that another process holds (with its pid),
-// a port in use, no programs (with every way that was tried), or a server that
-// ended early (with the end of its log).
+// Start creates the cluster if necessary, starts it, and returns when it accepts connections. ctx
+// limits only the start. Errors contain the folder; they report a folder locked by another process
+// (with its pid), a port in use, missing programs (with every way tried), or a server that ended
+// early (with the end of its log).
 func Start(ctx context.Context, c Config) (*Server, error) {
 	s, err := start(ctx, c)
 	if err != nil {
@@ -75,14 +74,14 @@ func start(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: c, lock: held}
-	if err := s.bring(ctx); err != nil {
+	if err := s.startLocked(ctx); err != nil {
 		return nil, errors.Join(err, held.release())
 	}
 	return s, nil
 }
 
-// bring does what a start does once the folder is ours.
-func (s *Server) bring(ctx context.Context) error {
+// startLocked starts the server in the locked folder.
+func (s *Server) startLocked(ctx context.Context) error {
 	if err := endOrphan(ctx, s.data()); err != nil {
 		return err
 	}
@@ -102,8 +101,8 @@ func (s *Server) bring(ctx context.Context) error {
 
 func (s *Server) data() string { return filepath.Join(s.config.Dir, "data") }
 
-// URL is the address of a database of the cluster, postgres://…, as its
-// superuser. It holds the password: it is not for logs.
+// URL returns the postgres:// URL of a database of the cluster, as its superuser. It contains the
+// password and must not be logged.
 func (s *Server) URL(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -115,18 +114,17 @@ func (s *Server) URL(database string) string {
 	return u.String()
 }
 
-// Dir is the absolute folder of the cluster; a Start on it brings the same
-// data back.
+// Dir returns the absolute path of the cluster's folder. Another Start on it opens the same data.
 func (s *Server) Dir() string { return s.config.Dir }
 
-// Programs tells people which PostgreSQL runs and how it was found.
+// Programs describes which PostgreSQL runs and how it was found.
 func (s *Server) Programs() string { return s.programs.String() }
 
-// Done is closed when the server process has ended, for whatever reason.
+// Done returns a channel that is closed when the server process has ended for whatever reason.
 func (s *Server) Done() <-chan struct{} { return s.process.done }
 
-// port is the port of the server's address.
+// port returns the port of the server's address.
 func (s *Server) port() string {
-	_, port, _ := net.SplitHostPort(s.addr) // addr is always ours: host:port
+	_, port, _ := net.SplitHostPort(s.addr) // addr is always host:port
 	return port
 }

@@ -49,7 +49,7 @@ func TestKillThenStartRecovers(t *testing.T) {
 func TestStalePidFileOfAnotherProgramBlocksNothing(t *testing.T) {
 	dir := folder(t)
 	require.NoError(t, start(t, pgserver.Config{Dir: dir}).Kill())
-	pid := strconv.Itoa(os.Getppid()) // alive, and no server
+	pid := strconv.Itoa(os.Getppid()) // running, but no server
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "data", "postmaster.pid"), []byte(pid+"\n"), 0o600))
 	start(t, pgserver.Config{Dir: dir})
 }
@@ -80,7 +80,7 @@ func TestDurableSettings(t *testing.T) {
 	}
 }
 
-func TestNobodyConnectsWithoutThePassword(t *testing.T) {
+func TestConnectionsRequirePassword(t *testing.T) {
 	dir := folder(t)
 	server := start(t, pgserver.Config{Dir: dir})
 	config, err := pgx.ParseConfig(server.URL("postgres"))
@@ -108,17 +108,17 @@ func TestPortInUseIsNamed(t *testing.T) {
 	dir := folder(t)
 	_, err = pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Addr: listener.Addr().String()})
 	require.ErrorContains(t, err, listener.Addr().String()+" is in use")
-	start(t, pgserver.Config{Dir: dir}) // the folder is free again, and takes another port
+	start(t, pgserver.Config{Dir: dir}) // the folder is unlocked; the server takes another port
 }
 
-func TestPortOfTheLastStartTakenMeanwhile(t *testing.T) {
+func TestStartUsesOtherPortIfLastIsTaken(t *testing.T) {
 	dir := folder(t)
 	server := start(t, pgserver.Config{Dir: dir})
 	config, err := pgx.ParseConfig(server.URL("postgres"))
 	require.NoError(t, err)
 	require.NoError(t, server.Stop())
 	listener, err := net.Listen("tcp4", net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
-	if err == nil { // or somebody else has taken it
+	if err == nil { // otherwise another program has taken it
 		defer listener.Close()
 	}
 	server = start(t, pgserver.Config{Dir: dir})

@@ -12,9 +12,9 @@ import (
 
 func (s *Server) addrFile() string { return filepath.Join(s.config.Dir, "address") }
 
-// chooseAddr sets the server's address: the one asked for, which must be free,
-// else the one of the last start, else any free port. avoid is an address
-// that has just proved taken.
+// chooseAddr sets the server's address: the configured one, which must be free, otherwise that of
+// the last start, otherwise any free port. avoid is an address that has just turned out to be
+// taken.
 func (s *Server) chooseAddr(avoid string) error {
 	if s.config.Addr != "" {
 		return s.takeAddr(s.config.Addr)
@@ -28,8 +28,8 @@ func (s *Server) chooseAddr(avoid string) error {
 	return s.takeAddr("127.0.0.1:0")
 }
 
-// takeAddr checks that an address is free by listening on it for a moment.
-// Another process may still come first; launch tries again then.
+// takeAddr checks that an address is free by listening on it briefly. Another process may still
+// take it; launch then retries.
 func (s *Server) takeAddr(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

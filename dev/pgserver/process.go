@@ -6,16 +6,15 @@ import (
 	"runtime"
 )
 
-// process is a child that a goroutine of its own has started and waits for.
+// process is a child process that a goroutine starts and waits for.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // how it ended; to be read after done
+	err  error // result of Wait; valid after done
 }
 
-// spawn starts a command from a goroutine that keeps its thread for the life
-// of the child: the kernel sends the parent-death signal when the thread that
-// forked ends, not when the process does.
+// spawn starts a command from a goroutine that keeps its thread for the life of the child, because
+// the kernel sends the parent-death signal when the forking thread ends.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -31,7 +30,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-// output runs a command to its end and returns all that it printed.
+// output runs a command and returns all its output.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -43,7 +42,7 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// tail is the end of a text: enough to see why a program gave up.
+// tail returns the end of a text, enough to see why a program failed.
 func tail(text []byte) string {
 	const most = 4 << 10
 	if len(text) > most {

@@ -9,21 +9,20 @@ import (
 	"syscall"
 )
 
-// childAttributes make a child a process group of its own, so that a
-// terminal's ctrl-C reaches only the parent, and have the kernel end it when
-// the parent dies. SIGQUIT is PostgreSQL's immediate shutdown: it ends for
-// sure, clears its shared memory, and the next start recovers.
+// childAttributes puts a child into its own process group, so that a terminal's Ctrl-C reaches only
+// the parent, and has the kernel signal it when the parent dies. SIGQUIT is PostgreSQL's immediate
+// shutdown, which frees its shared memory; the next start recovers.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 }
 
-// stat is the state letter and the parent of a process, ok false without one.
+// stat returns the state letter and the parent pid of a process.
 func stat(pid int) (state byte, parent int, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, false
 	}
-	// The name, in parentheses, may hold anything: read on after its end.
+	// The name in parentheses may contain anything: parse what follows it.
 	rest := text[bytes.LastIndexByte(text, ')')+1:]
 	if _, err := fmt.Sscanf(string(rest), " %c %d", &state, &parent); err != nil {
 		return 0, 0, false
@@ -31,8 +30,9 @@ func stat(pid int) (state byte, parent int, ok bool) {
 	return state, parent, true
 }
 
-// alive counts a zombie as gone: in a container nobody may ever reap it.
-func alive(pid int) bool {
+// isRunning reports whether a process runs. A zombie does not count: in a container nobody may ever
+// reap it.
+func isRunning(pid int) bool {
 	state, _, ok := stat(pid)
 	return ok && state != 'Z' && state != 'X'
 }
@@ -53,6 +53,6 @@ func children(pid int) []int {
 }
 
 func commandLine(pid int) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // gone is empty
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if the process has ended
 	return string(bytes.ReplaceAll(text, []byte{0}, []byte{' '}))
 }

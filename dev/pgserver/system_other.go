@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// childAttributes make a child a process group of its own. Nothing but Linux
-// ends a child with its parent: elsewhere the next start on the folder does.
+// childAttributes puts a child into its own process group. Only Linux ends a child with its parent;
+// elsewhere the next start on the folder does.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }
+func isRunning(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }
 
 func children(pid int) []int {
 	var found []int
@@ -29,8 +29,8 @@ func children(pid int) []int {
 func commandLine(pid int) string { return run("ps", "-p", strconv.Itoa(pid), "-o", "args=") }
 
 func run(name string, args ...string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
-	out, _ := exec.CommandContext(ctx, name, args...).Output() // no such process is no output
+	out, _ := exec.CommandContext(ctx, name, args...).Output() // no output if there is no such process
 	return string(out)
 }

@@ -17,13 +17,13 @@ import (
 
 // A Demo is what one needs to know to use the demonstration.
 type Demo struct {
-	People          []Person  `json:"people"` // one for each place that somebody has
+	People          []Person  `json:"people"` // one for each membership
 	ServiceAccounts []Account `json:"serviceAccounts"`
 
 	members map[[2]events.ID]events.ID // by workspace and user
 }
 
-// A Person is somebody in a workspace.
+// A Person is a member of a workspace.
 type Person struct {
 	Name          string      `json:"name"`
 	Email         string      `json:"email"`
@@ -42,14 +42,14 @@ type Account struct {
 	WorkspaceSlug string         `json:"workspaceSlug"`
 }
 
-func (d *Demo) add(p place, c character, r events.Role) {
+func (d *Demo) add(p demoWorkspace, c demoPerson, r events.Role) {
 	if d.members == nil {
 		d.members = map[[2]events.ID]events.ID{}
 	}
 	d.People = append(d.People, Person{c.name, c.email, Password, r, p.id, p.slug})
 }
 
-func (d *Demo) setRole(p place, c character, r events.Role) {
+func (d *Demo) setRole(p demoWorkspace, c demoPerson, r events.Role) {
 	for i := range d.People {
 		if d.People[i].Email == c.email && d.People[i].WorkspaceID == p.id {
 			d.People[i].Role = r
@@ -57,7 +57,7 @@ func (d *Demo) setRole(p place, c character, r events.Role) {
 	}
 }
 
-// write keeps d in a file that only its owner can read.
+// write stores d in a file that only its owner can read.
 func (d *Demo) write(file string) error {
 	if file == "" {
 		return nil
@@ -80,8 +80,8 @@ func (d *Demo) write(file string) error {
 	return nil
 }
 
-// accounts makes the service accounts of the demonstration.
-func (s *seed) accounts(p place) error {
+// accounts creates the service accounts of the demonstration.
+func (s *seed) accounts(p demoWorkspace) error {
 	for _, a := range []struct {
 		name   string
 		scopes []events.Scope
@@ -104,18 +104,18 @@ func (s *seed) accounts(p place) error {
 			continue
 		}
 		s.demo.ServiceAccounts = append(s.demo.ServiceAccounts, Account{a.name, token.Reveal(), a.scopes, p.id, p.slug})
-		s.later(time.Minute)
+		s.advance(time.Minute)
 	}
 	return nil
 }
 
 const (
-	builder = "ci-bot"  // the service account that has been used
-	retired = "old-bot" // the one that has been revoked
+	builder = "ci-bot"  // the service account that was used
+	retired = "old-bot" // the service account that is revoked
 )
 
-// retire revokes it. It is the last command: the demonstration is complete.
-func (s *seed) retire(p place) error {
+// markComplete revokes that account. It is the last command and marks the demonstration as complete.
+func (s *seed) markComplete(p demoWorkspace) error {
 	revoke := commands.RevokeServiceAccount{Meta: p.by(p.owner), Account: s.retired}
 	revoke.Key = lastKey
 	if _, err := s.commands.RevokeServiceAccount(s.ctx, revoke); err != nil {
@@ -124,9 +124,8 @@ func (s *seed) retire(p place) error {
 	return nil
 }
 
-// recover writes a file that is gone: nobody knows the tokens any more, so the
-// Owner rotates them.
-func (s *seed) recover(file string) error {
+// restoreFile recreates a file that is missing. The tokens are unknown, so the Owner rotates them.
+func (s *seed) restoreFile(file string) error {
 	if file == "" {
 		return nil
 	}
@@ -134,7 +133,7 @@ func (s *seed) recover(file string) error {
 		return err
 	}
 	s.at = s.now
-	if err := s.recallPeople(); err != nil {
+	if err := s.loadPeople(); err != nil {
 		return err
 	}
 	if err := s.rotate(); err != nil {
@@ -143,8 +142,8 @@ func (s *seed) recover(file string) error {
 	return s.demo.write(file)
 }
 
-// recallPeople lists the demonstration people and where they are now.
-func (s *seed) recallPeople() error {
+// loadPeople reads the demonstration people and their present memberships.
+func (s *seed) loadPeople() error {
 	rows, _ := s.db.Query(s.ctx, `
 		select u.name, u.email, $1, m.role, m.workspace_id, w.slug
 		from members m
@@ -160,8 +159,8 @@ func (s *seed) recallPeople() error {
 	return nil
 }
 
-// rotate gives each service account of the demonstration that its Owner can
-// still reach a new token, and leaves those alone that people have made since.
+// rotate gives a new token to each service account of the demonstration that still exists, and
+// leaves others alone.
 func (s *seed) rotate() error {
 	type row struct {
 		Workspace, Account, Owner events.ID
@@ -183,7 +182,7 @@ func (s *seed) rotate() error {
 	}
 	for _, r := range list {
 		token := commands.NewServiceToken()
-		meta := place{id: r.Workspace}.by(character{user: r.Owner, email: r.OwnerEmail})
+		meta := demoWorkspace{id: r.Workspace}.by(demoPerson{user: r.Owner, email: r.OwnerEmail})
 		meta.Origin = events.FromCLI
 		if _, err := s.commands.RotateServiceAccount(s.ctx,
 			commands.RotateServiceAccount{Meta: meta, Account: r.Account, Token: token}); err != nil {

@@ -56,8 +56,8 @@ func scalar[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) T {
 	return found[0]
 }
 
-// everything is each row of each table, as text.
-func everything(t *testing.T, db *pgxpool.Pool) map[string][]string {
+// dumpAll returns each row of each table as text.
+func dumpAll(t *testing.T, db *pgxpool.Pool) map[string][]string {
 	t.Helper()
 	return content(t, db, list[string](t, db, `select tablename::text from pg_tables where schemaname = 'public'`)...)
 }
@@ -78,8 +78,8 @@ func views() (names []string) {
 	return names
 }
 
-// followed lets the followed views take in the whole log.
-func followed(t *testing.T, db *pgxpool.Pool) {
+// catchUp runs the followed views until they have processed all logs.
+func catchUp(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	f := fold.NewFollower(db, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(testContext(t))

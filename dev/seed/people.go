@@ -9,10 +9,10 @@ import (
 	"svc/events"
 )
 
-// Password is that of every demonstration person.
+// Password is the password of every demonstration person.
 const Password = "demonstration"
 
-// An Identity is what a code host knows of a demonstration person.
+// An Identity is what a code host knows about a demonstration person.
 type Identity struct{ Name, Email string }
 
 // People returns the demonstration people, in the order in which they joined.
@@ -28,25 +28,25 @@ func People() []Identity {
 	}
 }
 
-// A character is a demonstration person. They own a personal workspace.
-type character struct {
+// A demoPerson is a demonstration person. Each owns a personal workspace.
+type demoPerson struct {
 	name, email string
 	user        events.ID
 }
 
-func (c character) actor() events.Actor {
+func (c demoPerson) actor() events.Actor {
 	return events.Actor{Type: events.ByUser, ID: c.user, Name: c.email}
 }
 
-// A cast is everybody, by the first name.
-type cast map[string]character
+// A demoPeople has all people, by first name in lower case.
+type demoPeople map[string]demoPerson
 
-func (s *seed) people() (cast, error) {
-	team := cast{}
+func (s *seed) people() (demoPeople, error) {
+	team := demoPeople{}
 	for _, p := range People() {
 		first, _, _ := strings.Cut(p.Name, " ")
 		slug := strings.ToLower(first)
-		c := character{name: p.Name, email: p.Email, user: s.id()}
+		c := demoPerson{name: p.Name, email: p.Email, user: s.id()}
 		meta := commands.Meta{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromAuth}, Workspace: s.id()}
 		_, err := s.commands.RegisterUser(s.ctx, commands.RegisterUser{
 			Meta: meta, User: c.user, Member: s.id(), Name: c.name, Emails: []string{c.email},
@@ -59,31 +59,31 @@ func (s *seed) people() (cast, error) {
 			return nil, err
 		}
 		team[slug] = c
-		s.later(time.Minute)
+		s.advance(time.Minute)
 	}
 	return team, nil
 }
 
-// A place is a demonstration workspace.
-type place struct {
+// A demoWorkspace is a demonstration workspace.
+type demoWorkspace struct {
 	id    events.ID
 	slug  string
-	owner character
+	owner demoPerson
 	repos []events.Repo
 }
 
-// by begins a command of a person in the web app.
-func (p place) by(c character) commands.Meta {
+// by returns the Meta of a command by a person in the web app.
+func (p demoWorkspace) by(c demoPerson) commands.Meta {
 	return commands.Meta{Envelope: events.Envelope{Actor: c.actor(), Origin: events.FromUI}, Workspace: p.id}
 }
 
-// bySystem begins a command that nobody asked for.
-func (p place) bySystem(name string) commands.Meta {
+// bySystem returns the Meta of a command by a part of the system.
+func (p demoWorkspace) bySystem(name string) commands.Meta {
 	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: name},
 		Origin: events.FromSystem}, Workspace: p.id}
 }
 
-func (s *seed) workspaces(team cast) (acme, globex place, err error) {
+func (s *seed) workspaces(team demoPeople) (acme, globex demoWorkspace, err error) {
 	acme, err = s.workspace("Acme", "acme", team["ada"], acmeRepos...)
 	if err != nil {
 		return acme, globex, err
@@ -93,7 +93,7 @@ func (s *seed) workspaces(team cast) (acme, globex place, err error) {
 		return acme, globex, err
 	}
 	for _, m := range []struct {
-		place place
+		place demoWorkspace
 		who   string
 		role  events.Role
 	}{
@@ -115,14 +115,14 @@ func (s *seed) workspaces(team cast) (acme, globex place, err error) {
 			return acme, globex, err
 		}
 	}
-	if err := s.invite(acme, s.id(), "piet@acme.example", events.Viewer); err != nil { // who never answered
+	if err := s.invite(acme, s.id(), "piet@acme.example", events.Viewer); err != nil { // never answered
 		return acme, globex, err
 	}
 	return acme, globex, s.accounts(acme)
 }
 
-func (s *seed) workspace(name, slug string, owner character, repos ...string) (place, error) {
-	p := place{id: s.id(), slug: slug, owner: owner}
+func (s *seed) workspace(name, slug string, owner demoPerson, repos ...string) (demoWorkspace, error) {
+	p := demoWorkspace{id: s.id(), slug: slug, owner: owner}
 	_, err := s.commands.CreateWorkspace(s.ctx, commands.CreateWorkspace{
 		Meta: p.by(owner), Member: s.id(), Email: owner.email, Person: owner.name, Name: name, Slug: slug,
 	})
@@ -133,13 +133,13 @@ func (s *seed) workspace(name, slug string, owner character, repos ...string) (p
 		p.repos = append(p.repos, events.Repo{ID: s.id(), Name: repo})
 	}
 	s.demo.add(p, owner, events.Owner)
-	s.later(time.Minute)
+	s.advance(time.Minute)
 	return p, nil
 }
 
-// join lets somebody in: by an invitation or, with the legacy role, to which
-// nobody can be invited any more, without.
-func (s *seed) join(p place, c character, r events.Role) error {
+// join adds a member: by an invitation or, for the legacy role, to which nobody can be invited any
+// more, directly.
+func (s *seed) join(p demoWorkspace, c demoPerson, r events.Role) error {
 	member := s.id()
 	var err error
 	if r == events.Legacy {
@@ -160,22 +160,22 @@ func (s *seed) join(p place, c character, r events.Role) error {
 	}
 	s.demo.add(p, c, r)
 	s.demo.members[[2]events.ID{p.id, c.user}] = member
-	s.later(time.Minute)
+	s.advance(time.Minute)
 	return nil
 }
 
-func (s *seed) invite(p place, invitation events.ID, email string, r events.Role) error {
+func (s *seed) invite(p demoWorkspace, invitation events.ID, email string, r events.Role) error {
 	_, err := s.commands.SendInvitation(s.ctx, commands.SendInvitation{
 		Meta: p.by(p.owner), Invitation: invitation, Email: email, Role: r,
 	})
 	if err != nil {
 		return fmt.Errorf("invite %s to %s: %w", email, p.slug, err)
 	}
-	s.later(time.Minute)
+	s.advance(time.Minute)
 	return nil
 }
 
-func (s *seed) change(p place, c character, change commands.UpdateMember) error {
+func (s *seed) change(p demoWorkspace, c demoPerson, change commands.UpdateMember) error {
 	change.Meta, change.Member = p.by(p.owner), s.demo.members[[2]events.ID{p.id, c.user}]
 	if _, err := s.commands.UpdateMember(s.ctx, change); err != nil {
 		return fmt.Errorf("change %s in %s: %w", c.email, p.slug, err)
@@ -183,7 +183,7 @@ func (s *seed) change(p place, c character, change commands.UpdateMember) error 
 	if change.Role != nil {
 		s.demo.setRole(p, c, *change.Role)
 	}
-	s.later(time.Minute)
+	s.advance(time.Minute)
 	return nil
 }
 

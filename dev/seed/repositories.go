@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Repository is what a code host has of a demonstration repository.
+// A Repository is a demonstration repository for a code host.
 type Repository struct {
 	Name    string // owner/name
 	Files   map[string][]byte
@@ -16,12 +16,12 @@ type Repository struct {
 	Message string
 }
 
-// The names end in .txt, so that no tool takes the files for a part of this module.
+// The file names end in .txt, so that no tool takes the files for part of this module.
 //
 //go:embed repositories
 var repositories embed.FS
 
-// Repositories returns those that runs and jobs of the demonstration name.
+// Repositories returns the repositories that runs and jobs of the demonstration name.
 func Repositories() (list []Repository) {
 	for _, w := range []struct {
 		owner string
@@ -62,7 +62,7 @@ func filesOf(folder string) map[string][]byte {
 		return err
 	})
 	if err != nil {
-		panic(err) // they are embedded
+		panic(err) // the files are embedded
 	}
 	return files
 }

@@ -18,31 +18,31 @@ var titles = []string{
 	"Validate the slug on rename", "Log the request id everywhere", "Split the build into stages",
 }
 
-// What each run may use up. None does: the third round is the last.
+// Budget of each run. No run exceeds it: the third round is the last.
 const (
 	budgetCents   = 500
 	budgetCompute = 30 * time.Minute
 	budgetRounds  = 3
 )
 
-// A life is one run while it is told.
-type life struct {
-	s       *seed
-	place   place
-	run     events.ID
-	repo    events.Repo
-	attempt map[events.Stage]int
-	stage   events.Stage
-	head    string
-	changed []events.FileChange // on the branch, beside the code and its test
-	job     events.ID
-	asked   events.ID // the decision that it waits for
-	cents   int64     // what it has cost
-	err     error     // the first command that was refused; the rest does nothing
+// A simulatedRun simulates one run.
+type simulatedRun struct {
+	s         *seed
+	workspace demoWorkspace
+	run       events.ID
+	repo      events.Repo
+	attempt   map[events.Stage]int
+	stage     events.Stage
+	head      string
+	changed   []events.FileChange // changed on the branch besides the code and its test
+	job       events.ID
+	decision  events.ID // the open decision
+	cents     int64     // cost so far
+	err       error     // first error; later steps do nothing
 }
 
-// finished tells n runs that ended on the day that begins now.
-func (s *seed) finished(p place, n int) error {
+// simulateEndedRuns simulates n runs that end on the day that begins now.
+func (s *seed) simulateEndedRuns(p demoWorkspace, n int) error {
 	day := s.at
 	for i := range n {
 		s.at = day.Add(time.Duration(7+4*i)*time.Hour + time.Duration(s.random.IntN(50))*time.Minute)
@@ -66,57 +66,57 @@ func (s *seed) finished(p place, n int) error {
 	return nil
 }
 
-// moving tells runs that have not ended, at least one in every stage, in the last quarter
-// of an hour: for a while none of them is stuck.
-func (s *seed) moving(p place) error {
+// simulateActiveRuns simulates active runs, at least one in every stage, within the last quarter of an hour, so
+// that none counts as stuck for a while.
+func (s *seed) simulateActiveRuns(p demoWorkspace) error {
 	s.at, s.pace = s.now.Add(-15*time.Minute), time.Second
-	for _, tell := range []func(*life) *life{
-		func(l *life) *life { return l.toReview(false).approvable() },
-		func(l *life) *life { return l.toReview(true).approvable() },
-		func(l *life) *life { return l.toReview(false).approvable().merging() },
-		func(l *life) *life { return l.toCode().build().review() },
-		func(l *life) *life { return l.toCode().build() },
-		func(l *life) *life { return l.toCode().blocked() },
-		func(l *life) *life { return l.toCode() },
-		func(l *life) *life { return l.plan() },
-		func(l *life) *life { return l.unsure() },
-		func(l *life) *life { return l.enter(events.StageAnalyze) },
-		func(l *life) *life { return l },
-		func(l *life) *life { return l },
+	for _, tell := range []func(*simulatedRun) *simulatedRun{
+		func(l *simulatedRun) *simulatedRun { return l.toReview(false).approvable() },
+		func(l *simulatedRun) *simulatedRun { return l.toReview(true).approvable() },
+		func(l *simulatedRun) *simulatedRun { return l.toReview(false).approvable().merging() },
+		func(l *simulatedRun) *simulatedRun { return l.toCode().build().review() },
+		func(l *simulatedRun) *simulatedRun { return l.toCode().build() },
+		func(l *simulatedRun) *simulatedRun { return l.toCode().blocked() },
+		func(l *simulatedRun) *simulatedRun { return l.toCode() },
+		func(l *simulatedRun) *simulatedRun { return l.plan() },
+		func(l *simulatedRun) *simulatedRun { return l.unsure() },
+		func(l *simulatedRun) *simulatedRun { return l.enter(events.StageAnalyze) },
+		func(l *simulatedRun) *simulatedRun { return l },
+		func(l *simulatedRun) *simulatedRun { return l },
 	} {
 		l := tell(s.queue(p))
 		if l.err != nil {
 			return l.err
 		}
-		s.later(10 * s.pace)
+		s.advance(10 * s.pace)
 	}
 	return nil
 }
 
-func (s *seed) queue(p place) *life {
+func (s *seed) queue(p demoWorkspace) *simulatedRun {
 	s.issue++
-	l := &life{s: s, place: p, run: s.id(), repo: p.repos[s.random.IntN(len(p.repos))], attempt: map[events.Stage]int{}}
+	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: p.repos[s.random.IntN(len(p.repos))], attempt: map[events.Stage]int{}}
 	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
 		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: s.issue, IssueTitle: titles[s.issue%len(titles)],
 	})
 	return l
 }
 
-// loop reports facts after some time has gone by, a few minutes at the pace of one.
-func (l *life) loop(facts ...events.Event) *life {
+// record records facts of the run after a few minutes, scaled by pace.
+func (l *simulatedRun) record(facts ...events.Event) *simulatedRun {
 	if l.err != nil {
 		return l
 	}
-	l.s.later(time.Duration(1+l.s.random.IntN(6)) * l.s.pace)
-	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Meta: l.place.bySystem("loop"), Run: l.run, Facts: facts})
+	l.s.advance(time.Duration(1+l.s.random.IntN(6)) * l.s.pace)
+	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Meta: l.workspace.bySystem("loop"), Run: l.run, Facts: facts})
 	if err != nil {
 		l.err = fmt.Errorf("run of issue %d, %s: %w", l.s.issue, facts[0].Kind(), err)
 	}
 	return l
 }
 
-// enter ends the stage that the run is in, if it has entered any, and begins another.
-func (l *life) enter(to events.Stage) *life {
+// enter completes the present stage, if any, and begins another.
+func (l *simulatedRun) enter(to events.Stage) *simulatedRun {
 	var facts []events.Event
 	if l.stage != "" {
 		facts = append(facts, events.RunStageSucceeded{Stage: l.stage, Attempt: l.attempt[l.stage]})
@@ -124,28 +124,27 @@ func (l *life) enter(to events.Stage) *life {
 	return l.begin(to, facts...)
 }
 
-func (l *life) begin(to events.Stage, before ...events.Event) *life {
+func (l *simulatedRun) begin(to events.Stage, before ...events.Event) *simulatedRun {
 	l.stage = to
 	l.attempt[to]++
-	return l.loop(append(before, events.RunStageEntered{Stage: to, Attempt: l.attempt[to]})...)
+	return l.record(append(before, events.RunStageEntered{Stage: to, Attempt: l.attempt[to]})...)
 }
 
-func (l *life) plan() *life {
-	l.enter(events.StageAnalyze).loop(events.RunFactsRecorded{Facts: []string{"The issue names the file at fault.",
+func (l *simulatedRun) plan() *simulatedRun {
+	l.enter(events.StageAnalyze).record(events.RunFactsRecorded{Facts: []string{"The issue names the file at fault.",
 		"A test can show it."}}, l.cost("model", 4))
-	return l.enter(events.StagePlan).loop(events.RunPlanRecorded{
+	return l.enter(events.StagePlan).record(events.RunPlanRecorded{
 		Summary: "Change one function and add a test.", Steps: []string{"Reproduce it in a test", "Mend the function", "Run everything"},
 	}, events.RunBudgetSet{Cents: budgetCents, ComputeMS: budgetCompute.Milliseconds(), Rounds: budgetRounds}, l.cost("model", 7))
 }
 
-func (l *life) toCode() *life {
-	l.plan().enter(events.StageImplementing).loop(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.s.issue)})
+func (l *simulatedRun) toCode() *simulatedRun {
+	l.plan().enter(events.StageImplementing).record(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.s.issue)})
 	return l.push("clean", events.Guardrail{Check: "protected_paths", Status: "pass", Note: "none touched"})
 }
 
-// push moves the branch and holds the guardrails against it, of which paths is the one
-// that may say no.
-func (l *life) push(status string, paths events.Guardrail) *life {
+// push simulates a push and its guardrail checks. paths is the check that may fail.
+func (l *simulatedRun) push(status string, paths events.Guardrail) *simulatedRun {
 	l.head = l.s.sha()
 	file := events.FileChange{Path: "internal/app/change.go", Change: events.FileModified, Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
 	test := events.FileChange{Path: "internal/app/change_test.go", Change: events.FileAdded, Added: 10 + l.s.random.IntN(40)}
@@ -157,7 +156,7 @@ func (l *life) push(status string, paths events.Guardrail) *life {
 	pass := func(check, note string) events.Guardrail {
 		return events.Guardrail{Check: check, Status: "pass", Note: note}
 	}
-	return l.loop(
+	return l.record(
 		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: files, By: events.PushedByLoop},
 		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: []events.Guardrail{
 			paths, pass("max_files", fmt.Sprintf("%d of 50 files", len(files))), pass("max_lines", fmt.Sprintf("%d of 1,500 lines", lines)),
@@ -168,8 +167,8 @@ func (l *life) push(status string, paths events.Guardrail) *life {
 	)
 }
 
-// blocked is a run that changes a protected path too.
-func (l *life) blocked() *life {
+// blocked simulates a change of a protected path, which is blocked.
+func (l *simulatedRun) blocked() *simulatedRun {
 	const path = ".github/workflows/ci.yml"
 	l.changed = []events.FileChange{{Path: path, Change: events.FileModified, Added: 2, Removed: 1}}
 	l.push("blocked", events.Guardrail{
@@ -178,45 +177,47 @@ func (l *life) blocked() *life {
 	return l.ask(events.ProtectedPathOnce, "Allow the change of "+path+" this once?", l.head)
 }
 
-// unsure is a run whose analysis has to ask.
-func (l *life) unsure() *life {
-	l.enter(events.StageAnalyze).loop(events.RunFactsRecorded{Facts: []string{"Two places could be meant."}}, l.cost("model", 3))
+// unsure simulates an analysis that asks a question.
+func (l *simulatedRun) unsure() *simulatedRun {
+	l.enter(events.StageAnalyze).record(events.RunFactsRecorded{Facts: []string{"Two places could be meant."}}, l.cost("model", 3))
 	return l.ask(events.FactReview, "Is the import meant, and not the export?", "")
 }
 
-func (l *life) ask(about events.DecisionKind, question, head string) *life {
-	l.asked = l.s.id()
-	return l.loop(events.DecisionRaised{Decision: l.asked, About: about, Question: question, Head: head})
+func (l *simulatedRun) ask(about events.DecisionKind, question, head string) *simulatedRun {
+	l.decision = l.s.id()
+	return l.record(events.DecisionRaised{Decision: l.decision, About: about, Question: question, Head: head})
 }
 
-// answer is what the Owner decides.
-func (l *life) answer(action, note string) *life {
+// answer answers the open decision as the Owner.
+func (l *simulatedRun) answer(action, note string) *simulatedRun {
 	if l.err != nil {
 		return l
 	}
-	l.s.later(time.Duration(2+l.s.random.IntN(40)) * l.s.pace)
+	l.s.advance(time.Duration(2+l.s.random.IntN(40)) * l.s.pace)
 	_, l.err = l.s.commands.AnswerDecision(l.s.ctx, commands.AnswerDecision{
-		Meta: l.place.by(l.place.owner), Run: l.run,
-		Answer: aggregates.Answer{Decision: l.asked, Action: action, Note: note, ExpectedHead: l.head},
+		Meta: l.workspace.by(l.workspace.owner), Run: l.run,
+		Answer: aggregates.Answer{Decision: l.decision, Action: action, Note: note, ExpectedHead: l.head},
 	})
 	return l
 }
 
-func (l *life) build() *life {
+func (l *simulatedRun) build() *simulatedRun {
 	l.enter(events.StageBuildFarm)
 	l.job = l.s.id()
-	return l.loop(events.RunJobRequested{Job: l.job, Name: "build and test", Head: l.head})
+	return l.record(events.RunJobRequested{Job: l.job, Name: "build and test", Head: l.head})
 }
 
-func (l *life) settle(status string) *life {
-	return l.loop(events.RunJobSettled{Job: l.job, Status: status, ComputeMS: 30_000 + int64(l.s.random.IntN(400_000))}, l.cost("farm", 3))
+func (l *simulatedRun) settle(status string) *simulatedRun {
+	return l.record(events.RunJobSettled{Job: l.job, Status: status, ComputeMS: 30_000 + int64(l.s.random.IntN(400_000))}, l.cost("farm", 3))
 }
 
-func (l *life) review() *life { return l.settle("succeeded").enter(events.StageSelfReview) }
+func (l *simulatedRun) review() *simulatedRun {
+	return l.settle("succeeded").enter(events.StageSelfReview)
+}
 
-// toReview brings the run through its self-review. An eventful one needs a
-// person's answer, and a second build.
-func (l *life) toReview(eventful bool) *life {
+// toReview takes the run through its self-review. An eventful run needs a person's answer and a
+// second build.
+func (l *simulatedRun) toReview(eventful bool) *simulatedRun {
 	l.toCode()
 	if eventful {
 		l.blocked().answer(aggregates.ActionAllowOnce, "")
@@ -224,48 +225,48 @@ func (l *life) toReview(eventful bool) *life {
 		failed := events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "A test failed."}
 		l.begin(events.StageImplementing, failed).push("allowed_once", events.Guardrail{Check: "protected_paths", Status: "allowed_once"})
 	}
-	return l.build().review().loop(events.RunReviewed{Head: l.head, Verdict: "pass"}, l.cost("model", 5))
+	return l.build().review().record(events.RunReviewed{Head: l.head, Verdict: "pass"}, l.cost("model", 5))
 }
 
-func (l *life) approvable() *life {
-	l.enter(events.StageMerge).loop(events.RunPullRequestOpened{Number: 1000 + l.s.issue})
+func (l *simulatedRun) approvable() *simulatedRun {
+	l.enter(events.StageMerge).record(events.RunPullRequestOpened{Number: 1000 + l.s.issue})
 	return l.ask(events.MergeApproval, fmt.Sprintf("Merge #%d into main?", 1000+l.s.issue), l.head)
 }
 
-func (l *life) merging() *life {
-	return l.answer(aggregates.ActionApproveAndMerge, "").loop(events.RunMergeAttempted{Head: l.head})
+func (l *simulatedRun) merging() *simulatedRun {
+	return l.answer(aggregates.ActionApproveAndMerge, "").record(events.RunMergeAttempted{Head: l.head})
 }
 
-func (l *life) merge() *life {
-	return l.approvable().merging().loop(
+func (l *simulatedRun) merge() *simulatedRun {
+	return l.approvable().merging().record(
 		events.RunStageSucceeded{Stage: events.StageMerge, Attempt: l.attempt[events.StageMerge]},
 		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: l.s.sha()},
 	)
 }
 
-func (l *life) fail() *life {
+func (l *simulatedRun) fail() *simulatedRun {
 	l.toCode().build().settle("failed")
-	return l.loop(
+	return l.record(
 		events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm],
 			Reason: "The build fails on the base branch too."},
 		events.RunFailed{Repo: l.repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts did not make the build succeed."},
 	)
 }
 
-// cancel stops the run by the Owner's word.
-func (l *life) cancel(reason string) *life {
+// cancel cancels the run as the Owner.
+func (l *simulatedRun) cancel(reason string) *simulatedRun {
 	if l.err == nil {
-		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Meta: l.place.by(l.place.owner), Run: l.run, Reason: reason})
+		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Meta: l.workspace.by(l.workspace.owner), Run: l.run, Reason: reason})
 	}
 	return l
 }
 
-func (l *life) cost(source string, cents int64) events.RunCostRecorded {
+func (l *simulatedRun) cost(source string, cents int64) events.RunCostRecorded {
 	l.cents += cents
 	return events.RunCostRecorded{Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1}
 }
 
-// sha makes the name of a commit.
+// sha returns a random commit id.
 func (s *seed) sha() string {
 	return fmt.Sprintf("%016x%016x%08x", s.random.Uint64(), s.random.Uint64(), s.random.Uint32())
 }

@@ -1,6 +1,5 @@
-// Package seed makes the demonstration: two workspaces, the people in them,
-// their service accounts, and runs of the last 90 days. All of it happens
-// through the commands that everybody uses, at times that lie in the past.
+// Package seed creates the demonstration: two workspaces, their people and service accounts, and
+// runs of the last 90 days. It uses the same commands as everybody else, with times in the past.
 package seed
 
 import (
@@ -21,17 +20,16 @@ import (
 	"svc/sessions"
 )
 
-// Development makes the demonstration in a database that holds no workspace
-// yet, and keeps the people and the service accounts' tokens in file, mode
-// 0600. Where the demonstration is there already, it changes nothing, except
-// that it rotates the tokens if file is gone. It refuses a database that holds
-// anything else. file may be empty: then nobody learns the tokens.
+// Development creates the demonstration in a database without workspaces, and writes the people and
+// the service accounts' tokens to file with mode 0600. If the demonstration exists already, it
+// changes nothing, except that it rotates the tokens if file is missing. It refuses a database with
+// anything else. If file is "", the tokens are lost.
 func Development(ctx context.Context, url, file string, now time.Time) error {
 	pool, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return errors.New("parse the database's address") // err may quote the password
 	}
-	pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // what a crash loses is made again
+	pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // lost data is created again
 	db, err := pgxpool.NewWithConfig(ctx, pool)
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
@@ -53,16 +51,16 @@ func Development(ctx context.Context, url, file string, now time.Time) error {
 	case state == foreign:
 		return errors.New("the database holds workspaces that are not the demonstration's, or only a part of it: seed an empty database")
 	case state == complete:
-		return s.recover(file)
+		return s.restoreFile(file)
 	}
-	if err := s.make(); err != nil {
+	if err := s.createAll(); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
 	return s.demo.write(file)
 }
 
-// A seed is the making of a demonstration. at is the time at which what it
-// does next will have happened, pace how long a minute of a loop takes.
+// A seed creates a demonstration. at is the time of the next event; pace is the length of a minute
+// in the simulation.
 type seed struct {
 	ctx       context.Context
 	db        *pgxpool.Pool
@@ -72,13 +70,13 @@ type seed struct {
 	random    *rand.Rand
 	at, now   time.Time
 	pace      time.Duration
-	issue     int       // the number of the newest issue
-	builder   events.ID // the service account that has been used
-	retired   events.ID // the one that is revoked at the end
+	issue     int       // number of the newest issue
+	builder   events.ID // service account that was used
+	retired   events.ID // service account that is revoked at the end
 	demo      Demo
 }
 
-// What a database may hold.
+// What a database contains.
 const (
 	empty = iota
 	complete
@@ -103,7 +101,7 @@ func (s *seed) state() (int, error) {
 	return empty, nil
 }
 
-func (s *seed) make() error {
+func (s *seed) createAll() error {
 	team, err := s.people()
 	if err != nil {
 		return err
@@ -114,34 +112,33 @@ func (s *seed) make() error {
 	}
 	for s.at.Before(s.now.Add(-36 * time.Hour)) {
 		day := s.at
-		if err := s.finished(acme, 1+s.random.IntN(4)); err != nil {
+		if err := s.simulateEndedRuns(acme, 1+s.random.IntN(4)); err != nil {
 			return err
 		}
 		s.at = day
-		if err := s.finished(globex, s.random.IntN(2)); err != nil {
+		if err := s.simulateEndedRuns(globex, s.random.IntN(2)); err != nil {
 			return err
 		}
 		s.at = day.Add(24 * time.Hour)
 	}
-	if err := s.moving(acme); err != nil {
+	if err := s.simulateActiveRuns(acme); err != nil {
 		return err
 	}
 	if l := s.queue(globex).unsure(); l.err != nil {
 		return l.err
 	}
-	if err := s.invite(acme, s.id(), "nora@acme.example", events.Maintainer); err != nil { // who may still answer
+	if err := s.invite(acme, s.id(), "nora@acme.example", events.Maintainer); err != nil { // may still answer
 		return err
 	}
-	if err := s.retire(acme); err != nil {
+	if err := s.markComplete(acme); err != nil {
 		return err
 	}
 	s.lastSeen(acme, team)
-	return s.views()
+	return s.rebuildViews()
 }
 
-// views lets the followed views take everything in, so that the very first
-// answers show it.
-func (s *seed) views() error {
+// rebuildViews rebuilds the followed views, so that the first answers are complete.
+func (s *seed) rebuildViews() error {
 	for _, v := range projections.Followed() {
 		if _, err := fold.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
 			return err
@@ -150,8 +147,8 @@ func (s *seed) views() error {
 	return nil
 }
 
-// lastSeen says when people and the accounts' tokens were last here; Leo never was.
-func (s *seed) lastSeen(p place, team cast) {
+// lastSeen sets when people and the service account were last active. Leo never was.
+func (s *seed) lastSeen(p demoWorkspace, team demoPeople) {
 	for who, ago := range map[string]time.Duration{
 		"ada": 2 * time.Minute, "ben": 3 * time.Hour, "mia": 26 * time.Hour, "max": 9 * 24 * time.Hour, "vera": 40 * 24 * time.Hour,
 	} {
@@ -160,14 +157,14 @@ func (s *seed) lastSeen(p place, team cast) {
 	s.seen.ServiceAccount(p.id, s.builder, s.now.Add(-12*time.Minute))
 	written, cancel := context.WithCancel(s.ctx)
 	cancel()
-	s.seen.Run(written) // until nothing waits
+	s.seen.Run(written) // flushes and returns
 }
 
-// id makes the id of something that comes to be now.
+// id returns a new id with the simulated time.
 func (s *seed) id() events.ID { return events.NewID(s.at) }
 
-// later lets time go by.
-func (s *seed) later(d time.Duration) {
+// advance advances the simulated time, up to now.
+func (s *seed) advance(d time.Duration) {
 	if s.at = s.at.Add(d); s.at.After(s.now) {
 		s.at = s.now
 	}

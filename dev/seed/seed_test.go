@@ -21,7 +21,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// A demonstration is one that these tests look at. It is made once.
+// A demonstration is shared by these tests. It is created once.
 type demonstration struct {
 	url, file string
 	db        *pgxpool.Pool
@@ -34,7 +34,7 @@ func TestDevelopment(t *testing.T) {
 	d := &demonstration{url: url, file: filepath.Join(t.TempDir(), "demo.json"), db: open(t, url), now: time.Now()}
 	require.NoError(t, seed.Development(testContext(t), d.url, d.file, d.now))
 	d.demo = readDemo(t, d.file)
-	followed(t, d.db)
+	catchUp(t, d.db)
 
 	for _, test := range []struct {
 		name string
@@ -45,9 +45,9 @@ func TestDevelopment(t *testing.T) {
 		{"service accounts have their tokens", (*demonstration).accounts},
 		{"runs are in every stage", (*demonstration).active},
 		{"runs have finished on each of ninety days", (*demonstration).finished},
-		{"guardrails are about what was changed", (*demonstration).guarded},
+		{"guardrails are about what was changed", (*demonstration).guardrails},
 		{"times lie in the past and never run backwards", (*demonstration).times},
-		{"all of it follows from the log", (*demonstration).rebuilt},
+		{"all of it follows from the log", (*demonstration).rebuildChangesNothing},
 		// From here on the order matters.
 		{"made again, it stays as it is", (*demonstration).again},
 		{"made again without a file, it stays as it is", (*demonstration).withoutFile},
@@ -86,7 +86,7 @@ func (d *demonstration) places(t *testing.T) {
 		told = append(told, place{Workspace: p.WorkspaceSlug, Email: p.Email, Role: p.Role})
 	}
 	for i := range want {
-		want[i].ApproveLoops = nil // the file does not say
+		want[i].ApproveLoops = nil // the file does not contain it
 	}
 	require.ElementsMatch(t, want, told)
 	require.Equal(t, 7, scalar[int](t, d.db, `select count(*) from users u join members m on m.workspace_id = u.workspace_id and m.role = 'Owner'`),
@@ -116,7 +116,7 @@ func (d *demonstration) accounts(t *testing.T) {
 	require.Equal(t, map[string]string{"ci-bot": "current", "reader": "current", "farmer": "current"}, d.tokens(t, d.demo))
 }
 
-// tokens says what the tokens of a file are good for, by account.
+// tokens checks what the tokens of a file permit, by account.
 func (d *demonstration) tokens(t *testing.T, demo seed.Demo) map[string]string {
 	status := map[string]string{}
 	for _, a := range demo.ServiceAccounts {
@@ -159,9 +159,9 @@ func (d *demonstration) finished(t *testing.T) {
 	}
 }
 
-// guarded looks at pushes: what guardrails find in one is a file of it, and a
-// path that was allowed once is still changed.
-func (d *demonstration) guarded(t *testing.T) {
+// guardrails checks pushes: findings of guardrails are files of the push, and a path that was allowed
+// once is still changed.
+func (d *demonstration) guardrails(t *testing.T) {
 	const of = ` from events g join events p on p.workspace_id = g.workspace_id and p.seq = g.seq - 1
 		where g.kind = 'run.guardrails_checked' and p.kind = 'run.commits_pushed'`
 	const lacks = ` and not jsonb_path_exists(p.data::jsonb, '$.files[*] ? (@.path starts with ".github/")')`
@@ -189,17 +189,17 @@ func (d *demonstration) times(t *testing.T) {
 	require.Zero(t, latest, "what is newest is told apart by its time")
 }
 
-// rebuilt folds the log anew and must come to the rows that there are.
-func (d *demonstration) rebuilt(t *testing.T) {
-	before := everything(t, d.db)
+// rebuildChangesNothing rebuilds the views, which must not change.
+func (d *demonstration) rebuildChangesNothing(t *testing.T) {
+	before := dumpAll(t, d.db)
 	require.Empty(t, before["sessions"])
 	require.Len(t, before["member_activity"], 5)
 	require.Len(t, before["service_account_usage"], 1)
 	for _, v := range projections.All() {
 		switch v.Name() {
-		case "accounts": // nobody has come by the code host yet
+		case "accounts": // nobody has signed in with the code host yet
 		case "authorities", "enrollments", "enrollment_counts", "runners", "runner_counts",
-			"jobs", "job_specs", "job_artifacts", "job_counts", "farm_secrets": // nor a build machine
+			"jobs", "job_specs", "job_artifacts", "job_counts", "farm_secrets": // there is no build machine yet
 			require.Empty(t, before[v.Name()], v.Name())
 		default:
 			require.NotEmpty(t, before[v.Name()], v.Name())
@@ -218,9 +218,9 @@ func only(all map[string][]string, tables ...string) map[string][]string {
 }
 
 func (d *demonstration) again(t *testing.T) {
-	before, file := everything(t, d.db), d.text(t)
+	before, file := dumpAll(t, d.db), d.text(t)
 	require.NoError(t, seed.Development(testContext(t), d.url, d.file, d.now.Add(time.Hour)))
-	require.Equal(t, before, everything(t, d.db))
+	require.Equal(t, before, dumpAll(t, d.db))
 	require.Equal(t, file, d.text(t))
 }
 
@@ -231,9 +231,9 @@ func (d *demonstration) text(t *testing.T) string {
 }
 
 func (d *demonstration) withoutFile(t *testing.T) {
-	before := everything(t, d.db)
+	before := dumpAll(t, d.db)
 	require.NoError(t, seed.Development(testContext(t), d.url, "", d.now.Add(time.Hour)))
-	require.Equal(t, before, everything(t, d.db))
+	require.Equal(t, before, dumpAll(t, d.db))
 }
 
 func (d *demonstration) recovered(t *testing.T) {
@@ -254,18 +254,18 @@ func (d *demonstration) recovered(t *testing.T) {
 	require.Equal(t, events+3, scalar[int](t, d.db, `select count(*) from events`), "nothing else happened")
 }
 
-// refused checks that a database is left as it is.
-func refused(t *testing.T, url string, db *pgxpool.Pool) {
+// requireRefused checks that Development refuses a database and leaves it unchanged.
+func requireRefused(t *testing.T, url string, db *pgxpool.Pool) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "demo.json")
-	before := everything(t, db)
+	before := dumpAll(t, db)
 	err := seed.Development(testContext(t), url, file, time.Now())
 	require.ErrorContains(t, err, "seed an empty database")
-	require.Equal(t, before, everything(t, db))
+	require.Equal(t, before, dumpAll(t, db))
 	require.NoFileExists(t, file)
 }
 
-func TestDatabaseOfSomebodyElseIsRefused(t *testing.T) {
+func TestForeignDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := open(t, url)
@@ -278,10 +278,10 @@ func TestDatabaseOfSomebodyElseIsRefused(t *testing.T) {
 		WorkspaceName: "Initech", WorkspaceSlug: "initech",
 	})
 	require.NoError(t, err)
-	refused(t, url, db)
+	requireRefused(t, url, db)
 }
 
-func TestDemonstrationThatWasCutOffIsRefused(t *testing.T) {
+func TestIncompleteDemonstrationIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := open(t, url)
@@ -301,14 +301,14 @@ func TestDemonstrationThatWasCutOffIsRefused(t *testing.T) {
 	_, err = db.Exec(testContext(t), `drop trigger cut_off on events`)
 	require.NoError(t, err)
 	require.Equal(t, 2, scalar[int](t, db, `select count(*) from users`))
-	refused(t, url, db)
+	requireRefused(t, url, db)
 }
 
-func TestAddressIsNotNamedInAnError(t *testing.T) {
+func TestErrorsDoNotContainTheAddress(t *testing.T) {
 	t.Parallel()
 	err := seed.Development(testContext(t), "postgres://svc:secret@[/svc", "", time.Now())
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 }
 
-func rebuiltOnly(_ fold.Rebuilt, err error) error { return err }
+func rebuiltOnly(_ fold.RebuildResult, err error) error { return err }
