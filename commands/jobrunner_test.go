@@ -24,7 +24,7 @@ func (m *team) online(t *testing.T, jobs int) events.ID {
 	require.NoError(t, err)
 	r, err := m.RegisterRunner(t.Context(), commands.RegisterRunner{
 		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
-		Certificate: certificate.Next(mint.Authority.Authority, events.KeyHash{}, epoch),
+		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
 	require.NoError(t, err)
 	_, err = m.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: systems(m.id), Runner: r.Runner, Hello: hello})

@@ -21,7 +21,7 @@ func (m *team) enrolled(t *testing.T) (runner events.ID, itself commands.Meta) {
 	r, err := m.other.RegisterRunner(t.Context(), commands.RegisterRunner{
 		Token: mint.Token, Authority: mint.Authority, Runner: newID(),
 		Machine:     aggregates.Machine{Name: "builder", Hello: hello},
-		Certificate: certificate.Next(mint.Authority.Authority, events.KeyHash{}, epoch),
+		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
 	require.NoError(t, err)
 	require.Equal(t, m.id, r.Workspace)
@@ -100,7 +100,7 @@ func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.RegisterRunner(t.Context(), commands.RegisterRunner{
 		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "late", Hello: hello},
-		Certificate: certificate.Next(mint.Authority.Authority, events.KeyHash{}, epoch),
+		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
 	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
 }

@@ -6,12 +6,12 @@ import (
 	"svc/farm/dispatch"
 )
 
-// Farm exports what this process does for runners.
-func (m *Metrics) Farm(numbers func() dispatch.Numbers) {
+// Farm tells what this process does for runners.
+func (m *Metrics) Farm(numbers func() dispatch.Stats) {
 	m.registry.MustRegister(farm(numbers))
 }
 
-type farm func() dispatch.Numbers
+type farm func() dispatch.Stats
 
 var (
 	connectedRunners = prometheus.NewDesc("svc_farm_runners_connected", "Runners that are connected to this process.", nil, nil)
@@ -32,7 +32,7 @@ func (f farm) Collect(to chan<- prometheus.Metric) {
 	n := f()
 	to <- prometheus.MustNewConstMetric(connectedRunners, prometheus.GaugeValue, float64(n.Connected))
 	to <- prometheus.MustNewConstMetric(claimedJobs, prometheus.CounterValue, float64(n.Claimed))
-	to <- prometheus.MustNewConstMetric(takenMessages, prometheus.CounterValue, float64(n.Taken))
+	to <- prometheus.MustNewConstMetric(takenMessages, prometheus.CounterValue, float64(n.Acknowledged))
 	to <- prometheus.MustNewConstMetric(repeatedMessages, prometheus.CounterValue, float64(n.Duplicates))
 	to <- prometheus.MustNewConstMetric(stoppedJobs, prometheus.CounterValue, float64(n.Stops))
 	to <- prometheus.MustNewConstMetric(fencedLeases, prometheus.CounterValue, float64(n.Fenced))

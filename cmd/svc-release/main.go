@@ -56,7 +56,7 @@ func run(args []string, out io.Writer, now time.Time) error {
 	if err := release.Pack(*dir, latest, builds, signer); err != nil {
 		return fmt.Errorf("pack release %s: %w", *version, err)
 	}
-	if err := release.Ready(*dir, nil); err != nil {
+	if err := release.VerifyFolder(*dir, nil); err != nil {
 		return fmt.Errorf("verify %s: %w", *dir, err)
 	}
 	fmt.Fprintf(out, "release %s of svc-runner is in %s\n", *version, *dir)

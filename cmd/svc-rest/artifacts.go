@@ -32,7 +32,7 @@ func (c Config) artifacts() (artifacts.Store, func(), error) {
 // A sweeper removes files from the artifact store that nobody will read.
 type sweeper struct {
 	store     artifacts.Store
-	abandoned artifacts.GivenUp
+	abandoned artifacts.AbandonedFunc
 	leads     func() bool
 	log       *slog.Logger
 }
@@ -49,7 +49,7 @@ func (s sweeper) run(ctx context.Context) {
 	for {
 		n, err := artifacts.Sweep(ctx, s.store, time.Now())
 		s.logResult(ctx, "broken uploads", n, err)
-		if s.leads() && time.Since(unrecorded) >= artifacts.Unrecorded {
+		if s.leads() && time.Since(unrecorded) >= artifacts.UnrecordedRetention {
 			began := time.Now()
 			n, err := artifacts.SweepUnrecorded(ctx, s.store, s.abandonedInLog, began, sweepPause)
 			if !errors.Is(err, artifacts.ErrLog) { // it is retried soon

@@ -39,13 +39,13 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 	m.Limit("enrolment", perAddress.Refused)
 	m.Limit("all_enrolments", ofAll.Refused)
 	c := farm.Config{
-		On: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool}, Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring},
-		Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher, Limit: perCaller, Enrolments: perAddress, AllEnrolments: ofAll,
+		Enabled: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool}, Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring},
+		Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher, Limit: perCaller, EnrolmentLimit: perAddress, TotalEnrolmentLimit: ofAll,
 		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		ReleaseKeys: func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
 	}
 	if len(cfg.Farm.TrustedProxies) > 0 {
-		c.Trusted = cfg.Farm.TrustedProxies.Contains
+		c.TrustedProxy = cfg.Farm.TrustedProxies.Contains
 	}
 	if !cfg.Farm.PublicURL.IsZero() {
 		c.PublicURL = cfg.Farm.PublicURL.URL()
@@ -108,7 +108,7 @@ func downloads(cfg Config, folder *release.Folder, log *slog.Logger) http.Handle
 	if _, missing := cfg.farmReady(folder)(); cfg.farmOn() && len(missing) > 0 {
 		log.Warn("no runner can be enrolled", "missing", missing)
 	}
-	d := farm.Releases{On: cfg.farmOn(), Folder: folder, Log: log}
+	d := farm.Releases{Enabled: cfg.farmOn(), Folder: folder, Log: log}
 	if !cfg.Farm.PublicURL.IsZero() {
 		d.PublicURL = cfg.Farm.PublicURL.URL()
 	}

@@ -40,17 +40,16 @@ func (s farmSecrets) Delete(ctx context.Context, workspace, value events.ID) err
 	return s.vault.Delete(ctx, farmSecretName(workspace, value))
 }
 
-// Reveal returns the values of a workspace's secrets by name. The error is a
-// [dispatch.MissingSecret] if a secret has no value, and a [dispatch.SpoiltSecret] if its value was
-// tampered with. For a value sealed with an unknown master key it is neither, because the key may
-// come back.
+// Reveal returns the values that secrets of a workspace have. Its error is a
+// [dispatch.MissingSecretError] if there is one that has none, and a [dispatch.UnreadableSecretError] if one
+// was altered. One under another master key is neither: the key may come back.
 func (s farmSecrets) Reveal(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
 	values, missing, err := s.reveal(ctx, workspace, names)
 	if err == nil && missing != "" { // its value may just have been replaced
 		values, missing, err = s.reveal(ctx, workspace, names)
 	}
 	if err == nil && missing != "" {
-		err = &dispatch.MissingSecret{Name: missing}
+		err = &dispatch.MissingSecretError{Name: missing}
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func (s farmSecrets) reveal(ctx context.Context, workspace events.ID, names []st
 	for _, name := range names {
 		text, ok, err := s.vault.Get(ctx, farmSecretName(workspace, ids[name]))
 		if errors.Is(err, vault.ErrTampered) {
-			err = &dispatch.SpoiltSecret{Name: name, Err: err}
+			err = &dispatch.UnreadableSecretError{Name: name, Err: err}
 		}
 		if err != nil || !ok {
 			return nil, name, err

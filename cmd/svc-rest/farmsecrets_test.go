@@ -62,7 +62,7 @@ func TestJobSecrets(t *testing.T) {
 	ctx, here := t.Context(), acme.by.Workspace
 	missing := func(err error, name string) {
 		t.Helper()
-		var lacks *dispatch.MissingSecret
+		var lacks *dispatch.MissingSecretError
 		require.ErrorAs(t, err, &lacks)
 		require.Equal(t, name, lacks.Name)
 	}
@@ -115,7 +115,7 @@ func TestUnreadableJobSecrets(t *testing.T) {
 	elsewhere.vault.Ring = other
 	_, err = elsewhere.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
 	require.ErrorIs(t, err, vault.ErrKeyChanged)
-	var spoilt *dispatch.SpoiltSecret
+	var spoilt *dispatch.UnreadableSecretError
 	require.False(t, errors.As(err, &spoilt))
 	_, err = db.Exec(t.Context(), `update vault_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1)`)
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.commands.Limit(cfg.daily(db.Pool))
 	p.logs = joblog.New(db.Pool, log)
 	p.dispatcher = newDispatcher(cfg, p, p.logs, log)
-	m.Farm(p.dispatcher.Numbers)
+	m.Farm(p.dispatcher.Stats)
 	api, web, err := newWeb(cfg, p, ctx.Done(), m, log)
 	if err != nil {
 		p.dispatcher.Close()

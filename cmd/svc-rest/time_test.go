@@ -27,7 +27,7 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 		require.NoError(t, os.MkdirAll(folder, 0o700))
 		seal, text := filepath.Join(folder, events.NewID(time.Now()).String()), `{"size":0,"chunkBytes":1}`
 		require.NoError(t, os.WriteFile(seal, []byte(text), 0o600))
-		old := time.Now().Add(-2 * artifacts.Unrecorded)
+		old := time.Now().Add(-2 * artifacts.UnrecordedRetention)
 		require.NoError(t, os.Chtimes(seal, old, old))
 		store, err := artifacts.OpenDirectory(dir)
 		require.NoError(t, err)
@@ -46,15 +46,15 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.run(ctx) })
-		time.Sleep(3*artifacts.Unrecorded + sweepInterval/2) // between two rounds, like the steps below
+		time.Sleep(3*artifacts.UnrecordedRetention + sweepInterval/2) // between two rounds, as all that follows
 		require.Zero(t, asked.Load(), "another process leads")
 		leads.Store(true)
 		time.Sleep(2 * sweepInterval)
 		require.EqualValues(t, 1, asked.Load())
-		time.Sleep(artifacts.Unrecorded)
+		time.Sleep(artifacts.UnrecordedRetention)
 		require.EqualValues(t, 2, asked.Load())
 		require.FileExists(t, seal)
-		time.Sleep(artifacts.Unrecorded)
+		time.Sleep(artifacts.UnrecordedRetention)
 		require.EqualValues(t, 4, asked.Load(), "again, as soon as it is looked for anything")
 		require.NoFileExists(t, seal)
 		stop()

@@ -104,7 +104,7 @@ func TestDevJSONDescribesTheFarm(t *testing.T) {
 	r := s.start(t).awaitUp()
 	a := s.readDevJSON(t)
 	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, a.FarmURL)
-	require.NoError(t, release.Ready(a.FarmReleasesDir, nil))
+	require.NoError(t, release.VerifyFolder(a.FarmReleasesDir, nil))
 	text, err := os.ReadFile(a.FarmCAFile)
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
@@ -176,7 +176,7 @@ func TestReleaseIsPackedWhenProgramChanges(t *testing.T) {
 	packs := func() bool {
 		said.Reset()
 		require.NoError(t, s.packRelease(time.Now()))
-		require.NoError(t, release.Ready(f.file(releasesFolder), nil))
+		require.NoError(t, release.VerifyFolder(f.file(releasesFolder), nil))
 		return said.Len() > 0
 	}
 	build("one")

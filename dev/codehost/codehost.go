@@ -142,7 +142,7 @@ func (h *host) routes() http.Handler {
 // names, which come from pages that use DNS rebinding.
 func (h *host) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := reply.CheckForm(r, maxForm)
+		err := reply.CheckRequest(r, maxForm)
 		switch {
 		case err != nil:
 		case !loopback(r.Host):

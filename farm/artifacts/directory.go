@@ -15,32 +15,32 @@ import (
 	"sync"
 )
 
-// A Directory is a store in a directory of a file system with hard links. An object is
-// written to a temporary file beside it, synced, and linked to its name, which fails
-// if there is one: a rename would put it over that.
+// A Directory is a store in a directory of a file system with hard links. An object is written to a
+// temporary file next to it, synced, and linked to its name. Unlike a rename, linking fails if the
+// name exists.
 type Directory struct{ disk disk }
 
 const (
-	temporary = ".put-" // begins the names of files that are no objects yet
-	blockSize = 256 << 10
+	tempPrefix = ".put-" // prefix of the names of temporary files
+	blockSize  = 256 << 10
 
-	folderTries = 10 // to make a folder that others remove
+	folderTries = 10 // tries to create a folder that others remove
 )
 
 var (
-	folderForm = regexp.MustCompile(`^[a-z0-9-]{1,64}/[a-z0-9-]{1,64}$`)
-	nameForm   = regexp.MustCompile(`^[a-z0-9-][a-z0-9.-]{0,127}$`)
+	folderPattern = regexp.MustCompile(`^[a-z0-9-]{1,64}/[a-z0-9-]{1,64}$`)
+	namePattern   = regexp.MustCompile(`^[a-z0-9-][a-z0-9.-]{0,127}$`)
 )
 
-// OpenDirectory opens the store in a directory that exists, and looks whether it can
-// be written to.
+// OpenDirectory opens the store in an existing directory, and checks that it is writable and
+// supports hard links.
 func OpenDirectory(dir string) (*Directory, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open artifact store: %w", err)
 	}
 	d := &Directory{rootDisk{root}}
-	if err := d.try(); err != nil {
+	if err := d.checkWritable(); err != nil {
 		_ = root.Close()
 		return nil, fmt.Errorf("try artifact store %s: %w", dir, err)
 	}
@@ -50,9 +50,9 @@ func OpenDirectory(dir string) (*Directory, error) {
 // Close closes the directory.
 func (d *Directory) Close() error { return d.disk.Close() }
 
-// try writes a file and links it.
-func (d *Directory) try() error {
-	name := temporary + token()
+// checkWritable writes a file and links it.
+func (d *Directory) checkWritable() error {
+	name := tempPrefix + token()
 	f, err := d.disk.Create(name)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (d *Directory) try() error {
 	return d.disk.Remove(name + "-link")
 }
 
-// token returns a name that nobody else draws.
+// token returns a random name.
 func token() string {
 	var b [8]byte
 	rand.Read(b[:])
@@ -74,29 +74,29 @@ func token() string {
 
 func splitKey(key string) (folder, name string, err error) {
 	i := strings.LastIndexByte(key, '/')
-	if i < 0 || !folderForm.MatchString(key[:i]) || !nameForm.MatchString(key[i+1:]) {
+	if i < 0 || !folderPattern.MatchString(key[:i]) || !namePattern.MatchString(key[i+1:]) {
 		return "", "", fmt.Errorf("malformed key %q", key)
 	}
 	return key[:i], key[i+1:], nil
 }
 
-// Put stores an object.
+// Put implements [Store].
 func (d *Directory) Put(ctx context.Context, key string, size int64, r io.Reader) error {
 	folder, _, err := splitKey(key)
 	if err != nil {
 		return fmt.Errorf("put artifact: %w", err)
 	}
-	temp := folder + "/" + temporary + token()
+	temp := folder + "/" + tempPrefix + token()
 	f, err := d.create(folder, temp)
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	err = d.fill(ctx, f, size, r)
+	err = d.writeAll(ctx, f, size, r)
 	if err == nil {
 		err = d.publish(temp, key)
 	}
 	if left := d.disk.Remove(temp); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
-		err = left // the object is there, and its temporary file too: whoever sweeps removes that
+		err = left // the object exists; Clean removes the temporary file
 	}
 	if err == nil {
 		err = d.sync(folder)
@@ -107,8 +107,8 @@ func (d *Directory) Put(ctx context.Context, key string, size int64, r io.Reader
 	return nil
 }
 
-// create makes a temporary file, and its folder where there is none. Others remove a
-// folder that is empty at any moment, and cannot once the file is in it.
+// create creates a temporary file, and its folder if needed. Others may remove an empty folder at
+// any moment, but not once the file is in it.
 func (d *Directory) create(folder, temp string) (file, error) {
 	f, err := d.disk.Create(temp)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -131,8 +131,8 @@ func (d *Directory) create(folder, temp string) (file, error) {
 
 var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
-// fill writes the bytes of r to a file, which is on the disk then.
-func (d *Directory) fill(ctx context.Context, f file, size int64, r io.Reader) (err error) {
+// writeAll writes size bytes of r to a file, and syncs and closes it.
+func (d *Directory) writeAll(ctx context.Context, f file, size int64, r io.Reader) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	block := blocks.Get().(*[blockSize]byte)
 	defer blocks.Put(block)
@@ -175,7 +175,7 @@ func (d *Directory) publish(temp, key string) error {
 	return err
 }
 
-// sync makes the names in a directory survive a loss of power.
+// sync makes the names in a directory durable.
 func (d *Directory) sync(dir string) error {
 	f, err := d.disk.Open(dir)
 	if err != nil {
@@ -184,7 +184,7 @@ func (d *Directory) sync(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Open reads an object.
+// Open implements [Store].
 func (d *Directory) Open(_ context.Context, key string, offset int64) (io.ReadCloser, error) {
 	if _, _, err := splitKey(key); err != nil {
 		return nil, fmt.Errorf("open artifact: %w", err)

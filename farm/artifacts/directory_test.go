@@ -51,7 +51,7 @@ func names(t *testing.T, s artifacts.Store, folder string) (list []string) {
 	return list
 }
 
-// files returns everything below a directory that is no directory.
+// files returns the paths of all files below a directory.
 func files(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -90,7 +90,7 @@ func TestDirectoryKeepsObjects(t *testing.T) {
 	require.Len(t, files(t, dir), 2)
 }
 
-// Nothing but what is whole is there, and nothing is left of what is not.
+// Only complete objects exist, and failed puts leave nothing behind.
 func TestDirectoryPutsAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
@@ -101,18 +101,18 @@ func TestDirectoryPutsAllOrNothing(t *testing.T) {
 		ctx context.Context
 		r   io.Reader
 	}{
-		"too few":      {t.Context(), strings.NewReader("four")},
-		"too many":     {t.Context(), strings.NewReader("sixsix")},
-		"broken":       {t.Context(), io.MultiReader(strings.NewReader("fi"), iotest.ErrReader(broken))},
-		"unexpected":   {t.Context(), io.MultiReader(strings.NewReader("fives"), iotest.ErrReader(io.ErrUnexpectedEOF))},
-		"a caller who": {gone, strings.NewReader("fives")},
+		"too few":           {t.Context(), strings.NewReader("four")},
+		"too many":          {t.Context(), strings.NewReader("sixsix")},
+		"read error":        {t.Context(), io.MultiReader(strings.NewReader("fi"), iotest.ErrReader(broken))},
+		"unexpected EOF":    {t.Context(), io.MultiReader(strings.NewReader("fives"), iotest.ErrReader(io.ErrUnexpectedEOF))},
+		"cancelled context": {gone, strings.NewReader("fives")},
 	} {
 		require.Error(t, d.Put(c.ctx, "w/j/a", 5, c.r), name)
 		require.Empty(t, files(t, dir), name)
 	}
 }
 
-func TestDirectoryTakesNoOtherKeys(t *testing.T) {
+func TestDirectoryRefusesMalformedKeys(t *testing.T) {
 	outside := t.TempDir()
 	dir := filepath.Join(outside, "store")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -135,7 +135,7 @@ func TestDirectoryTakesNoOtherKeys(t *testing.T) {
 	require.Empty(t, files(t, outside))
 }
 
-// Somebody who can write to the store leads no one out of it.
+// Links in the directory lead nobody out of it.
 func TestDirectoryFollowsNoLinkOutside(t *testing.T) {
 	outside := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))
@@ -161,8 +161,8 @@ func TestDirectoryFollowsNoLinkOutside(t *testing.T) {
 	}
 }
 
-// Whatever step it is killed at: the object is there and whole, or is not there.
-func TestDirectoryIsKilledAnywhere(t *testing.T) {
+// Whatever step the process is killed at, the object exists completely or not at all.
+func TestDirectorySurvivesKillAtAnyStep(t *testing.T) {
 	text := strings.Repeat("0123456789", 100_000)
 	for at := 1; ; at++ {
 		dir := t.TempDir()
@@ -184,8 +184,8 @@ func TestDirectoryIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-// A disk that is full, or fails at any step, is told, and what was begun is removed.
-func TestDirectoryOnADiskThatFails(t *testing.T) {
+// If the disk is full, or any step fails, Put returns the error and removes what it began.
+func TestDirectoryOnFailingDisk(t *testing.T) {
 	text := strings.Repeat("0123456789", 100_000)
 	for at := 1; ; at++ {
 		dir := t.TempDir()
@@ -203,7 +203,7 @@ func TestDirectoryOnADiskThatFails(t *testing.T) {
 	}
 }
 
-func TestTheFirstOfManyPutsStays(t *testing.T) {
+func TestFirstOfConcurrentPutsWins(t *testing.T) {
 	dir := t.TempDir()
 	stores := []*artifacts.Directory{open(t, dir), open(t, dir)}
 	var group sync.WaitGroup
@@ -230,8 +230,8 @@ func TestTheFirstOfManyPutsStays(t *testing.T) {
 	require.Len(t, files(t, dir), 1)
 }
 
-// Whoever puts into a folder that another one removes for being empty makes it again.
-func TestAFolderIsRemovedWhileSomebodyPuts(t *testing.T) {
+// A put creates the folder again if another process removes it while empty.
+func TestPutRecreatesRemovedFolder(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	for range 100 {
@@ -244,7 +244,7 @@ func TestAFolderIsRemovedWhileSomebodyPuts(t *testing.T) {
 	}
 }
 
-func TestCleanRemovesAFolderThatIsEmptyAndOld(t *testing.T) {
+func TestCleanRemovesOldEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	put(t, d, "w/j/a", "text")
@@ -258,7 +258,7 @@ func TestCleanRemovesAFolderThatIsEmptyAndOld(t *testing.T) {
 	require.NoError(t, d.Clean(t.Context(), "w/j", time.Now()))
 }
 
-func TestCleanRemovesWhatIsOldAlone(t *testing.T) {
+func TestCleanRemovesOnlyOldFiles(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	put(t, d, "w/j/a", "text")
@@ -273,7 +273,7 @@ func TestCleanRemovesWhatIsOldAlone(t *testing.T) {
 	require.Equal(t, []string{young, filepath.Join(dir, "w/j/a")}, files(t, dir))
 }
 
-func TestOpenDirectoryLooksWhetherItCanWrite(t *testing.T) {
+func TestOpenDirectoryChecksWritable(t *testing.T) {
 	_, err := artifacts.OpenDirectory(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	file := filepath.Join(t.TempDir(), "file")

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// List returns the objects of a folder.
+// List implements [Store].
 func (d *Directory) List(_ context.Context, folder string) ([]Object, error) {
 	var list []Object
-	err := d.each(folder, func(info fs.FileInfo) error {
-		if info.Mode().IsRegular() && nameForm.MatchString(info.Name()) {
+	err := d.eachFile(folder, func(info fs.FileInfo) error {
+		if info.Mode().IsRegular() && namePattern.MatchString(info.Name()) {
 			list = append(list, Object{info.Name(), info.Size(), info.ModTime()})
 		}
 		return nil
@@ -25,9 +25,10 @@ func (d *Directory) List(_ context.Context, folder string) ([]Object, error) {
 	return list, nil
 }
 
-// each goes through the files of a folder by name. Those that are removed meanwhile it leaves out.
-func (d *Directory) each(folder string, see func(fs.FileInfo) error) error {
-	if !folderForm.MatchString(folder) {
+// eachFile calls visit with each file of a folder in order of names. Files removed meanwhile are
+// skipped.
+func (d *Directory) eachFile(folder string, visit func(fs.FileInfo) error) error {
+	if !folderPattern.MatchString(folder) {
 		return errors.New("malformed folder")
 	}
 	entries, err := d.disk.ReadDir(folder)
@@ -42,14 +43,14 @@ func (d *Directory) each(folder string, see func(fs.FileInfo) error) error {
 		if err := errors.Join(err, gone); err != nil {
 			return err
 		}
-		if err := see(info); err != nil {
+		if err := visit(info); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// Folders goes through all folders.
+// Folders implements [Store].
 func (d *Directory) Folders(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		workspaces, err := d.disk.ReadDir(".")
@@ -65,7 +66,7 @@ func (d *Directory) Folders(ctx context.Context) iter.Seq2[string, error] {
 			}
 			for _, job := range jobs {
 				folder := workspace.Name() + "/" + job.Name()
-				if ctx.Err() != nil || job.IsDir() && folderForm.MatchString(folder) && !yield(folder, nil) {
+				if ctx.Err() != nil || job.IsDir() && folderPattern.MatchString(folder) && !yield(folder, nil) {
 					return
 				}
 			}
@@ -73,7 +74,7 @@ func (d *Directory) Folders(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// Remove removes objects.
+// Remove implements [Store].
 func (d *Directory) Remove(_ context.Context, folder string, names ...string) error {
 	for _, name := range names {
 		key := folder + "/" + name
@@ -87,12 +88,12 @@ func (d *Directory) Remove(_ context.Context, folder string, names ...string) er
 	return nil
 }
 
-// Clean removes temporary files.
+// Clean implements [Store].
 func (d *Directory) Clean(_ context.Context, folder string, before time.Time) error {
 	files := 0
-	err := d.each(folder, func(info fs.FileInfo) error {
+	err := d.eachFile(folder, func(info fs.FileInfo) error {
 		files++
-		if !strings.HasPrefix(info.Name(), temporary) || !info.ModTime().Before(before) {
+		if !strings.HasPrefix(info.Name(), tempPrefix) || !info.ModTime().Before(before) {
 			return nil
 		}
 		if err := d.disk.Remove(folder + "/" + info.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +106,7 @@ func (d *Directory) Clean(_ context.Context, folder string, before time.Time) er
 		return fmt.Errorf("clean %s: %w", folder, err)
 	}
 	if info, err := d.disk.Stat(folder); err == nil && files == 0 && info.ModTime().Before(before) {
-		_ = d.disk.Remove(folder) // unless somebody puts something there at this moment
+		_ = d.disk.Remove(folder) // fails if another process puts an object there
 	}
 	return nil
 }

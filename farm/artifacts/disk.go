@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// A disk is what a [Directory] does to its file system. Tests let it fail.
+// A disk is the file system below a [Directory]. Tests inject failures into it.
 type disk interface {
 	MkdirAll(dir string) error
-	Create(name string) (file, error) // one that was not there
+	Create(name string) (file, error) // fails if the file exists
 	Open(name string) (file, error)
 	Link(name, other string) error
 	Remove(name string) error
@@ -24,7 +24,7 @@ type file interface {
 	Close() error
 }
 
-// rootDisk is a directory that no name leads out of, whatever links it has in it.
+// A rootDisk is a directory that no name or link leads out of.
 type rootDisk struct{ root *os.Root }
 
 func (d rootDisk) MkdirAll(dir string) error     { return d.root.MkdirAll(dir, 0o700) }
@@ -32,7 +32,7 @@ func (d rootDisk) Link(name, other string) error { return d.root.Link(name, othe
 func (d rootDisk) Remove(name string) error      { return d.root.Remove(name) }
 func (d rootDisk) Close() error                  { return d.root.Close() }
 
-// Stat follows no link.
+// Stat does not follow links.
 func (d rootDisk) Stat(name string) (fs.FileInfo, error) { return d.root.Lstat(name) }
 
 func (d rootDisk) Create(name string) (file, error) {
@@ -41,7 +41,7 @@ func (d rootDisk) Create(name string) (file, error) {
 
 func (d rootDisk) Open(name string) (file, error) { return d.open(name, os.O_RDONLY) }
 
-// open makes no file of a nil pointer.
+// open avoids returning a nil *os.File as a non-nil file.
 func (d rootDisk) open(name string, flag int) (file, error) {
 	f, err := d.root.OpenFile(name, flag, 0o600)
 	if err != nil {

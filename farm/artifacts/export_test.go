@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// ErrKilled is what everything answers in a process that was killed.
+// ErrKilled is the error of all operations after a simulated kill.
 var ErrKilled = errors.New("killed")
 
-// A Trap fails a directory at a step: from then on for ever, as in a process that was
-// killed, or that once.
+// A Trap makes a directory fail at a step: only at that step, or at all steps from then on, as in a
+// killed process.
 type Trap struct {
-	At   int   // the step, from 1; 0 never
-	Once error // nil: killed
+	At   int   // step that fails, from 1; 0 is none
+	Once error // error of that step alone; nil simulates a kill
 
 	mu   sync.Mutex
-	Done int // steps
+	Done int // number of steps done
 }
 
 func (t *Trap) step() error {
@@ -32,7 +32,7 @@ func (t *Trap) step() error {
 	return ErrKilled
 }
 
-// Trapped puts a trap under a directory.
+// Trapped installs a trap below a directory.
 func (d *Directory) Trapped(t *Trap) *Directory { return &Directory{trapDisk{d.disk, t}} }
 
 type trapDisk struct {
@@ -95,7 +95,7 @@ type trapFile struct {
 	trap *Trap
 }
 
-// Write writes half of b if it fails.
+// Write writes half of b before it fails.
 func (f trapFile) Write(b []byte) (int, error) {
 	if err := f.trap.step(); err != nil {
 		n, _ := f.file.Write(b[:len(b)/2])

@@ -15,46 +15,47 @@ import (
 	"svc/fault"
 )
 
-// The bounds of a manifest.
+// Limits of a manifest.
 const (
 	MaxManifest   = wire.MaxManifest
 	MaxFiles      = wire.MaxFiles
 	MaxChunks     = 10_000   // of a file
-	MinChunkBytes = 5 << 20  // of a file that has more than one; buckets want as much
-	MaxChunkBytes = 64 << 20 // what is sent again when a connection breaks
+	MinChunkBytes = 5 << 20  // in a file of several chunks; the minimum of S3's multipart uploads
+	MaxChunkBytes = 64 << 20 // limits what is sent again after a broken connection
 	maxName       = 100      // characters
 )
 
-// The refusals of manifests.
+// Errors about manifests.
 var (
 	ErrTooLarge = fault.New(fault.TooLarge, "artifact_too_large", "The artifacts of this job are larger than a job's may be.")
 	errManifest = fault.Field("manifest", "must be JSON of at most 1 MiB that fits the description")
 )
 
-// A Manifest says what a runner will send of a job.
+// A Manifest lists the files that a runner will upload for a job.
 type Manifest struct {
 	Epoch int    `json:"epoch"`
 	Files []File `json:"files"`
 }
 
-// A File is one that a job left.
+// A File describes a file of a job.
 type File struct {
-	ID         string `json:"id"` // by which its chunks are named
+	ID         string `json:"id"` // part of the names of chunks in the upload
 	Name       string `json:"name"`
 	Path       string `json:"path"`
 	Size       int64  `json:"size"`
 	SHA256     string `json:"sha256"`
-	ChunkBytes int64  `json:"chunkBytes"` // of each chunk but the last
+	ChunkBytes int64  `json:"chunkBytes"` // size of all chunks except the last
 	Mode       int    `json:"mode"`
 }
 
 var (
-	fileIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-	digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	fileIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ReadManifest reads and judges a manifest of files that may have so many bytes together.
-func ReadManifest(r io.Reader, most int64) (Manifest, error) {
+// ReadManifest parses and checks a manifest. limit is the largest total size of the files in bytes.
+// Its error is [ErrTooLarge], one about fields, or that of r.
+func ReadManifest(r io.Reader, limit int64) (Manifest, error) {
 	var m Manifest
 	text, err := io.ReadAll(io.LimitReader(r, MaxManifest+1))
 	if err != nil {
@@ -68,16 +69,16 @@ func ReadManifest(r io.Reader, most int64) (Manifest, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return m, errManifest
 	}
-	return m, m.check(most)
+	return m, m.check(limit)
 }
 
-// check refuses what no runner of ours sends. What is too large is refused before
-// anything else of it is judged: no other word would help its sender.
-func (m Manifest) check(most int64) error {
+// check refuses what no runner of ours sends. The total size is checked first, since no other error
+// would help if it is too large.
+func (m Manifest) check(limit int64) error {
 	var sum int64
 	for _, f := range m.Files {
-		if f.Size > most-sum {
-			return ErrTooLarge.With("limitBytes", most).With("declaredBytes", m.declared())
+		if f.Size > limit-sum {
+			return ErrTooLarge.With("limitBytes", limit).With("declaredBytes", m.declared())
 		}
 		sum += max(f.Size, 0)
 	}
@@ -86,9 +87,9 @@ func (m Manifest) check(most int64) error {
 			fmt.Sprintf("must have an epoch of 1 or more, and %d files or fewer", MaxFiles),
 		}})
 	}
-	wrong, ids, places := map[string][]string{}, map[string]bool{}, wire.Places{}
+	wrong, ids, places := map[string][]string{}, map[string]bool{}, wire.PathSet{}
 	for i, f := range m.Files {
-		field, text := f.wrong()
+		field, text := f.problem()
 		switch {
 		case text != "":
 		case ids[f.ID]:
@@ -97,7 +98,7 @@ func (m Manifest) check(most int64) error {
 			field, text = "path", "must be one file's alone on every system, and no other's directory"
 		}
 		ids[f.ID] = true
-		if text != "" && len(wrong) < 20 { // whoever makes more has made one mistake
+		if text != "" && len(wrong) < 20 { // more errors usually have one cause
 			wrong[fmt.Sprintf("files[%d].%s", i, field)] = []string{text}
 		}
 	}
@@ -107,7 +108,7 @@ func (m Manifest) check(most int64) error {
 	return nil
 }
 
-// declared is the sum of the sizes, or as much as a number holds.
+// declared returns the total size, capped at the largest int64.
 func (m Manifest) declared() (sum int64) {
 	for _, f := range m.Files {
 		if sum += max(f.Size, 0); sum < 0 {
@@ -117,21 +118,21 @@ func (m Manifest) declared() (sum int64) {
 	return sum
 }
 
-// wrong says what is wrong with a file by itself.
-func (f File) wrong() (field, text string) {
-	if !fileIDForm.MatchString(f.ID) {
+// problem returns the first invalid field of a file, and what is wrong with it.
+func (f File) problem() (field, text string) {
+	if !fileIDPattern.MatchString(f.ID) {
 		return "id", "must have 1 to 32 letters, digits, hyphens and underscores"
 	}
 	if f.Name == "" || utf8.RuneCountInString(f.Name) > maxName || !wire.Readable(f.Name) {
 		return "name", "must have 1 to 100 characters, none of them control characters, or others that nobody sees"
 	}
-	if text := wire.BadPath(f.Path); text != "" {
+	if text := wire.PathProblem(f.Path); text != "" {
 		return "path", text
 	}
 	switch {
 	case f.Size < 0:
 		return "size", "must be 0 or more"
-	case !digestForm.MatchString(f.SHA256):
+	case !digestPattern.MatchString(f.SHA256):
 		return "sha256", "must be 64 lower-case hex digits"
 	case f.Mode < 0 || f.Mode > 0o777:
 		return "mode", "must be the permission bits of a file, 0 to 511"
@@ -143,13 +144,13 @@ func (f File) wrong() (field, text string) {
 	return "", ""
 }
 
-// Chunks is how many chunks the file is sent in: none if it is empty.
+// Chunks returns the number of chunks, 0 for an empty file.
 func (f File) Chunks() int64 { return (f.Size + f.ChunkBytes - 1) / f.ChunkBytes }
 
-// chunkSize is how many bytes chunk n has.
+// chunkSize returns the size of chunk n in bytes.
 func (f File) chunkSize(n int64) int64 { return min(f.ChunkBytes, f.Size-n*f.ChunkBytes) }
 
-// An Artifact is a file of a job, and its id.
+// An Artifact is a file of a job with its id.
 type Artifact struct {
 	ID events.ID
 	File
@@ -163,10 +164,10 @@ func (m Manifest) Artifacts(j Job) (list []Artifact) {
 	return list
 }
 
-// artifact gives the file its id, which follows from all that was declared of it: a file that
-// is declared again, to any replica, has it again, and one that is declared otherwise has not.
+// artifact derives the file's id from everything declared about it. Declaring the same file again,
+// to any replica, gives the same id, and any change gives another one.
 func (f File) artifact(j Job) Artifact {
-	text, _ := json.Marshal(f) // strings and numbers always encode
+	text, _ := json.Marshal(f) // cannot fail for strings and numbers
 	sum := sha256.Sum256(fmt.Appendf(nil, "svc artifact\n%s\n%s\n%d\n%s", j.Workspace, j.ID, j.Epoch, text))
 	id := events.ID(sum[:16])
 	id[6] = 8<<4 | id[6]&0x0f // a UUID of version 8, whose bits are the application's

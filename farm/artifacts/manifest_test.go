@@ -17,8 +17,8 @@ import (
 
 const most = 256 << 20
 
-// one is a manifest of one file, changed.
-func one(change func(*artifacts.File)) artifacts.Manifest {
+// singleFile returns a manifest of one file, with changes.
+func singleFile(change func(*artifacts.File)) artifacts.Manifest {
 	f := artifacts.File{
 		ID: "f1", Name: "dist", Path: "dist/app.tar", Size: 20 << 20, SHA256: strings.Repeat("a", 64), ChunkBytes: 8 << 20, Mode: 0o644,
 	}
@@ -35,7 +35,7 @@ func read(m artifacts.Manifest) error {
 	return err
 }
 
-func TestPathsThatAreNone(t *testing.T) {
+func TestInvalidPaths(t *testing.T) {
 	for _, p := range []string{
 		"", ".", "..", "../a", "a/..", "a/../b", "a/../../b", "./a", "a/./b", "a//b", "/a", "/", "a/", "//a",
 		`C:\a`, "C:/a", "c:a", `a\b`, `..\a`, `\\server\share\a`, "//server/share", "a:b", "a|b", "a*b", "a?b", `a"b`, "a<b", "a>b",
@@ -44,25 +44,25 @@ func TestPathsThatAreNone(t *testing.T) {
 		"a.", "a/b./c", "a ", " a", "a/ b", "...", "a/...",
 		strings.Repeat("a", 256), strings.Repeat("\u00e9", 128), strings.Repeat("a/", 512) + "a",
 	} {
-		err := read(one(func(f *artifacts.File) { f.Path = p }))
+		err := read(singleFile(func(f *artifacts.File) { f.Path = p }))
 		require.ErrorIs(t, err, fault.ErrValidation, "%q", p)
 		require.Contains(t, fault.As(err).Details, "files[0].path", "%q", p)
 	}
 }
 
-func TestPaths(t *testing.T) {
+func TestValidPaths(t *testing.T) {
 	for _, p := range []string{
 		"a", "dist/app.tar", ".env", "a/.hidden/..b", "..a", "a..b", "Zo\u00eb/r\u00e9sum\u00e9.pdf", "\u65e5\u672c/\u8a9e.txt", "a b/c d",
 		"console", "com10", "coma", "nullable.go", "lpt", "~a", "-rf", "a;b&c$(d)", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 		strings.Repeat("a", 255), strings.Repeat("a/", 511) + "ab",
 	} {
-		require.NoError(t, read(one(func(f *artifacts.File) { f.Path = p })), "%q", p)
+		require.NoError(t, read(singleFile(func(f *artifacts.File) { f.Path = p })), "%q", p)
 	}
 }
 
-func TestPathsThatAreOneOnSomeSystem(t *testing.T) {
+func TestCollidingPaths(t *testing.T) {
 	pair := func(a, b string) artifacts.Manifest {
-		m := one(func(f *artifacts.File) { f.Path, f.Size = a, 0 })
+		m := singleFile(func(f *artifacts.File) { f.Path, f.Size = a, 0 })
 		second := m.Files[0]
 		second.ID, second.Path = "f2", b
 		m.Files = append(m.Files, second)
@@ -77,7 +77,7 @@ func TestPathsThatAreOneOnSomeSystem(t *testing.T) {
 		require.Contains(t, fault.As(err).Details, "files[1].path", "%q", p)
 
 		other := pair(p[0], p[1])
-		other.Files[1].Name = "logs" // of another artifact it is another file
+		other.Files[1].Name = "logs" // in another artifact it is a different file
 		require.NoError(t, read(other), "%q", p)
 	}
 	for _, p := range [][2]string{{"a", "b"}, {"a/b", "ab"}, {"a/b", "a/c"}, {"a", "ab"}, {"a/b", "a/b2/c"}} {
@@ -85,7 +85,7 @@ func TestPathsThatAreOneOnSomeSystem(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreRefused(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	for field, changes := range map[string][]func(*artifacts.File){
 		"id": {
 			func(f *artifacts.File) { f.ID = "" }, func(f *artifacts.File) { f.ID = "../f1" }, func(f *artifacts.File) { f.ID = "f.1" },
@@ -108,18 +108,18 @@ func TestFilesThatAreRefused(t *testing.T) {
 		"mode": {func(f *artifacts.File) { f.Mode = -1 }, func(f *artifacts.File) { f.Mode = 0o4755 }, func(f *artifacts.File) { f.Mode = 0o120777 }},
 	} {
 		for i, change := range changes {
-			err := read(one(change))
+			err := read(singleFile(change))
 			require.ErrorIs(t, err, fault.ErrValidation, "%s %d", field, i)
 			require.Contains(t, fault.As(err).Details, "files[0]."+field, "%s %d", field, i)
 		}
 	}
-	m := one(func(*artifacts.File) {})
+	m := singleFile(func(*artifacts.File) {})
 	twin := m.Files[0]
 	twin.Path = "other"
 	m.Files = append(m.Files, twin)
 	require.Contains(t, fault.As(read(m)).Details, "files[1].id")
 
-	huge := one(func(f *artifacts.File) {
+	huge := singleFile(func(f *artifacts.File) {
 		f.Size, f.ChunkBytes = 10_001*artifacts.MinChunkBytes, artifacts.MinChunkBytes
 	})
 	text, err := json.Marshal(huge)
@@ -128,11 +128,11 @@ func TestFilesThatAreRefused(t *testing.T) {
 	require.Contains(t, fault.As(err).Details, "files[0].chunkBytes")
 }
 
-func TestManifestsThatAreTooLarge(t *testing.T) {
+func TestTooLargeManifests(t *testing.T) {
 	sum := func(sizes ...int64) artifacts.Manifest {
 		m := artifacts.Manifest{Epoch: 1}
 		for i, size := range sizes {
-			f := one(func(f *artifacts.File) { f.ID, f.Path, f.Size = fmt.Sprint("f", i), fmt.Sprint("p", i), size }).Files[0]
+			f := singleFile(func(f *artifacts.File) { f.ID, f.Path, f.Size = fmt.Sprint("f", i), fmt.Sprint("p", i), size }).Files[0]
 			m.Files = append(m.Files, f)
 		}
 		return m
@@ -150,14 +150,14 @@ func TestManifestsThatAreTooLarge(t *testing.T) {
 	}
 	many := artifacts.Manifest{Epoch: 1}
 	for i := range artifacts.MaxFiles + 1 {
-		many.Files = append(many.Files, one(func(f *artifacts.File) { f.ID, f.Path, f.Size = fmt.Sprint("f", i), fmt.Sprint("p", i), 0 }).Files[0])
+		many.Files = append(many.Files, singleFile(func(f *artifacts.File) { f.ID, f.Path, f.Size = fmt.Sprint("f", i), fmt.Sprint("p", i), 0 }).Files[0])
 	}
 	require.ErrorIs(t, read(many), fault.ErrValidation)
 	many.Files = many.Files[1:]
 	require.NoError(t, read(many))
 }
 
-func TestManifestsThatAreNone(t *testing.T) {
+func TestMalformedManifests(t *testing.T) {
 	good := `{"epoch":1,"files":[]}`
 	for _, text := range []string{
 		"", "null", "[]", "7", `"a"`, "{", good + good, good + "x", `{"epoch":1,"files":[],"more":1}`, `{"epoch":"1","files":[]}`,
@@ -193,8 +193,8 @@ func FuzzReadManifest(f *testing.F) {
 	})
 }
 
-// A file that is declared otherwise is another one.
-func TestIdsFollowFromWhatIsDeclared(t *testing.T) {
+// Any change of the declaration gives another id.
+func TestArtifactIDsDependOnDeclaration(t *testing.T) {
 	s := open(t, t.TempDir())
 	m := manifest([]byte("a"))
 	id := artifactsOf(resume(t, s, m))[0].ID

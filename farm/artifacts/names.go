@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An objectName is what the name of an object says.
+// An objectName is the parsed name of an object.
 type objectName struct {
 	kind     objectKind
 	artifact string

@@ -8,12 +8,13 @@ import (
 	"svc/fault"
 )
 
-// A partReader holds a part to the length of its chunk. err is what was wrong with it.
+// A partReader reads a part of a request and checks that it has the length of its chunk. err is
+// what was wrong, if anything.
 type partReader struct {
 	name   string
 	r      io.Reader
 	left   int64
-	broken error // says that the body broke off
+	broken error // error to wrap when the body breaks off
 	err    error
 }
 
@@ -24,7 +25,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, err := p.r.Read(b[:min(int64(len(b)), p.left+1)]) // one more would be too many
+	n, err := p.r.Read(b[:min(int64(len(b)), p.left+1)]) // one more byte than allowed, to notice too long parts
 	p.left -= int64(n)
 	switch {
 	case p.left < 0, errors.Is(err, io.EOF) && p.left > 0:

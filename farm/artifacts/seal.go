@@ -11,7 +11,7 @@ import (
 	"svc/events"
 )
 
-// A seal says which chunks make a file, whose digest was checked.
+// A seal lists the chunks that make up a file, whose digest was checked.
 type seal struct {
 	Attempt    int      `json:"attempt"`
 	Size       int64    `json:"size"`
@@ -20,11 +20,11 @@ type seal struct {
 	Tokens     []string `json:"chunks"`
 }
 
-// maxSeal is more than that of a file with as many chunks as there may be has.
+// maxSeal is more than the seal of a file with the most chunks needs.
 const maxSeal = 1 << 20
 
-// seal makes a file of the chunks that were hashed. If somebody else was first theirs
-// are the file, and what is not among them is left to be swept.
+// seal makes a file of its hashed chunks. If another replica has sealed the file first, its chunks
+// make up the file, and others are left to the sweep.
 func (u *Upload) seal(ctx context.Context, p *progress) error {
 	text, err := json.Marshal(seal{p.attempt, p.Size, p.SHA256, p.ChunkBytes, p.tokens})
 	if err != nil {
@@ -32,7 +32,7 @@ func (u *Upload) seal(ctx context.Context, p *progress) error {
 	}
 	err = u.store.Put(ctx, u.folder+"/"+p.ID.String(), int64(len(text)), bytes.NewReader(text))
 	if err != nil && !errors.Is(err, ErrExists) {
-		return away(err)
+		return storeError(err)
 	}
 	p.sealed = true
 	return nil
@@ -57,7 +57,7 @@ func readSeal(ctx context.Context, store Store, key string) (seal, error) {
 	return s, nil
 }
 
-// Open returns an artifact's bytes. Its error may be [ErrMissing].
+// Open returns a reader of an artifact's data. Its error is [ErrMissing] if there is no seal.
 func Open(ctx context.Context, store Store, workspace, job, artifact events.ID) (*Reader, error) {
 	folder := folderOf(workspace, job)
 	s, err := readSeal(ctx, store, folder+"/"+artifact.String())
@@ -67,26 +67,26 @@ func Open(ctx context.Context, store Store, workspace, job, artifact events.ID) 
 	return &Reader{ctx: ctx, store: store, folder: folder, artifact: artifact.String(), seal: s}, nil
 }
 
-// A Reader reads an artifact, chunk after chunk, from any place in it.
+// A Reader reads an artifact chunk by chunk, and can seek. It must be closed.
 type Reader struct {
-	ctx    context.Context // io.Reader has no room for it
+	ctx    context.Context // io.Reader has no parameter for it
 	store  Store
 	folder string
 
 	artifact string
 	seal     seal
 	at       int64
-	chunk    io.ReadCloser // that at lies in; nil before it is opened
-	left     int64         // bytes of it that were not read
+	chunk    io.ReadCloser // the chunk at position at; nil if it is not open
+	left     int64         // unread bytes of the chunk
 }
 
-// Size is how many bytes the artifact has.
+// Size returns the size of the artifact in bytes.
 func (r *Reader) Size() int64 { return r.seal.Size }
 
-// SHA256 is its digest in hex.
+// SHA256 returns the artifact's digest in hex.
 func (r *Reader) SHA256() string { return r.seal.SHA256 }
 
-// Seek sets where the next Read begins.
+// Seek implements [io.Seeker].
 func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -104,7 +104,7 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	return r.at, r.Close()
 }
 
-// Close closes what is open.
+// Close closes the open chunk. The reader can still be used.
 func (r *Reader) Close() error {
 	if r.chunk == nil {
 		return nil
@@ -114,7 +114,8 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Read reads on. A chunk that is shorter than it was is an error.
+// Read implements [io.Reader]. A chunk that is shorter than the seal says gives
+// [io.ErrUnexpectedEOF].
 func (r *Reader) Read(b []byte) (int, error) {
 	if r.at >= r.seal.Size {
 		return 0, io.EOF

@@ -14,11 +14,11 @@ import (
 	"svc/farm/artifacts"
 )
 
-// whole uploads files and returns their ids.
-func whole(t *testing.T, s artifacts.Store, texts ...[]byte) (ids []events.ID) {
+// uploadAll uploads complete files and returns their ids.
+func uploadAll(t *testing.T, s artifacts.Store, texts ...[]byte) (ids []events.ID) {
 	t.Helper()
 	u := resume(t, s, manifest(texts...))
-	require.NoError(t, u.Settle(t.Context()))
+	require.NoError(t, u.SealComplete(t.Context()))
 	for i, text := range texts {
 		for _, n := range u.States()[i].Missing {
 			require.NoError(t, send(t.Context(), u, i, text, int(n)))
@@ -34,7 +34,7 @@ func whole(t *testing.T, s artifacts.Store, texts ...[]byte) (ids []events.ID) {
 func TestReader(t *testing.T) {
 	a := content(1, 2*chunk+100)
 	s := open(t, t.TempDir())
-	id := whole(t, s, a)[0]
+	id := uploadAll(t, s, a)[0]
 	r, err := artifacts.Open(t.Context(), s, job.Workspace, job.ID, id)
 	require.NoError(t, err)
 	require.EqualValues(t, len(a), r.Size())
@@ -55,31 +55,31 @@ func TestReader(t *testing.T) {
 	require.NoError(t, r.Close())
 
 	small := content(2, 1000)
-	r, err = artifacts.Open(t.Context(), s, job.Workspace, job.ID, whole(t, s, small)[0])
+	r, err = artifacts.Open(t.Context(), s, job.Workspace, job.ID, uploadAll(t, s, small)[0])
 	require.NoError(t, err)
 	require.NoError(t, iotest.TestReader(r, small))
 }
 
 func TestOpenFindsNothingOfAnotherJob(t *testing.T) {
 	s := open(t, t.TempDir())
-	id := whole(t, s, []byte("a"))[0]
+	id := uploadAll(t, s, []byte("a"))[0]
 	for _, c := range [][3]events.ID{{{9}, job.ID, id}, {job.Workspace, {9}, id}, {job.Workspace, job.ID, {9}}} {
 		_, err := artifacts.Open(t.Context(), s, c[0], c[1], c[2])
 		require.ErrorIs(t, err, artifacts.ErrMissing)
 	}
 }
 
-// What a disk has lost is never read as if it were the end.
+// A missing or truncated chunk is an error, and never the end of the file.
 func TestReaderOfADamagedStore(t *testing.T) {
 	a := content(1, chunk+100)
 	for name, damage := range map[string]func(path string) error{
-		"cut":  func(path string) error { return os.Truncate(path, 10) },
-		"gone": os.Remove,
+		"truncated": func(path string) error { return os.Truncate(path, 10) },
+		"gone":      os.Remove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			id := whole(t, s, a)[0]
+			id := uploadAll(t, s, a)[0]
 			chunks, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.0.1.*"))
 			require.NoError(t, err)
 			require.Len(t, chunks, 1)
@@ -96,7 +96,7 @@ func TestReaderOfADamagedStore(t *testing.T) {
 func TestOpenOfADamagedSeal(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	id := whole(t, s, []byte("a"))[0]
+	id := uploadAll(t, s, []byte("a"))[0]
 	path := filepath.Join(dir, job.Workspace.String(), job.ID.String(), id.String())
 	for _, text := range []string{"", "{", "[]", `{"size":10,"chunkBytes":5,"chunks":[]}`, `{"size":-1,"chunkBytes":0,"chunks":["a"]}`} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -109,7 +109,7 @@ func TestOpenOfADamagedSeal(t *testing.T) {
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	ids := whole(t, s, []byte("kept"), nil)
+	ids := uploadAll(t, s, []byte("kept"), nil)
 	a := content(3, 2*chunk)
 	m := manifest(a)
 	half := resume(t, s, m)
@@ -117,12 +117,12 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, job.Workspace.String(), job.ID.String(), ".put-1"), nil, 0o600))
 	before := len(files(t, dir))
 
-	n, err := artifacts.Sweep(t.Context(), s, time.Now().Add(artifacts.Patience))
+	n, err := artifacts.Sweep(t.Context(), s, time.Now().Add(artifacts.UploadWindow))
 	require.NoError(t, err)
 	require.Zero(t, n, "an upload may still go on")
 	require.Len(t, files(t, dir), before)
 
-	n, err = artifacts.Sweep(t.Context(), s, time.Now().Add(artifacts.Leftovers+time.Minute))
+	n, err = artifacts.Sweep(t.Context(), s, time.Now().Add(artifacts.ChunkRetention+time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.Len(t, files(t, dir), before-2, "the chunk, and what a put left")
@@ -131,8 +131,8 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, []int64{0, 1}, resume(t, s, m).States()[0].Missing)
 }
 
-// A folder that cannot be read is left as it is, and others are swept.
-func TestSweepGoesOn(t *testing.T) {
+// A folder that cannot be read is left as it is, and the others are swept.
+func TestSweepContinuesAfterError(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	put(t, s, "w/j/broken", "{")

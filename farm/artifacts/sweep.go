@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Leftovers is how long chunks lie that no file is made of. No upload goes on for longer:
-// it begins when the job has ended, and is abandoned after [Patience].
-const Leftovers = Patience + 10*time.Minute
+// ChunkRetention is how long chunks that are not in a seal are kept. No upload takes longer: it
+// starts after the job's end and is abandoned after [UploadWindow].
+const ChunkRetention = UploadWindow + 10*time.Minute
 
-// Patience is how long after the end of a job its files may come.
-const Patience = time.Hour
+// UploadWindow is how long after the end of a job its files are accepted.
+const UploadWindow = time.Hour
 
-// Sweep removes what uploads have left that ended before their files were whole, and returns how
-// many objects that were. A folder that cannot be swept does not keep others from it.
+// Sweep removes the chunks of uploads that ended before their files were complete, and returns the
+// number of removed objects. A folder that fails does not stop the others.
 func Sweep(ctx context.Context, store Store, now time.Time) (removed int, err error) {
-	before := now.Add(-Leftovers)
+	before := now.Add(-ChunkRetention)
 	var failed error
 	for folder, err := range store.Folders(ctx) {
 		if err != nil {
@@ -45,7 +45,7 @@ func sweepFolder(ctx context.Context, store Store, folder string, before time.Ti
 			needed[o.Name] = true
 			s, err := readSeal(ctx, store, folder+"/"+o.Name)
 			if err != nil {
-				return 0, err // nobody knows what it is made of
+				return 0, err // it is unknown which chunks are needed
 			}
 			for n, token := range s.Tokens {
 				needed[chunkName(o.Name, s.Attempt, int64(n), token)] = true

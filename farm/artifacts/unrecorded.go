@@ -12,29 +12,29 @@ import (
 	"svc/events"
 )
 
-// Unrecorded is how long files lie that are whole and of which no event says so.
-const Unrecorded = 24 * time.Hour
+// UnrecordedRetention is how long complete files without an event are kept.
+const UnrecordedRetention = 24 * time.Hour
 
-// ErrLog says that the log did not answer.
+// ErrLog says that the log could not be read.
 var ErrLog = errors.New("ask the log for artifacts")
 
-// A GivenUp tells which artifacts are kept of a job whose upload was given up. Of any other job,
-// also one that nobody knows, ok is false: nothing of it may be removed.
-type GivenUp func(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error)
+// An AbandonedFunc returns the artifacts to keep of a job whose upload was abandoned. For any other
+// job, also an unknown one, ok is false, and nothing of the job may be removed.
+type AbandonedFunc func(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error)
 
-// SweepUnrecorded removes the files of which the log never heard, because their upload was given up
-// in the moment before, and returns how many objects that were. [Sweep] leaves them: they are sealed.
-// It rests between folders, so that a large store is gone through slowly. A folder that cannot be swept
-// does not keep others from it; a log that does not answer ends it, with [ErrLog].
-func SweepUnrecorded(ctx context.Context, store Store, givenUp GivenUp, now time.Time, rest time.Duration) (removed int, err error) {
-	resting := time.NewTicker(rest)
-	defer resting.Stop()
+// SweepUnrecorded removes sealed files without an event, which exist when an upload was abandoned
+// just before the event was appended, and returns the number of removed objects. [Sweep] keeps
+// them, as they are sealed. It pauses between folders, to limit the load of a large store. A folder
+// that fails does not stop the others; if the log fails, the sweep ends with [ErrLog].
+func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, now time.Time, pause time.Duration) (removed int, err error) {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
 	var failed error
 	for folder, err := range store.Folders(ctx) {
 		if err != nil {
 			return removed, err
 		}
-		n, err := sweepUnrecorded(ctx, store, folder, givenUp, now.Add(-Unrecorded))
+		n, err := sweepUnrecorded(ctx, store, folder, abandoned, now.Add(-UnrecordedRetention))
 		removed += n
 		if err != nil {
 			failed = fmt.Errorf("sweep files without an event in %s: %w", folder, err)
@@ -43,7 +43,7 @@ func SweepUnrecorded(ctx context.Context, store Store, givenUp GivenUp, now time
 			return removed, failed
 		}
 		select {
-		case <-resting.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return removed, ctx.Err()
 		}
@@ -51,10 +51,10 @@ func SweepUnrecorded(ctx context.Context, store Store, givenUp GivenUp, now time
 	return removed, cmp.Or(failed, ctx.Err())
 }
 
-func sweepUnrecorded(ctx context.Context, store Store, folder string, givenUp GivenUp, before time.Time) (int, error) {
-	workspace, job, ok := jobOf(folder)
+func sweepUnrecorded(ctx context.Context, store Store, folder string, abandoned AbandonedFunc, before time.Time) (int, error) {
+	workspace, job, ok := parseFolder(folder)
 	if !ok {
-		return 0, nil // nothing of ours
+		return 0, nil // not a job's folder
 	}
 	objects, err := store.List(ctx, folder)
 	if err != nil {
@@ -63,7 +63,7 @@ func sweepUnrecorded(ctx context.Context, store Store, folder string, givenUp Gi
 	if len(objects) == 0 || slices.ContainsFunc(objects, func(o Object) bool { return !o.Modified.Before(before) }) {
 		return 0, nil
 	}
-	keep, ok, err := givenUp(ctx, workspace, job)
+	keep, ok, err := abandoned(ctx, workspace, job)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%w: %w", ErrLog, err)
@@ -77,15 +77,15 @@ func sweepUnrecorded(ctx context.Context, store Store, folder string, givenUp Gi
 			names = append(names, o.Name)
 		}
 	}
-	slices.Sort(names) // a seal goes before its chunks
+	slices.Sort(names) // seals are removed before their chunks
 	if err := store.Remove(ctx, folder, names...); err != nil {
 		return 0, err
 	}
 	return len(names), store.Clean(ctx, folder, before)
 }
 
-// jobOf is the other way round of folderOf.
-func jobOf(folder string) (workspace, job events.ID, ok bool) {
+// parseFolder is the inverse of folderOf.
+func parseFolder(folder string) (workspace, job events.ID, ok bool) {
 	first, second, _ := strings.Cut(folder, "/")
 	workspace, err := events.ParseID(first)
 	if err != nil {

@@ -14,28 +14,28 @@ import (
 	"svc/farm/artifacts"
 )
 
-// Of a job whose upload was given up the files go that no event names, a day after the last of
-// them came; of any other job nothing does.
+// Of a job whose upload was abandoned, files without an event are removed a day after the last
+// chunk arrived. Nothing of other jobs is removed.
 func TestSweepUnrecorded(t *testing.T) {
-	day := artifacts.Unrecorded
+	day := artifacts.UnrecordedRetention
 	away := errors.New("the log is away")
 	for name, c := range map[string]struct {
 		after   time.Duration
 		givenUp bool
-		keep    int // of two whole files
+		keep    int // of two complete files
 		err     error
-		left    int // files on the disk: of each whole one two, and a chunk of another
+		left    int // files on disk: two per complete file, and a chunk of another file
 	}{
-		"a file that no event names":     {day + time.Hour, true, 1, nil, 2},
-		"none that an event names":       {day + time.Hour, true, 0, nil, 0},
-		"too young":                      {day - time.Hour, true, 1, nil, 5},
-		"not given up, or nobody's":      {day + time.Hour, false, 0, nil, 5},
-		"nobody knows what events there": {day + time.Hour, true, 0, away, 5},
+		"file without event is removed": {day + time.Hour, true, 1, nil, 2},
+		"file with event is kept":       {day + time.Hour, true, 0, nil, 0},
+		"too recent":                    {day - time.Hour, true, 1, nil, 5},
+		"not abandoned, or unknown job": {day + time.Hour, false, 0, nil, 5},
+		"log does not answer":           {day + time.Hour, true, 0, away, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			ids := whole(t, s, []byte("kept"), []byte("sealed, and no event says so"))
+			ids := uploadAll(t, s, []byte("kept"), []byte("sealed, and no event says so"))
 			a := content(3, 2*chunk)
 			require.NoError(t, send(t.Context(), resume(t, s, manifest(a)), 0, a, 0))
 			require.Len(t, files(t, dir), 5)
@@ -59,46 +59,46 @@ func TestSweepUnrecorded(t *testing.T) {
 	}
 }
 
-// It ends when its owner ends it, however long it would rest.
-func TestSweepUnrecordedEnds(t *testing.T) {
+// The sweep ends with its context, even in a long pause.
+func TestSweepUnrecordedStopsWithContext(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	whole(t, s, []byte("a"))
+	uploadAll(t, s, []byte("a"))
 	ctx, stop := context.WithCancel(t.Context())
 	_, err := artifacts.SweepUnrecorded(ctx, s, func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
 		stop()
 		return nil, false, nil
-	}, time.Now().Add(2*artifacts.Unrecorded), time.Hour)
+	}, time.Now().Add(2*artifacts.UnrecordedRetention), time.Hour)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = os.Stat(filepath.Join(dir, job.Workspace.String(), job.ID.String()))
 	require.NoError(t, err)
 }
 
-// A store of which one folder cannot be read.
-type partly struct {
+// A brokenFolderStore is a store with one unreadable folder.
+type brokenFolderStore struct {
 	artifacts.Store
 	bad string
 	err error
 }
 
-func (s partly) List(ctx context.Context, folder string) ([]artifacts.Object, error) {
+func (s brokenFolderStore) List(ctx context.Context, folder string) ([]artifacts.Object, error) {
 	if folder == s.bad {
 		return nil, s.err
 	}
 	return s.Store.List(ctx, folder)
 }
 
-// A folder that cannot be read keeps no other from being swept, wherever it comes.
-func TestSweepUnrecordedGoesOn(t *testing.T) {
+// A folder that cannot be read does not stop the sweep of others, in whatever order they come.
+func TestSweepUnrecordedContinuesAfterError(t *testing.T) {
 	broken := errors.New("the disk is")
 	for _, bad := range []events.ID{{0: 1}, {0: 255}} {
 		dir := t.TempDir()
 		s := open(t, dir)
-		whole(t, s, []byte("a"))
+		uploadAll(t, s, []byte("a"))
 		folder := job.Workspace.String() + "/" + bad.String()
 		put(t, s, folder+"/x", "")
 		gone := func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) { return nil, true, nil }
-		n, err := artifacts.SweepUnrecorded(t.Context(), partly{s, folder, broken}, gone, time.Now().Add(2*artifacts.Unrecorded), time.Nanosecond)
+		n, err := artifacts.SweepUnrecorded(t.Context(), brokenFolderStore{s, folder, broken}, gone, time.Now().Add(2*artifacts.UnrecordedRetention), time.Nanosecond)
 		require.ErrorIs(t, err, broken)
 		require.NotErrorIs(t, err, artifacts.ErrLog)
 		require.Equal(t, 2, n)

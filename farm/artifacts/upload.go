@@ -16,14 +16,14 @@ import (
 	"svc/fault"
 )
 
-// The refusals of what is sent.
+// Errors about uploads.
 var (
 	ErrDigest     = fault.New(fault.Invalid, "artifact_digest_mismatch", "This file is not what was declared. Send it again.")
 	ErrIncomplete = fault.New(fault.Malformed, "upload_incomplete", "The body broke off. Send what is missing.")
 	ErrStore      = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be stored at the moment.")
 )
 
-// A Job is one whose files are uploaded: those of its last attempt.
+// A Job identifies the files of one epoch of a job.
 type Job struct {
 	Workspace, ID events.ID
 	Epoch         int
@@ -31,54 +31,54 @@ type Job struct {
 
 func folderOf(workspace, job events.ID) string { return workspace.String() + "/" + job.String() }
 
-// An Upload is what has come of a job's files. It is one request's, and sees what others
-// store meanwhile only where it meets them.
+// An Upload is the progress of a job's upload as one request sees it. It does not see what other
+// requests store meanwhile, except where it collides with it.
 type Upload struct {
 	store  Store
 	folder string
 	files  []*progress
 }
 
-// maxAttempts is how often a file may come whole and be another one, which bounds
-// how much a runner can have stored of it.
+// maxAttempts is how often a file may arrive completely with a wrong digest. It bounds the storage
+// that a runner can use up.
 const maxAttempts = 3
 
-// progress is what has come of a file.
+// A progress is the state of one file.
 type progress struct {
 	Artifact
-	attempt int      // how often all of it came and was not what was declared
-	tokens  []string // of each chunk of this attempt that is stored; "" of others
+	attempt int      // number of failed attempts
+	tokens  []string // tokens of the stored chunks of this attempt, "" for missing ones
 	sealed  bool
-	sum     hash.Hash // of the first chunks
-	summed  int64     // how many
+	digest  hash.Hash // digest of the first hashed chunks
+	hashed  int64     // number of chunks in digest
 }
 
-// Resume finds what has come of the files of a manifest.
+// Resume returns the state of the upload of a manifest, from what is stored.
 func Resume(ctx context.Context, store Store, j Job, m Manifest) (*Upload, error) {
 	u := &Upload{store: store, folder: folderOf(j.Workspace, j.ID)}
 	byArtifact := map[string]*progress{}
 	for _, a := range m.Artifacts(j) {
-		p := &progress{Artifact: a, tokens: make([]string, a.Chunks()), sum: sha256.New()}
+		p := &progress{Artifact: a, tokens: make([]string, a.Chunks()), digest: sha256.New()}
 		u.files = append(u.files, p)
 		byArtifact[p.ID.String()] = p
 	}
 	objects, err := store.List(ctx, u.folder)
 	if err != nil {
-		return nil, away(err)
+		return nil, storeError(err)
 	}
-	for _, see := range []func(*progress, objectName, int64){(*progress).seeState, (*progress).seeChunk} {
+	for _, apply := range []func(*progress, objectName, int64){(*progress).applyState, (*progress).applyChunk} {
 		for _, o := range objects {
 			name := parseName(o.Name)
 			if p := byArtifact[name.artifact]; p != nil {
-				see(p, name, o.Size)
+				apply(p, name, o.Size)
 			}
 		}
 	}
 	return u, nil
 }
 
-// seeState takes in a seal, or that an attempt was in vain.
-func (p *progress) seeState(name objectName, _ int64) {
+// applyState applies a seal or a failed attempt.
+func (p *progress) applyState(name objectName, _ int64) {
 	switch name.kind {
 	case sealObject:
 		p.sealed = true
@@ -87,23 +87,23 @@ func (p *progress) seeState(name objectName, _ int64) {
 	}
 }
 
-// seeChunk takes in a chunk of this attempt; of two that are the same one the first.
-func (p *progress) seeChunk(name objectName, size int64) {
+// applyChunk applies a chunk of this attempt. The first of several copies is used.
+func (p *progress) applyChunk(name objectName, size int64) {
 	n := name.chunk
 	if name.kind == chunkObject && name.attempt == p.attempt && n < p.Chunks() && size == p.chunkSize(n) && p.tokens[n] == "" {
 		p.tokens[n] = name.token
 	}
 }
 
-// away says that the store does not do what it should.
-func away(err error) error {
+// storeError wraps an error of the store as [ErrStore], unless it is a fault already.
+func storeError(err error) error {
 	if fault.As(err) != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
-// Sealed returns the files that are whole, each with the digest that was declared.
+// Sealed returns the complete files. Each has the declared digest.
 func (u *Upload) Sealed() (list []Artifact) {
 	for _, p := range u.files {
 		if p.sealed {
@@ -113,19 +113,20 @@ func (u *Upload) Sealed() (list []Artifact) {
 	return list
 }
 
-// Settle seals files of which everything was there when the upload was resumed: empty
-// ones, and those that were left between their last chunk and their seal.
-func (u *Upload) Settle(ctx context.Context) error {
+// SealComplete seals files whose chunks were all stored when the upload was resumed: empty files,
+// and those of a process that died before sealing.
+func (u *Upload) SealComplete(ctx context.Context) error {
 	for _, p := range u.files {
-		if err := u.settle(ctx, p); err != nil {
+		if err := u.sealIfComplete(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Receive takes the part of a request that has a name, <file>.<chunk>. A chunk that is there
-// already is read and dropped. With the last chunk of a file its digest is checked.
+// Receive stores the part of a request named <file>.<chunk>. A chunk that is stored already is read
+// and dropped. After the last chunk of a file its digest is checked; it returns [ErrDigest] if that
+// is wrong and [ErrIncomplete] if the body broke off.
 func (u *Upload) Receive(ctx context.Context, name string, r io.Reader) error {
 	p, n, err := u.chunk(name)
 	if err != nil {
@@ -142,10 +143,10 @@ func (u *Upload) Receive(ctx context.Context, name string, r io.Reader) error {
 	if err := u.put(ctx, p, n, part); err != nil {
 		return err
 	}
-	return u.settle(ctx, p)
+	return u.sealIfComplete(ctx, p)
 }
 
-// chunk finds the chunk that a part is named after.
+// chunk returns the file and chunk that a part's name refers to.
 func (u *Upload) chunk(name string) (*progress, int64, error) {
 	id, number, _ := strings.Cut(name, ".")
 	i := slices.IndexFunc(u.files, func(p *progress) bool { return p.File.ID == id })
@@ -156,14 +157,14 @@ func (u *Upload) chunk(name string) (*progress, int64, error) {
 	return u.files[i], n, nil
 }
 
-// put stores a chunk. It goes through the sum on its way if it is the next there: of a file that
-// comes in order, by one request, nothing is read again.
+// put stores a chunk. If it is the next one to hash, it is hashed on the way, so that a file that
+// arrives in order in one request is not read again.
 func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader) error {
 	var source io.Reader = part
 	var sum hash.Cloner
-	if p.summed == n {
+	if p.hashed == n {
 		var err error
-		if sum, err = p.sum.(hash.Cloner).Clone(); err != nil {
+		if sum, err = p.digest.(hash.Cloner).Clone(); err != nil {
 			return fmt.Errorf("copy a digest: %w", err)
 		}
 		source = io.TeeReader(part, sum)
@@ -175,27 +176,27 @@ func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader
 		if part.err != nil {
 			return part.err
 		}
-		return away(err)
+		return storeError(err)
 	}
 	if sum != nil {
-		p.sum, p.summed = sum, n+1
+		p.digest, p.hashed = sum, n+1
 	}
 	return nil
 }
 
-// sumUp adds stored chunks to the sum, as far as there are all.
-func (u *Upload) sumUp(ctx context.Context, p *progress) error {
-	for p.summed < p.Chunks() && p.tokens[p.summed] != "" {
-		n := p.summed
+// hashStored hashes further stored chunks, up to the first missing one.
+func (u *Upload) hashStored(ctx context.Context, p *progress) error {
+	for p.hashed < p.Chunks() && p.tokens[p.hashed] != "" {
+		n := p.hashed
 		read, err := u.readChunk(ctx, p, n)
 		switch {
-		case errors.Is(err, ErrMissing), err == nil && read != p.chunkSize(n): // it went away meanwhile
+		case errors.Is(err, ErrMissing), err == nil && read != p.chunkSize(n): // it was removed meanwhile
 			p.tokens[n] = ""
-			p.sum, p.summed = sha256.New(), 0
+			p.digest, p.hashed = sha256.New(), 0
 		case err != nil:
-			return away(err)
+			return storeError(err)
 		default:
-			p.summed++
+			p.hashed++
 		}
 	}
 	return nil
@@ -208,45 +209,45 @@ func (u *Upload) readChunk(ctx context.Context, p *progress, n int64) (int64, er
 	}
 	block := blocks.Get().(*[blockSize]byte)
 	defer blocks.Put(block)
-	read, err := io.CopyBuffer(onlyWriter{p.sum}, onlyReader{r}, block[:])
+	read, err := io.CopyBuffer(onlyWriter{p.digest}, onlyReader{r}, block[:])
 	return read, errors.Join(err, r.Close())
 }
 
-// These hide what else a reader and a writer can do, which would leave the buffer unused.
+// These hide ReadFrom and WriteTo, with which io.CopyBuffer would not use the buffer.
 type (
 	onlyReader struct{ io.Reader }
 	onlyWriter struct{ io.Writer }
 )
 
-// settle seals a file if all of it is there, and ends the attempt if that is not what
-// was declared.
-func (u *Upload) settle(ctx context.Context, p *progress) error {
+// sealIfComplete seals a file whose chunks are all stored, or fails the attempt if the digest is
+// not the declared one.
+func (u *Upload) sealIfComplete(ctx context.Context, p *progress) error {
 	if p.sealed || p.attempt >= maxAttempts || slices.Contains(p.tokens, "") {
 		return nil
 	}
-	if err := u.sumUp(ctx, p); err != nil || p.summed < p.Chunks() {
+	if err := u.hashStored(ctx, p); err != nil || p.hashed < p.Chunks() {
 		return err
 	}
-	if hex.EncodeToString(p.sum.Sum(nil)) == p.SHA256 {
+	if hex.EncodeToString(p.digest.Sum(nil)) == p.SHA256 {
 		return u.seal(ctx, p)
 	}
-	return u.fail(ctx, p)
+	return u.failAttempt(ctx, p)
 }
 
-// fail ends an attempt at a file. Its chunks are left to be swept: somebody else may just
-// be sealing some of them with others that are better.
-func (u *Upload) fail(ctx context.Context, p *progress) error {
+// failAttempt marks an attempt at a file as failed. Its chunks are left to the sweep, since another
+// replica may be sealing some of them together with correct ones.
+func (u *Upload) failAttempt(ctx context.Context, p *progress) error {
 	err := u.store.Put(ctx, u.folder+"/"+failureName(p.ID.String(), p.attempt), 0, strings.NewReader(""))
 	if err != nil && !errors.Is(err, ErrExists) {
-		return away(err)
+		return storeError(err)
 	}
 	p.attempt++
 	p.tokens = make([]string, p.Chunks())
-	p.sum, p.summed = sha256.New(), 0
+	p.digest, p.hashed = sha256.New(), 0
 	return ErrDigest.With("fileId", p.File.ID)
 }
 
-// Received is how many bytes of the files are stored.
+// Received returns the number of stored bytes.
 func (u *Upload) Received() (sum int64) {
 	for _, p := range u.files {
 		sum += p.received()
@@ -266,19 +267,19 @@ func (p *progress) received() (sum int64) {
 	return sum
 }
 
-// A State is how much of a file has come.
+// A State is the progress of a file.
 type State struct {
 	Artifact
-	Whole    bool
+	Complete bool
 	Received int64   // bytes
 	Missing  []int64 // chunks
 }
 
-// States returns how much of each file of the manifest has come.
+// States returns the progress of each file of the manifest.
 func (u *Upload) States() []State {
 	list := make([]State, 0, len(u.files))
 	for _, p := range u.files {
-		state := State{Artifact: p.Artifact, Whole: p.sealed, Received: p.received(), Missing: []int64{}}
+		state := State{Artifact: p.Artifact, Complete: p.sealed, Received: p.received(), Missing: []int64{}}
 		for n := range p.tokens {
 			if !p.sealed && p.tokens[n] == "" {
 				state.Missing = append(state.Missing, int64(n))

@@ -26,7 +26,7 @@ var job = artifacts.Job{Workspace: events.ID{1}, ID: events.ID{2}, Epoch: 3}
 
 const chunk = artifacts.MinChunkBytes
 
-// content is bytes that no other seed gives.
+// content returns bytes that depend on the seed.
 func content(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
@@ -68,7 +68,7 @@ func send(ctx context.Context, u *artifacts.Upload, file int, text []byte, n int
 	return u.Receive(ctx, fmt.Sprintf("f%d.%d", file, n), bytes.NewReader(part(text, n)))
 }
 
-// stored returns what a reader of a file gets.
+// stored returns a file as a reader sees it.
 func stored(t *testing.T, s artifacts.Store, id events.ID) []byte {
 	t.Helper()
 	r, err := artifacts.Open(t.Context(), s, job.Workspace, job.ID, id)
@@ -79,7 +79,7 @@ func stored(t *testing.T, s artifacts.Store, id events.ID) []byte {
 	return text
 }
 
-// requireWhole checks that everything which is sealed is what was declared.
+// requireWhole checks that all sealed files are as declared.
 func requireWhole(t *testing.T, s artifacts.Store, u *artifacts.Upload) {
 	t.Helper()
 	for _, a := range u.Sealed() {
@@ -103,14 +103,14 @@ func TestUpload(t *testing.T) {
 				s := open(t, dir)
 				u := resume(t, s, m)
 				for _, o := range order {
-					if resumed { // each chunk by another replica
+					if resumed { // each chunk at a different replica
 						s = open(t, dir)
 						u = resume(t, s, m)
 					}
-					require.NoError(t, u.Settle(t.Context()))
+					require.NoError(t, u.SealComplete(t.Context()))
 					require.NoError(t, send(t.Context(), u, o[0], [][]byte{a, b}[o[0]], o[1]))
 				}
-				require.NoError(t, u.Settle(t.Context()))
+				require.NoError(t, u.SealComplete(t.Context()))
 				require.Len(t, u.Sealed(), 3)
 				require.EqualValues(t, len(a)+len(b), u.Received())
 				for i, text := range [][]byte{a, b, {}} {
@@ -124,7 +124,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingChunks(t *testing.T) {
 	a := content(1, 3*chunk)
 	s := open(t, t.TempDir())
 	u := resume(t, s, manifest(a))
@@ -137,31 +137,31 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
-// What is not as declared is refused, and nothing of it is kept as if it were.
-func TestWhatLies(t *testing.T) {
+// Parts that do not match the manifest are refused, and not stored.
+func TestMismatchedPartsAreRefused(t *testing.T) {
 	a := content(1, chunk+10)
 	for name, c := range map[string]struct {
 		part string
 		body io.Reader
 		want *fault.Fault
 	}{
-		"longer":              {"f0.1", bytes.NewReader(content(1, 11)), fault.ErrValidation},
-		"much longer":         {"f0.1", bytes.NewReader(content(1, 1<<20)), fault.ErrValidation},
-		"shorter":             {"f0.1", bytes.NewReader(content(1, 9)), fault.ErrValidation},
-		"empty":               {"f0.1", strings.NewReader(""), fault.ErrValidation},
-		"broken off":          {"f0.1", io.MultiReader(bytes.NewReader(content(1, 9)), iotest.ErrReader(io.ErrUnexpectedEOF)), artifacts.ErrIncomplete},
-		"broken off at once":  {"f0.0", iotest.ErrReader(io.ErrUnexpectedEOF), artifacts.ErrIncomplete},
-		"broken off behind":   {"f0.1", io.MultiReader(bytes.NewReader(content(1, 10)), iotest.ErrReader(io.ErrUnexpectedEOF)), artifacts.ErrIncomplete},
-		"of no file":          {"f1.0", strings.NewReader("a"), fault.ErrValidation},
-		"of no chunk":         {"f0.2", strings.NewReader("a"), fault.ErrValidation},
-		"a negative one":      {"f0.-1", strings.NewReader("a"), fault.ErrValidation},
-		"a plus":              {"f0.+1", strings.NewReader("a"), fault.ErrValidation},
-		"a nought":            {"f0.01", strings.NewReader("a"), fault.ErrValidation},
-		"a huge one":          {"f0.99999999999999999999", strings.NewReader("a"), fault.ErrValidation},
-		"no number":           {"f0.", strings.NewReader("a"), fault.ErrValidation},
-		"no name":             {"", strings.NewReader("a"), fault.ErrValidation},
-		"a file's name alone": {"f0", strings.NewReader("a"), fault.ErrValidation},
-		"a path":              {"../f0.0", strings.NewReader("a"), fault.ErrValidation},
+		"too long":                   {"f0.1", bytes.NewReader(content(1, 11)), fault.ErrValidation},
+		"much too long":              {"f0.1", bytes.NewReader(content(1, 1<<20)), fault.ErrValidation},
+		"too short":                  {"f0.1", bytes.NewReader(content(1, 9)), fault.ErrValidation},
+		"empty":                      {"f0.1", strings.NewReader(""), fault.ErrValidation},
+		"truncated":                  {"f0.1", io.MultiReader(bytes.NewReader(content(1, 9)), iotest.ErrReader(io.ErrUnexpectedEOF)), artifacts.ErrIncomplete},
+		"truncated at the start":     {"f0.0", iotest.ErrReader(io.ErrUnexpectedEOF), artifacts.ErrIncomplete},
+		"read error after the chunk": {"f0.1", io.MultiReader(bytes.NewReader(content(1, 10)), iotest.ErrReader(io.ErrUnexpectedEOF)), artifacts.ErrIncomplete},
+		"unknown file":               {"f1.0", strings.NewReader("a"), fault.ErrValidation},
+		"unknown chunk":              {"f0.2", strings.NewReader("a"), fault.ErrValidation},
+		"negative number":            {"f0.-1", strings.NewReader("a"), fault.ErrValidation},
+		"number with plus sign":      {"f0.+1", strings.NewReader("a"), fault.ErrValidation},
+		"number with leading zero":   {"f0.01", strings.NewReader("a"), fault.ErrValidation},
+		"huge number":                {"f0.99999999999999999999", strings.NewReader("a"), fault.ErrValidation},
+		"no number":                  {"f0.", strings.NewReader("a"), fault.ErrValidation},
+		"no name":                    {"", strings.NewReader("a"), fault.ErrValidation},
+		"file without chunk number":  {"f0", strings.NewReader("a"), fault.ErrValidation},
+		"a path":                     {"../f0.0", strings.NewReader("a"), fault.ErrValidation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -173,7 +173,7 @@ func TestWhatLies(t *testing.T) {
 	}
 }
 
-func TestAnotherFileThanDeclared(t *testing.T) {
+func TestWrongDigestFailsAttempt(t *testing.T) {
 	a := content(1, chunk+10)
 	wrong := slices.Clone(a)
 	wrong[chunk/2]++
@@ -196,8 +196,8 @@ func TestAnotherFileThanDeclared(t *testing.T) {
 	require.Equal(t, a, stored(t, s, u.Sealed()[0].ID))
 }
 
-// Whoever sends the wrong file again and again cannot fill the disk by it.
-func TestAttemptsEnd(t *testing.T) {
+// Sending the wrong file again and again does not fill the disk.
+func TestAttemptsAreLimited(t *testing.T) {
 	a, wrong := content(1, 100), content(2, 100)
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -207,13 +207,13 @@ func TestAttemptsEnd(t *testing.T) {
 	require.Len(t, files(t, dir), 6, "three chunks, and that they were in vain")
 	u := resume(t, s, manifest(a))
 	require.ErrorIs(t, send(t.Context(), u, 0, a, 0), artifacts.ErrDigest)
-	require.NoError(t, u.Settle(t.Context()))
+	require.NoError(t, u.SealComplete(t.Context()))
 	require.Empty(t, u.Sealed())
 }
 
-// Somebody who has wrong chunks ends an attempt while another one seals the right ones,
-// some of which are the same: the file stays whole.
-func TestAWrongChunkBesideARightOne(t *testing.T) {
+// One upload with a wrong chunk fails an attempt while another seals the right ones, some of which
+// both have: the file stays complete.
+func TestFailedAttemptBesideSeal(t *testing.T) {
 	a := content(1, 2*chunk)
 	wrong := slices.Clone(a)
 	wrong[0]++
@@ -227,8 +227,8 @@ func TestAWrongChunkBesideARightOne(t *testing.T) {
 	require.Len(t, resume(t, s, m).Sealed(), 1, "a file that is sealed is, whatever failed beside it")
 }
 
-// Two replicas take in the same job at the same moment.
-func TestTwoUploadsOfAJob(t *testing.T) {
+// Two replicas receive the same job at the same time.
+func TestConcurrentUploads(t *testing.T) {
 	a, b := content(1, 3*chunk+5), content(2, 2*chunk)
 	m := manifest(a, b)
 	for round := range 4 {
@@ -261,8 +261,8 @@ func TestTwoUploadsOfAJob(t *testing.T) {
 	}
 }
 
-// Whatever step a replica is killed at, another goes on, and nothing that is not whole is sealed.
-func TestUploadIsKilledAnywhere(t *testing.T) {
+// Whatever step a replica is killed at, another one continues, and no incomplete file is sealed.
+func TestUploadSurvivesKillAtAnyStep(t *testing.T) {
 	a := content(1, chunk+10)
 	m := manifest(a, []byte("small"))
 	done := false
@@ -281,7 +281,7 @@ func TestUploadIsKilledAnywhere(t *testing.T) {
 		}
 		next := resume(t, s, m)
 		requireWhole(t, s, next)
-		require.NoError(t, next.Settle(t.Context()))
+		require.NoError(t, next.SealComplete(t.Context()))
 		for i, text := range [][]byte{a, []byte("small")} {
 			for _, n := range next.States()[i].Missing {
 				require.NoError(t, send(t.Context(), next, i, text, int(n)))
@@ -292,7 +292,7 @@ func TestUploadIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-func TestADiskThatIsFull(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	a := content(1, 100)
 	s := open(t, t.TempDir())
 	for at := 1; ; at++ {

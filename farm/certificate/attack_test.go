@@ -46,13 +46,13 @@ func newP256(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// good is a certificate as the authority issues it, but for what change alters.
+// good returns a certificate as the authority issues it, with changes.
 func good(t *testing.T, a *Authority, key crypto.PublicKey, change func(*x509.Certificate)) []byte {
 	t.Helper()
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(0x4f0102), Subject: pkix.Name{CommonName: "runner"}, NotBefore: noon.Add(-skew), NotAfter: noon.Add(Lifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true, URIs: []*url.URL{nameOf("farm.example", workspace, runner)},
+		BasicConstraintsValid: true, URIs: []*url.URL{runnerURI("farm.example", workspace, runner)},
 	}
 	if change != nil {
 		change(c)
@@ -62,7 +62,7 @@ func good(t *testing.T, a *Authority, key crypto.PublicKey, change func(*x509.Ce
 	return der
 }
 
-// judge is what a guard does with a header, as far as this package goes.
+// judge does with a header what the guard does, as far as this package is involved.
 func judge(header []string, authorities map[events.ID][]*x509.Certificate) (Identity, error) {
 	c, err := FromHeader(header)
 	if err != nil {
@@ -75,8 +75,8 @@ func judge(header []string, authorities map[events.ID][]*x509.Certificate) (Iden
 	return i, Verify(c, authorities[i.Workspace], noon)
 }
 
-// The table of attacks on the header, row by row.
-func TestTheHeaderIsReadAsTheTableOfAttacksSays(t *testing.T) {
+// Each row is an attack on the forwarded header.
+func TestHeaderAttacks(t *testing.T) {
 	a, other := newAuthority(t, workspace), newAuthority(t, elsewhere)
 	known := map[events.ID][]*x509.Certificate{workspace: {a.Certificate}, elsewhere: {other.Certificate}}
 	twin, err := NewAuthority(workspace, ours, noon.Add(-time.Hour)) // the same names, another key
@@ -86,7 +86,7 @@ func TestTheHeaderIsReadAsTheTableOfAttacksSays(t *testing.T) {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	issue := func(by *Authority, change func(*x509.Certificate)) string {
-		return encode(good(t, by, key.Public(), change))
+		return encodePEM(good(t, by, key.Public(), change))
 	}
 	text := issue(a, nil)
 	escaped := url.PathEscape(text)
@@ -102,46 +102,46 @@ func TestTheHeaderIsReadAsTheTableOfAttacksSays(t *testing.T) {
 		want   error
 	}{
 		"good":                 {[]string{escaped}, nil},
-		"good, Ed25519":        {[]string{url.PathEscape(encode(good(t, a, public, nil)))}, nil},
+		"good, Ed25519":        {[]string{url.PathEscape(encodePEM(good(t, a, public, nil)))}, nil},
 		"good, as a query":     {[]string{url.QueryEscape(text)}, nil},
 		"good, in one line":    {[]string{oneLine}, nil},
 		"good, plus signs raw": {[]string{strings.NewReplacer(" ", "%20", "\n", "%0A").Replace(text)}, nil},
 
-		"absent":                  {nil, ErrMissing},
-		"empty":                   {[]string{""}, ErrMissing},
-		"there twice":             {[]string{escaped, escaped}, ErrRepeated},
-		"joined by a comma":       {[]string{escaped + ", " + escaped}, ErrExtra},
-		"of another's authority":  {[]string{url.PathEscape(issue(other, nil))}, ErrUntrusted},
-		"of one with these names": {[]string{url.PathEscape(issue(twin, nil))}, ErrUntrusted},
-		"self-made":               {[]string{url.PathEscape(selfSigned(t, key))}, ErrUntrusted},
+		"absent":                      {nil, ErrMissing},
+		"empty":                       {[]string{""}, ErrMissing},
+		"header repeated":             {[]string{escaped, escaped}, ErrRepeated},
+		"joined by a comma":           {[]string{escaped + ", " + escaped}, ErrExtra},
+		"signed by another workspace": {[]string{url.PathEscape(issue(other, nil))}, ErrUntrusted},
+		"signed by an authority with the same name": {[]string{url.PathEscape(issue(twin, nil))}, ErrUntrusted},
+		"self-signed": {[]string{url.PathEscape(selfSigned(t, key))}, ErrUntrusted},
 		"expired": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Second) }))},
 			ErrUntrusted},
 		"not valid yet": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.NotBefore = noon.Add(time.Second) }))},
 			ErrUntrusted},
-		"for servers": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) {
+		"for server authentication": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		}))}, ErrUntrusted},
-		"for nothing said":           {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtKeyUsage = nil }))}, ErrUsage},
-		"the authority's own":        {[]string{url.PathEscape(a.PEM())}, ErrAuthority},
-		"two certificates":           {[]string{url.PathEscape(text + a.PEM())}, ErrExtra},
-		"something after it":         {[]string{escaped + "x"}, ErrExtra},
-		"something before it":        {[]string{"x" + escaped}, ErrUnreadable},
-		"cut off":                    {[]string{url.PathEscape(text[:len(text)/2])}, ErrUnreadable},
-		"a bad escape":               {[]string{escaped + "%zz"}, ErrUnreadable},
-		"a NUL":                      {[]string{escaped + "%00"}, ErrExtra},
-		"a private key":              {[]string{url.PathEscape(private)}, ErrUnreadable},
-		"17 KiB":                     {[]string{escaped + strings.Repeat("%0A", 17<<10/3)}, ErrTooLarge},
-		"a bit of the signature":     {[]string{url.PathEscape(encode(flip(good(t, a, key.Public(), nil))))}, ErrUntrusted},
-		"a critical extension":       {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{critical} }))}, ErrUntrusted},
-		"two names":                  {[]string{url.PathEscape(issue(a, twice))}, ErrName},
-		"a name and a host":          {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.DNSNames = []string{"farm.example"} }))}, ErrName},
-		"no name":                    {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.URIs = nil }))}, ErrName},
-		"another scheme":             {[]string{url.PathEscape(issue(a, named("https://farm.example/ws/"+workspace.String()+"/runner/"+runner.String())))}, ErrName},
-		"a name that goes on":        {[]string{url.PathEscape(issue(a, named(nameOf("f", workspace, runner).String()+"/x")))}, ErrName},
-		"a name with a query":        {[]string{url.PathEscape(issue(a, named(nameOf("f", workspace, runner).String()+"?a=b")))}, ErrName},
-		"a name in capitals":         {[]string{url.PathEscape(issue(a, named(strings.ToUpper(nameOf("f", workspace, runner).String()))))}, ErrName},
-		"of a workspace without any": {[]string{url.PathEscape(issue(a, named(nameOf("f", runner, runner).String())))}, ErrUntrusted},
-		"PEM headers":                {[]string{url.PathEscape(withHeaders(t, text))}, ErrUnreadable},
+		"without extended key usage":  {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtKeyUsage = nil }))}, ErrUsage},
+		"authority itself":            {[]string{url.PathEscape(a.PEM())}, ErrAuthority},
+		"two certificates":            {[]string{url.PathEscape(text + a.PEM())}, ErrExtra},
+		"trailing text":               {[]string{escaped + "x"}, ErrExtra},
+		"leading text":                {[]string{"x" + escaped}, ErrUnreadable},
+		"truncated":                   {[]string{url.PathEscape(text[:len(text)/2])}, ErrUnreadable},
+		"a bad escape":                {[]string{escaped + "%zz"}, ErrUnreadable},
+		"a NUL":                       {[]string{escaped + "%00"}, ErrExtra},
+		"a private key":               {[]string{url.PathEscape(private)}, ErrUnreadable},
+		"17 KiB":                      {[]string{escaped + strings.Repeat("%0A", 17<<10/3)}, ErrTooLarge},
+		"flipped bit in signature":    {[]string{url.PathEscape(encodePEM(flip(good(t, a, key.Public(), nil))))}, ErrUntrusted},
+		"a critical extension":        {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{critical} }))}, ErrUntrusted},
+		"two names":                   {[]string{url.PathEscape(issue(a, twice))}, ErrName},
+		"a name and a host":           {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.DNSNames = []string{"farm.example"} }))}, ErrName},
+		"no name":                     {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.URIs = nil }))}, ErrName},
+		"another scheme":              {[]string{url.PathEscape(issue(a, named("https://farm.example/ws/"+workspace.String()+"/runner/"+runner.String())))}, ErrName},
+		"name with further path":      {[]string{url.PathEscape(issue(a, named(runnerURI("f", workspace, runner).String()+"/x")))}, ErrName},
+		"a name with a query":         {[]string{url.PathEscape(issue(a, named(runnerURI("f", workspace, runner).String()+"?a=b")))}, ErrName},
+		"a name in capitals":          {[]string{url.PathEscape(issue(a, named(strings.ToUpper(runnerURI("f", workspace, runner).String()))))}, ErrName},
+		"workspace without authority": {[]string{url.PathEscape(issue(a, named(runnerURI("f", runner, runner).String())))}, ErrUntrusted},
+		"PEM headers":                 {[]string{url.PathEscape(withHeaders(t, text))}, ErrUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := judge(row.header, known)
@@ -158,7 +158,9 @@ func TestTheHeaderIsReadAsTheTableOfAttacksSays(t *testing.T) {
 	}
 }
 
-func twice(c *x509.Certificate) { c.URIs = append(c.URIs, nameOf("farm.example", elsewhere, runner)) }
+func twice(c *x509.Certificate) {
+	c.URIs = append(c.URIs, runnerURI("farm.example", elsewhere, runner))
+}
 
 func named(name string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) {
@@ -173,7 +175,7 @@ func named(name string) func(*x509.Certificate) {
 func selfSigned(t *testing.T, key *ecdsa.PrivateKey) string {
 	t.Helper()
 	a := &Authority{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "me"}}, key: key}
-	return encode(good(t, a, key.Public(), nil))
+	return encodePEM(good(t, a, key.Public(), nil))
 }
 
 func withHeaders(t *testing.T, text string) string {
@@ -183,14 +185,14 @@ func withHeaders(t *testing.T, text string) string {
 	return string(pem.EncodeToMemory(b))
 }
 
-// A gateway may leave plus signs of base64 as they are: certificates that have some pass,
-// in every form of the header.
-func TestPlusSignsAreNoSpaces(t *testing.T) {
+// A gateway may leave plus signs of base64 unescaped. Certificates with plus signs are accepted in
+// every form of the header.
+func TestPlusSignsAreBase64(t *testing.T) {
 	a := newAuthority(t, workspace)
 	known := map[events.ID][]*x509.Certificate{workspace: {a.Certificate}}
 	seen := 0
 	for range 200 {
-		text := encode(good(t, a, newP256(t).Public(), nil))
+		text := encodePEM(good(t, a, newP256(t).Public(), nil))
 		raw := strings.NewReplacer(" ", "%20", "\n", "%0A").Replace(text)
 		if strings.Contains(raw, "+") {
 			seen++
@@ -203,7 +205,7 @@ func TestPlusSignsAreNoSpaces(t *testing.T) {
 	require.Greater(t, seen, 150)
 }
 
-// Whatever the header holds, it is read or refused, and what is read is one certificate.
+// Any header is refused or parsed, and what is parsed is exactly one certificate.
 func FuzzFromHeader(f *testing.F) {
 	a, err := NewAuthority(workspace, ours, noon)
 	require.NoError(f, err)
@@ -221,12 +223,12 @@ func FuzzFromHeader(f *testing.F) {
 			require.True(t, known, err)
 			return
 		}
-		again, err := Parse(encode(c.Raw))
+		again, err := Parse(encodePEM(c.Raw))
 		require.NoError(t, err)
 		require.True(t, again.Equal(c))
 		if i, err := IdentityOf(c); err == nil {
 			require.Equal(t, events.KeyHash(sha256.Sum256(c.RawSubjectPublicKeyInfo)), i.Key)
-			require.Equal(t, nameOf(i.Host, i.Workspace, i.Runner).String(), c.URIs[0].String())
+			require.Equal(t, runnerURI(i.Host, i.Workspace, i.Runner).String(), c.URIs[0].String())
 		}
 	})
 }

@@ -17,14 +17,14 @@ import (
 	"svc/events"
 )
 
-// An Authority signs the certificates of a workspace's runners.
+// An Authority is the certificate authority of a workspace's runners.
 type Authority struct {
 	ID          events.ID
 	Certificate *x509.Certificate
 	key         crypto.Signer
 }
 
-// NewAuthority makes the authority of a workspace, with a key of its own.
+// NewAuthority generates the authority of a workspace.
 func NewAuthority(workspace, id events.ID, at time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -52,8 +52,8 @@ func authorityTemplate(workspace, id events.ID, at time.Time) *x509.Certificate 
 	}
 }
 
-// OpenAuthority returns the authority of a certificate in PEM and the key that
-// [Authority.Key] returned.
+// OpenAuthority returns the authority with a certificate in PEM and the key that [Authority.Key]
+// returned.
 func OpenAuthority(text string, key []byte) (*Authority, error) {
 	c, err := Parse(text)
 	if err != nil {
@@ -61,43 +61,43 @@ func OpenAuthority(text string, key []byte) (*Authority, error) {
 	}
 	opened, err := x509.ParsePKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errors.New("read key of authority: it is none") // err may quote it
+		return nil, errors.New("read key of authority: it is none") // err may contain parts of the key
 	}
 	signer, ok := opened.(crypto.Signer)
 	if public, isECDSA := c.PublicKey.(*ecdsa.PublicKey); !ok || !isECDSA || !public.Equal(signer.Public()) {
 		return nil, errors.New("read key of authority: it is that of another certificate")
 	}
-	return &Authority{idOf(c), c, signer}, nil
+	return &Authority{authorityID(c), c, signer}, nil
 }
 
-// idOf returns the id of the authority that a certificate is of.
-func idOf(c *x509.Certificate) (id events.ID) {
+// authorityID returns the id of an authority, which is its certificate's serial number.
+func authorityID(c *x509.Certificate) (id events.ID) {
 	if b := c.SerialNumber.Bytes(); len(b) <= len(id) {
 		copy(id[len(id)-len(b):], b)
 	}
 	return id
 }
 
-// PEM returns the certificate of the authority.
-func (a *Authority) PEM() string { return encode(a.Certificate.Raw) }
+// PEM returns the authority's certificate in PEM.
+func (a *Authority) PEM() string { return encodePEM(a.Certificate.Raw) }
 
-// Key returns the key, to be sealed.
+// Key returns the private key in PKCS #8. It has to be stored encrypted.
 func (a *Authority) Key() ([]byte, error) { return x509.MarshalPKCS8PrivateKey(a.key) }
 
-// Next returns what a certificate that is issued at a time would be: with a random
-// serial number.
-func Next(authority events.ID, key events.KeyHash, at time.Time) events.Certificate {
+// NewLeaf returns the data of a certificate to be issued at a time, with a random serial number.
+func NewLeaf(authority events.ID, key events.KeyHash, at time.Time) events.Certificate {
 	serial := make([]byte, 16)
 	rand.Read(serial)
-	serial[0] = serial[0]&0x3f | 0x40 // positive, and always as long
+	serial[0] = serial[0]&0x3f | 0x40 // positive, and of fixed length
 	at = at.UTC().Truncate(time.Second)
 	return events.Certificate{
 		Authority: authority, Serial: hex.EncodeToString(serial), Key: key, NotBefore: at.Add(-skew), NotAfter: at.Add(Lifetime),
 	}
 }
 
-// Issue signs a certificate for a public key. The same question is answered by the same
-// bytes, so that an answer which was lost can be given again without having been kept.
+// Issue signs the certificate c for a runner. It is deterministic: the same arguments give the same
+// bytes, so that a lost answer can be repeated without storing it. r must have the key that c was
+// made for.
 func (a *Authority) Issue(host string, workspace, runner events.ID, c events.Certificate, r Request) (string, error) {
 	serial, err := hex.DecodeString(c.Serial)
 	switch {
@@ -110,23 +110,23 @@ func (a *Authority) Issue(host string, workspace, runner events.ID, c events.Cer
 		SerialNumber: new(big.Int).SetBytes(serial), Subject: pkix.Name{CommonName: "runner " + runner.String()},
 		NotBefore: c.NotBefore, NotAfter: c.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true, URIs: []*url.URL{nameOf(host, workspace, runner)},
+		BasicConstraintsValid: true, URIs: []*url.URL{runnerURI(host, workspace, runner)},
 	}
-	der, err := x509.CreateCertificate(nil, leaf, a.Certificate, r.Key, a.key) // without randomness the signature is RFC 6979's
+	der, err := x509.CreateCertificate(nil, leaf, a.Certificate, r.Key, a.key) // a nil reader makes signatures deterministic (RFC 6979)
 	if err != nil {
 		return "", fmt.Errorf("issue certificate %s: %w", c.Serial, err)
 	}
-	return encode(der), nil
+	return encodePEM(der), nil
 }
 
-// SecretPrefix begins the names under which the vault has the keys of authorities.
+// SecretPrefix is the prefix of the names of authorities' keys in the vault.
 const SecretPrefix = "farm_authority/"
 
-// SecretName is the name of the key of a workspace's authority.
+// SecretName returns the vault's name for the key of a workspace's authority.
 func SecretName(workspace events.ID) string { return SecretPrefix + workspace.String() }
 
-// MakeAuthority is [NewAuthority], as the vault keeps it: the key, and the certificate in
-// PEM.
+// MakeAuthority generates an authority and returns what the vault stores: the key, and the
+// certificate in PEM.
 func MakeAuthority(workspace events.ID, at time.Time) (key []byte, text string, err error) {
 	a, err := NewAuthority(workspace, events.NewID(at), at)
 	if err != nil {

@@ -21,22 +21,22 @@ import (
 	"svc/events"
 )
 
-// requestOf is a CSR for a key that asks to be somebody else.
+// requestOf returns a CSR for a key that asks for another identity.
 func requestOf(t testing.TB, key crypto.Signer) string {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "admin"}, DNSNames: []string{"farm.example"},
-		URIs: []*url.URL{nameOf("farm.example", elsewhere, elsewhere)},
+		URIs: []*url.URL{runnerURI("farm.example", elsewhere, elsewhere)},
 	}, key)
 	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der}))
 }
 
-func TestAnIssuedCertificateSaysWhatIsKnownOfIt(t *testing.T) {
+func TestIssuedCertificateHasIdentity(t *testing.T) {
 	a := newAuthority(t, workspace)
 	r, err := ReadRequest(requestOf(t, newP256(t)))
 	require.NoError(t, err)
-	next := Next(a.ID, r.Hash, noon)
+	next := NewLeaf(a.ID, r.Hash, noon)
 	text, err := a.Issue("farm.example", workspace, runner, next, r)
 	require.NoError(t, err)
 
@@ -56,18 +56,18 @@ func TestAnIssuedCertificateSaysWhatIsKnownOfIt(t *testing.T) {
 	require.Equal(t, noon.Add(7*24*time.Hour), c.NotAfter.UTC())
 	require.Len(t, next.Serial, 32)
 	require.Equal(t, ours, a.ID)
-	require.Equal(t, ours, idOf(a.Certificate))
+	require.Equal(t, ours, authorityID(a.Certificate))
 
 	renew := RenewAfter(next)
 	require.InDelta(t, 2.0/3, float64(renew.Sub(c.NotBefore))/float64(c.NotAfter.Sub(c.NotBefore)), 0.001)
 }
 
-// An answer that was lost is given again, byte for byte, also by another process.
-func TestACertificateIsIssuedTheSameAgain(t *testing.T) {
+// A lost answer is repeated byte for byte, also by another process.
+func TestIssueIsDeterministic(t *testing.T) {
 	a := newAuthority(t, workspace)
 	r, err := ReadRequest(requestOf(t, newP256(t)))
 	require.NoError(t, err)
-	next := Next(a.ID, r.Hash, noon)
+	next := NewLeaf(a.ID, r.Hash, noon)
 	first, err := a.Issue("farm.example", workspace, runner, next, r)
 	require.NoError(t, err)
 	key, err := a.Key()
@@ -85,7 +85,7 @@ func TestACertificateIsIssuedTheSameAgain(t *testing.T) {
 	require.ErrorContains(t, err, "for another key")
 }
 
-func TestAnAuthorityOpensWithItsOwnKeyAlone(t *testing.T) {
+func TestOpenAuthorityChecksKey(t *testing.T) {
 	a, b := newAuthority(t, workspace), newAuthority(t, workspace)
 	key, err := b.Key()
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestAnAuthorityOpensWithItsOwnKeyAlone(t *testing.T) {
 func TestSerialNumbersDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		serial := Next(ours, events.KeyHash{}, noon).Serial
+		serial := NewLeaf(ours, events.KeyHash{}, noon).Serial
 		require.False(t, seen[serial])
 		seen[serial] = true
 	}
@@ -132,7 +132,7 @@ func TestKeysOfRequests(t *testing.T) {
 			require.Equal(t, c.want, err)
 			if c.want == nil {
 				a := newAuthority(t, workspace)
-				text, err := a.Issue("farm.example", workspace, runner, Next(a.ID, r.Hash, noon), r)
+				text, err := a.Issue("farm.example", workspace, runner, NewLeaf(a.ID, r.Hash, noon), r)
 				require.NoError(t, err)
 				leaf, err := Parse(text)
 				require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestKeysOfRequests(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNone(t *testing.T) {
+func TestMalformedRequests(t *testing.T) {
 	good := requestOf(t, newP256(t))
 	b, _ := pem.Decode([]byte(good))
 	b.Bytes[len(b.Bytes)-9] ^= 4
@@ -153,12 +153,12 @@ func TestRequestsThatAreNone(t *testing.T) {
 	}{
 		"nothing":              {"", ErrUnreadable},
 		"a certificate":        {newAuthority(t, workspace).PEM(), ErrUnreadable},
-		"two":                  {good + good, ErrExtra},
-		"something before":     {" " + good, ErrUnreadable},
-		"something after":      {good + "x", ErrExtra},
-		"too much":             {good + strings.Repeat("\n", MaxText), ErrTooLarge},
+		"two requests":         {good + good, ErrExtra},
+		"leading text":         {" " + good, ErrUnreadable},
+		"trailing text":        {good + "x", ErrExtra},
+		"too large":            {good + strings.Repeat("\n", MaxText), ErrTooLarge},
 		"an altered signature": {altered, ErrSignature},
-		"no request inside":    {"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n", ErrUnreadable},
+		"malformed DER":        {"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n", ErrUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadRequest(c.text)
@@ -167,8 +167,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 	}
 }
 
-// Whatever a machine sends, it is read or refused, and a key that is read is one that a
-// certificate can be issued for.
+// Any request is refused or parsed, and a certificate can be issued for any parsed key.
 func FuzzReadRequest(f *testing.F) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(f, err)
@@ -186,7 +185,7 @@ func FuzzReadRequest(f *testing.F) {
 			require.True(t, known, err)
 			return
 		}
-		_, err = a.Issue("farm.example", workspace, runner, Next(a.ID, r.Hash, noon), r)
+		_, err = a.Issue("farm.example", workspace, runner, NewLeaf(a.ID, r.Hash, noon), r)
 		require.NoError(t, err)
 	})
 }

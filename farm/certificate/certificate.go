@@ -1,21 +1,21 @@
-// Package certificate makes and judges the certificates of build machines. Each workspace
-// has an authority of its own, which signs them, so what a certificate opens ends at the
-// workspace. The package knows no database and no clock.
+// Package certificate issues and verifies the certificates of build machines. Each workspace has
+// its own certificate authority, so a certificate is good for one workspace only. The package uses
+// no database and no clock.
 //
-// # What a certificate says
+// # Content of a certificate
 //
-// A leaf has one name, a URI: spiffe://<host of the farm>/ws/<workspace>/runner/<runner>.
-// It is for client authentication alone, lasts [Lifetime], and has a random serial
-// number. Of a request for one (CSR) only the public key is taken, whatever else it asks
-// for. Whether a certificate is still the runner's, and the runner still let in, the log
-// of the workspace says; there are no lists of revoked certificates.
+// A leaf has one name, a URI: spiffe://<host of the farm>/ws/<workspace>/runner/<runner>. It is for
+// client authentication only, is valid for [Lifetime], and has a random serial number. Of a
+// certificate request (CSR) only the public key is used, whatever else it asks for. The log of the
+// workspace says whether a certificate is still the runner's current one and whether the runner is
+// revoked; there are no revocation lists.
 //
-// # How it arrives
+// # Forwarding
 //
 // A gateway terminates TLS and forwards the client's certificate in a header, URL-encoded
-// (header.go). Gateways check only that the client holds the key. Two things that
-// [x509.Certificate.Verify] accepts are refused here: a leaf without extended key usages,
-// and the authority's own certificate shown as a leaf.
+// (header.go). Gateways check only that the client has the key. Two things that
+// [x509.Certificate.Verify] accepts are refused here: a leaf without extended key usages, and the
+// authority's own certificate used as a leaf.
 package certificate
 
 import (
@@ -29,31 +29,32 @@ import (
 )
 
 const (
-	// Lifetime is how long a runner's certificate lasts.
+	// Lifetime is how long a runner's certificate is valid.
 	Lifetime = 7 * 24 * time.Hour
 
-	// authorityLifetime is how long that of an authority does.
+	// authorityLifetime is how long an authority's certificate is valid.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 
-	// skew is how far the clocks of machines may be behind.
+	// skew is how far machines' clocks may be behind: certificates are valid from that long before their issue.
 	skew = 5 * time.Minute
 
 	pemCertificate = "CERTIFICATE"
 )
 
-// RenewAfter is when a certificate should be renewed: after two thirds of its time.
+// RenewAfter returns when a certificate should be renewed: after two thirds of its validity.
 func RenewAfter(c events.Certificate) time.Time {
 	return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 2 / 3).Truncate(time.Second)
 }
 
-// encode returns the PEM form of a certificate.
-func encode(der []byte) string {
+// encodePEM returns a certificate in PEM.
+func encodePEM(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der}))
 }
 
-// Parse reads a certificate in its PEM form, with nothing around it.
+// Parse parses a text that is one certificate in PEM. Its error wraps [ErrUnreadable], [ErrExtra]
+// or [ErrTooLarge].
 func Parse(text string) (*x509.Certificate, error) {
-	der, err := block(text, pemCertificate)
+	der, err := decodePEM(text, pemCertificate)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func Parse(text string) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// Why a text is no certificate, or no request for one.
+// Errors of parsing certificates and certificate requests.
 var (
 	ErrUnreadable = errors.New("unreadable certificate")
 	ErrExtra      = errors.New("more than one certificate, or something around it")

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// MaxText is how many bytes the header with a certificate, or a request for one, may have.
+// MaxText limits the header with a certificate, and a certificate request, in bytes.
 const MaxText = 16 << 10
 
-// Why a header has no certificate.
+// Errors of [FromHeader], beside those of [Parse].
 var (
 	ErrMissing  = errors.New("no certificate")
 	ErrRepeated = errors.New("the header is there more than once")
 )
 
-// FromHeader reads the values of the header in which a gateway forwards a certificate, as
-// URL-encoded PEM. It is not yet known whether anybody vouches for it.
+// FromHeader parses the values of the header in which a gateway forwards a certificate, as
+// URL-encoded PEM. It does not verify the certificate; see [Verify].
 func FromHeader(values []string) (*x509.Certificate, error) {
 	switch {
 	case len(values) == 0 || len(values) == 1 && values[0] == "":
@@ -36,8 +36,8 @@ func FromHeader(values []string) (*x509.Certificate, error) {
 	return Parse(text)
 }
 
-// unescape takes a plus sign for what it is, a digit of base64, unless the gateway has
-// written spaces so.
+// unescape URL-decodes text. A plus sign is a base64 digit, unless the gateway has encoded spaces
+// as plus signs.
 func unescape(text string) (string, error) {
 	if strings.Contains(text, "BEGIN+CERTIFICATE") {
 		return url.QueryUnescape(text)
@@ -45,8 +45,8 @@ func unescape(text string) (string, error) {
 	return url.PathUnescape(text)
 }
 
-// block returns what is in the only PEM block of a text.
-func block(text, kind string) ([]byte, error) {
+// decodePEM returns the content of a text that is one PEM block.
+func decodePEM(text, kind string) ([]byte, error) {
 	switch {
 	case len(text) > MaxText:
 		return nil, ErrTooLarge

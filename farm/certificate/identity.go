@@ -13,7 +13,7 @@ import (
 	"svc/events"
 )
 
-// Why a certificate is not that of a runner.
+// Errors of [IdentityOf] and [Verify].
 var (
 	ErrAuthority = errors.New("a certificate of an authority, not of a runner")
 	ErrName      = errors.New("not exactly one name, of a runner")
@@ -21,16 +21,17 @@ var (
 	ErrUntrusted = errors.New("not signed by an authority of the workspace, or not valid now")
 )
 
-// An Identity is what a certificate says of who holds it.
+// An Identity is the runner that a certificate names.
 type Identity struct {
-	Host              string // of the farm, when it was issued
+	Host              string // host of the farm when the certificate was issued
 	Workspace, Runner events.ID
 	Serial            string // hex, lower case
 	Key               events.KeyHash
 	NotAfter          time.Time
 }
 
-// IdentityOf reads whom a certificate names. Whether that is true [Verify] says.
+// IdentityOf returns the identity in a certificate. It is trustworthy only after [Verify]. The
+// error is [ErrAuthority] or [ErrName].
 func IdentityOf(c *x509.Certificate) (Identity, error) {
 	if c.IsCA || c.KeyUsage&x509.KeyUsageCertSign != 0 {
 		return Identity{}, ErrAuthority
@@ -38,7 +39,7 @@ func IdentityOf(c *x509.Certificate) (Identity, error) {
 	if len(c.URIs) != 1 || len(c.DNSNames)+len(c.EmailAddresses)+len(c.IPAddresses) > 0 {
 		return Identity{}, ErrName
 	}
-	workspace, runner, ok := parseName(c.URIs[0])
+	workspace, runner, ok := parseRunnerURI(c.URIs[0])
 	if !ok {
 		return Identity{}, ErrName
 	}
@@ -48,23 +49,23 @@ func IdentityOf(c *x509.Certificate) (Identity, error) {
 	}, nil
 }
 
-func nameOf(host string, workspace, runner events.ID) *url.URL {
+func runnerURI(host string, workspace, runner events.ID) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: host, Path: "/ws/" + workspace.String() + "/runner/" + runner.String()}
 }
 
-// parseName accepts the name only in the form in which it is written.
-func parseName(u *url.URL) (workspace, runner events.ID, ok bool) {
+// parseRunnerURI accepts a name only in the exact form that runnerURI produces.
+func parseRunnerURI(u *url.URL) (workspace, runner events.ID, ok bool) {
 	parts := strings.Split(u.Path, "/")
 	if len(parts) != 5 {
 		return workspace, runner, false
 	}
 	workspace, bad := events.ParseID(parts[2])
 	runner, worse := events.ParseID(parts[4])
-	return workspace, runner, bad == nil && worse == nil && u.Host != "" && u.String() == nameOf(u.Host, workspace, runner).String()
+	return workspace, runner, bad == nil && worse == nil && u.Host != "" && u.String() == runnerURI(u.Host, workspace, runner).String()
 }
 
-// Verify refuses a certificate that none of the authorities of its workspace signed, that
-// is not valid at a time, or that is for something else.
+// Verify returns [ErrUntrusted] if none of the workspace's authorities signed the certificate or it
+// is not valid at that time, and [ErrUsage] if it is not for client authentication.
 func Verify(c *x509.Certificate, authorities []*x509.Certificate, at time.Time) error {
 	roots := x509.NewCertPool()
 	for _, a := range authorities {
@@ -76,7 +77,7 @@ func Verify(c *x509.Certificate, authorities []*x509.Certificate, at time.Time) 
 	switch {
 	case err != nil:
 		return ErrUntrusted
-	case !slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth): // none at all passes for any
+	case !slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth): // Verify accepts a certificate without any usage
 		return ErrUsage
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"svc/events"
 )
 
-// What a request for a certificate may be refused for.
+// Errors of [ReadRequest], beside those of [Parse].
 var (
 	ErrKey       = errors.New("the key must be Ed25519, ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits")
 	ErrSignature = errors.New("the request is not signed with the key that it is for")
@@ -23,19 +23,19 @@ var (
 const (
 	pemRequest = "CERTIFICATE REQUEST"
 
-	leastRSA, mostRSA = 2048, 4096
+	minRSABits, maxRSABits = 2048, 4096
 )
 
-// A Request is what counts of a request for a certificate: the public key, whose holder
-// has signed it.
+// A Request is the used part of a certificate request: the public key, whose holder has signed it.
 type Request struct {
 	Key  crypto.PublicKey
 	Hash events.KeyHash
 }
 
-// ReadRequest reads a request in PEM. What names it asks for counts for nothing.
+// ReadRequest parses a certificate request in PEM and checks its signature. The names in it are
+// ignored.
 func ReadRequest(text string) (Request, error) {
-	der, err := block(text, pemRequest)
+	der, err := decodePEM(text, pemRequest)
 	if err != nil {
 		return Request{}, err
 	}
@@ -43,7 +43,7 @@ func ReadRequest(text string) (Request, error) {
 	switch {
 	case err != nil:
 		return Request{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	case !accepted(r.PublicKey): // before the signature, which of a huge key is costly
+	case !isAcceptedKey(r.PublicKey): // before the signature, which is costly to check with a huge key
 		return Request{}, ErrKey
 	case r.CheckSignature() != nil:
 		return Request{}, ErrSignature
@@ -51,7 +51,7 @@ func ReadRequest(text string) (Request, error) {
 	return Request{Key: r.PublicKey, Hash: sha256.Sum256(r.RawSubjectPublicKeyInfo)}, nil
 }
 
-func accepted(key crypto.PublicKey) bool {
+func isAcceptedKey(key crypto.PublicKey) bool {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
 		return true
@@ -59,7 +59,7 @@ func accepted(key crypto.PublicKey) bool {
 		return k.Curve == elliptic.P256() || k.Curve == elliptic.P384()
 	case *rsa.PublicKey:
 		bits := k.N.BitLen()
-		return bits >= leastRSA && bits <= mostRSA
+		return bits >= minRSABits && bits <= maxRSABits
 	}
 	return false
 }

@@ -15,13 +15,13 @@ import (
 	"svc/farm/wire"
 )
 
-// An agent is a runner of which a test says each word.
+// An agent is a runner whose messages a test sends one by one.
 type agent struct {
-	t      testing.TB
-	socket *websocket.Conn
-	got    chan wire.Envelope // closed when the connection is
-	closed *websocket.CloseError
-	given  []wire.Envelope // assignments that came while something else was waited for
+	t           testing.TB
+	socket      *websocket.Conn
+	got         chan wire.Envelope // closed with the connection
+	closed      *websocket.CloseError
+	assignments []wire.Envelope // assignments received while waiting for something else
 }
 
 func dial(t testing.TB, r *replica, workspace, runner events.ID) *agent {
@@ -31,7 +31,7 @@ func dial(t testing.TB, r *replica, workspace, runner events.ID) *agent {
 	return a
 }
 
-// dialUnread is dial for an agent that reads nothing until it is told to.
+// dialUnread is dial without a reading goroutine.
 func dialUnread(t testing.TB, r *replica, workspace, runner events.ID) *agent {
 	t.Helper()
 	url := "ws" + strings.TrimPrefix(r.server.URL, "http") + "/" + workspace.String() + "/" + runner.String() + "/builder"
@@ -58,7 +58,7 @@ func (a *agent) read() {
 	}
 }
 
-func (a *agent) say(m wire.Message, job events.ID, epoch int, seq int64) {
+func (a *agent) send(m wire.Message, job events.ID, epoch int, seq int64) {
 	a.t.Helper()
 	name := ""
 	if !job.IsZero() {
@@ -75,19 +75,19 @@ func (a *agent) chunk(job events.ID, epoch int, seq, offset int64, text string) 
 	_ = a.socket.WriteMessage(websocket.BinaryMessage, c.AppendTo(nil))
 }
 
-// cut ends the connection without a word.
+// cut ends the connection without a close frame.
 func (a *agent) cut() { _ = a.socket.Close() }
 
-// next returns the next message of a type, and passes over others, but for assignments:
-// one may come before the acknowledgement of the word that let it.
+// next returns the next message of a type and skips others. Assignments are kept for later: one may
+// arrive before the acknowledgement of the message that caused it.
 func (a *agent) next(kind wire.Type) wire.Envelope {
 	a.t.Helper()
-	if kind == wire.TypeAssign && len(a.given) > 0 {
-		e := a.given[0]
-		a.given = a.given[1:]
+	if kind == wire.TypeAssign && len(a.assignments) > 0 {
+		e := a.assignments[0]
+		a.assignments = a.assignments[1:]
 		return e
 	}
-	limit := time.After(patience)
+	limit := time.After(waitLimit)
 	for {
 		select {
 		case e, ok := <-a.got:
@@ -98,7 +98,7 @@ func (a *agent) next(kind wire.Type) wire.Envelope {
 				return e
 			}
 			if e.Type == wire.TypeAssign {
-				a.given = append(a.given, e)
+				a.assignments = append(a.assignments, e)
 			}
 		case <-limit:
 			require.FailNow(a.t, "not said", string(kind))
@@ -106,10 +106,10 @@ func (a *agent) next(kind wire.Type) wire.Envelope {
 	}
 }
 
-// closes returns the code with which the connection is closed.
+// closes waits until the connection is closed, and returns the close code.
 func (a *agent) closes() int {
 	a.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(waitLimit)
 	for {
 		select {
 		case _, ok := <-a.got:
@@ -146,7 +146,7 @@ func (a *agent) greet(held ...wire.Held) wire.Welcome {
 	a.t.Helper()
 	h := hello
 	h.Held = held
-	a.say(h, events.ID{}, 0, 0)
+	a.send(h, events.ID{}, 0, 0)
 	return body[wire.Welcome](a.t, a.next(wire.TypeWelcome))
 }
 

@@ -11,9 +11,9 @@ import (
 	"svc/projections"
 )
 
-// A job succeeds and its runner is heard of no more: when the upload is given up the job has
-// failed if it requires the artifact, and the view says why.
-func TestARequiredArtifactThatNeverComes(t *testing.T) {
+// The job succeeds and its runner is never heard of again. When the upload is abandoned the job has
+// failed if it requires the artifact, and the view has the reason.
+func TestJobFailsWithoutRequiredArtifact(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		required bool
@@ -37,13 +37,13 @@ func TestARequiredArtifactThatNeverComes(t *testing.T) {
 			j.begin()
 			end := finished("one\n")
 			end.Artifacts = 1
-			j.a.say(end, j.job, j.epoch, 3)
+			j.a.send(end, j.job, j.epoch, 3)
 			j.a.acked(3)
 
-			j.clock.move(59 * time.Minute)
+			j.clock.advance(59 * time.Minute)
 			j.r.SweepOnce(t.Context())
 			require.Equal(t, events.JobSucceeded, s.state(j.job))
-			j.clock.move(2 * time.Minute)
+			j.clock.advance(2 * time.Minute)
 			j.r.SweepOnce(t.Context())
 			view, ok, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, j.job)
 			require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestARequiredArtifactThatNeverComes(t *testing.T) {
 			j.r.SweepOnce(t.Context())
 			require.Equal(t, 1, count(s.kinds(j.job), "artifacts_abandoned"))
 			require.Equal(t, 1, count(s.kinds(j.job), "finished"))
-			j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+			j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 			require.Equal(t, wire.Done, body[wire.HeartbeatAck](t, j.a.next(wire.TypeHeartbeatAck)).Held[0].Verdict)
 		})
 	}

@@ -16,17 +16,17 @@ import (
 	"svc/farm/dispatch"
 )
 
-// What a job is, and how long a lease.
+// Size of a job and length of a lease.
 const (
 	chaosPieces = 100
 	chaosLease  = 6 * time.Second
 )
 
-// calmLimit is how long the jobs that are left may take once nothing goes wrong any more.
+// calmLimit is how long the remaining jobs may take after the last fault.
 const calmLimit = 3 * time.Minute
 
-// chaosSize is how large the chaos is, and how long things go wrong at most: larger where
-// make chaos says for how long.
+// chaosSize returns the size of the test and how long faults are injected at most. Make chaos sets
+// SVC_CHAOS_SECONDS for a larger one.
 func chaosSize(t *testing.T) (runners, jobs int, limit time.Duration) {
 	t.Helper()
 	text := os.Getenv("SVC_CHAOS_SECONDS")
@@ -38,17 +38,17 @@ func chaosSize(t *testing.T) (runners, jobs int, limit time.Duration) {
 	return 50, 1000, time.Duration(seconds) * time.Second
 }
 
-// chaos is a farm in which connections are cut, replicas end and begin, and agents freeze
-// for longer than a lease.
+// chaos is a farm in which connections are cut, replicas restart, and agents freeze for longer than
+// a lease.
 type chaos struct {
 	*site
 	mu       sync.Mutex
 	replicas []*replica
-	holder   map[events.ID]string // who runs a job at the moment, as the machines see it
+	holder   map[events.ID]string // machines that run each job at the moment
 	twice    []string
 	over     chan struct{}
-	lasts    time.Duration // a connection, at most
-	calm     atomic.Bool   // nothing goes wrong any more: a slow machine gets to the end as well
+	lasts    time.Duration // longest life of a connection
+	calm     atomic.Bool   // no more faults, so that slow machines finish too
 }
 
 func (c *chaos) any() *replica {
@@ -57,7 +57,7 @@ func (c *chaos) any() *replica {
 	return c.replicas[rand.IntN(len(c.replicas))]
 }
 
-// hold notes that a machine runs a job; release that it does not any more.
+// hold notes that a machine runs a job, and release that it has stopped.
 func (c *chaos) hold(job events.ID, who string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,20 +75,20 @@ func (c *chaos) release(job events.ID, who string) {
 	}
 }
 
-// Whatever is cut, restarted or frozen, every job ends with exactly one finished, on one
-// machine at a time, with a log that has no gap.
+// Every job ends with exactly one finished event, runs on one machine at a time, and has a log
+// without gaps.
 func TestEveryJobEndsOnce(t *testing.T) {
 	t.Parallel()
 	c := &chaos{site: newSite(t), holder: map[events.ID]string{}, over: make(chan struct{})}
 	begin := func() *replica {
 		return c.replica(func(d *dispatch.Config) {
-			d.LeaseTime, d.Silent, d.Look, d.Every = chaosLease, 3*time.Second, 500*time.Millisecond, 200*time.Millisecond
-			d.Leads = func(string) bool { return true } // both: nothing rests on there being one
+			d.LeaseTime, d.OfflineAfter, d.RefreshEvery, d.SweepEvery = chaosLease, 3*time.Second, 500*time.Millisecond, 200*time.Millisecond
+			d.Leads = func(string) bool { return true } // both lead: nothing depends on a single leader
 		})
 	}
 	c.replicas = []*replica{begin(), begin()}
 	runners, most, limit := chaosSize(t)
-	c.lasts = time.Duration(runners) * 150 * time.Millisecond // so that as many are cut in a second
+	c.lasts = time.Duration(runners) * 150 * time.Millisecond // so that as many connections are cut per second
 	var jobs []events.ID
 	for range most {
 		jobs = append(jobs, c.submit(c.replicas[0], func(j *events.JobSpec) { j.Retry.MaxAttempts = 10 }))

@@ -20,68 +20,68 @@ import (
 )
 
 const (
-	maxSets       = 256 // of what waiting jobs require, that are looked at together
-	claimPage     = 64  // jobs that are looked at together
-	claimsAtOnce  = 8
-	claimRounds   = 200 // in a turn; the next turn goes on
-	excludedForMs = 30_000
+	requirementPage = 256 // requirement sets per query
+	claimPage       = 64  // candidates per query
+	claimsAtOnce    = 8
+	claimRounds     = 200 // per runOnce; the next one continues
+	excludedForMs   = 30_000
 )
 
-// A group is runners that meet the same requirements of waiting jobs, though each has labels of
-// its own.
+// A group is a set of runners that meet the same requirement sets, though their labels may differ.
 type group struct {
-	keys    []string // of the requirements
+	keys    []string // of the requirement sets
 	runners []*offer
 }
 
-// An offer is what one runner can take.
+// An offer is the capacity that one runner has to give. free and assigned change as jobs are
+// matched to it.
 type offer struct {
 	c                 *connection
 	labels, exclusive []string
 	free              int
-	has               int
+	assigned          int
 }
 
-// claim gives jobs that wait to runners that have a free slot, until there are no more
-// of the one or the other. What jobs require it goes through a page at a time, from where it
-// stopped before: runners that are full with what stands at the beginning come to all of it.
+// claim leases waiting jobs to runners with free slots until either runs out. It pages through the
+// requirement sets, resuming where the last round stopped, so that runners busy with the first sets
+// eventually reach the others. It ends when a full pass leased nothing.
 func (f *farm) claim(ctx context.Context) error {
-	whole, given := f.after == "", false // since the first page
+	fromStart, leased := f.requirementCursor == "", false // whether this pass began at the first page, and leased anything
 	for range claimRounds {
 		offers := f.offers()
 		if len(offers) == 0 {
 			return nil
 		}
-		sets, err := f.waiting(ctx)
+		sets, err := f.waitingRequirements(ctx)
 		if err != nil {
 			return err
 		}
 		for _, g := range groupsOf(sets, offers) {
-			some, err := f.fill(ctx, g)
+			filled, err := f.fill(ctx, g)
 			if err != nil {
 				return err
 			}
-			given = given || some
+			leased = leased || filled
 		}
-		if len(sets) == maxSets {
-			f.after = sets[maxSets-1].Key
+		if len(sets) == requirementPage {
+			f.requirementCursor = sets[requirementPage-1].Key
 			continue
 		}
-		f.after = ""
-		if whole && !given {
+		f.requirementCursor = ""
+		if fromStart && !leased {
 			return nil
 		}
-		whole, given = true, false
+		fromStart, leased = true, false
 	}
 	f.nudge()
 	return nil
 }
 
-// offers returns what the runners can take.
+// offers returns the runners that have a free slot.
 func (f *farm) offers() (list []*offer) {
-	for _, c := range f.of() {
+	for _, c := range f.connectionsOf() {
 		c.mu.Lock()
-		o := &offer{c, c.labels, c.excluded, c.free(), len(c.jobs)}
+		o := &offer{c, c.labels, c.exclusive, c.freeSlots(), len(c.jobs)}
 		c.mu.Unlock()
 		if o.free > 0 {
 			list = append(list, o)
@@ -90,8 +90,8 @@ func (f *farm) offers() (list []*offer) {
 	return list
 }
 
-// groupsOf sorts offers by which of the sets of requirements they meet, and leaves out those that
-// meet none.
+// groupsOf groups offers by the requirement sets that they meet. Offers that meet none are left
+// out.
 func groupsOf(sets []requirement, offers []*offer) (list []*group) {
 	by := map[string]*group{}
 	for _, o := range offers {
@@ -114,9 +114,9 @@ func groupsOf(sets []requirement, offers []*offer) (list []*group) {
 	return list
 }
 
-// fill gives a group of runners the jobs whose turn it is, and reports whether it gave any.
-func (f *farm) fill(ctx context.Context, g *group) (given bool, err error) {
-	slots, err := f.slots(ctx)
+// fill leases the next jobs to a group of runners, and reports whether it leased any.
+func (f *farm) fill(ctx context.Context, g *group) (leased bool, err error) {
+	slots, err := f.usedSlots(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -127,15 +127,16 @@ func (f *farm) fill(ctx context.Context, g *group) (given bool, err error) {
 	return f.lease(ctx, g.match(list, slots, f.d.Now()))
 }
 
-// A match is a job and the runner that is to have it.
+// A match is a job and the runner that will get it. slot is the job's slot under its concurrency
+// key, 0 without a key.
 type match struct {
 	job  events.ID
 	c    *connection
 	slot int
 }
 
-// match finds a runner for each job, as long as slots are free: the one that has the
-// least to do, and did not decline it not long before.
+// match picks a runner for each job whose concurrency key has a free slot: the one with the fewest
+// jobs that has not declined this job recently.
 func (g *group) match(list []candidate, slots map[string]concurrency, now time.Time) (out []match) {
 	for _, job := range list {
 		slot := 0
@@ -148,9 +149,9 @@ func (g *group) match(list []candidate, slots map[string]concurrency, now time.T
 		if o == nil {
 			continue
 		}
-		o.free, o.has = o.free-1, o.has+1
+		o.free, o.assigned = o.free-1, o.assigned+1
 		if slot > 0 {
-			slots[job.Key] = slots[job.Key].with(slot, job.Limit)
+			slots[job.Key] = slots[job.Key].withSlot(slot, job.Limit)
 		}
 		out = append(out, match{job.Job, o.c, slot})
 	}
@@ -168,12 +169,12 @@ func (g *group) runnerFor(job candidate, now time.Time) *offer {
 	if len(list) == 0 {
 		return nil
 	}
-	return slices.MinFunc(list, func(a, b *offer) int { return cmp.Compare(a.has, b.has) })
+	return slices.MinFunc(list, func(a, b *offer) int { return cmp.Compare(a.assigned, b.assigned) })
 }
 
-// lease gives jobs to runners, several at once, and tells the runners. Of a job that another
-// process was faster to give nobody hears.
-func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) {
+// lease appends the leases, several at once, and delivers the jobs. A job that another process has
+// leased first is skipped silently.
+func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error) {
 	var mu sync.Mutex
 	got := map[events.ID][]events.ID{} // by runner
 	var all errgroup.Group
@@ -181,7 +182,7 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 	for _, m := range list {
 		all.Go(func() error {
 			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{
-				Meta: system(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot, Use: projections.Jobs{DB: f.d.DB}.KeyUse,
+				Meta: systemMeta(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot, Use: projections.Jobs{DB: f.d.DB}.KeyUse,
 			})
 			switch refused := fault.As(err); {
 			case err == nil:
@@ -192,7 +193,7 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 				return nil
 			case errors.Is(err, aggregates.ErrJobTaken):
 				return nil
-			case refused != nil && refused.Kind == fault.Conflict: // the runner takes none
+			case refused != nil && refused.Kind == fault.Conflict: // the runner's state forbids it
 				m.c.pause()
 				return nil
 			}
@@ -201,28 +202,28 @@ func (f *farm) lease(ctx context.Context, list []match) (given bool, err error) 
 	}
 	err = all.Wait()
 	for runner, jobs := range got {
-		for _, c := range f.of(runner) { // it may have come anew, and its hello may have been too early to find them
-			c.spend(len(jobs))
-			c.given(jobs)
+		for _, c := range f.connectionsOf(runner) { // it may have reconnected, and its hello may have come before the lease
+			c.countAgainstLimit(len(jobs))
+			c.addPending(jobs)
 			f.d.deliver(ctx, c)
 		}
 	}
 	return len(got) > 0, err
 }
 
-// pause keeps the runner from being given jobs until it is known what became of it.
+// pause offers no slots of the runner until its next heartbeat.
 func (c *connection) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.blocked = c.capacity
+	c.unoffered = c.capacity
 }
 
-// spend counts jobs of a runner that takes only so many.
-func (c *connection) spend(n int) {
+// countAgainstLimit subtracts n from the number of jobs that an ephemeral runner may still take.
+func (c *connection) countAgainstLimit(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.left != nil {
-		left := max(0, *c.left-n)
-		c.left = &left
+	if c.jobsLeft != nil {
+		left := max(0, *c.jobsLeft-n)
+		c.jobsLeft = &left
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"svc/farm/wire"
 )
 
-func TestJobsGoWhereTheyMay(t *testing.T) {
+func TestJobsGoToRunnersThatMeetRequirements(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -30,21 +30,22 @@ func TestJobsGoWhereTheyMay(t *testing.T) {
 	plain.greet()
 	key := func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 1} }
 	first, second := s.submit(r, key), s.submit(r, key)
-	s.until(events.JobLeasedOut, first)
+	s.waitForState(events.JobLeasedOut, first)
 	third := s.submit(r)
-	s.until(events.JobLeasedOut, third)
+	s.waitForState(events.JobLeasedOut, third)
 	require.Equal(t, events.JobQueued, s.state(second))
-	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: system(s.ws), Job: first})
+	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: systemMeta(s.ws), Job: first})
 	require.NoError(t, err)
 	for _, a := range []*agent{plain, gpu} {
-		a.say(wire.Decline{Reason: "busy"}, first, 1, 0)
+		a.send(wire.Decline{Reason: "busy"}, first, 1, 0)
 	}
-	s.until(events.JobLeasedOut, second)
+	s.waitForState(events.JobLeasedOut, second)
 	require.Equal(t, events.JobQueued, s.state(only))
 }
 
-// A job that lets no other of its key run beside it has none, though that one lets two.
-func TestLimitsOfAKeyThatDiffer(t *testing.T) {
+// A job whose concurrency limit is one does not start beside a job of the same key whose limit is
+// two.
+func TestConcurrencyKeyUsesSmallestLimit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -58,18 +59,18 @@ func TestLimitsOfAKeyThatDiffer(t *testing.T) {
 	}
 	wide := hello
 	wide.Capacity = 4
-	a.say(wide, events.ID{}, 0, 0)
+	a.send(wide, events.ID{}, 0, 0)
 	end := func(job events.ID) {
-		a.say(wire.Accept{}, job, 1, 0)
-		a.say(finished(""), job, 1, 1)
-		s.until(events.JobSucceeded, job)
+		a.send(wire.Accept{}, job, 1, 0)
+		a.send(finished(""), job, 1, 1)
+		s.waitForState(events.JobSucceeded, job)
 	}
 	for _, together := range [][]events.ID{jobs[:1], jobs[1:3], jobs[3:]} {
 		for range together {
 			got, _, _ := a.assigned()
 			require.Contains(t, together, got)
 		}
-		last := s.submit(r) // given out after all that could be before it
+		last := s.submit(r) // leased after all other candidates
 		got, _, _ := a.assigned()
 		require.Equal(t, last, got)
 		end(last)
@@ -79,8 +80,8 @@ func TestLimitsOfAKeyThatDiffer(t *testing.T) {
 	}
 }
 
-// A job is found behind those of more requirements than are looked at together.
-func TestAJobBehindManyRequirements(t *testing.T) {
+// The job's requirement set comes after more than one page of others.
+func TestClaimPagesThroughRequirements(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -97,16 +98,16 @@ func TestAJobBehindManyRequirements(t *testing.T) {
 		job := s.submit(r)
 		got, epoch, _ := a.assigned()
 		require.Equal(t, job, got)
-		a.say(wire.Accept{}, job, epoch, 0)
-		a.say(finished(""), job, epoch, 1)
-		s.until(events.JobSucceeded, job)
+		a.send(wire.Accept{}, job, epoch, 0)
+		a.send(finished(""), job, epoch, 1)
+		s.waitForState(events.JobSucceeded, job)
 	}
 }
 
-// asked counts the statements that look for what jobs require, and for jobs.
-type asked struct{ sets, jobs atomic.Int64 }
+// claimQueries counts the statements that look for requirements and for jobs.
+type claimQueries struct{ sets, jobs atomic.Int64 }
 
-func (a *asked) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (a *claimQueries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	switch {
 	case strings.Contains(q.SQL, "with recursive sets"):
 		a.sets.Add(1)
@@ -116,12 +117,12 @@ func (a *asked) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQue
 	return ctx
 }
 
-func (a *asked) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (a *claimQueries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// However many runners are idle, who looks for jobs for them asks once for all that meet the same.
-func TestIdleRunnersAreAskedForTogether(t *testing.T) {
+// Runners that meet the same requirements share one query, however many are idle.
+func TestIdleRunnersShareClaimQueries(t *testing.T) {
 	t.Parallel()
-	s, count := newSite(t), &asked{}
+	s, count := newSite(t), &claimQueries{}
 	config, err := pgxpool.ParseConfig(s.url)
 	require.NoError(t, err)
 	config.ConnConfig.Tracer = count
@@ -129,14 +130,14 @@ func TestIdleRunnersAreAskedForTogether(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	r := s.replica(func(c *dispatch.Config) { c.DB = db })
-	for i := range 40 { // each with a label of its own, its name
+	for i := range 40 { // each with its name as a label of its own
 		dial(t, r, s.ws, s.enrol(r, fmt.Sprintf("builder-%d", i), 2, 0)).greet()
 	}
-	s.until(events.JobLeasedOut, s.submit(r)) // they are known by then
+	s.waitForState(events.JobLeasedOut, s.submit(r)) // they are loaded by then
 	count.sets.Store(0)
 	count.jobs.Store(0)
 	for range 30 {
-		s.until(events.JobLeasedOut, s.submit(r))
+		s.waitForState(events.JobLeasedOut, s.submit(r))
 	}
 	require.GreaterOrEqual(t, count.jobs.Load(), int64(5))
 	require.LessOrEqual(t, count.jobs.Load(), count.sets.Load())

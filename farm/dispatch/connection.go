@@ -16,7 +16,7 @@ import (
 	"svc/farm/wire"
 )
 
-// A connection is one of a runner. One goroutine reads, a second one writes.
+// A connection is one runner's WebSocket. One goroutine reads from it and another one writes.
 type connection struct {
 	d      *Dispatcher
 	farm   *farm
@@ -30,41 +30,41 @@ type connection struct {
 	messages, bytes *rate.Limiter
 	stops           atomic.Int64
 
-	noting        sync.Mutex // while what the runner took or gave back is noted, here and in the database; before mu
-	mu            sync.Mutex
-	greeted       bool // hello was answered
-	over          bool // it is being closed
-	leaves        bool // the runner said goodbye
-	labels        []string
-	excluded      []string // labels that a job has to ask for
-	capacity      int
-	blocked       int  // places that the runner does not offer, by its last heartbeat
-	draining      bool // it takes no more: asked to by a person, or by itself
-	asked, itself bool
-	left          *int // jobs that it may take, nil if any number
-	jobs          map[events.ID]*held
-	untold        []events.ID      // jobs that it was given, and not told of yet
-	seen          time.Time        // its last heartbeat, or hello
-	hello         aggregates.Hello // as it was said
-	late          bool             // not all of that is in the log
-	declines      declines
-	noted         int // how often that was learned otherwise than by looking it up
+	declineMu                sync.Mutex // held while an accept or decline is recorded, here and in the database; locked before mu
+	mu                       sync.Mutex
+	greeted                  bool // the welcome was sent
+	closing                  bool // a close frame is queued
+	saidGoodbye              bool // goodbye was received
+	labels                   []string
+	exclusive                []string // labels that a job must ask for to run here
+	capacity                 int
+	unoffered                int  // slots that the last heartbeat did not offer
+	draining                 bool // it takes no jobs: a person asked for that, or the runner itself
+	drainAsked, drainsItself bool
+	jobsLeft                 *int // jobs that it may still take, nil if there is no limit
+	jobs                     map[events.ID]*assignedJob
+	pending                  []events.ID      // jobs leased to it whose assign message is not sent yet
+	lastSeen                 time.Time        // time of its last heartbeat or hello
+	hello                    aggregates.Hello // as received
+	unannounced              bool             // the log does not have all of hello yet
+	declines                 declines
+	declinesVersion          int // incremented when declines changes other than by a refresh
 }
 
-// held is a job that the runner of a connection has.
-type held struct {
-	epoch    int
-	next     int64 // the number that it says next
-	told     int64 // of which gap it was told
-	taken    bool  // the runner accepted it
-	declined bool  // the runner gives it back, which is not noted yet
+// An assignedJob is a job that the runner of a connection holds.
+type assignedJob struct {
+	epoch       int
+	nextSeq     int64 // number of the next message
+	gapReported int64 // value of nextSeq for which a gap was reported last
+	accepted    bool  // the runner has accepted it
+	declined    bool  // the runner has declined it, which is not recorded yet
 
-	cancelled time.Time // by when it was told that it counts as ended, zero if it was not told to end
+	cancelDeadline time.Time // when it is cancelled by force, as the runner was told; zero if it was not told to cancel
 }
 
 func newConnection(d *Dispatcher, f *farm, socket *websocket.Conn, r Runner) *connection {
 	c := &connection{
-		d: d, farm: f, socket: socket, runner: r, id: events.NewID(time.Now()), jobs: map[events.ID]*held{},
+		d: d, farm: f, socket: socket, runner: r, id: events.NewID(time.Now()), jobs: map[events.ID]*assignedJob{},
 		messages: rate.NewLimiter(rate.Limit(d.MessageRate), int(2*d.MessageRate)),
 		bytes:    rate.NewLimiter(rate.Limit(d.ByteRate), max(int(d.ByteRate), wire.MaxMessage)),
 	}
@@ -73,7 +73,7 @@ func newConnection(d *Dispatcher, f *farm, socket *websocket.Conn, r Runner) *co
 	return c
 }
 
-// serve reads until the connection ends, and returns when nothing of it runs any more.
+// serve reads until the connection ends, and returns when its goroutines have ended.
 func (c *connection) serve() {
 	c.d.counts.connected.Add(1)
 	c.farm.add(c)
@@ -83,16 +83,16 @@ func (c *connection) serve() {
 	c.farm.remove(c)
 	c.end()
 	writing.Wait()
-	_ = c.socket.Close() // it may have been cut
+	_ = c.socket.Close() // it may be closed already
 	c.d.counts.connected.Add(-1)
 }
 
-// read takes frames until none come any more. Those that come after the connection is
-// being closed count for nothing: they are only read so that the other side sees why.
+// read handles frames until the connection ends. Frames that arrive after closing began are
+// discarded; they are read only so that the peer receives the close frame.
 func (c *connection) read() {
 	c.socket.SetReadLimit(wire.MaxMessage)
-	c.socket.SetPongHandler(func(string) error { return c.expect(wire.ReadLimit) })
-	if c.expect(wire.HelloLimit) != nil {
+	c.socket.SetPongHandler(func(string) error { return c.setReadTimeout(wire.ReadTimeout) })
+	if c.setReadTimeout(wire.HelloTimeout) != nil {
 		return
 	}
 	for {
@@ -106,14 +106,14 @@ func (c *connection) read() {
 				c.drainFrames()
 			}
 			return
-		case c.closing():
+		case c.isClosing():
 			c.drainFrames()
 			return
 		}
-		if c.expect(wire.ReadLimit) != nil || !c.allow(len(frame)) {
+		if c.setReadTimeout(wire.ReadTimeout) != nil || !c.waitForRate(len(frame)) {
 			return
 		}
-		if why := c.take(kind, frame); why != nil {
+		if why := c.handleFrame(kind, frame); why != nil {
 			c.refuse(why)
 			c.drainFrames()
 			return
@@ -121,22 +121,23 @@ func (c *connection) read() {
 	}
 }
 
-// allow waits until the runner and its workspace may say more: meanwhile nothing is read,
-// which the other side notices.
-func (c *connection) allow(n int) bool {
+// waitForRate waits until the rate limits of the runner and its workspace admit n more bytes. Nothing is
+// read meanwhile, so the peer sees backpressure.
+func (c *connection) waitForRate(n int) bool {
 	return c.messages.Wait(c.ctx) == nil && c.bytes.WaitN(c.ctx, n) == nil && c.farm.messages.Wait(c.ctx) == nil
 }
 
-func (c *connection) expect(within time.Duration) error {
-	return c.socket.SetReadDeadline(time.Now().Add(within))
+// setReadTimeout makes reads fail unless something arrives within d.
+func (c *connection) setReadTimeout(d time.Duration) error {
+	return c.socket.SetReadDeadline(time.Now().Add(d))
 }
 
-const closeWait = 2 * time.Second // for the other side to close too
+const closeWait = 2 * time.Second // for the peer's close frame
 
-// drainFrames reads what the other side still says, for a moment: closed with something
-// unread, a connection is reset, and the other side may never see the reason.
+// drainFrames discards what the peer still sends, for a moment. A socket closed with unread data is
+// reset, and the peer might never see the close frame.
 func (c *connection) drainFrames() {
-	_ = c.expect(closeWait)
+	_ = c.setReadTimeout(closeWait)
 	for {
 		if _, _, err := c.socket.NextReader(); err != nil {
 			return
@@ -158,36 +159,36 @@ func (c *connection) isGreeted() bool {
 	return c.greeted
 }
 
-func (c *connection) closing() bool {
+func (c *connection) isClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over
+	return c.closing
 }
 
-// close says why the connection ends, and lets it end. The first reason counts.
+// close queues a close frame, after which the connection ends. Only the first call has an effect.
 func (c *connection) close(code int, why string) {
 	c.mu.Lock()
-	was := c.over
-	c.over = true
+	was := c.closing
+	c.closing = true
 	c.mu.Unlock()
 	if !was {
 		c.out.close(code, why)
 	}
 }
 
-// bye tells the runner to come again, and ends the connection.
-func (c *connection) bye(after time.Duration) {
+// closeForRestart tells the runner to reconnect after a delay, and closes the connection.
+func (c *connection) closeForRestart(after time.Duration) {
 	c.send(wire.Closing{ReconnectAfterMs: after.Milliseconds()}, events.ID{}, 0)
 	c.close(websocket.CloseServiceRestart, "service restart")
 }
 
-// cut ends the connection without a word.
+// cut ends the connection without a close frame.
 func (c *connection) cut() { _ = c.socket.Close() }
 
-// A violation is a frame that the protocol does not have.
+// A violation is a breach of the protocol by the runner.
 type violation struct {
-	code  int    // of the close
-	error string // of the message
+	code  int    // of the close frame
+	error string // code of the error message, "" to send none
 	text  string
 }
 
@@ -197,13 +198,14 @@ func malformed(err error) error {
 	return &violation{wire.CloseProtocol, wire.CodeMalformed, err.Error()}
 }
 
-// refuse ends the connection because of a frame. What went wrong here is no fault of the
-// runner's: it comes again, and says again what was not acknowledged.
+// refuse closes the connection because of a frame. A violation is reported to the runner. Any other
+// error is the service's own, so the runner is asked to reconnect and send what was not
+// acknowledged again.
 func (c *connection) refuse(why error) {
 	v, ok := errors.AsType[*violation](why)
 	if !ok {
 		if c.ctx.Err() == nil {
-			c.d.warn("take in a frame", why, "runner", c.runner.ID)
+			c.d.warn("handle a frame", why, "runner", c.runner.ID)
 		}
 		c.close(websocket.CloseTryAgainLater, "try again")
 		return
@@ -216,7 +218,7 @@ func (c *connection) refuse(why error) {
 
 const maxReason = 100 // bytes; a close frame has room for 123
 
-// send queues a message.
+// send queues a message, and cuts the connection if the outbox is full.
 func (c *connection) send(m wire.Message, job events.ID, epoch int) {
 	name := ""
 	if !job.IsZero() {
@@ -228,26 +230,26 @@ func (c *connection) send(m wire.Message, job events.ID, epoch int) {
 		return
 	}
 	if !c.out.put(frame) {
-		c.cut() // it does not read
+		c.cut() // the runner does not read
 	}
 }
 
-// free is how many more jobs the runner takes. The caller has the lock.
-func (c *connection) free() int {
-	if !c.greeted || c.over || c.draining || c.declines.rests(c.d.Now()) {
+// freeSlots returns how many more jobs the runner takes. The caller holds c.mu.
+func (c *connection) freeSlots() int {
+	if !c.greeted || c.closing || c.draining || c.declines.inBackoff(c.d.Now()) {
 		return 0
 	}
-	n := c.capacity - c.blocked - len(c.jobs) - len(c.untold)
-	if c.declines.many() {
+	n := c.capacity - c.unoffered - len(c.jobs) - len(c.pending)
+	if c.declines.overLimit() {
 		n = min(n, 1-c.unanswered())
 	}
-	if c.left != nil {
-		n = min(n, *c.left)
+	if c.jobsLeft != nil {
+		n = min(n, *c.jobsLeft)
 	}
 	return max(n, 0)
 }
 
-// forget notes that the runner does not have a job any more.
+// forget removes a job that the runner no longer holds, and wakes the farm.
 func (c *connection) forget(job events.ID, epoch int) {
 	c.mu.Lock()
 	h := c.jobs[job]
@@ -261,7 +263,8 @@ func (c *connection) forget(job events.ID, epoch int) {
 	}
 }
 
-// stop tells the runner that a job is not its own.
+// stop tells the runner that a job is not its own. A runner that ignores this too often is
+// disconnected.
 func (c *connection) stop(job events.ID, epoch int, why string) {
 	c.d.counts.stops.Add(1)
 	c.forget(job, epoch)
@@ -272,31 +275,32 @@ func (c *connection) stop(job events.ID, epoch int, why string) {
 	c.send(wire.Stop{Reason: why}, job, epoch)
 }
 
-// number holds a message of a job against what comes next. gap is the number that should
-// have come, 0 if there is none and -1 if the runner was told. A job that nothing is known of passes: the database judges.
-func (c *connection) number(job events.ID, epoch int, seq int64) (gap int64) {
+// checkSeq compares the number of a message with the next expected one. It returns 0 if there is no
+// gap, the expected number if there is one, and -1 if this gap was reported already. A message of
+// an unknown job passes: the database decides.
+func (c *connection) checkSeq(job events.ID, epoch int, seq int64) (gap int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.jobs[job]
 	if h == nil || h.epoch != epoch {
 		return 0
 	}
-	if seq > h.next {
-		if h.told == h.next { // of all that follows the gap one answer is enough
+	if seq > h.nextSeq {
+		if h.gapReported == h.nextSeq { // one report per gap is enough
 			return -1
 		}
-		h.told = h.next
-		return h.next
+		h.gapReported = h.nextSeq
+		return h.nextSeq
 	}
-	if seq == h.next && h.next < math.MaxInt64 {
-		h.next++
+	if seq == h.nextSeq && h.nextSeq < math.MaxInt64 {
+		h.nextSeq++
 	}
 	return 0
 }
 
-// maxStops is how often a connection is told that a job is not its runner's. One that goes
-// on with such jobs is cut off: of each that it had a window of messages may be on its way.
+// maxStops is how many stop messages a connection gets before it is closed for flooding. Of each
+// job that the runner holds, a whole window of messages may still be in flight.
 const maxStops = 16 * wire.WindowMessages
 
-// closeNormal is a code that the protocol did not have to invent.
+// closeNormal is the WebSocket code for a regular end, after goodbye.
 const closeNormal = websocket.CloseNormalClosure

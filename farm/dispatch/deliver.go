@@ -15,10 +15,10 @@ import (
 	"svc/farm/wire"
 )
 
-// undelivered returns the jobs that a runner was given and does not know: what told it of
-// them was lost. One that it has begun, and does not know any more, is not begun again
-// here: its lease runs out.
-func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []claimed) (list []events.ID, err error) {
+// undelivered returns the jobs leased to a runner that it does not know of, because the assign
+// message was lost. A job that it has started is not among them: if the runner no longer knows it,
+// the lease expires.
+func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []heldJob) (list []events.ID, err error) {
 	var jobs []events.ID
 	for _, k := range known {
 		jobs = append(jobs, k.job)
@@ -32,7 +32,7 @@ func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []claimed)
 	return list, nil
 }
 
-// A delivery is a job as it is told to its runner.
+// A delivery is a leased job as its runner is told of it.
 type delivery struct {
 	Job     events.ID
 	Epoch   int
@@ -41,64 +41,64 @@ type delivery struct {
 	Spec    events.JobSpec
 }
 
-// deliverPage is how many specifications of jobs are looked up together.
+// deliverPage is how many job specifications are read at once.
 const deliverPage = 8
 
-// given notes that the runner has jobs that it has to be told of. Until it is they take its places.
-func (c *connection) given(jobs []events.ID) {
+// addPending notes jobs that the runner has to be told of. They occupy its slots until then.
+func (c *connection) addPending(jobs []events.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, job := range jobs {
-		if !slices.Contains(c.untold, job) {
-			c.untold = append(c.untold, job)
+		if !slices.Contains(c.pending, job) {
+			c.pending = append(c.pending, job)
 		}
 	}
 }
 
-// waits reports whether there are jobs that the runner has to be told of.
-func (c *connection) waits() bool {
+// hasPending reports whether there are jobs that the runner has to be told of.
+func (c *connection) hasPending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.untold) > 0
+	return len(c.pending) > 0
 }
 
-// settled notes that there is nothing more to tell the runner of a job.
-func (c *connection) settled(job events.ID) {
+// removePending notes that there is nothing more to tell the runner of a job.
+func (c *connection) removePending(job events.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.untold = slices.DeleteFunc(c.untold, func(id events.ID) bool { return id == job })
+	c.pending = slices.DeleteFunc(c.pending, func(id events.ID) bool { return id == job })
 }
 
-// deliver tells the runner of the jobs that it was given, as long as there is room for what
-// it is told: who writes to it asks again when there is. What goes wrong with a job is tried
-// again too, until the time that the runner has to accept it is over.
+// deliver sends the runner its pending jobs, as far as its outbox has room; the writer wakes the
+// farm when there is room again. A job that fails is tried again too, until the time to accept it
+// has passed.
 func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
 	c.mu.Lock()
-	jobs := slices.Clone(c.untold)
+	jobs := slices.Clone(c.pending)
 	c.mu.Unlock()
 	for page := range slices.Chunk(jobs, deliverPage) {
 		list, err := d.deliveries(ctx, c.runner, page)
 		if err != nil {
-			d.warn("tell a runner of its jobs", err, "runner", c.runner.ID)
+			d.warn("deliver jobs", err, "runner", c.runner.ID)
 			return
 		}
 		for _, id := range page {
-			told := true // of one that somebody else has, or nobody, there is nothing to tell
+			told := true // a job that is no longer leased to this runner needs no message
 			if job, ok := list[id]; ok {
-				if told, err = d.tell(ctx, c, job); err != nil {
-					d.warn("tell a runner of a job", err, "runner", c.runner.ID, "job", id)
+				if told, err = d.assignJob(ctx, c, job); err != nil {
+					d.warn("deliver a job", err, "runner", c.runner.ID, "job", id)
 					continue
 				}
 			}
 			if !told {
 				return
 			}
-			c.settled(id)
+			c.removePending(id)
 		}
 	}
 }
 
-// deliveries looks up jobs that a runner was given and has not accepted.
+// deliveries reads jobs that are leased to a runner and not accepted.
 func (d *Dispatcher) deliveries(ctx context.Context, r Runner, jobs []events.ID) (map[events.ID]delivery, error) {
 	rows, _ := d.DB.Query(ctx, `
 		select j.job_id, j.epoch, j.attempt, j.state, s.spec from jobs j
@@ -116,32 +116,33 @@ func (d *Dispatcher) deliveries(ctx context.Context, r Runner, jobs []events.ID)
 	return by, nil
 }
 
-// tell tells the runner of a job, and reports whether there was room for that. One that is
-// being cancelled need not begin, and one that no runner can run ends.
-func (d *Dispatcher) tell(ctx context.Context, c *connection, job delivery) (told bool, err error) {
+// assignJob sends the runner a job, and reports whether it was dealt with; false means that the
+// outbox has no room. A job that is being cancelled is declined instead, and one that cannot be
+// sent is cancelled.
+func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery) (dealtWith bool, err error) {
 	if job.State == events.JobCancelling {
 		return true, d.decline(ctx, c.runner, job.Job, job.Epoch, "cancelled")
 	}
 	var secrets map[string]string
 	if len(job.Spec.Secrets) > 0 {
 		if secrets, err = d.Reveal(ctx, c.runner.Workspace, job.Spec.Secrets); err != nil {
-			return true, d.withoutSecrets(ctx, c.runner, job, err)
+			return true, d.handleSecretError(ctx, c.runner, job, err)
 		}
 	}
 	frame, err := wire.EncodeFor(d.assignment(job, secrets), d.Now(), job.Job.String(), job.Epoch, 0)
 	switch {
 	case err != nil:
 		return false, err
-	case len(frame) > wire.MaxAssign: // no runner would read it
-		return true, d.giveUp(ctx, c.runner, job, "its secrets are too large together")
+	case len(frame) > wire.MaxAssign: // a runner would refuse the frame
+		return true, d.cancelUnrunnable(ctx, c.runner, job, "its secrets are too large together")
 	}
 	return c.assign(job, frame), nil
 }
 
-// assign sends an assignment, and reports whether there was room for it.
+// assign queues an assign message, and reports whether there was room for it.
 func (c *connection) assign(job delivery, frame []byte) bool {
 	c.mu.Lock()
-	c.jobs[job.Job] = &held{epoch: job.Epoch, next: 1} // the runner may answer at once
+	c.jobs[job.Job] = &assignedJob{epoch: job.Epoch, nextSeq: 1} // before the send: the runner may answer at once
 	c.mu.Unlock()
 	if c.out.putAssign(frame) {
 		return true
@@ -152,43 +153,44 @@ func (c *connection) assign(job delivery, frame []byte) bool {
 	return false
 }
 
-// withoutSecrets ends a job that names a secret which no runner can be told. Where it is not
-// the secret's fault the job goes back to the queue, and rests there the longer the more often.
-func (d *Dispatcher) withoutSecrets(ctx context.Context, r Runner, job delivery, why error) error {
-	missing, is := errors.AsType[*MissingSecret](why)
+// handleSecretError handles a job whose secrets cannot be revealed. If a secret is missing or
+// unreadable the job is cancelled. Otherwise it returns to the queue, with a longer backoff each
+// time.
+func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job delivery, why error) error {
+	missing, is := errors.AsType[*MissingSecretError](why)
 	if is {
-		return d.giveUp(ctx, r, job, missing.Error())
+		return d.cancelUnrunnable(ctx, r, job, missing.Error())
 	}
-	spoilt, is := errors.AsType[*SpoiltSecret](why)
+	spoilt, is := errors.AsType[*UnreadableSecretError](why)
 	if !is {
-		d.warn("open the secrets of a job", why, "job", job.Job)
-		return d.decline(ctx, r, job.Job, job.Epoch, noSecrets)
+		d.warn("reveal the secrets of a job", why, "job", job.Job)
+		return d.decline(ctx, r, job.Job, job.Epoch, reasonNoSecrets)
 	}
-	d.warn("open the secrets of a job", spoilt.Err, "job", job.Job)
-	return d.giveUp(ctx, r, job, spoilt.Error())
+	d.warn("reveal the secrets of a job", spoilt.Err, "job", job.Job)
+	return d.cancelUnrunnable(ctx, r, job, spoilt.Error())
 }
 
-// noSecrets is the reason with which a job is given back whose secrets do not open at present.
-const noSecrets = "no_secrets"
+// reasonNoSecrets is the decline reason of a job whose secrets cannot be revealed at present.
+const reasonNoSecrets = "no_secrets"
 
-// giveUp ends a job that no runner can run.
-func (d *Dispatcher) giveUp(ctx context.Context, r Runner, job delivery, why string) error {
-	if _, err := d.Commands.CancelJob(ctx, commands.CancelJob{Meta: system(r.Workspace), Job: job.Job, Reason: why}); err != nil {
+// cancelUnrunnable cancels a job that no runner can run.
+func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job delivery, why string) error {
+	if _, err := d.Commands.CancelJob(ctx, commands.CancelJob{Meta: systemMeta(r.Workspace), Job: job.Job, Reason: why}); err != nil {
 		return fmt.Errorf("cancel job %s: %w", job.Job, err)
 	}
 	return d.decline(ctx, r, job.Job, job.Epoch, "other")
 }
 
-// decline gives a job back which the runner never began.
+// decline returns a job to the queue for a runner that never started it.
 func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch int, reason string) error {
-	_, err := d.Commands.DeclineJob(ctx, commands.DeclineJob{Meta: system(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason})
+	_, err := d.Commands.DeclineJob(ctx, commands.DeclineJob{Meta: systemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason})
 	if err != nil {
 		return fmt.Errorf("give job %s back: %w", job, err)
 	}
 	return nil
 }
 
-// assignment is what a runner is told of a job.
+// assignment returns the assign message of a job.
 func (d *Dispatcher) assignment(job delivery, secrets map[string]string) wire.Assign {
 	s := job.Spec
 	a := wire.Assign{

@@ -17,7 +17,8 @@ import (
 	"svc/farm/wire"
 )
 
-// revealing gives each secret of a job a value of so many bytes that take six each in JSON.
+// revealing gives each secret of a job a value of that many characters, each of which takes six
+// bytes in JSON.
 func revealing(bytes int) func(*dispatch.Config) {
 	value := strings.Repeat("\x01", bytes)
 	return func(c *dispatch.Config) {
@@ -31,7 +32,7 @@ func revealing(bytes int) func(*dispatch.Config) {
 	}
 }
 
-// naming has a job name so many secrets.
+// naming makes a job name n secrets.
 func naming(n int) func(*events.JobSpec) {
 	return func(s *events.JobSpec) {
 		for i := range n {
@@ -40,15 +41,15 @@ func naming(n int) func(*events.JobSpec) {
 	}
 }
 
-// A job of more than a runner can be told ends, and its runner goes on with others.
-func TestAnAssignmentThatIsTooLargeEndsTheJob(t *testing.T) {
+// The job is cancelled, and its runner continues with others.
+func TestTooLargeAssignmentCancelsJob(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica(revealing(32 << 10))
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
 	large := s.submit(r, naming(50))
-	s.until(events.JobIsCancelled, large)
+	s.waitForState(events.JobIsCancelled, large)
 	require.Equal(t, "its secrets are too large together", s.cancelReason(large))
 	job := s.submit(r, naming(1))
 	got, _, assign := a.assigned()
@@ -56,8 +57,9 @@ func TestAnAssignmentThatIsTooLargeEndsTheJob(t *testing.T) {
 	require.Len(t, assign.Secrets["SECRET_0"], 32<<10)
 }
 
-// A runner that comes anew while it is being given a job is told of it, whatever its hello found.
-func TestAJobThatIsGivenWhileItsRunnerComesAnew(t *testing.T) {
+// A runner that reconnects while a job is leased to it is told of the job, whatever its hello
+// found.
+func TestJobLeasedDuringReconnectIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -67,7 +69,7 @@ func TestAJobThatIsGivenWhileItsRunnerComesAnew(t *testing.T) {
 	hold, err := s.db.Begin(t.Context())
 	require.NoError(t, err)
 	defer hold.Rollback(context.WithoutCancel(t.Context()))
-	_, err = hold.Exec(t.Context(), `lock table job_leases in share mode`) // whoever gives a job out writes there
+	_, err = hold.Exec(t.Context(), `lock table job_leases in share mode`) // the leasing process writes there
 	require.NoError(t, err)
 	job := s.submit(r)
 	require.Eventually(t, func() bool {
@@ -75,7 +77,7 @@ func TestAJobThatIsGivenWhileItsRunnerComesAnew(t *testing.T) {
 		require.NoError(t, s.db.QueryRow(t.Context(), `
 			select exists (select from pg_locks where not granted and relation = 'job_leases'::regclass)`).Scan(&waits))
 		return waits
-	}, patience, 2*time.Millisecond)
+	}, waitLimit, 2*time.Millisecond)
 	second := dial(t, r, s.ws, runner)
 	second.greet()
 	require.NoError(t, hold.Rollback(t.Context()))
@@ -83,8 +85,8 @@ func TestAJobThatIsGivenWhileItsRunnerComesAnew(t *testing.T) {
 	require.Equal(t, job, got)
 }
 
-// A job whose secrets do not open is the only one that has to do with it.
-func TestSecretsThatDoNotOpen(t *testing.T) {
+// A job whose secrets cannot be decrypted affects no other job.
+func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var restored atomic.Bool
@@ -92,7 +94,7 @@ func TestSecretsThatDoNotOpen(t *testing.T) {
 		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
 			switch {
 			case names[0] == "SPOILT":
-				return nil, &dispatch.SpoiltSecret{Name: names[0], Err: errors.New("not what was sealed")}
+				return nil, &dispatch.UnreadableSecretError{Name: names[0], Err: errors.New("not what was sealed")}
 			case !restored.Load():
 				return nil, errors.New("sealed under another key")
 			}
@@ -106,18 +108,18 @@ func TestSecretsThatDoNotOpen(t *testing.T) {
 	a := dial(t, r, s.ws, runner)
 	a.greet()
 	spoilt := s.submit(r, names("SPOILT"))
-	s.until(events.JobIsCancelled, spoilt)
+	s.waitForState(events.JobIsCancelled, spoilt)
 	require.Equal(t, "the secret SPOILT cannot be opened: set it anew", s.cancelReason(spoilt))
 	waits := s.submit(r, names("LOCKED"))
-	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, patience, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, waitLimit, 2*time.Millisecond)
 	other := s.submit(r)
 	got, _, _ := a.assigned()
 	require.Equal(t, other, got, "by the same connection")
 
-	s.clock.move(5 * time.Minute)
-	require.Eventually(t, func() bool { return s.state(waits) == events.JobQueued }, patience, 2*time.Millisecond)
+	s.clock.advance(5 * time.Minute)
+	require.Eventually(t, func() bool { return s.state(waits) == events.JobQueued }, waitLimit, 2*time.Millisecond)
 	restored.Store(true)
-	s.clock.move(5 * time.Minute)
+	s.clock.advance(5 * time.Minute)
 	b := dial(t, r, s.ws, runner)
 	b.greet(wire.Held{Job: other.String(), Epoch: 1})
 	got, _, assign := b.assigned()
@@ -132,7 +134,7 @@ func (s *site) cancelReason(job events.ID) (reason string) {
 	return reason
 }
 
-// The largest job that may be submitted fits into a frame.
+// The largest job that may be submitted fits into one frame.
 func TestTheLargestAssignmentFits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -151,11 +153,11 @@ func TestTheLargestAssignmentFits(t *testing.T) {
 	require.Len(t, assign.Steps, 4)
 }
 
-// A runner with many places is told of one job after the other, as fast as it reads.
-func TestAssignmentsWaitForRoom(t *testing.T) {
+// A runner with many slots is told of one job after the other, as fast as it reads.
+func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	var revealed atomic.Int64 // when one was told of the last time
+	var revealed atomic.Int64 // when the last job was sent
 	r := s.replica(revealing(aggregates.MaxSecretBytes/16), func(c *dispatch.Config) {
 		reveal := c.Reveal
 		c.Reveal = func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
@@ -171,12 +173,12 @@ func TestAssignmentsWaitForRoom(t *testing.T) {
 	}
 	h := hello
 	h.Capacity = jobs
-	a.say(h, events.ID{}, 0, 0)
+	a.send(h, events.ID{}, 0, 0)
 	for job := range want {
-		s.until(events.JobLeasedOut, job)
+		s.waitForState(events.JobLeasedOut, job)
 	}
 	stands := func() bool { return revealed.Load() > 0 && time.Now().UnixMilli()-revealed.Load() > 500 }
-	require.Eventually(t, stands, patience, 10*time.Millisecond, "all that there is room for is on its way")
+	require.Eventually(t, stands, waitLimit, 10*time.Millisecond, "all that there is room for is on its way")
 	go a.read()
 	got := map[events.ID]bool{}
 	for range jobs {
@@ -185,6 +187,6 @@ func TestAssignmentsWaitForRoom(t *testing.T) {
 		got[job] = true
 	}
 	require.Equal(t, want, got)
-	a.say(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
+	a.send(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
 }

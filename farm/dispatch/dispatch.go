@@ -20,11 +20,12 @@ import (
 	"svc/fault"
 )
 
-// Lease is what the process that keeps the time of jobs and runners leads.
+// Lease is the name of the leadership under which one process sweeps jobs and runners. See
+// [Dispatcher.Run].
 const Lease = "farm"
 
-// Config is what a dispatcher works with. What is zero among the numbers at its end has
-// a default, but for LogsKept.
+// A Config holds what a dispatcher works with. The fields at the end default to the value in their
+// comment when zero, except LogRetention.
 type Config struct {
 	DB       *pgxpool.Pool
 	Commands *commands.Handler
@@ -34,82 +35,83 @@ type Config struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 
-	// Reveal returns the secrets of a workspace by their names. Its error is [MissingSecret]
-	// if there is none of a name, and [SpoiltSecret] if one will never open again.
+	// Reveal returns the secrets of a workspace by name. Its error is a [MissingSecretError] if a
+	// name has no secret, and an [UnreadableSecretError] if a secret can never be decrypted again.
 	Reveal func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error)
 
-	// CloneURL returns where a repository is cloned from, by its name; "" if that is not known.
+	// CloneURL returns the URL to clone the named repository from, "" if it is not known.
 	CloneURL func(repo string) string
 
-	ArtifactMaxJobBytes int64 // of which runners are told
+	ArtifactMaxJobBytes int64 // the limit on a job's artifacts that runners are told
 
-	LogsKept     time.Duration // after they are sealed; for ever if 0
-	Connections  int           // of this process; 20,000
-	OfWorkspace  int           // of those; 5,000
-	LeaseTime    time.Duration // wire.LeaseTime
-	Silent       time.Duration // after which a runner counts as away; wire.StalledAfter
-	Look         time.Duration // how often everything is looked at anew; 5 s
-	Every        time.Duration // between two looks at the clock; 1 s
-	MessageRate  float64       // of a runner, a second; 200
-	ByteRate     float64       // of a runner, a second; 4 MiB
-	WorkspaceMsg float64       // messages of all runners of a workspace, a second; 4,000
+	LogRetention    time.Duration // how long logs are kept after they are sealed; 0 is forever
+	MaxConnections  int           // limit of this process; 20,000
+	MaxPerWorkspace int           // limit of one workspace; 5,000
+	LeaseTime       time.Duration // wire.LeaseTime
+	OfflineAfter    time.Duration // how long after its last heartbeat a runner is offline; wire.StalledAfter
+	RefreshEvery    time.Duration // how often a farm reloads everything; 5 s
+	SweepEvery      time.Duration // pause between two sweeps; 1 s
+	MessageRate     float64       // messages per second of a runner; 200
+	ByteRate        float64       // bytes per second of a runner; 4 MiB
+	WorkspaceRate   float64       // messages per second of all runners of a workspace; 4,000
 }
 
-func (c *Config) fill() {
-	c.Connections, c.OfWorkspace = cmp.Or(c.Connections, 20_000), cmp.Or(c.OfWorkspace, 5_000)
-	c.LeaseTime, c.Silent = cmp.Or(c.LeaseTime, wire.LeaseTime), cmp.Or(c.Silent, wire.StalledAfter)
-	c.Look, c.Every = cmp.Or(c.Look, 5*time.Second), cmp.Or(c.Every, time.Second)
+func (c *Config) setDefaults() {
+	c.MaxConnections, c.MaxPerWorkspace = cmp.Or(c.MaxConnections, 20_000), cmp.Or(c.MaxPerWorkspace, 5_000)
+	c.LeaseTime, c.OfflineAfter = cmp.Or(c.LeaseTime, wire.LeaseTime), cmp.Or(c.OfflineAfter, wire.StalledAfter)
+	c.RefreshEvery, c.SweepEvery = cmp.Or(c.RefreshEvery, 5*time.Second), cmp.Or(c.SweepEvery, time.Second)
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
-	c.WorkspaceMsg = cmp.Or(c.WorkspaceMsg, 4000)
+	c.WorkspaceRate = cmp.Or(c.WorkspaceRate, 4000)
 }
 
-// A MissingSecret is one that a job names and the workspace does not have.
-type MissingSecret struct{ Name string }
+// A MissingSecretError reports that a job names a secret that the workspace does not have.
+type MissingSecretError struct{ Name string }
 
-func (e *MissingSecret) Error() string { return "there is no secret " + e.Name }
+func (e *MissingSecretError) Error() string { return "there is no secret " + e.Name }
 
-// A SpoiltSecret is one that a job names and that is not what was sealed. Err tells operators why.
-type SpoiltSecret struct {
+// An UnreadableSecretError reports that a secret cannot be decrypted. Err has the reason, for
+// operators.
+type UnreadableSecretError struct {
 	Name string
 	Err  error
 }
 
-func (e *SpoiltSecret) Error() string {
+func (e *UnreadableSecretError) Error() string {
 	return "the secret " + e.Name + " cannot be opened: set it anew"
 }
-func (e *SpoiltSecret) Unwrap() error { return e.Err }
+func (e *UnreadableSecretError) Unwrap() error { return e.Err }
 
-// A Runner is who has a connection.
+// A Runner identifies the runner behind a connection.
 type Runner struct {
 	Workspace, ID events.ID
 	Name          string
-	Envelope      events.Envelope // of what it does
+	Envelope      events.Envelope // for the events that it causes
 }
 
 func (r Runner) meta() commands.Meta {
 	return commands.Meta{Envelope: r.Envelope, Workspace: r.Workspace}
 }
 
-// system begins a command of the service's own.
-func system(workspace events.ID) commands.Meta {
+// systemMeta returns the metadata of a command that the service issues itself.
+func systemMeta(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
 		Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem,
 	}}
 }
 
-// A Dispatcher has the connections of this process. Its methods may be called concurrently.
+// A Dispatcher owns the runner connections of this process. Its methods may be called concurrently.
 type Dispatcher struct {
 	Config
-	ctx     context.Context // of all that connections do; it ends when the last of them has
-	cancel  context.CancelFunc
-	ingest  *ingest
-	hearts  *hearts
-	counts  counts
-	changes changes
+	ctx        context.Context // for the work of connections; cancelled after the last of them has ended
+	cancel     context.CancelFunc
+	ingest     *ingest
+	heartbeats *heartbeatWriter
+	counts     counts
+	presence   presenceLimiter
 
 	working  sync.WaitGroup // lanes, heartbeats, farms
 	open     sync.WaitGroup // connections
-	leaving  chan struct{}  // closed when the dispatcher is
+	stopping chan struct{}  // closed when Close begins
 	closing  sync.Once
 	mu       sync.Mutex
 	closed   bool
@@ -117,12 +119,12 @@ type Dispatcher struct {
 	farms    map[events.ID]*farm
 }
 
-// counts are for metrics.
+// counts are the counters behind [Stats].
 type counts struct {
-	connected, claimed, taken, duplicates, stops, fenced atomic.Int64
+	connected, claimed, acknowledged, duplicates, stops, fenced atomic.Int64
 }
 
-// Why a connection is refused before it begins.
+// Errors of [Dispatcher.Reserve].
 var (
 	ErrFull    = fault.New(fault.Busy, "farm_connections_full", "As many runners are connected here as may be. Come again in a moment.")
 	ErrClosing = fault.New(fault.Busy, "farm_closing", "This process of the service is about to end. Come again in a moment.")
@@ -130,23 +132,24 @@ var (
 
 // New returns a dispatcher that works until it is closed.
 func New(c Config) *Dispatcher {
-	c.fill()
-	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, leaving: make(chan struct{}), changes: newChanges(c.Connections)}
+	c.setDefaults()
+	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, stopping: make(chan struct{}), presence: newPresenceLimiter(c.MaxConnections)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.ingest, d.hearts = newIngest(d), newHearts(d)
+	d.ingest, d.heartbeats = newIngest(d), newHeartbeatWriter(d)
 	return d
 }
 
-// Reserve makes room for a connection of a workspace, or refuses it. The function that it
-// returns gives the room back.
-func (d *Dispatcher) Reserve(workspace events.ID) (giveBack func(), err error) {
+// Reserve reserves room for a connection of a workspace. It returns [ErrFull] if the process or the
+// workspace has too many, and [ErrClosing] once Close was called. The caller must call release
+// once.
+func (d *Dispatcher) Reserve(workspace events.ID) (release func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.farms[workspace]
 	switch {
 	case d.closed:
 		return nil, ErrClosing
-	case d.reserved >= d.Connections || f != nil && f.reserved >= d.OfWorkspace:
+	case d.reserved >= d.MaxConnections || f != nil && f.reserved >= d.MaxPerWorkspace:
 		return nil, ErrFull
 	}
 	if f == nil {
@@ -157,10 +160,10 @@ func (d *Dispatcher) Reserve(workspace events.ID) (giveBack func(), err error) {
 	d.reserved++
 	f.reserved++
 	d.open.Add(1)
-	return sync.OnceFunc(func() { d.giveBack(f) }), nil
+	return sync.OnceFunc(func() { d.release(f) }), nil
 }
 
-func (d *Dispatcher) giveBack(f *farm) {
+func (d *Dispatcher) release(f *farm) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reserved--
@@ -171,27 +174,24 @@ func (d *Dispatcher) giveBack(f *farm) {
 	d.open.Done()
 }
 
-// Serve takes over a connection for which there is room, and gives that back when it ends.
-// It does not wait for that: what its caller needed for the request is free again.
-func (d *Dispatcher) Serve(socket *websocket.Conn, r Runner, giveBack func()) {
+// Serve takes over a connection whose room was reserved and calls release when it ends. It returns
+// at once, so that the HTTP request's own resources are freed.
+func (d *Dispatcher) Serve(socket *websocket.Conn, r Runner, release func()) {
 	d.mu.Lock()
 	f := d.farms[r.Workspace]
 	d.mu.Unlock()
 	c := newConnection(d, f, socket, r)
 	go func() { // Close waits for it
-		defer giveBack()
+		defer release()
 		c.serve()
 	}()
 }
 
-// Connected returns how many runners are connected to this process.
-func (d *Dispatcher) Connected() int { return int(d.counts.connected.Load()) }
+// closeTimeout is how long connections have to end by themselves before they are cut.
+const closeTimeout = 5 * time.Second
 
-// closeLimit is how long connections have to end by themselves.
-const closeLimit = 5 * time.Second
-
-// Close tells all runners to come again, some sooner than others, and returns when nothing
-// of the dispatcher runs any more.
+// Close asks all runners to reconnect, spread over a few seconds, and returns when no goroutine of
+// the dispatcher is left.
 func (d *Dispatcher) Close() { d.closing.Do(d.close) }
 
 func (d *Dispatcher) close() {
@@ -199,15 +199,15 @@ func (d *Dispatcher) close() {
 	d.closed = true
 	all := d.connections()
 	d.mu.Unlock()
-	close(d.leaving)
+	close(d.stopping)
 	for i, c := range all {
-		c.bye(spread(i, len(all)))
+		c.closeForRestart(reconnectDelay(i, len(all)))
 	}
 	ended := make(chan struct{})
 	go func() { d.open.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(closeLimit):
+	case <-time.After(closeTimeout):
 		for _, c := range all {
 			c.cut()
 		}
@@ -218,7 +218,7 @@ func (d *Dispatcher) close() {
 	d.working.Wait()
 }
 
-// connections returns all of them. The caller has the lock.
+// connections returns all connections. The caller holds d.mu.
 func (d *Dispatcher) connections() (list []*connection) {
 	for _, f := range d.farms {
 		f.mu.Lock()
@@ -230,13 +230,14 @@ func (d *Dispatcher) connections() (list []*connection) {
 	return list
 }
 
-// spread has connections come again one after the other, all within a few seconds.
-func spread(i, of int) time.Duration {
+// reconnectDelay returns how long connection i of n should wait before it reconnects, so that all
+// of them do so one after the other within five seconds.
+func reconnectDelay(i, n int) time.Duration {
 	const each = 2 * time.Millisecond
-	return time.Duration(i) * min(each, 5*time.Second/time.Duration(max(of, 1)))
+	return time.Duration(i) * min(each, 5*time.Second/time.Duration(max(n, 1)))
 }
 
-// warn says what went wrong in the background, unless everything ends.
+// warn logs an error of background work, unless the dispatcher is closing.
 func (d *Dispatcher) warn(what string, err error, args ...any) {
 	if err != nil && d.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 		d.Log.Warn("the build farm goes on without", append([]any{"what", what, "err", err}, args...)...)

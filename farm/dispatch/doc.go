@@ -1,10 +1,9 @@
-// Package dispatch gives jobs to runners and takes in what becomes of them: the service's
-// side of svc-farm.v1, which package wire describes.
+// Package dispatch leases jobs to runners and stores what they report. It is the service's side of
+// the protocol svc-farm.v1, which package wire describes.
 //
-// What is true is in the log. Beside it are rows of what goes on at the moment:
-// runner_presence has the newest connection of each runner and its last heartbeat,
-// job_leases who has which job until when and how far its messages have come, job_logs the
-// logs. [Leases] keeps the leases in the transaction that appends: a job that the log says
-// is with a runner has a lease, and one that the log has taken away has none that could be
-// renewed, or under which more could be stored.
+// The log is the truth. Three tables beside it hold the current state: runner_presence has each
+// runner's newest connection and last heartbeat, job_leases has who holds which job until when and
+// up to which message its reports are stored, and job_logs has the output. [Leases] updates the
+// leases in the transaction that appends to the log: a job that the log gives to a runner has a
+// lease, and a job that the log has taken away has no lease that could be renewed or stored under.
 package dispatch

@@ -17,7 +17,7 @@ import (
 	"svc/projections"
 )
 
-// A dueJob is one that the clock has to look at.
+// A dueJob is a job whose deadline has passed.
 type dueJob struct {
 	Workspace, Job events.ID
 	State          events.JobState
@@ -28,69 +28,69 @@ type dueJob struct {
 	Attempts       []projections.JobAttempt
 }
 
-// due looks at each job whose time has come.
-func (s *sweep) due(ctx context.Context, now time.Time) error {
+// handleDue handles each job whose deadline has passed.
+func (s *sweep) handleDue(ctx context.Context, now time.Time) error {
 	for from := (dueJob{}); ; {
 		rows, _ := s.d.DB.Query(ctx, `
 			select workspace_id, job_id, state, epoch, runner_id, accepted, finished_at, attempts from jobs
-			where due_at <= $1 and not job_id = any($3) order by due_at limit $2`, now, sweepPage, s.waiting())
+			where due_at <= $1 and not job_id = any($3) order by due_at limit $2`, now, sweepPage, s.retrying())
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueJob])
 		if err != nil {
 			return err
 		}
 		for _, j := range list {
-			if err := s.try(ctx, now, j.Job, func() error { return s.doDue(ctx, now, j) }); err != nil {
+			if err := s.try(ctx, now, j.Job, func() error { return s.handleDueJob(ctx, now, j) }); err != nil {
 				return err
 			}
 		}
-		if len(list) < sweepPage || list[0].Job == from.Job { // nothing came of it
+		if len(list) < sweepPage || list[0].Job == from.Job { // no progress: the first job is still due
 			return nil
 		}
 		from = list[0]
 	}
 }
 
-// waiting are the jobs and runners that have to wait, for they went wrong a while ago.
-func (s *sweep) waiting() []events.ID {
+// retrying returns the jobs and runners whose step failed recently and is not retried yet.
+func (s *sweep) retrying() []events.ID {
 	list := []events.ID{}
-	for id := range s.later {
+	for id := range s.retryAt {
 		list = append(list, id)
 	}
 	return list
 }
 
-func (s *sweep) doDue(ctx context.Context, now time.Time, j dueJob) error {
+func (s *sweep) handleDueJob(ctx context.Context, now time.Time, j dueJob) error {
 	switch {
 	case j.State.Final():
 		return s.settle(ctx, now, j)
 	case j.State == events.JobLeasedOut && !j.Accepted && j.Runner != nil:
-		return s.unanswered(ctx, j)
+		return s.returnUnanswered(ctx, j)
 	case j.State == events.JobCancelling:
 		if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, j.Epoch}); err != nil {
 			return err
 		}
 	}
-	_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: system(j.Workspace), Job: j.Job})
+	_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: systemMeta(j.Workspace), Job: j.Job})
 	return err
 }
 
-// unanswered gives a job back that its runner has not accepted in time.
-func (s *sweep) unanswered(ctx context.Context, j dueJob) error {
+// returnUnanswered returns a job to the queue that its runner did not accept in time.
+func (s *sweep) returnUnanswered(ctx context.Context, j dueJob) error {
 	done, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
-		Meta: system(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
+		Meta: systemMeta(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
 	})
 	switch {
-	case errors.Is(err, aggregates.ErrJobNotOwner): // it answered a moment ago, or the job is over
+	case errors.Is(err, aggregates.ErrJobNotOwner): // it has answered meanwhile, or the job has ended
 		return nil
 	case err != nil || done.Idle:
 		return err
 	}
-	_, _, err = s.d.declined(ctx, j.Workspace, *j.Runner, aggregates.NoAnswer)
+	_, _, err = s.d.recordDecline(ctx, j.Workspace, *j.Runner, aggregates.NoAnswer)
 	return err
 }
 
-// settle seals the logs of a job that has ended, and gives its artifacts up when they have
-// not come in time.
+// settle seals the logs of a job that has ended, and abandons its artifacts if they were not
+// uploaded in time.
 func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 	for _, a := range j.Attempts {
 		if a.Log != nil {
@@ -103,11 +103,11 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(projections.ArtifactsTimeout)) {
 		return nil
 	}
-	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: system(j.Workspace), Job: j.Job})
+	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job})
 	return err
 }
 
-// seal says that the log of an epoch is whole, or what it lacks. Nothing is added after that.
+// seal records whether the log of an attempt is complete. Nothing is added to it after that.
 func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) error {
 	epoch := a.Epoch
 	if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, epoch}); err != nil {
@@ -117,30 +117,31 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 	if err != nil {
 		return err
 	}
-	said, err := s.said(ctx, j, a)
+	reported, err := s.reportedSum(ctx, j, a)
 	if err != nil {
 		return err
 	}
-	sealed.Integrity = integrity(sealed, said)
-	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: system(j.Workspace), Job: j.Job, Sealed: sealed})
+	sealed.Integrity = integrity(sealed, reported)
+	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: systemMeta(j.Workspace), Job: j.Job, Sealed: sealed})
 	if err == nil {
 		s.d.Logs.Moved(j.Workspace, j.Job)
 	}
 	return err
 }
 
-// integrity holds what is stored of a log against what its runner said that it sent.
-func integrity(stored events.JobLogSealed, said *events.JobLogSummary) string {
+// integrity compares the stored log with what the runner says it sent.
+func integrity(stored events.JobLogSealed, reported *events.JobLogSummary) string {
 	switch {
-	case said == nil || said.SHA256 == "":
+	case reported == nil || reported.SHA256 == "":
 		return "incomplete"
-	case said.Bytes == stored.Bytes && said.SHA256 == stored.SHA256:
+	case reported.Bytes == stored.Bytes && reported.SHA256 == stored.SHA256:
 		return "verified"
 	}
 	return "mismatch"
 }
 
-// digest reads a log from its beginning, a page at a time.
+// digest reads a log from its beginning, page by page, and returns its size, digest and number of
+// chunks.
 func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogSealed, error) {
 	sealed, sum := events.JobLogSealed{Epoch: epoch}, sha256.New()
 	for {
@@ -170,8 +171,8 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogS
 
 const digestPage = 4 << 20 // bytes
 
-// said returns what the runner said of the log of an attempt; nil if it never did.
-func (s *sweep) said(ctx context.Context, j dueJob, a projections.JobAttempt) (*events.JobLogSummary, error) {
+// reportedSum returns what the runner reported about the log of an attempt, nil if it did not.
+func (s *sweep) reportedSum(ctx context.Context, j dueJob, a projections.JobAttempt) (*events.JobLogSummary, error) {
 	if a.Sent != nil {
 		return a.Sent, nil
 	}

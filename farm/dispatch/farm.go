@@ -15,27 +15,27 @@ import (
 	"svc/farm/wire"
 )
 
-// A farm is the part of a workspace's build farm that is connected to this process. One
-// goroutine follows the workspace's log for it: jobs that wait, and what runners are told.
-// It also looks everything up anew from time to time.
+// A farm is the part of a workspace's build farm that is connected to this process. One goroutine
+// follows the workspace's log for it, to lease waiting jobs and to notify runners. It also reloads
+// everything periodically, in case a notification was lost.
 type farm struct {
-	d         *Dispatcher
-	workspace events.ID
-	reserved  int // connections, under Dispatcher.mu
-	ctx       context.Context
-	stop      context.CancelFunc
-	wake      chan struct{} // has a value when a runner has a place
-	messages  *rate.Limiter // of all runners
-	after     string        // what jobs require was looked at up to there, by the farm's goroutine; "" from the beginning
+	d                 *Dispatcher
+	workspace         events.ID
+	reserved          int // connections, guarded by Dispatcher.mu
+	ctx               context.Context
+	stop              context.CancelFunc
+	wake              chan struct{} // has a value when a runner may have a free slot
+	messages          *rate.Limiter // of all runners
+	requirementCursor string        // last requirement set that claim has looked at; "" starts over. Owned by the farm's goroutine
 
 	mu          sync.Mutex
 	connections map[*connection]bool
-	current     map[events.ID]*connection // by runner, of those that were greeted
+	current     map[events.ID]*connection // by runner, once welcomed
 }
 
 func newFarm(d *Dispatcher, workspace events.ID) *farm {
 	f := &farm{
-		d: d, workspace: workspace, wake: make(chan struct{}, 1), messages: rate.NewLimiter(rate.Limit(d.WorkspaceMsg), int(2*d.WorkspaceMsg)),
+		d: d, workspace: workspace, wake: make(chan struct{}, 1), messages: rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
 		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}
 	f.ctx, f.stop = context.WithCancel(d.ctx)
@@ -57,8 +57,9 @@ func (f *farm) remove(c *connection) {
 	}
 }
 
-// greet makes c the connection of its runner, and returns the one before it.
-func (f *farm) greet(c *connection) (before *connection) {
+// setCurrent makes c the current connection of its runner and returns the previous one, nil if there is
+// none.
+func (f *farm) setCurrent(c *connection) (before *connection) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before = f.current[c.runner.ID]
@@ -69,8 +70,9 @@ func (f *farm) greet(c *connection) (before *connection) {
 	return before
 }
 
-// of returns the connections of runners, or all if none are named.
-func (f *farm) of(runners ...events.ID) (list []*connection) {
+// connectionsOf returns the welcomed connections of the given runners, or of all runners if none
+// are given.
+func (f *farm) connectionsOf(runners ...events.ID) (list []*connection) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if runners == nil {
@@ -87,48 +89,51 @@ func (f *farm) of(runners ...events.ID) (list []*connection) {
 	return list
 }
 
-// nudge has the farm look for jobs. It does not block.
+// nudge wakes the farm's goroutine to look for jobs. It does not block.
 func (f *farm) nudge() {
 	select {
 	case f.wake <- struct{}{}:
-	default: // it will
+	default: // it is woken already
 	}
 }
 
-// farmNouns are those of which the farm has to know what their events happened to.
+// farmNouns are the nouns whose events the farm follows.
 var farmNouns = []string{"job", "runner"}
 
 func (f *farm) run() {
 	watch := f.d.Live.Watch(f.workspace, farmNouns)
 	defer watch.Close()
-	look := time.NewTicker(f.d.Look)
-	defer look.Stop()
+	ticker := time.NewTicker(f.d.RefreshEvery)
+	defer ticker.Stop()
 	seq := int64(-1)
 	for {
-		everything := false
+		refresh := false
 		select {
 		case <-f.ctx.Done():
 			return
 		case <-f.wake:
 		case <-watch.Moved:
-		case <-look.C:
-			everything = true
+		case <-ticker.C:
+			refresh = true
 		}
-		next, err := f.turn(watch, seq, everything)
+		next, err := f.runOnce(watch, seq, refresh)
 		if seq = next; err != nil && f.ctx.Err() == nil {
-			f.d.warn("look after runners", err, "workspace", f.workspace)
+			f.d.warn("update runners and jobs", err, "workspace", f.workspace)
 		}
 	}
 }
 
-// turn takes in what is new, tells runners what concerns them and gives jobs out.
-func (f *farm) turn(watch *feed.Watch, seq int64, everything bool) (int64, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, workLimit)
+// runOnce reads new events, notifies the runners that they concern, and leases jobs. It reads from
+// sequence number seq on, or starts at the head if seq is negative, and returns where to continue;
+// -1 after an error means that events may have been missed. With refresh it also reloads the state
+// of all runners.
+func (f *farm) runOnce(watch *feed.Watch, seq int64, refresh bool) (int64, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, workTimeout)
 	defer cancel()
 	var n news
 	var err error
 	if seq < 0 {
-		everything = true
+		refresh = true
 		if seq, err = watch.Head(ctx); err != nil {
 			return -1, err
 		}
@@ -142,70 +147,70 @@ func (f *farm) turn(watch *feed.Watch, seq int64, everything bool) (int64, error
 			break
 		}
 		seq = list[len(list)-1].Seq
-		n.take(list)
+		n.add(list)
 	}
-	if everything {
-		if err := f.lookAround(ctx); err != nil {
+	if refresh {
+		if err := f.refreshAll(ctx); err != nil {
 			return seq, err
 		}
 	}
-	if err := f.tell(ctx, n); err != nil {
-		return -1, err // everything is looked up the next time
+	if err := f.notify(ctx, n); err != nil {
+		return -1, err // the next round reloads everything
 	}
-	for _, c := range f.of() {
+	for _, c := range f.connectionsOf() {
 		f.d.deliver(ctx, c)
 	}
 	return seq, f.claim(ctx)
 }
 
-// news are what happened, as far as it concerns runners that are connected.
+// news are the events that concern connected runners.
 type news struct {
-	runners   []events.ID // that something was asked of
-	cancelled []events.ID // jobs
+	changedRunners []events.ID // whose state has changed
+	cancelledJobs  []events.ID
 }
 
-func (n *news) take(list []feed.News) {
+func (n *news) add(list []feed.News) {
 	for _, e := range list {
 		switch noun, what, _ := strings.Cut(e.Kind, "."); {
 		case noun == "runner" && what != "online":
-			n.runners = append(n.runners, e.Target.ID)
+			n.changedRunners = append(n.changedRunners, e.Target.ID)
 		case e.Kind == "job.cancel_requested":
-			n.cancelled = append(n.cancelled, e.Target.ID)
+			n.cancelledJobs = append(n.cancelledJobs, e.Target.ID)
 		}
 	}
 }
 
-// tell tells runners what people, or the clock, ask of them.
-func (f *farm) tell(ctx context.Context, n news) error {
-	if list := f.of(n.runners...); len(n.runners) > 0 && len(list) > 0 {
-		if err := f.tellRunners(ctx, list); err != nil {
+// notify tells runners what people, or expired deadlines, ask of them.
+func (f *farm) notify(ctx context.Context, n news) error {
+	if list := f.connectionsOf(n.changedRunners...); len(n.changedRunners) > 0 && len(list) > 0 {
+		if err := f.notifyRunners(ctx, list); err != nil {
 			return err
 		}
 	}
-	if len(n.cancelled) > 0 {
-		return f.tellCancelled(ctx, n.cancelled)
+	if len(n.cancelledJobs) > 0 {
+		return f.notifyCancelled(ctx, n.cancelledJobs)
 	}
 	return nil
 }
 
-// lookAround looks up all that runners may have to be told.
-func (f *farm) lookAround(ctx context.Context) error {
-	list := f.of()
+// refreshAll reloads all that runners may have to be told.
+func (f *farm) refreshAll(ctx context.Context) error {
+	list := f.connectionsOf()
 	if len(list) == 0 {
 		return nil
 	}
-	if err := f.lookAtPresences(ctx, list); err != nil {
+	if err := f.refreshPresences(ctx, list); err != nil {
 		return err
 	}
 	for _, c := range list {
-		if err := f.d.missed(ctx, c); err != nil {
+		if err := f.d.forgetUnanswered(ctx, c); err != nil {
 			return err
 		}
 	}
-	if err := f.tellRunners(ctx, list); err != nil {
+	if err := f.notifyRunners(ctx, list); err != nil {
 		return err
 	}
-	return f.tellCancelled(ctx, nil)
+	return f.notifyCancelled(ctx, nil)
 }
 
 func idsOf(list []*connection) (ids []events.ID) {
@@ -215,12 +220,12 @@ func idsOf(list []*connection) (ids []events.ID) {
 	return ids
 }
 
-// lookAtPresences closes the connections of runners that have a newer one at another process, and
-// learns of others that gave jobs back by saying nothing.
-func (f *farm) lookAtPresences(ctx context.Context, list []*connection) error {
-	noted := make([]int, len(list))
+// refreshPresences closes the connections of runners that have a newer one in another process, and
+// learns of declines that the sweep recorded.
+func (f *farm) refreshPresences(ctx context.Context, list []*connection) error {
+	versions := make([]int, len(list))
 	for i, c := range list {
-		noted[i] = c.notedBefore()
+		versions[i] = c.currentDeclinesVersion()
 	}
 	rows, _ := f.d.DB.Query(ctx, `
 		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
@@ -241,7 +246,7 @@ func (f *farm) lookAtPresences(ctx context.Context, list []*connection) error {
 		switch p, ok := by[c.runner.ID]; {
 		case !ok:
 		case p.connection == c.id:
-			c.noteRead(p.declines, noted[i])
+			c.refreshDeclines(p.declines, versions[i])
 		case c.isGreeted():
 			c.close(wire.CloseSuperseded, "superseded")
 		}

@@ -10,10 +10,10 @@ import (
 	"svc/farm/wire"
 )
 
-// take takes in a frame, or returns why the connection ends.
-func (c *connection) take(kind int, frame []byte) error {
+// handleFrame handles a frame. An error ends the connection.
+func (c *connection) handleFrame(kind int, frame []byte) error {
 	if kind == websocket.BinaryMessage {
-		return c.takeChunk(frame)
+		return c.handleChunk(frame)
 	}
 	e, err := wire.Decode(frame)
 	if err != nil {
@@ -24,20 +24,20 @@ func (c *connection) take(kind int, frame []byte) error {
 	}
 	switch e.Type {
 	case wire.TypeHello:
-		return c.takeHello(e)
+		return c.handleHello(e)
 	case wire.TypeHeartbeat:
-		return c.takeHeartbeat(e)
+		return c.handleHeartbeat(e)
 	case wire.TypeAccept, wire.TypeDecline, wire.TypeEvent:
-		return c.takeOfJob(e)
+		return c.handleJobMessage(e)
 	case wire.TypeDrain:
-		return c.takeDrain(e)
+		return c.handleDrain(e)
 	case wire.TypeGoodbye:
-		return c.takeGoodbye()
+		return c.handleGoodbye()
 	}
-	return nil // of a newer version
+	return nil // a type of a newer protocol version is ignored
 }
 
-func (c *connection) takeChunk(frame []byte) error {
+func (c *connection) handleChunk(frame []byte) error {
 	chunk, err := wire.DecodeChunk(frame)
 	if err != nil {
 		return malformed(err)
@@ -45,13 +45,13 @@ func (c *connection) takeChunk(frame []byte) error {
 	if !c.isGreeted() {
 		return malformed(fmt.Errorf("%w: hello comes first", wire.ErrFrame))
 	}
-	return c.numbered(&item{
+	return c.putNumbered(&item{
 		job: events.ID(chunk.Job), epoch: chunk.Epoch, seq: chunk.Seq, at: aggregates.ClampRunnerTime(chunk.At, c.d.Now()), offset: chunk.Offset,
 		truncated: chunk.Flags&wire.Truncated != 0, data: chunk.Data,
 	})
 }
 
-func (c *connection) takeOfJob(e wire.Envelope) error {
+func (c *connection) handleJobMessage(e wire.Envelope) error {
 	job, err := events.ParseID(e.Job)
 	switch {
 	case err != nil || job.IsZero():
@@ -69,7 +69,7 @@ func (c *connection) takeOfJob(e wire.Envelope) error {
 		if err != nil {
 			return malformed(err)
 		}
-		it.decline = reasonOf(body.Reason)
+		it.decline = declineReason(body.Reason)
 		return c.d.ingest.put(c.ctx, it)
 	}
 	if e.Seq < 1 {
@@ -82,14 +82,15 @@ func (c *connection) takeOfJob(e wire.Envelope) error {
 	if it.report, err = reportOf(e, body); err != nil {
 		return malformed(err)
 	}
-	return c.numbered(it)
+	return c.putNumbered(it)
 }
 
-// numbered takes in what has a number. One after a gap is not stored.
-func (c *connection) numbered(it *item) error {
-	gap := c.number(it.job, it.epoch, it.seq)
+// putNumbered queues a numbered message for storage. A message after a gap is dropped, and the gap
+// reported.
+func (c *connection) putNumbered(it *item) error {
+	gap := c.checkSeq(it.job, it.epoch, it.seq)
 	if gap > 0 {
-		c.gap(it.job, it.epoch, gap)
+		c.sendGap(it.job, it.epoch, gap)
 	}
 	if gap != 0 {
 		return nil
@@ -98,16 +99,17 @@ func (c *connection) numbered(it *item) error {
 	return c.d.ingest.put(c.ctx, it)
 }
 
-// gap tells the runner which number has to come next.
-func (c *connection) gap(job events.ID, epoch int, expected int64) {
+// sendGap tells the runner which number is expected next.
+func (c *connection) sendGap(job events.ID, epoch int, expected int64) {
 	c.send(wire.Error{Code: wire.CodeGap, Message: "a number is missing", Expected: expected}, job, epoch)
 }
 
-// reasonOf returns a reason for declining as it is kept.
-func reasonOf(said string) string {
-	switch said {
+// declineReason returns the reason for declining that is recorded: "other" if it is not a known
+// one.
+func declineReason(reason string) string {
+	switch reason {
 	case "busy", "unsupported", "disk_full", "draining":
-		return said
+		return reason
 	}
 	return "other"
 }

@@ -15,7 +15,7 @@ import (
 	"svc/farm/wire"
 )
 
-// running is a job that a runner has begun, all of which up to number 2 is stored.
+// running is a started job. Its messages 1 and 2 are stored.
 type running struct {
 	*site
 	r      *replica
@@ -38,15 +38,15 @@ func newRunning(t *testing.T, change ...func(*dispatch.Config)) *running {
 	return j
 }
 
-// begin accepts the job and says that it has started.
+// begin accepts the job and reports that it has started and written one line.
 func (j *running) begin() {
-	j.a.say(wire.Accept{}, j.job, j.epoch, 0)
-	j.a.say(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch, 1)
+	j.a.send(wire.Accept{}, j.job, j.epoch, 0)
+	j.a.send(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch, 1)
 	j.a.chunk(j.job, j.epoch, 2, 0, "one\n")
 	j.a.acked(2)
 }
 
-// stored is all that could have been changed by a frame.
+// stored returns everything that a frame could have changed.
 func (j *running) stored() string {
 	j.t.Helper()
 	var text string
@@ -56,30 +56,30 @@ func (j *running) stored() string {
 	return text
 }
 
-func TestFramesThatTheProtocolDoesNotHave(t *testing.T) {
+func TestMalformedFramesCloseConnection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		kind  int
 		frame func(j *running) []byte
 		code  int
 	}{
-		"no JSON":             {websocket.TextMessage, text("hello"), wire.CloseProtocol},
-		"a log as text":       {websocket.TextMessage, func(j *running) []byte { return piece(j.job, 1, 3, 4, "x") }, wire.CloseProtocol},
-		"an event as bytes":   {websocket.BinaryMessage, text(`{"t":"heartbeat","d":{"seq":1}}`), wire.CloseProtocol},
-		"a piece of nothing":  {websocket.BinaryMessage, text("\x01"), wire.CloseProtocol},
-		"another hello":       {websocket.TextMessage, text(`{"t":"hello","d":{"capacity":1}}`), wire.CloseProtocol},
-		"an event of no job":  {websocket.TextMessage, text(`{"t":"job.event","epoch":1,"seq":3,"d":{"kind":"started"}}`), wire.CloseProtocol},
-		"an event unnumbered": {websocket.TextMessage, event(`"epoch":1,"d":{"kind":"notice"}`), wire.CloseProtocol},
-		"an event of no kind": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{}`), wire.CloseProtocol},
-		"an epoch of none":    {websocket.TextMessage, event(`"seq":3,"d":{"kind":"notice"}`), wire.CloseProtocol},
-		"a step that is none": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
-		"an odd outcome":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
-		"a reason with NUL":   {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`), wire.CloseProtocol},
-		"a digest of nothing": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`), wire.CloseProtocol},
-		"a log with a hole":   {websocket.BinaryMessage, func(j *running) []byte { return piece(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
-		"a held job of none":  {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"held":[{"job":"a","epoch":1}]}}`), wire.CloseProtocol},
-		"usage of no job":     {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"jobs":[{"job":"a"}]}}`), wire.CloseProtocol},
-		"too long":            {websocket.TextMessage, text(`{"t":"` + string(bytes.Repeat([]byte("x"), wire.MaxMessage)) + `"}`), websocket.CloseMessageTooBig},
+		"no JSON":                 {websocket.TextMessage, text("hello"), wire.CloseProtocol},
+		"chunk in a text frame":   {websocket.TextMessage, func(j *running) []byte { return piece(j.job, 1, 3, 4, "x") }, wire.CloseProtocol},
+		"event in a binary frame": {websocket.BinaryMessage, text(`{"t":"heartbeat","d":{"seq":1}}`), wire.CloseProtocol},
+		"chunk without header":    {websocket.BinaryMessage, text("\x01"), wire.CloseProtocol},
+		"second hello":            {websocket.TextMessage, text(`{"t":"hello","d":{"capacity":1}}`), wire.CloseProtocol},
+		"event without job":       {websocket.TextMessage, text(`{"t":"job.event","epoch":1,"seq":3,"d":{"kind":"started"}}`), wire.CloseProtocol},
+		"event without number":    {websocket.TextMessage, event(`"epoch":1,"d":{"kind":"notice"}`), wire.CloseProtocol},
+		"event without kind":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{}`), wire.CloseProtocol},
+		"event without epoch":     {websocket.TextMessage, event(`"seq":3,"d":{"kind":"notice"}`), wire.CloseProtocol},
+		"step out of range":       {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
+		"unknown outcome":         {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
+		"a reason with NUL":       {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`), wire.CloseProtocol},
+		"malformed digest":        {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`), wire.CloseProtocol},
+		"gap in the log":          {websocket.BinaryMessage, func(j *running) []byte { return piece(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
+		"malformed held job":      {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"held":[{"job":"a","epoch":1}]}}`), wire.CloseProtocol},
+		"usage without job":       {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"jobs":[{"job":"a"}]}}`), wire.CloseProtocol},
+		"too long":                {websocket.TextMessage, text(`{"t":"` + string(bytes.Repeat([]byte("x"), wire.MaxMessage)) + `"}`), websocket.CloseMessageTooBig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,8 +104,8 @@ func piece(job events.ID, epoch int, seq, offset int64, s string) []byte {
 	return wire.Chunk{Job: [16]byte(job), Epoch: epoch, Seq: seq, Offset: offset, At: time.Now(), Data: []byte(s)}.AppendTo(nil)
 }
 
-// By whatever clock and in whatever numbers a runner speaks, what is kept of it can be told.
-func TestNumbersThatNoMachineHas(t *testing.T) {
+// Times and sizes out of any sensible range are stored as values that can be shown.
+func TestOutOfRangeNumbersAreClamped(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	for i, at := range []time.Time{time.UnixMilli(1<<50 - 1), time.UnixMilli(0), time.Now().Add(time.Hour)} {
@@ -117,9 +117,9 @@ func TestNumbersThatNoMachineHas(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, chunks, 3)
 	for i, after := range []time.Duration{0, 0, time.Hour} {
-		require.WithinDuration(t, time.Now().Add(after), chunks[i].At, patience)
+		require.WithinDuration(t, time.Now().Add(after), chunks[i].At, waitLimit)
 	}
-	j.a.say(wire.Heartbeat{
+	j.a.send(wire.Heartbeat{
 		Seq: 1, Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}, DiskFree: -1, Memory: math.MaxInt64,
 		Jobs: []wire.Usage{{Job: j.job.String(), CPUMs: math.MaxInt64, RSSBytes: -1}},
 	}, events.ID{}, 0, 0)
@@ -130,8 +130,8 @@ func TestNumbersThatNoMachineHas(t *testing.T) {
 	require.Equal(t, "0 9007199254740991 9007199254740991 0", said)
 }
 
-// What is well formed and not in its place has an answer, and changes nothing.
-func TestFramesOutOfTheirPlace(t *testing.T) {
+// Well-formed frames at the wrong moment are answered, and change nothing.
+func TestOutOfOrderFramesChangeNothing(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	others := newSite(t) // the same database server, another workspace
@@ -140,22 +140,22 @@ func TestFramesOutOfTheirPlace(t *testing.T) {
 		say  func()
 		want wire.Type
 	}{
-		"a number twice":        {func() { j.a.chunk(j.job, j.epoch, 2, 0, "one\n") }, wire.TypeAck},
-		"a number, other bytes": {func() { j.a.chunk(j.job, j.epoch, 2, 0, "two\n") }, wire.TypeAck},
-		"an event twice":        {func() { j.a.say(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch, 1) }, wire.TypeAck},
-		"after a gap":           {func() { j.a.chunk(j.job, j.epoch, 4, 4, "x") }, wire.TypeError},
-		"an epoch to come":      {func() { j.a.chunk(j.job, j.epoch+1, 1, 0, "x") }, wire.TypeStop},
-		"an event to come":      {func() { j.a.say(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch+1, 1) }, wire.TypeStop},
-		"a job of none":         {func() { j.a.chunk(newID(), 1, 1, 0, "x") }, wire.TypeStop},
-		"an event of none":      {func() { j.a.say(wire.Event{Kind: wire.EventStarted}, newID(), 1, 1) }, wire.TypeStop},
-		"accepting of none":     {func() { j.a.say(wire.Accept{}, newID(), 1, 0) }, wire.TypeStop},
-		"declining of none":     {func() { j.a.say(wire.Decline{Reason: "busy"}, others.ws, 1, 0) }, wire.TypeStop},
+		"repeated number":                 {func() { j.a.chunk(j.job, j.epoch, 2, 0, "one\n") }, wire.TypeAck},
+		"repeated number with other data": {func() { j.a.chunk(j.job, j.epoch, 2, 0, "two\n") }, wire.TypeAck},
+		"repeated event":                  {func() { j.a.send(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch, 1) }, wire.TypeAck},
+		"after a gap":                     {func() { j.a.chunk(j.job, j.epoch, 4, 4, "x") }, wire.TypeError},
+		"chunk of a future epoch":         {func() { j.a.chunk(j.job, j.epoch+1, 1, 0, "x") }, wire.TypeStop},
+		"event of a future epoch":         {func() { j.a.send(wire.Event{Kind: wire.EventStarted}, j.job, j.epoch+1, 1) }, wire.TypeStop},
+		"chunk of an unknown job":         {func() { j.a.chunk(newID(), 1, 1, 0, "x") }, wire.TypeStop},
+		"event of an unknown job":         {func() { j.a.send(wire.Event{Kind: wire.EventStarted}, newID(), 1, 1) }, wire.TypeStop},
+		"accept of an unknown job":        {func() { j.a.send(wire.Accept{}, newID(), 1, 0) }, wire.TypeStop},
+		"decline of an unknown job":       {func() { j.a.send(wire.Decline{Reason: "busy"}, others.ws, 1, 0) }, wire.TypeStop},
 	} {
 		c.say()
 		j.a.next(c.want)
 		require.Equal(t, before, j.stored(), name)
 	}
-	j.a.say(unknown{}, events.ID{}, 0, 0) // a newer agent may say more
+	j.a.send(unknown{}, events.ID{}, 0, 0) // a newer agent may send unknown types
 	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
 	j.a.acked(3)
 	require.NotEqual(t, before, j.stored())
@@ -165,7 +165,7 @@ type unknown struct{}
 
 func (unknown) Type() wire.Type { return "unheard.of" }
 
-// Another runner of the workspace learns of a job what it would learn of none.
+// Another runner of the workspace learns the same about the job as about one that does not exist.
 func TestAnotherRunnerChangesNothing(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
@@ -178,9 +178,9 @@ func TestAnotherRunnerChangesNothing(t *testing.T) {
 	for _, job := range []events.ID{j.job, newID()} {
 		other.chunk(job, j.epoch, 3, 4, "x")
 		require.Equal(t, wire.Stop{Reason: "not yours"}, body[wire.Stop](t, other.next(wire.TypeStop)))
-		other.say(finished(""), job, j.epoch, 3)
+		other.send(finished(""), job, j.epoch, 3)
 		require.Equal(t, wire.Stop{Reason: "not yours"}, body[wire.Stop](t, other.next(wire.TypeStop)))
-		other.say(wire.Heartbeat{Held: []wire.Held{{Job: job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+		other.send(wire.Heartbeat{Held: []wire.Held{{Job: job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 		v := body[wire.HeartbeatAck](t, other.next(wire.TypeHeartbeatAck)).Held[0]
 		require.Equal(t, wire.Verdict{Job: job.String(), Epoch: j.epoch, Verdict: wire.StopJob}, v)
 	}
@@ -189,11 +189,11 @@ func TestAnotherRunnerChangesNothing(t *testing.T) {
 	j.a.acked(3)
 }
 
-// One that goes on with jobs that it was told to stop is cut off.
-func TestWhoDoesNotStopIsCutOff(t *testing.T) {
+// The runner goes on sending messages of jobs that it was told to stop.
+func TestRunnerThatIgnoresStopIsDisconnected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	r := s.replica(func(c *dispatch.Config) { c.MessageRate, c.WorkspaceMsg = 100_000, 100_000 })
+	r := s.replica(func(c *dispatch.Config) { c.MessageRate, c.WorkspaceRate = 100_000, 100_000 })
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
 	go func() {
@@ -206,9 +206,9 @@ func TestWhoDoesNotStopIsCutOff(t *testing.T) {
 	require.Equal(t, wire.CloseFlood, a.closes())
 }
 
-// While the database does not take it in, nothing more is read, and in the end the runner
-// is asked to come again. What it says then is stored once.
-func TestWhatCannotBeStoredIsNotAcknowledged(t *testing.T) {
+// While the database is away nothing more is read, and the runner is finally asked to reconnect.
+// What it sends then is stored once.
+func TestUnstoredMessagesAreNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t, func(c *dispatch.Config) { c.MessageRate = 100_000 })
 	tx, err := j.db.Begin(t.Context())
@@ -232,7 +232,7 @@ func TestWhatCannotBeStoredIsNotAcknowledged(t *testing.T) {
 	require.EqualValues(t, 4+97, size)
 }
 
-// Whatever a connection is told, the process goes on and nothing of others changes.
+// Whatever a connection receives, the process survives and no other runner's data changes.
 func FuzzFrames(f *testing.F) {
 	s := newSite(f)
 	r := s.replica()
@@ -255,15 +255,15 @@ func FuzzFrames(f *testing.F) {
 		b := dial(t, r, s.ws, attacker)
 		h := hello
 		h.Capacity = 1
-		b.say(h, events.ID{}, 0, 0)
+		b.send(h, events.ID{}, 0, 0)
 		b.next(wire.TypeWelcome)
 		kind := websocket.TextMessage
 		if binary {
 			kind = websocket.BinaryMessage
 		}
 		_ = b.socket.WriteMessage(kind, frame)
-		b.say(wire.Heartbeat{Seq: 77}, events.ID{}, 0, 0)
-		for e := range b.got { // until it is answered, or the connection ends
+		b.send(wire.Heartbeat{Seq: 77}, events.ID{}, 0, 0)
+		for e := range b.got { // until the heartbeat is answered or the connection ends
 			if e.Type == wire.TypeHeartbeatAck && body[wire.HeartbeatAck](t, e).Seq == 77 {
 				break
 			}

@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	heartsQueued = 1024 // heartbeats that wait to be stored together
-	maxUsage     = wire.MaxHeld
+	maxQueuedHeartbeats = 1024 // heartbeats that may wait, and that are stored together
+	maxUsage            = wire.MaxHeld
 )
 
-// A beat is a heartbeat of a connection.
-type beat struct {
+// A heartbeat is one received from a runner.
+type heartbeat struct {
 	c    *connection
 	at   time.Time
-	said wire.Heartbeat
-	list []claimed
+	body wire.Heartbeat
+	held []heldJob
 }
 
-// hearts store the heartbeats of all connections of a process, those of a moment together.
-type hearts struct {
+// A heartbeatWriter stores the heartbeats of all connections of this process in batches.
+type heartbeatWriter struct {
 	d     *Dispatcher
-	queue chan *beat
+	queue chan *heartbeat
 }
 
-func newHearts(d *Dispatcher) *hearts {
-	h := &hearts{d: d, queue: make(chan *beat, heartsQueued)}
+func newHeartbeatWriter(d *Dispatcher) *heartbeatWriter {
+	h := &heartbeatWriter{d: d, queue: make(chan *heartbeat, maxQueuedHeartbeats)}
 	d.working.Go(h.run)
 	return h
 }
 
-// takeHeartbeat takes in that the runner lives, and what it works on.
-func (c *connection) takeHeartbeat(e wire.Envelope) error {
+// handleHeartbeat checks a heartbeat and queues it for the heartbeatWriter.
+func (c *connection) handleHeartbeat(e wire.Envelope) error {
 	h, err := wire.Read[wire.Heartbeat](e)
 	if err != nil {
 		return malformed(err)
 	}
-	list, err := c.listed(h.Held)
+	list, err := c.parseHeld(h.Held)
 	switch {
 	case err != nil:
 		return malformed(err)
@@ -62,61 +62,62 @@ func (c *connection) takeHeartbeat(e wire.Envelope) error {
 	}
 	h.DiskFree, h.Memory = aggregates.ClampRunnerNumber(h.DiskFree), aggregates.ClampRunnerNumber(h.Memory)
 	select {
-	case c.d.hearts.queue <- &beat{c: c, at: c.d.Now(), said: h, list: list}:
+	case c.d.heartbeats.queue <- &heartbeat{c: c, at: c.d.Now(), body: h, held: list}:
 		return nil
 	case <-c.ctx.Done():
 		return c.ctx.Err()
 	}
 }
 
-func (h *hearts) run() {
+func (h *heartbeatWriter) run() {
 	for {
 		select {
 		case <-h.d.ctx.Done():
 			return
 		case first := <-h.queue:
-			beats := []*beat{first}
-			for len(beats) < heartsQueued && len(h.queue) > 0 {
+			beats := []*heartbeat{first}
+			for len(beats) < maxQueuedHeartbeats && len(h.queue) > 0 {
 				beats = append(beats, <-h.queue)
 			}
-			h.take(beats)
+			h.store(beats)
 		}
 	}
 }
 
-// take stores heartbeats and answers them. Where that fails nobody is answered: the next
-// heartbeat tries again, long before a lease is over.
-func (h *hearts) take(beats []*beat) {
-	ctx, cancel := context.WithTimeout(h.d.ctx, workLimit)
+// store stores a batch of heartbeats and acknowledges them. If that fails none is acknowledged: the
+// next heartbeat tries again, long before a lease expires.
+func (h *heartbeatWriter) store(beats []*heartbeat) {
+	ctx, cancel := context.WithTimeout(h.d.ctx, workTimeout)
 	defer cancel()
-	current, err := h.see(ctx, beats)
+	current, err := h.storePresence(ctx, beats)
 	if err != nil {
 		h.d.warn("store heartbeats", err)
 		return
 	}
-	var lively []*beat
+	var live []*heartbeat
 	for _, b := range beats {
 		if !current[b.c.id] {
 			b.c.close(wire.CloseSuperseded, "superseded")
 			continue
 		}
-		lively = append(lively, b)
+		live = append(live, b)
 	}
-	renewed, err := h.renew(ctx, lively)
+	renewed, err := h.renewLeases(ctx, live)
 	if err != nil {
 		h.d.warn("renew leases", err)
 		return
 	}
-	for _, b := range lively {
+	for _, b := range live {
 		if err := h.answer(ctx, b, renewed); err != nil {
-			h.d.warn("answer a heartbeat", err)
+			h.d.warn("acknowledge a heartbeat", err)
 		}
 	}
 }
 
-// see stores what runners say of themselves, and returns the connections that are still theirs.
-func (h *hearts) see(ctx context.Context, beats []*beat) (map[events.ID]bool, error) {
-	newest := map[events.ID]*beat{}
+// storePresence stores the machine data of heartbeats, and returns the connections that are still
+// their runners' current ones.
+func (h *heartbeatWriter) storePresence(ctx context.Context, beats []*heartbeat) (map[events.ID]bool, error) {
+	newest := map[events.ID]*heartbeat{}
 	for _, b := range beats {
 		newest[b.c.id] = b
 	}
@@ -127,13 +128,13 @@ func (h *hearts) see(ctx context.Context, beats []*beat) (map[events.ID]bool, er
 	var disk, memory []int64
 	var usage []string
 	for _, b := range newest {
-		text, err := json.Marshal(b.said.Jobs)
-		if err != nil || b.said.Jobs == nil {
+		text, err := json.Marshal(b.body.Jobs)
+		if err != nil || b.body.Jobs == nil {
 			text = []byte("[]")
 		}
 		workspaces, runners, connections = append(workspaces, b.c.runner.Workspace), append(runners, b.c.runner.ID), append(connections, b.c.id)
-		at, free, load = append(at, b.at), append(free, min(max(b.said.Free, 0), math.MaxInt16)), append(load, b.said.Load)
-		disk, memory, usage = append(disk, b.said.DiskFree), append(memory, b.said.Memory), append(usage, string(text))
+		at, free, load = append(at, b.at), append(free, min(max(b.body.Free, 0), math.MaxInt16)), append(load, b.body.Load)
+		disk, memory, usage = append(disk, b.body.DiskFree), append(memory, b.body.Memory), append(usage, string(text))
 	}
 	rows, _ := h.d.DB.Query(ctx, `
 		update runner_presence p set seen_at = greatest(p.seen_at, k.at), online = true, free = k.free, load = k.load, disk_free = k.disk,
@@ -153,24 +154,24 @@ func (h *hearts) see(ctx context.Context, beats []*beat) (map[events.ID]bool, er
 	return current, nil
 }
 
-// renewal is a lease that a runner says it works under.
+// A renewal is a request of a runner to renew one lease.
 type renewal struct {
 	leaseKey
 	epoch  int
 	runner events.ID
 }
 
-// renew moves the leases on that runners list: no others, none that was fenced, and none
-// that is over.
-func (h *hearts) renew(ctx context.Context, beats []*beat) (map[renewal]bool, error) {
+// renewLeases renews the leases of the jobs that heartbeats list, and returns those that it
+// renewed. Leases that are fenced, expired or held by another runner are not renewed.
+func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (map[renewal]bool, error) {
 	var list []renewal
 	var at time.Time
 	for _, b := range beats {
-		for _, k := range b.list {
+		for _, k := range b.held {
 			list = append(list, renewal{leaseKey{b.c.runner.Workspace, k.job}, k.epoch, b.c.runner.ID})
 		}
 		if at.IsZero() || b.at.Before(at) {
-			at = b.at // of all of them: they came within a moment
+			at = b.at // the earliest serves for all: they arrived together
 		}
 	}
 	out := make(map[renewal]bool, len(list))
@@ -200,41 +201,42 @@ func (h *hearts) renew(ctx context.Context, beats []*beat) (map[renewal]bool, er
 	return out, err
 }
 
-// answer tells a runner what to do with the jobs whose leases were not renewed.
-func (h *hearts) answer(ctx context.Context, b *beat, renewed map[renewal]bool) error {
-	var rest []claimed
-	for _, k := range b.list {
+// answer acknowledges a heartbeat, with a verdict on each job whose lease was not renewed.
+func (h *heartbeatWriter) answer(ctx context.Context, b *heartbeat, renewed map[renewal]bool) error {
+	var notRenewed []heldJob
+	for _, k := range b.held {
 		if !renewed[renewal{leaseKey{b.c.runner.Workspace, k.job}, k.epoch, b.c.runner.ID}] {
-			rest = append(rest, k)
+			notRenewed = append(notRenewed, k)
 		}
 	}
-	ack := wire.HeartbeatAck{Seq: b.said.Seq, ServerTime: h.d.Now().UTC()}
-	verdicts, err := h.d.verdicts(ctx, b.c.runner, rest)
+	ack := wire.HeartbeatAck{Seq: b.body.Seq, ServerTime: h.d.Now().UTC()}
+	verdicts, err := h.d.verdicts(ctx, b.c.runner, notRenewed)
 	if err != nil {
 		return err
 	}
-	for _, k := range rest {
+	for _, k := range notRenewed {
 		v := verdicts[k]
-		if v.word == wire.Continue || v.word == wire.CancelJob { // its lease is over, though nobody has said so yet
+		if v.word == wire.Continue || v.word == wire.CancelJob { // its lease has expired, though no sweep has fenced it yet
 			v.word = wire.StopJob
 		}
-		ack.Held = append(ack.Held, v.said(k))
+		ack.Held = append(ack.Held, v.toWire(k))
 		if v.word == wire.StopJob {
 			b.c.forget(k.job, k.epoch)
 		}
 	}
-	b.c.offers(b.said.Free, len(b.list), b.at)
+	b.c.noteFreeSlots(b.body.Free, len(b.held), b.at)
 	b.c.send(ack, events.ID{}, 0)
 	return nil
 }
 
-// offers notes how many places the runner keeps from being used.
-func (c *connection) offers(free, holds int, at time.Time) {
+// noteFreeSlots notes how many slots the runner offers, and wakes the farm if there are more than
+// before.
+func (c *connection) noteFreeSlots(free, holds int, at time.Time) {
 	c.mu.Lock()
-	c.seen = at
-	before := c.free()
-	c.blocked = max(0, c.capacity-holds-max(free, 0))
-	more := c.free() > before
+	c.lastSeen = at
+	before := c.freeSlots()
+	c.unoffered = max(0, c.capacity-holds-max(free, 0))
+	more := c.freeSlots() > before
 	c.mu.Unlock()
 	if more {
 		c.farm.nudge()

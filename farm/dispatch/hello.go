@@ -14,12 +14,12 @@ import (
 	"svc/fault"
 )
 
-// workLimit is how long the database may take over one thing.
-const workLimit = 20 * time.Second
+// workTimeout limits the database work of one step.
+const workTimeout = 20 * time.Second
 
-// takeHello says who is there, and tells the runner what to do with what it holds. From
-// then on this is its connection: the one before it is closed.
-func (c *connection) takeHello(e wire.Envelope) error {
+// handleHello announces the runner, makes this its connection in place of the previous one, and
+// answers with a verdict on each job that it holds.
+func (c *connection) handleHello(e wire.Envelope) error {
 	h, err := wire.Read[wire.Hello](e)
 	if err != nil {
 		return malformed(err)
@@ -27,18 +27,18 @@ func (c *connection) takeHello(e wire.Envelope) error {
 	if len(h.Held) > wire.MaxHeld || h.Capacity < 0 {
 		return malformed(fmt.Errorf("%w: hello of %d jobs, capacity %d", wire.ErrFrame, len(h.Held), h.Capacity))
 	}
-	list, err := c.listed(h.Held)
+	list, err := c.parseHeld(h.Held)
 	if err != nil {
 		return malformed(err)
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, workLimit)
+	ctx, cancel := context.WithTimeout(c.ctx, workTimeout)
 	defer cancel()
 	c.mu.Lock()
 	c.hello = aggregates.Hello{
 		Labels: h.Labels, Capacity: h.Capacity, Agent: events.Agent{Version: h.Version, OS: h.OS, Arch: h.Arch, Sandboxes: h.Sandboxes},
 	}
 	c.mu.Unlock()
-	err = c.announce(ctx)
+	err = c.announceOnline(ctx)
 	switch f := fault.As(err); {
 	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
 		return &violation{code: wire.CloseRevoked, text: "revoked"}
@@ -47,14 +47,14 @@ func (c *connection) takeHello(e wire.Envelope) error {
 	case err != nil:
 		return fmt.Errorf("connect runner: %w", err)
 	}
-	if err := c.appear(ctx); err != nil {
+	if err := c.claimPresence(ctx); err != nil {
 		return err
 	}
-	if err := c.know(ctx, h.Draining); err != nil {
+	if err := c.loadRunner(ctx, h.Draining); err != nil {
 		return err
 	}
-	// What it holds it works on: a hello is as good as a heartbeat.
-	if _, err := c.d.hearts.renew(ctx, []*beat{{c: c, at: c.d.Now(), list: list}}); err != nil {
+	// The runner works on what it holds, so a hello renews leases as a heartbeat does.
+	if _, err := c.d.heartbeats.renewLeases(ctx, []*heartbeat{{c: c, at: c.d.Now(), held: list}}); err != nil {
 		return fmt.Errorf("renew leases of runner %s: %w", c.runner.ID, err)
 	}
 	verdicts, err := c.d.verdicts(ctx, c.runner, list)
@@ -65,14 +65,14 @@ func (c *connection) takeHello(e wire.Envelope) error {
 	if err != nil {
 		return err
 	}
-	c.given(again)
+	c.addPending(again)
 	c.welcome(list, verdicts)
-	c.farm.nudge() // it tells the runner of its jobs
+	c.farm.nudge() // the farm delivers the pending jobs
 	return nil
 }
 
-// listed returns what a runner says that it holds.
-func (c *connection) listed(list []wire.Held) (out []claimed, err error) {
+// parseHeld checks and converts the jobs that a runner says it holds.
+func (c *connection) parseHeld(list []wire.Held) (out []heldJob, err error) {
 	if len(list) > wire.MaxHeld {
 		return nil, fmt.Errorf("%w: %d jobs", wire.ErrFrame, len(list))
 	}
@@ -81,13 +81,14 @@ func (c *connection) listed(list []wire.Held) (out []claimed, err error) {
 		if err != nil || h.Epoch < 1 || h.Epoch > 1<<30 {
 			return nil, fmt.Errorf("%w: a held job without id or epoch", wire.ErrFrame)
 		}
-		out = append(out, claimed{job, h.Epoch})
+		out = append(out, heldJob{job, h.Epoch})
 	}
 	return out, nil
 }
 
-// appear makes this the connection of the runner.
-func (c *connection) appear(ctx context.Context) error {
+// claimPresence makes this the current connection of the runner, in the database and in this
+// process.
+func (c *connection) claimPresence(ctx context.Context) error {
 	rows, _ := c.d.DB.Query(ctx, `
 		insert into runner_presence (workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
 		values ($1, $2, $3, true, $4, $4, 0, 0, 0, 0, '[]')
@@ -99,14 +100,14 @@ func (c *connection) appear(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("presence of runner %s: %w", c.runner.ID, err)
 	}
-	c.note(known)
-	if before := c.farm.greet(c); before != nil {
+	c.setDeclines(known)
+	if before := c.farm.setCurrent(c); before != nil {
 		before.close(wire.CloseSuperseded, "superseded")
 	}
 	return nil
 }
 
-// A row of a runner, as far as it decides what it is given.
+// A runnerRow has the columns of a runner that decide what it is given.
 type runnerRow struct {
 	ID        events.ID
 	State     events.RunnerState
@@ -122,8 +123,8 @@ const selectRunners = `
 		select runner_id, state, draining, labels, exclusive_labels, capacity, jobs_left from runners r
 		where r.workspace_id = $1 and r.runner_id = k.runner_id offset 0) r`
 
-// know looks up what the runner may be given.
-func (c *connection) know(ctx context.Context, draining bool) error {
+// loadRunner reads what the runner may be given. draining is what its hello said.
+func (c *connection) loadRunner(ctx context.Context, draining bool) error {
 	rows, _ := c.d.DB.Query(ctx, selectRunners, c.runner.Workspace, []events.ID{c.runner.ID})
 	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[runnerRow])
 	if err != nil {
@@ -131,19 +132,19 @@ func (c *connection) know(ctx context.Context, draining bool) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.labels, c.excluded, c.capacity, c.left = row.Labels, row.Exclusive, row.Capacity, row.Left
-	c.asked, c.draining = row.Draining, row.Draining || draining
-	c.itself = draining
+	c.labels, c.exclusive, c.capacity, c.jobsLeft = row.Labels, row.Exclusive, row.Capacity, row.Left
+	c.drainAsked, c.draining = row.Draining, row.Draining || draining
+	c.drainsItself = draining
 	return nil
 }
 
 // welcome answers a hello.
-func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
+func (c *connection) welcome(list []heldJob, verdicts map[heldJob]verdict) {
 	c.mu.Lock()
-	c.greeted, c.seen = true, c.d.Now()
+	c.greeted, c.lastSeen = true, c.d.Now()
 	w := wire.Welcome{
 		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: c.d.Now().UTC(),
-		HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.asked,
+		HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.drainAsked,
 		Limits: wire.Limits{
 			MaxMessage: wire.MaxMessage, LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes,
 			ArtifactMaxJobBytes: c.d.ArtifactMaxJobBytes,
@@ -151,11 +152,11 @@ func (c *connection) welcome(list []claimed, verdicts map[claimed]verdict) {
 	}
 	for _, job := range list {
 		v := verdicts[job]
-		w.Held = append(w.Held, v.said(job))
+		w.Held = append(w.Held, v.toWire(job))
 		if v.word == wire.Continue || v.word == wire.CancelJob {
-			c.jobs[job.job] = &held{epoch: job.epoch, next: v.acked + 1, cancelled: v.deadline, taken: true}
+			c.jobs[job.job] = &assignedJob{epoch: job.epoch, nextSeq: v.acked + 1, cancelDeadline: v.deadline, accepted: true}
 		}
 	}
-	c.send(w, events.ID{}, 0) // before anybody takes it for greeted
+	c.send(w, events.ID{}, 0) // under the lock, so that it precedes all other messages
 	c.mu.Unlock()
 }

@@ -27,9 +27,9 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const patience = time.Minute
+const waitLimit = time.Minute
 
-// A clock is what replicas take for the time: the true one, and what the test adds.
+// A clock is what replicas use as time: the real time plus what the test adds.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -41,7 +41,7 @@ func (c *clock) now() time.Time {
 	return time.Now().Add(c.ahead)
 }
 
-func (c *clock) move(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead += d
@@ -77,24 +77,24 @@ func (s *site) connect() *pgxpool.Pool {
 	return db
 }
 
-// A replica is what one process of the service has.
+// A replica is the part of one service process that a test needs.
 type replica struct {
 	*commands.Handler
 	*dispatch.Dispatcher
 	logs   *joblog.Logs
 	log    *store.Store
 	server *httptest.Server
-	stop   func() // as a process that is told to end
+	stop   func() // shuts down as a process does
 }
 
 func never(string) bool { return false }
 
-// replica starts one. Nobody leads: the test itself looks at the clock, by SweepOnce.
+// replica starts a replica. It is never the leader: the test calls SweepOnce itself.
 func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 	s.t.Helper()
 	db, quiet := s.connect(), slog.New(slog.DiscardHandler)
 	if testing.Verbose() {
-		quiet = slog.New(slog.NewTextHandler(logTo{s.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		quiet = slog.New(slog.NewTextHandler(testLog{s.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	r := &replica{logs: joblog.New(db, quiet)}
 	live := feed.New(db, quiet)
@@ -107,7 +107,7 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 	c := dispatch.Config{
 		DB: db, Commands: r.Handler, Live: live, Logs: r.logs, Leads: never, Now: s.clock.now, Log: quiet, ArtifactMaxJobBytes: 1 << 20,
 		Reveal: func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
-			return nil, &dispatch.MissingSecret{Name: names[0]}
+			return nil, &dispatch.MissingSecretError{Name: names[0]}
 		},
 		CloneURL: func(repo string) string { return "https://code.example/" + repo + ".git" },
 	}
@@ -134,16 +134,16 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 	return r
 }
 
-type logTo struct{ t testing.TB }
+type testLog struct{ t testing.TB }
 
-func (l logTo) Write(b []byte) (int, error) {
+func (l testLog) Write(b []byte) (int, error) {
 	fmt.Print(l.t.Name(), " ", string(b))
 	return len(b), nil
 }
 
 var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 
-// connect lets in whoever says which runner they are.
+// connect accepts any runner; the path says which one it is.
 func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
 	parts := strings.Split(req.URL.Path, "/")
 	workspace, err := events.ParseID(parts[1])
@@ -156,32 +156,32 @@ func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "runner", http.StatusBadRequest)
 		return
 	}
-	giveBack, err := r.Reserve(workspace)
+	release, err := r.Reserve(workspace)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	socket, err := upgrader.Upgrade(w, req, nil)
 	if err != nil {
-		giveBack()
+		release()
 		return
 	}
 	r.Serve(socket, dispatch.Runner{Workspace: workspace, ID: id, Name: parts[3], Envelope: events.Envelope{
 		Actor: events.Actor{Type: events.ByRunner, ID: id, Name: parts[3]}, Origin: events.FromFarm,
-	}}, giveBack)
+	}}, release)
 }
 
-func system(workspace events.ID) commands.Meta {
+func systemMeta(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
 }
 
-// enrol makes a machine a runner, as if it had shown a token.
+// enrol adds a runner without a token.
 func (s *site) enrol(r *replica, name string, capacity, jobs int, labels ...string) events.ID {
 	labels = append([]string{}, labels...)
 	s.t.Helper()
 	id := newID()
 	_, err := r.log.Append(context.Background(), &events.Commit{
-		Workspace: s.ws, Envelope: system(s.ws).Envelope, At: s.clock.now(), Writes: []events.Write{{Stream: id, Events: []events.Event{events.RunnerEnrolled{
+		Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(), Writes: []events.Write{{Stream: id, Events: []events.Event{events.RunnerEnrolled{
 			Runner: id, Name: name, Enrollment: newID(), Labels: labels, MintedLabels: labels, ExclusiveLabels: []string{}, Capacity: capacity,
 			CapacityLimit: capacity, Jobs: jobs, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
 			Certificate: events.Certificate{Serial: id.String(), NotAfter: s.clock.now().Add(time.Hour)},
@@ -191,7 +191,7 @@ func (s *site) enrol(r *replica, name string, capacity, jobs int, labels ...stri
 	return id
 }
 
-// submit asks for a job of two steps.
+// submit submits a job of two steps.
 func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
 	s.t.Helper()
 	spec := events.JobSpec{
@@ -204,12 +204,12 @@ func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
 		f(&spec)
 	}
 	id := newID()
-	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: system(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
+	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
 	require.NoError(s.t, err)
 	return id
 }
 
-// kinds returns the kinds of what happened to a job, in their order.
+// kinds returns the kinds of a job's events, in order.
 func (s *site) kinds(job events.ID) (list []string) {
 	s.t.Helper()
 	rows, err := s.db.Query(context.Background(), `select kind from events where workspace_id = $1 and stream = $2 order by version`, s.ws, job)
@@ -230,7 +230,7 @@ func (s *site) state(job events.ID) (state events.JobState) {
 	return state
 }
 
-func (s *site) until(state events.JobState, job events.ID) {
+func (s *site) waitForState(state events.JobState, job events.ID) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.state(job) == state }, patience, 2*time.Millisecond, "%v", s.kinds(job))
+	require.Eventually(s.t, func() bool { return s.state(job) == state }, waitLimit, 2*time.Millisecond, "%v", s.kinds(job))
 }

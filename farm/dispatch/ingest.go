@@ -19,35 +19,36 @@ import (
 
 const (
 	lanes      = 8
-	laneQueued = 128     // messages that wait in a lane; then its connections are not read
-	laneBytes  = 4 << 20 // that are stored together
-	laneEvents = 16      // events that are appended at once
+	laneQueued = 128     // messages that may wait in a lane; when it is full its connections are not read
+	laneBytes  = 4 << 20 // data that is stored together, about
+	laneEvents = 16      // commands that run at once
 )
 
-// An item is something that a runner says of a job.
+// An item is one message of a runner about a job: an accept, a decline, an event or a piece of its
+// log.
 type item struct {
 	c     *connection
 	job   events.ID
 	epoch int
 	seq   int64
 
-	report  *aggregates.JobReport // an event
+	report  *aggregates.JobReport // of an event
 	accept  bool
-	decline string // why
+	decline string // reason of a decline, "" otherwise
 
-	at        time.Time // of a piece of log
+	at        time.Time // of a piece of log, as the fields below
 	offset    int64
 	truncated bool
 	data      []byte
 }
 
-// command reports whether the item is carried out, not only stored.
-func (it *item) command() bool {
+// needsCommand reports whether the item is a command to run, and not only data to store.
+func (it *item) needsCommand() bool {
 	return it.accept || it.decline != "" || it.report != nil && it.report.Event != nil
 }
 
-// ingest stores what runners say of jobs. All of a job goes through one lane, in its order;
-// what waits in a lane at the same moment is stored together.
+// ingest stores what runners report. All messages of a job pass through the same lane, in order.
+// Messages that wait in a lane at the same time are stored together.
 type ingest struct {
 	d       *Dispatcher
 	lanes   [lanes]chan *item
@@ -58,12 +59,12 @@ func newIngest(d *Dispatcher) *ingest {
 	g := &ingest{d: d}
 	for i := range g.lanes {
 		g.lanes[i] = make(chan *item, laneQueued)
-		g.running.Go(func() { g.drive(g.lanes[i]) })
+		g.running.Go(func() { g.runLane(g.lanes[i]) })
 	}
 	return g
 }
 
-// close lets what was taken in be stored. No connection is there any more.
+// close waits until all queued items are stored. The caller has ended all connections.
 func (g *ingest) close() {
 	for _, lane := range g.lanes {
 		close(lane)
@@ -71,7 +72,7 @@ func (g *ingest) close() {
 	g.running.Wait()
 }
 
-// put waits for room in the lane of a job.
+// put queues an item, and blocks while the lane of its job is full.
 func (g *ingest) put(ctx context.Context, it *item) error {
 	select {
 	case g.lanes[int(it.job[15])%lanes] <- it:
@@ -81,7 +82,7 @@ func (g *ingest) put(ctx context.Context, it *item) error {
 	}
 }
 
-func (g *ingest) drive(lane chan *item) {
+func (g *ingest) runLane(lane chan *item) {
 	for it := range lane {
 		list, size := []*item{it}, len(it.data)
 		for size < laneBytes && len(lane) > 0 {
@@ -95,25 +96,25 @@ func (g *ingest) drive(lane chan *item) {
 	}
 }
 
-// A queue is what was said of one job.
+// A queue is the items of one job, in order.
 type queue struct {
 	key  leaseKey
 	list []*item
 }
 
-// store stores what was said of several jobs: pieces of logs of all of them together, and
-// then an event of each, until nothing is left.
+// store stores a batch of items in rounds: the leading log pieces of all jobs together, and at the
+// same time the next command of each other job, until no item is left.
 func (g *ingest) store(list []*item) {
-	ctx, cancel := context.WithTimeout(g.d.ctx, workLimit)
+	ctx, cancel := context.WithTimeout(g.d.ctx, workTimeout)
 	defer cancel()
 	for queues := byJob(list); len(queues) > 0; {
-		var pieces, orders []*item
+		var pieces, toRun []*item
 		var left []*queue
 		for _, q := range queues {
-			n := q.stored()
+			n := q.storeOnly()
 			pieces = append(pieces, q.list[:n]...)
 			if n == 0 {
-				orders, n = append(orders, q.list[0]), 1
+				toRun, n = append(toRun, q.list[0]), 1
 			}
 			if q.list = q.list[n:]; len(q.list) > 0 {
 				left = append(left, q)
@@ -121,15 +122,15 @@ func (g *ingest) store(list []*item) {
 		}
 		var both errgroup.Group
 		both.Go(func() error { g.storePieces(ctx, pieces); return nil })
-		both.Go(func() error { g.carryOut(ctx, orders); return nil })
-		_ = both.Wait() // none has an error
+		both.Go(func() error { g.runCommands(ctx, toRun); return nil })
+		_ = both.Wait() // no function returns an error
 		queues = left
 	}
 }
 
-// stored returns how many of the first items are only stored.
-func (q *queue) stored() (n int) {
-	for n < len(q.list) && !q.list[n].command() {
+// storeOnly returns how many items at the head of the queue need no command.
+func (q *queue) storeOnly() (n int) {
+	for n < len(q.list) && !q.list[n].needsCommand() {
 		n++
 	}
 	return n
@@ -150,22 +151,23 @@ func byJob(list []*item) (queues []*queue) {
 	return queues
 }
 
-// broken ends the connection of an item that could not be stored: the runner comes again
-// and says it again.
-func (g *ingest) broken(it *item, err error) {
-	g.d.warn("store what a runner said", err, "job", it.job)
+// closeForRetry closes the connection of an item that could not be stored. The runner reconnects
+// and sends it again.
+func (g *ingest) closeForRetry(it *item, err error) {
+	g.d.warn("store a message", err, "job", it.job)
 	it.c.close(websocket.CloseTryAgainLater, "try again")
 }
 
-// carryOut appends events of several jobs.
-func (g *ingest) carryOut(ctx context.Context, list []*item) {
+// runCommands runs one command of each of several jobs, and stores the numbers of those that
+// succeeded.
+func (g *ingest) runCommands(ctx context.Context, list []*item) {
 	if len(list) == 0 {
 		return
 	}
-	states, err := g.look(ctx, list)
+	states, err := g.readLeases(ctx, list)
 	if err != nil {
 		for _, it := range list {
-			g.broken(it, err)
+			g.closeForRetry(it, err)
 		}
 		return
 	}
@@ -175,7 +177,7 @@ func (g *ingest) carryOut(ctx context.Context, list []*item) {
 	var done []*item
 	for _, it := range list {
 		all.Go(func() error {
-			if g.order(ctx, it, states[leaseKey{it.c.runner.Workspace, it.job}]) {
+			if g.runCommand(ctx, it, states[leaseKey{it.c.runner.Workspace, it.job}]) {
 				mu.Lock()
 				done = append(done, it)
 				mu.Unlock()
@@ -183,50 +185,50 @@ func (g *ingest) carryOut(ctx context.Context, list []*item) {
 			return nil
 		})
 	}
-	_ = all.Wait() // none has an error
-	g.number(ctx, done)
+	_ = all.Wait() // no function returns an error
+	g.storeNumbers(ctx, done)
 }
 
-// order carries out what one item says, and reports whether its number is to be stored.
-func (g *ingest) order(ctx context.Context, it *item, l lease) bool {
+// runCommand runs the command of one item, and reports whether its number has to be stored.
+func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 	c := it.c
 	switch {
 	case it.accept:
 		_, err := g.d.Commands.AcceptJob(ctx, commands.AcceptJob{Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch})
-		if g.answered(it, err) {
-			g.d.warn("note what a runner took", c.took(ctx, it.job, it.epoch))
+		if g.succeeded(it, err) {
+			g.d.warn("record an accept", c.noteAccept(ctx, it.job, it.epoch))
 		}
 		return false
 	case it.decline != "":
-		c.givesBack(it.job, it.epoch)
+		c.markDeclined(it.job, it.epoch)
 		done, err := g.d.Commands.DeclineJob(ctx, commands.DeclineJob{
 			Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch, Reason: it.decline,
 		})
-		if g.answered(it, err) {
-			if !done.Idle { // before it is given another one
-				g.d.warn("note what a runner declined", c.gaveBack(ctx, it.decline))
+		if g.succeeded(it, err) {
+			if !done.Idle { // before forget lets it be given another job
+				g.d.warn("record a decline", c.noteDecline(ctx, it.decline))
 			}
 			c.forget(it.job, it.epoch)
 		}
 		return false
 	}
 	switch l.judge(it, it.seq, it.seq) {
-	case stopIt:
+	case notTheirs:
 		c.stop(it.job, it.epoch, "not yours")
-	case repeated:
+	case alreadyStored:
 		g.acknowledge(it, 1, l.seq)
-	case gapBefore:
-		c.gap(it.job, it.epoch, l.seq+1)
-	case next:
+	case afterGap:
+		c.sendGap(it.job, it.epoch, l.seq+1)
+	case inOrder:
 		_, err := g.d.Commands.ReportJob(ctx, commands.ReportJob{Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Report: *it.report})
-		return g.answered(it, err)
+		return g.succeeded(it, err)
 	}
 	return false
 }
 
-// answered reports whether a command about a job of a runner was carried out, and tells the
-// runner if the job is not its own.
-func (g *ingest) answered(it *item, err error) bool {
+// succeeded reports whether a command succeeded, and otherwise answers the runner according to the
+// error.
+func (g *ingest) succeeded(it *item, err error) bool {
 	f := fault.As(err)
 	switch {
 	case err == nil:
@@ -236,13 +238,13 @@ func (g *ingest) answered(it *item, err error) bool {
 	case f != nil && f.Kind == fault.Invalid:
 		it.c.refuse(malformed(fmt.Errorf("%w: %v", wire.ErrFrame, f.Details)))
 	default:
-		g.broken(it, err)
+		g.closeForRetry(it, err)
 	}
 	return false
 }
 
-// acknowledge answers n items of a job.
+// acknowledge acknowledges n items of a job, up to number upto.
 func (g *ingest) acknowledge(it *item, n int, upto int64) {
-	g.d.counts.taken.Add(int64(n))
+	g.d.counts.acknowledged.Add(int64(n))
 	it.c.send(wire.Ack{Upto: upto}, it.job, it.epoch)
 }

@@ -16,30 +16,30 @@ import (
 
 func (j *running) cancel() {
 	j.t.Helper()
-	_, err := j.r.CancelJob(context.Background(), commands.CancelJob{Meta: system(j.ws), Job: j.job, Reason: "superseded"})
+	_, err := j.r.CancelJob(context.Background(), commands.CancelJob{Meta: systemMeta(j.ws), Job: j.job, Reason: "superseded"})
 	require.NoError(j.t, err)
 }
 
-// However far a job is, and whatever its runner does, it has ended grace + 30 s after it
-// was cancelled.
-func TestACancelledJobEndsInEveryState(t *testing.T) {
+// Whatever state a job is in, and whatever its runner does, it has ended at the latest 30 s after
+// its grace period.
+func TestCancelledJobEndsInEveryState(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second
 	for name, c := range map[string]struct {
 		begun  bool
-		answer func(j *running) // what the runner does about it
+		answer func(j *running) // how the runner reacts
 		after  time.Duration
 	}{
-		"given, and the runner ends it": {false, func(j *running) { j.a.say(wire.Decline{Reason: "busy"}, j.job, j.epoch, 0) }, 0},
-		"given, and nothing is said":    {false, nil, grace + 30*time.Second},
+		"leased, and the runner declines":        {false, func(j *running) { j.a.send(wire.Decline{Reason: "busy"}, j.job, j.epoch, 0) }, 0},
+		"leased, and the runner does not answer": {false, nil, grace + 30*time.Second},
 		"running, and the runner ends it": {true, func(j *running) {
-			j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "failed"}, j.job, j.epoch, 3)
+			j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "failed"}, j.job, j.epoch, 3)
 		}, 0},
-		"running, and succeeds anyway": {true, func(j *running) { j.a.say(finished("one\n"), j.job, j.epoch, 3) }, 0},
-		"running, and nothing is said": {true, func(j *running) {
+		"running, and succeeds anyway": {true, func(j *running) { j.a.send(finished("one\n"), j.job, j.epoch, 3) }, 0},
+		"running, and the runner ignores the cancel": {true, func(j *running) {
 			for range 4 {
-				j.clock.move(10 * time.Second)
-				j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+				j.clock.advance(10 * time.Second)
+				j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 				j.a.next(wire.TypeHeartbeatAck)
 			}
 		}, 0},
@@ -62,12 +62,12 @@ func TestACancelledJobEndsInEveryState(t *testing.T) {
 			if c.answer != nil {
 				c.answer(j)
 			}
-			j.clock.move(c.after)
+			j.clock.advance(c.after)
 			require.Eventually(t, func() bool {
 				j.r.SweepOnce(t.Context())
 				return j.state(j.job) == events.JobIsCancelled
-			}, patience, 10*time.Millisecond, "%v", s.kinds(j.job))
-			j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+			}, waitLimit, 10*time.Millisecond, "%v", s.kinds(j.job))
+			j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 			v := body[wire.HeartbeatAck](t, j.a.next(wire.TypeHeartbeatAck)).Held[0].Verdict
 			require.Contains(t, []string{wire.StopJob, wire.Done}, v)
 			require.Equal(t, 1, count(s.kinds(j.job), "cancelled")+count(s.kinds(j.job), "finished"), s.kinds(j.job))
@@ -75,18 +75,18 @@ func TestACancelledJobEndsInEveryState(t *testing.T) {
 	}
 }
 
-// Who cannot wait cancels again: the runner is told that there is less time, and not that there is more.
-func TestTheGraceOfACancelledJobIsCutShort(t *testing.T) {
+// Cancelling again can shorten the grace period, but not extend it.
+func TestCancelAgainShortensGrace(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	again := func(seconds int) {
 		t.Helper()
-		_, err := j.r.CancelJob(t.Context(), commands.CancelJob{Meta: system(j.ws), Job: j.job, Grace: &seconds})
+		_, err := j.r.CancelJob(t.Context(), commands.CancelJob{Meta: systemMeta(j.ws), Job: j.job, Grace: &seconds})
 		require.NoError(t, err)
 	}
 	again(60)
 	require.Equal(t, 60, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
-	j.clock.move(10 * time.Second)
+	j.clock.advance(10 * time.Second)
 	j.a.cut()
 	j.a = dial(t, j.r, j.ws, j.runner)
 	held := j.a.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch}).Held[0]
@@ -97,11 +97,11 @@ func TestTheGraceOfACancelledJobIsCutShort(t *testing.T) {
 	require.Equal(t, 5, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
 	again(0)
 	require.Equal(t, 0, body[wire.Cancel](t, j.a.next(wire.TypeCancel)).GraceSeconds)
-	j.clock.move(31 * time.Second)
+	j.clock.advance(31 * time.Second)
 	require.Eventually(t, func() bool {
 		j.r.SweepOnce(t.Context())
 		return j.state(j.job) == events.JobIsCancelled
-	}, patience, 10*time.Millisecond, "%v", j.kinds(j.job))
+	}, waitLimit, 10*time.Millisecond, "%v", j.kinds(j.job))
 }
 
 func count(list []string, word string) (n int) {
@@ -113,21 +113,21 @@ func count(list []string, word string) (n int) {
 	return n
 }
 
-// A runner that is frozen for longer than its lease has lost the job, and whatever it says
-// of it after that counts for nothing.
-func TestALeaseThatIsNotRenewed(t *testing.T) {
+// A runner frozen for longer than its lease has lost the job, and its later messages are not
+// stored.
+func TestUnrenewedLeaseLosesJob(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
-	j.clock.move(89 * time.Second)
+	j.clock.advance(89 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, events.JobRunning, j.state(j.job))
-	j.clock.move(2 * time.Second)
+	j.clock.advance(2 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "lease_expired"))
 	require.Equal(t, 1, count(j.kinds(j.job), "requeued"))
 
-	j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
-	for e := range j.a.got { // it may be given the job again before
+	j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+	for e := range j.a.got { // the job may be assigned again before
 		if e.Type == wire.TypeHeartbeatAck {
 			require.Equal(t, wire.StopJob, body[wire.HeartbeatAck](t, e).Held[0].Verdict)
 			break
@@ -135,7 +135,7 @@ func TestALeaseThatIsNotRenewed(t *testing.T) {
 	}
 	j.a.chunk(j.job, j.epoch, 3, 4, "late\n")
 	j.a.next(wire.TypeStop)
-	j.a.say(finished("one\nlate\n"), j.job, j.epoch, 4)
+	j.a.send(finished("one\nlate\n"), j.job, j.epoch, 4)
 	j.a.next(wire.TypeStop)
 	require.Zero(t, count(j.kinds(j.job), "finished"))
 	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
@@ -143,25 +143,25 @@ func TestALeaseThatIsNotRenewed(t *testing.T) {
 	require.EqualValues(t, 4, size)
 }
 
-// A heartbeat renews the leases of the jobs that it lists and no others.
-func TestAHeartbeatRenewsWhatItLists(t *testing.T) {
+// A heartbeat renews the leases of the jobs that it lists, and no others.
+func TestHeartbeatRenewsListedJobs(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	j.submit(j.r)
-	lost, epoch, _ := j.a.assigned() // of which the runner, let us say, never heard
-	j.clock.move(60 * time.Second)
-	j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+	lost, epoch, _ := j.a.assigned() // the runner does not list this one
+	j.clock.advance(60 * time.Second)
+	j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 	j.a.next(wire.TypeHeartbeatAck)
-	j.clock.move(40 * time.Second)
+	j.clock.advance(40 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, events.JobRunning, j.state(j.job))
 	require.Equal(t, 1, count(j.kinds(lost), "lease_expired")+count(j.kinds(lost), "declined"))
 	_ = epoch
 }
 
-// What told a runner of a job was lost: it is told again when it comes again, or the job
-// goes back to the queue.
-func TestAnAssignmentThatWasLost(t *testing.T) {
+// The assign message was lost. The runner is sent it again when it reconnects; if it does not
+// answer, the job returns to the queue.
+func TestLostAssignmentIsSentAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -171,26 +171,26 @@ func TestAnAssignmentThatWasLost(t *testing.T) {
 	job := s.submit(r)
 	_, epoch, _ := a.assigned()
 	b := dial(t, r, s.ws, runner)
-	b.greet() // it holds nothing
+	b.greet() // its hello lists no jobs
 	again, same, _ := b.assigned()
 	require.Equal(t, job, again)
 	require.Equal(t, epoch, same)
-	s.clock.move(21 * time.Second)
+	s.clock.advance(21 * time.Second)
 	r.SweepOnce(t.Context())
-	s.until(events.JobQueued, job)
+	s.waitForState(events.JobQueued, job)
 	require.Equal(t, []string{"submitted", "leased", "declined", "requeued"}, s.kinds(job))
-	b.say(wire.Accept{}, job, epoch, 0)
+	b.send(wire.Accept{}, job, epoch, 0)
 	b.next(wire.TypeStop)
-	s.clock.move(31 * time.Second) // the only runner is asked again after a while
-	b.say(wire.Heartbeat{Free: 1}, events.ID{}, 0, 0)
+	s.clock.advance(31 * time.Second) // the only runner is a candidate again after a while
+	b.send(wire.Heartbeat{Free: 1}, events.ID{}, 0, 0)
 	again, epoch, _ = b.assigned()
 	require.Equal(t, job, again)
 	require.Equal(t, 2, epoch)
 }
 
-// The time in the queue is for the first runner to take a job. One that was taken and lost
-// is tried again, though that time is over; but it does not wait for ever either.
-func TestAJobThatWasTakenWaitsAnew(t *testing.T) {
+// The queue timeout applies until the first lease. A job that was leased and lost may wait again,
+// for up to a day.
+func TestRequeuedJobGetsNewQueueTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -198,59 +198,59 @@ func TestAJobThatWasTakenWaitsAnew(t *testing.T) {
 	a.greet()
 	s.submit(r, func(s *events.JobSpec) { s.Timeouts.QueueSeconds = 60 })
 	job, epoch, _ := a.assigned()
-	a.say(wire.Accept{}, job, epoch, 0)
-	a.say(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+	a.send(wire.Accept{}, job, epoch, 0)
+	a.send(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
 	a.acked(1)
-	s.clock.move(91 * time.Second)
-	r.SweepOnce(t.Context()) // the runner is lost
+	s.clock.advance(91 * time.Second)
+	r.SweepOnce(t.Context()) // the lease expires
 	require.Equal(t, events.JobQueued, s.state(job))
 	var due, expires time.Time
 	require.NoError(t, s.db.QueryRow(t.Context(), `select due_at, expires_at from jobs where job_id = $1`, job).Scan(&due, &expires))
 	require.WithinDuration(t, s.clock.now().Add(24*time.Hour), expires, time.Minute)
 	require.Equal(t, expires, due, "the clock does not ask before")
-	s.clock.move(23 * time.Hour)
+	s.clock.advance(23 * time.Hour)
 	r.SweepOnce(t.Context())
 	require.Equal(t, events.JobQueued, s.state(job), "%v", s.kinds(job))
-	s.clock.move(time.Hour + time.Minute)
+	s.clock.advance(time.Hour + time.Minute)
 	r.SweepOnce(t.Context())
 	require.Equal(t, events.JobIsExpired, s.state(job))
 }
 
-func TestTimesOfAJob(t *testing.T) {
+func TestQueueAndRunTimeouts(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	beat := func() {
-		j.a.say(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+		j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 		j.a.next(wire.TypeHeartbeatAck)
 	}
 	waits := j.submit(j.r, func(s *events.JobSpec) { s.Requires.Labels = []string{"gpu=a100"}; s.Timeouts.QueueSeconds = 600 })
 	for range 11 {
-		j.clock.move(time.Minute)
+		j.clock.advance(time.Minute)
 		beat()
 	}
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, events.JobIsExpired, j.state(waits))
 	require.Equal(t, "run_timeout", body[wire.Cancel](t, j.a.next(wire.TypeCancel)).Reason)
-	j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "timed_out"}, j.job, j.epoch, 3)
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "timed_out"}, j.job, j.epoch, 3)
 	j.a.acked(3)
 	require.Equal(t, events.JobTimedOut, j.state(j.job))
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "log_sealed"))
 }
 
-// Every attempt has a log of its own, which says how whole it is.
+// Every attempt has its own log, sealed with a statement of its integrity.
 func TestLogsAreSealed(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
-	j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "infra", Reason: "agent_restarted", Log: sumOf("one\n")}, j.job, j.epoch, 3)
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "infra", Reason: "agent_restarted", Log: sumOf("one\n")}, j.job, j.epoch, 3)
 	j.a.acked(3)
-	j.a.say(wire.Event{Kind: wire.EventFinished, Outcome: "infra"}, j.job, j.epoch, 3)
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "infra"}, j.job, j.epoch, 3)
 	again, epoch, _ := j.a.assigned()
 	require.Equal(t, j.job, again)
 	require.Equal(t, 2, epoch)
 	j.epoch = epoch
 	j.begin()
-	j.a.say(finished("another\n"), j.job, epoch, 3)
+	j.a.send(finished("another\n"), j.job, epoch, 3)
 	j.a.acked(3)
 	j.r.SweepOnce(t.Context())
 	rows, err := j.db.Query(t.Context(), `select data->>'epoch', data->>'integrity' from events where stream = $1 and kind = 'job.log_sealed' order by 1`, j.job)
@@ -276,7 +276,7 @@ func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
 	r := s.replica(func(c *dispatch.Config) {
 		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
 			if names[0] == "NONE" {
-				return nil, &dispatch.MissingSecret{Name: "NONE"}
+				return nil, &dispatch.MissingSecretError{Name: "NONE"}
 			}
 			return map[string]string{names[0]: "marker-of-a-secret"}, nil
 		}
@@ -287,7 +287,7 @@ func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
 	_, _, assign := a.assigned()
 	require.Equal(t, map[string]string{"TOKEN": "marker-of-a-secret"}, assign.Secrets)
 	missing := s.submit(r, func(j *events.JobSpec) { j.Secrets = []string{"NONE"} })
-	s.until(events.JobIsCancelled, missing)
+	s.waitForState(events.JobIsCancelled, missing)
 	var n int
 	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where data::text like '%marker-of%'`).Scan(&n))
 	require.Zero(t, n)
@@ -309,9 +309,9 @@ func TestALogHasALimit(t *testing.T) {
 	require.EqualValues(t, wire.MaxLog, size)
 }
 
-// Lines are counted across pieces, however they come; an older service stores pieces without
-// that, after which nothing is known of the lines.
-func TestLinesOfALogHaveNumbers(t *testing.T) {
+// Lines are counted across pieces. An older service stores pieces without line numbers, after which
+// the numbers are unknown.
+func TestLogLinesAreNumbered(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	lines := func(from int64) (list []int64) {
@@ -344,19 +344,18 @@ func TestLinesOfALogHaveNumbers(t *testing.T) {
 	require.Equal(t, []int64{6, 0, 0, 0, 0}, lines(20))
 }
 
-// A log goes when it is old, a part at a time from its end, and the lease of its job when nothing
-// of it is left; where logs are kept for ever it stays.
-func TestLogsOfJobsAreKeptForAWhile(t *testing.T) {
+// Old logs are removed in parts from the end, and then the lease. Without a retention they stay.
+func TestOldLogsAreRemoved(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
-	j.a.say(finished("one\n"), j.job, j.epoch, 3)
+	j.a.send(finished("one\n"), j.job, j.epoch, 3)
 	j.a.acked(3)
 	j.r.SweepOnce(t.Context())
 	_, err := j.db.Exec(t.Context(), `
 		insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data)
 		select $1, $2, 1, 4 * n, now(), 'two.' from generate_series(1, 1999) n`, j.ws, j.job)
 	require.NoError(t, err)
-	ephemeral := j.replica(func(c *dispatch.Config) { c.LogsKept = 7 * 24 * time.Hour })
+	ephemeral := j.replica(func(c *dispatch.Config) { c.LogRetention = 7 * 24 * time.Hour })
 	left := func() (pieces, leases int, end int64) {
 		require.NoError(t, j.db.QueryRow(t.Context(), `
 			select count(*), (select count(*) from job_leases), coalesce(max(from_byte), -1) from job_logs`).Scan(&pieces, &leases, &end))
@@ -368,30 +367,30 @@ func TestLogsOfJobsAreKeptForAWhile(t *testing.T) {
 		p, l, e := left()
 		require.Equal(t, []any{pieces, leases, end}, []any{p, l, e})
 	}
-	j.clock.move(7*24*time.Hour - time.Minute)
+	j.clock.advance(7*24*time.Hour - time.Minute)
 	is(ephemeral, 2000, 1, 4*1999)
-	j.clock.move(2 * time.Minute)
+	j.clock.advance(2 * time.Minute)
 	is(ephemeral, 2000-1024, 1, 4*(2000-1024-1))
 	is(ephemeral, 0, 0, -1)
 
 	j = newRunning(t)
-	j.a.say(finished("one\n"), j.job, j.epoch, 3)
+	j.a.send(finished("one\n"), j.job, j.epoch, 3)
 	j.a.acked(3)
-	j.clock.move(100 * 365 * 24 * time.Hour)
+	j.clock.advance(100 * 365 * 24 * time.Hour)
 	is(j.r, 1, 1, 0)
 }
 
-// A runner that comes again is as alive as one that says so.
-func TestAHelloRenewsWhatItLists(t *testing.T) {
+// A hello renews leases as a heartbeat does.
+func TestHelloRenewsListedJobs(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
-	j.clock.move(60 * time.Second)
+	j.clock.advance(60 * time.Second)
 	b := dial(t, j.r, j.ws, j.runner)
 	require.Equal(t, wire.Continue, b.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch}).Held[0].Verdict)
-	j.clock.move(60 * time.Second)
+	j.clock.advance(60 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, events.JobRunning, j.state(j.job))
-	j.clock.move(31 * time.Second)
+	j.clock.advance(31 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "lease_expired"))
 }

@@ -11,12 +11,12 @@ import (
 	"svc/events"
 )
 
-// Leases keeps the leases of jobs in step with the log, in the transaction that appends:
-// who was given a job has its lease, one whose job was taken away has it no more, and what
-// a runner said is stored together with its number. It goes among the views of a store.
+// Leases keeps job_leases in step with the log, in the transaction that appends: a leased job gets
+// a lease, a job that was taken away has its lease fenced, and a runner's report is stored together
+// with its number. It is passed to the store among the inline views.
 type Leases struct{}
 
-// A leaseKey names a lease.
+// A leaseKey identifies a lease.
 type leaseKey struct{ workspace, job events.ID }
 
 func (k leaseKey) compare(other leaseKey) int {
@@ -26,34 +26,34 @@ func (k leaseKey) compare(other leaseKey) int {
 	return bytes.Compare(k.job[:], other.job[:])
 }
 
-// A given is a lease that begins.
-type given struct {
+// A newLease is a lease that begins.
+type newLease struct {
 	leaseKey
 	epoch  int
 	runner events.ID
 	at     time.Time
 }
 
-// A change is what becomes of a lease.
-type change struct {
+// A leaseChange is what an event changes about a lease.
+type leaseChange struct {
 	leaseKey
 	epoch            int
 	seq              int64
 	fenced, finished bool
-	sum              []byte     // JSON, nil if nothing is said of it
-	sealed           *time.Time // nil if it is not
+	sum              []byte     // the runner's log sum as JSON, nil if unchanged
+	sealed           *time.Time // when its log was sealed, nil if it is not
 }
 
-// Load queues nothing to read.
+// Load collects what the records change about leases. It reads nothing from the database.
 func (Leases) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) error {
-	var begin []given
-	var changes []change
+	var begin []newLease
+	var changes []leaseChange
 	for _, r := range records {
 		key := leaseKey{r.Workspace, r.Stream}
 		if e, ok := r.Event.(events.JobLeased); ok {
-			begin = append(begin, given{key, e.Epoch, e.Runner, r.At})
+			begin = append(begin, newLease{key, e.Epoch, e.Runner, r.At})
 		}
-		if c, ok := changeOf(r); ok {
+		if c, ok := leaseChangeOf(r); ok {
 			c.leaseKey = key
 			changes = append(changes, c)
 		}
@@ -66,34 +66,36 @@ func (Leases) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) error
 	}
 }
 
-// changeOf says what an event means to the lease of its job. ok is false if it means nothing.
-func changeOf(r events.Record) (c change, ok bool) {
+// leaseChangeOf returns what an event changes about the lease of its job. ok is false if it changes
+// nothing.
+func leaseChangeOf(r events.Record) (c leaseChange, ok bool) {
 	switch e := r.Event.(type) {
 	case events.JobStarted:
-		return change{epoch: e.Epoch, seq: e.Seq}, true
+		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobStepStarted:
-		return change{epoch: e.Epoch, seq: e.Seq}, true
+		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobStepFinished:
-		return change{epoch: e.Epoch, seq: e.Seq}, true
+		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobFinished:
 		sum, err := json.Marshal(e.Log)
-		return change{epoch: e.Epoch, seq: e.Seq, fenced: true, finished: true, sum: sum}, err == nil
+		return leaseChange{epoch: e.Epoch, seq: e.Seq, fenced: true, finished: true, sum: sum}, err == nil
 	case events.JobRequeued:
-		return change{epoch: e.Epoch, fenced: true}, true
+		return leaseChange{epoch: e.Epoch, fenced: true}, true
 	case events.JobLost:
-		return change{epoch: e.Epoch, fenced: true}, true
+		return leaseChange{epoch: e.Epoch, fenced: true}, true
 	case events.JobCancelled:
-		return change{epoch: e.Epoch, fenced: true}, e.Epoch > 0
+		return leaseChange{epoch: e.Epoch, fenced: true}, e.Epoch > 0
 	case events.JobLogSealed:
-		return change{epoch: e.Epoch, fenced: true, sealed: &r.At}, true
+		return leaseChange{epoch: e.Epoch, fenced: true, sealed: &r.At}, true
 	}
 	return c, false
 }
 
-// queueLeases writes leases in one order for all processes, against deadlocks.
-func queueLeases(b *pgx.Batch, begin []given, changes []change) error {
-	slices.SortStableFunc(begin, func(a, b given) int { return a.compare(b.leaseKey) })
-	slices.SortStableFunc(changes, func(a, b change) int { return a.compare(b.leaseKey) })
+// queueLeases queues the statements. They are in the same order in every process, which avoids
+// deadlocks.
+func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) error {
+	slices.SortStableFunc(begin, func(a, b newLease) int { return a.compare(b.leaseKey) })
+	slices.SortStableFunc(changes, func(a, b leaseChange) int { return a.compare(b.leaseKey) })
 	for _, g := range begin {
 		b.Queue(`
 			insert into job_leases as l (workspace_id, job_id, epoch, runner_id, renewed_at) values ($1, $2, $3, $4, $5)

@@ -15,16 +15,16 @@ import (
 	"svc/farm/wire"
 )
 
-// A machine runs jobs as an agent should: it keeps all that was not acknowledged, and kills
-// what it works on when its lease is about to end.
+// A machine runs jobs as a real agent does: it keeps everything that was not acknowledged, and
+// kills its jobs when their leases are about to expire.
 type machine struct {
-	c      *chaos
-	id     events.ID
-	jobs   map[claim]*work
-	socket *websocket.Conn
-	in     chan wire.Envelope
-	sentAt map[int64]time.Time
-	beat   int64
+	c            *chaos
+	id           events.ID
+	jobs         map[claim]*work
+	socket       *websocket.Conn
+	in           chan wire.Envelope
+	sentAt       map[int64]time.Time
+	heartbeatSeq int64
 }
 
 type claim struct {
@@ -40,7 +40,7 @@ type work struct {
 	bytes  int64
 	pieces int
 	sum    hash.Hash
-	until  time.Time // its lease, as the machine knows
+	until  time.Time // end of the lease, as the machine knows it
 	done   bool
 }
 
@@ -88,7 +88,7 @@ func (m *machine) session() {
 	for k, w := range m.jobs {
 		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
 	}
-	m.say(h, claim{}, 0)
+	m.send(h, claim{}, 0)
 	cut := time.Now().Add(rand.N(m.c.lasts))
 	for m.c.calm.Load() || time.Now().Before(cut) {
 		if !m.tick(m.in, 10*time.Millisecond) {
@@ -100,8 +100,8 @@ func (m *machine) session() {
 	}
 }
 
-// freeze lets the whole machine stand still, its jobs too. When it goes on the first thing
-// that it does is to kill those that are no longer its own.
+// freeze suspends the machine and its jobs. When it resumes, it first kills the jobs whose leases
+// have expired.
 func (m *machine) freeze(d time.Duration) {
 	for k, w := range m.jobs {
 		if !w.done {
@@ -120,8 +120,8 @@ func (m *machine) freeze(d time.Duration) {
 	}
 }
 
-// tick reads for a moment, works, and says what there is to say. It is false if the
-// connection has ended.
+// tick reads for a moment, works, and sends what is due. It returns false if the connection has
+// ended.
 func (m *machine) tick(in chan wire.Envelope, d time.Duration) bool {
 	timer := time.After(d)
 	for {
@@ -130,7 +130,7 @@ func (m *machine) tick(in chan wire.Envelope, d time.Duration) bool {
 			if !ok {
 				return false
 			}
-			m.take(e)
+			m.handle(e)
 			continue
 		case <-m.c.over:
 			return false
@@ -143,18 +143,18 @@ func (m *machine) tick(in chan wire.Envelope, d time.Duration) bool {
 		return true
 	}
 	m.work()
-	if m.beat++; m.beat%20 == 0 {
-		hb := wire.Heartbeat{Seq: m.beat, Free: max(0, 2-len(m.jobs))}
+	if m.heartbeatSeq++; m.heartbeatSeq%20 == 0 {
+		hb := wire.Heartbeat{Seq: m.heartbeatSeq, Free: max(0, 2-len(m.jobs))}
 		for k := range m.jobs {
 			hb.Held = append(hb.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch})
 		}
-		m.sentAt[m.beat] = time.Now()
-		m.say(hb, claim{}, 0)
+		m.sentAt[m.heartbeatSeq] = time.Now()
+		m.send(hb, claim{}, 0)
 	}
 	return true
 }
 
-func (m *machine) say(msg wire.Message, k claim, seq int64) {
+func (m *machine) send(msg wire.Message, k claim, seq int64) {
 	name := ""
 	if !k.job.IsZero() {
 		name = k.job.String()
@@ -164,7 +164,7 @@ func (m *machine) say(msg wire.Message, k claim, seq int64) {
 	_ = m.socket.WriteMessage(websocket.TextMessage, frame)
 }
 
-// fence kills what the machine works on and might be given to another.
+// fence kills the jobs whose leases are about to expire.
 func (m *machine) fence() {
 	for k, w := range m.jobs {
 		if !w.done && time.Now().After(w.until) {
@@ -178,7 +178,7 @@ func (m *machine) drop(k claim) {
 	delete(m.jobs, k)
 }
 
-func (m *machine) take(e wire.Envelope) {
+func (m *machine) handle(e wire.Envelope) {
 	job, _ := events.ParseID(e.Job)
 	k := claim{job, e.Epoch}
 	w := m.jobs[k]
@@ -190,7 +190,7 @@ func (m *machine) take(e wire.Envelope) {
 		m.c.hold(job, m.name(k))
 		w = &work{sum: sha256.New(), until: time.Now().Add(chaosLease - time.Second)}
 		m.jobs[k] = w
-		m.say(wire.Accept{}, k, 0)
+		m.send(wire.Accept{}, k, 0)
 		m.event(w, k, wire.Event{Kind: wire.EventStarted})
 	case wire.TypeAck:
 		if w != nil {
@@ -251,7 +251,7 @@ func (m *machine) event(w *work, k claim, e wire.Event) {
 	w.add(false, frame)
 }
 
-// work goes on with each job, and sends what was not sent.
+// work advances each job, and sends what was not sent.
 func (m *machine) work() {
 	for k, w := range m.jobs {
 		switch {

@@ -10,16 +10,16 @@ import (
 	"svc/farm/wire"
 )
 
-// What waits to be written to a runner. One that reads too little is cut off.
+// Limits of an outbox. A runner that reads too slowly is cut off.
 const (
 	outFrames = 2048
 	outBytes  = 2 * wire.MaxAssign
-	outPiece  = 64 << 10 // of a message, that a runner has wire.WriteLimit to take
+	outPiece  = 64 << 10 // bytes written under one deadline of wire.WriteTimeout
 )
 
-// An outbox is what has to be written to a connection. Whoever puts something in never waits.
+// An outbox is the queue of frames to write to a connection. Adding to it never blocks.
 type outbox struct {
-	wake chan struct{} // has a value when there is something
+	wake chan struct{} // has a value when there is something to write
 
 	mu     sync.Mutex
 	frames [][]byte
@@ -27,7 +27,7 @@ type outbox struct {
 	last   []byte // the close frame
 }
 
-// put reports whether there was room.
+// put adds a frame, and reports whether there was room for it.
 func (o *outbox) put(frame []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -37,20 +37,21 @@ func (o *outbox) put(frame []byte) bool {
 	return o.add(frame, outBytes)
 }
 
-// putAssign is put for what may be large, and can wait: it leaves room for what cannot.
+// putAssign is put for assign messages, which may be large and can wait: it leaves room for other
+// messages.
 func (o *outbox) putAssign(frame []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last != nil || o.add(frame, wire.MaxAssign)
 }
 
-// add adds a frame if there are so many bytes at most then. The caller has the lock.
-func (o *outbox) add(frame []byte, most int) bool {
-	if len(o.frames) >= outFrames || o.bytes+len(frame) > most {
+// add adds a frame unless the queue would exceed limit bytes. The caller holds o.mu.
+func (o *outbox) add(frame []byte, limit int) bool {
+	if len(o.frames) >= outFrames || o.bytes+len(frame) > limit {
 		return false
 	}
 	o.frames, o.bytes = append(o.frames, frame), o.bytes+len(frame)
-	o.rouse()
+	o.signal()
 	return true
 }
 
@@ -58,13 +59,13 @@ func (o *outbox) close(code int, why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last = websocket.FormatCloseMessage(code, why)
-	o.rouse()
+	o.signal()
 }
 
-func (o *outbox) rouse() {
+func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
-	default: // it is awake
+	default: // it is woken already
 	}
 }
 
@@ -76,7 +77,7 @@ func (o *outbox) takeAll() (frames [][]byte, last []byte) {
 	return frames, last
 }
 
-// write writes what is in the outbox, and pings, until the connection ends.
+// write writes the frames of the outbox, and pings, until the connection ends.
 func (c *connection) write() {
 	ping := time.NewTicker(wire.PingEvery)
 	defer ping.Stop()
@@ -85,7 +86,7 @@ func (c *connection) write() {
 		case <-c.ctx.Done():
 			return
 		case <-ping.C:
-			if c.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(wire.WriteLimit)) != nil {
+			if c.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(wire.WriteTimeout)) != nil {
 				c.cut()
 				return
 			}
@@ -96,10 +97,10 @@ func (c *connection) write() {
 				return
 			}
 			if last != nil {
-				_ = c.expect(closeWait) // the reader ends then at the latest
+				_ = c.setReadTimeout(closeWait) // the reader ends by then
 				return
 			}
-			if c.waits() {
+			if c.hasPending() {
 				c.farm.nudge() // there is room again
 			}
 		}
@@ -112,18 +113,18 @@ func (c *connection) writeAll(frames [][]byte, last []byte) bool {
 			return false
 		}
 	}
-	return last == nil || c.socket.WriteControl(websocket.CloseMessage, last, time.Now().Add(wire.WriteLimit)) == nil
+	return last == nil || c.socket.WriteControl(websocket.CloseMessage, last, time.Now().Add(wire.WriteTimeout)) == nil
 }
 
-// writeFrame writes a message piece by piece: it is enough that the runner goes on reading,
-// however long a large one takes on a slow line.
+// writeFrame writes a message in pieces, each with its own deadline. A large message on a slow line
+// may take long as long as the runner keeps reading.
 func (c *connection) writeFrame(frame []byte) error {
 	w, err := c.socket.NextWriter(websocket.TextMessage)
 	if err != nil {
 		return err
 	}
 	for piece := range slices.Chunk(frame, outPiece) {
-		if err := c.socket.SetWriteDeadline(time.Now().Add(wire.WriteLimit)); err != nil {
+		if err := c.socket.SetWriteDeadline(time.Now().Add(wire.WriteTimeout)); err != nil {
 			return err
 		}
 		if _, err := w.Write(piece); err != nil {

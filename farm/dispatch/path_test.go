@@ -10,8 +10,8 @@ import (
 	"svc/farm/wire"
 )
 
-// From a job that waits to one whose log is sealed.
-func TestAJobIsGivenOutAndRunsToItsEnd(t *testing.T) {
+// A job goes from queued to a sealed log.
+func TestJobRunsFromQueueToSealedLog(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -32,21 +32,21 @@ func TestAJobIsGivenOutAndRunsToItsEnd(t *testing.T) {
 	require.Equal(t, job.String(), assign.Env["SVC_JOB_ID"])
 	require.Len(t, assign.Steps, 2)
 
-	a.say(wire.Accept{}, job, epoch, 0)
-	a.say(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
-	a.say(wire.Event{Kind: wire.EventStepStarted, Step: 0}, job, epoch, 2)
+	a.send(wire.Accept{}, job, epoch, 0)
+	a.send(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+	a.send(wire.Event{Kind: wire.EventStepStarted, Step: 0}, job, epoch, 2)
 	a.chunk(job, epoch, 3, 0, "hello ")
 	a.chunk(job, epoch, 4, 6, "world\n")
-	a.say(wire.Event{Kind: wire.EventStepFinished, Step: 0, Outcome: "succeeded"}, job, epoch, 5)
-	a.say(wire.Event{Kind: wire.EventNotice, Text: "a notice"}, job, epoch, 6)
+	a.send(wire.Event{Kind: wire.EventStepFinished, Step: 0, Outcome: "succeeded"}, job, epoch, 5)
+	a.send(wire.Event{Kind: wire.EventNotice, Text: "a notice"}, job, epoch, 6)
 	a.acked(6)
 	list, err := r.logs.Read(t.Context(), s.ws, job, epoch, 0, 100)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
-	a.say(wire.Heartbeat{Seq: 1, Free: 1, Held: []wire.Held{{Job: job.String(), Epoch: epoch}}, Jobs: []wire.Usage{{Job: job.String(), CPUMs: 5}}}, events.ID{}, 0, 0)
+	a.send(wire.Heartbeat{Seq: 1, Free: 1, Held: []wire.Held{{Job: job.String(), Epoch: epoch}}, Jobs: []wire.Usage{{Job: job.String(), CPUMs: 5}}}, events.ID{}, 0, 0)
 	ack := body[wire.HeartbeatAck](t, a.next(wire.TypeHeartbeatAck))
 	require.Empty(t, ack.Held)
-	a.say(finished("hello world\n"), job, epoch, 7)
+	a.send(finished("hello world\n"), job, epoch, 7)
 	a.acked(7)
 	require.Equal(t, events.JobSucceeded, s.state(job))
 	r.SweepOnce(t.Context())

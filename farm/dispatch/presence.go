@@ -8,8 +8,9 @@ import (
 	"svc/events"
 )
 
-// disappear says that a runner is not there any more, unless another connection of it is.
-func (d *Dispatcher) disappear(ctx context.Context, r Runner, connection events.ID, why events.OfflineReason) error {
+// markOffline records in the log that a runner is offline. Its presence row is updated only if this
+// is still its connection.
+func (d *Dispatcher) markOffline(ctx context.Context, r Runner, connection events.ID, why events.OfflineReason) error {
 	if _, err := d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: r.meta(), Runner: r.ID, Reason: why}); err != nil {
 		return fmt.Errorf("disconnect runner %s: %w", r.ID, err)
 	}

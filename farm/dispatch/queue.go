@@ -11,14 +11,16 @@ import (
 	"svc/events"
 )
 
-// A requirement is a set of what jobs that wait require.
+// A requirement is what a set of waiting jobs requires of a runner. Jobs with equal requirements
+// share one.
 type requirement struct {
 	Key      string
 	Required events.JobRequires
 }
 
-// waiting returns a page of what jobs that wait require, each set once, by leaps through the index.
-func (f *farm) waiting(ctx context.Context) ([]requirement, error) {
+// waitingRequirements returns the next page of distinct requirements of waiting jobs. The query
+// skips from one to the next through the index.
+func (f *farm) waitingRequirements(ctx context.Context) ([]requirement, error) {
 	rows, _ := f.d.DB.Query(ctx, `
 		with recursive sets as (
 			(select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > $3
@@ -28,7 +30,7 @@ func (f *farm) waiting(ctx context.Context) ([]requirement, error) {
 				select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > s.requirement
 				order by requirement limit 1) n
 		)
-		select requirement, required from sets limit $2`, f.workspace, maxSets, f.after)
+		select requirement, required from sets limit $2`, f.workspace, requirementPage, f.requirementCursor)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[requirement])
 	if err != nil {
 		return nil, fmt.Errorf("what jobs of %s wait for: %w", f.workspace, err)
@@ -36,7 +38,7 @@ func (f *farm) waiting(ctx context.Context) ([]requirement, error) {
 	return list, nil
 }
 
-// A candidate is a job that waits.
+// A candidate is a waiting job.
 type candidate struct {
 	Job      events.ID
 	Turn     int64
@@ -46,14 +48,14 @@ type candidate struct {
 	QueuedAt time.Time
 }
 
-// A concurrency is what runners have of a concurrency key: which slots, and the least number of
-// jobs that one of them lets run at once.
+// A concurrency is the use of one concurrency key: the taken slots, and the smallest limit among
+// the jobs that hold them.
 type concurrency struct {
 	taken []int
 	least int
 }
 
-// freeSlot returns a slot for a job that lets so many run at once, 0 if there is none.
+// freeSlot returns a free slot for a job with the given limit, 0 if there is none.
 func (c concurrency) freeSlot(limit int) int {
 	if (events.ConcurrencyUse{Held: len(c.taken), LowestLimit: c.least}).Full(limit) {
 		return 0
@@ -66,30 +68,30 @@ func (c concurrency) freeSlot(limit int) int {
 	return 0
 }
 
-// with is c with another job.
-func (c concurrency) with(slot, limit int) concurrency {
+// withSlot returns c with another job in it.
+func (c concurrency) withSlot(slot, limit int) concurrency {
 	if len(c.taken) == 0 {
 		c.least = limit
 	}
 	return concurrency{append(c.taken, slot), min(c.least, limit)}
 }
 
-// slots returns what runners have of concurrency keys.
-func (f *farm) slots(ctx context.Context) (map[string]concurrency, error) {
+// usedSlots returns the use of each concurrency key.
+func (f *farm) usedSlots(ctx context.Context) (map[string]concurrency, error) {
 	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot, concurrency from jobs where workspace_id = $1 and slot > 0`, f.workspace)
 	held := map[string]concurrency{}
 	var key string
 	var slot, limit int
-	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].with(slot, limit); return nil })
+	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].withSlot(slot, limit); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
 	}
 	return held, nil
 }
 
-// candidateSQL asks each set of requirements, $2, for the jobs whose turn it is, at $3: but
-// for those whose concurrency key, $5 of which $6 jobs run that let $9 run, is full, and those
-// that all of the runners, $7, declined not long before, $8.
+// candidateSQL selects the next jobs of each requirement set in $2, at time $3. It skips jobs whose
+// concurrency key is full ($5 are the keys, $6 how many jobs hold each, $9 the smallest limit among
+// those), and jobs queued after $8 that every runner in $7 has declined.
 const candidateSQL = `
 	select c.* from unnest($2::text[]) as k (requirement) cross join lateral (
 		select j.job_id, j.turn, j.concurrency_key, j.concurrency, j.excluded, j.queued_at from jobs j

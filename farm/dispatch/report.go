@@ -20,8 +20,8 @@ const (
 	maxArtifacts = 10_000
 )
 
-// reportOf makes of an event of a runner what its job takes in. One of a kind that is not
-// known counts only as a number.
+// reportOf converts an event of a runner into a report of its job. An event of an unknown kind
+// becomes a report without event: only its number is stored.
 func reportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
 	r := &aggregates.JobReport{Epoch: e.Epoch, Seq: e.Seq}
 	switch b.Kind {

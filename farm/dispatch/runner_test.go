@@ -14,7 +14,7 @@ import (
 	"svc/projections"
 )
 
-// A newer connection takes over, wherever it is.
+// A newer connection supersedes the older one, on any replica.
 func TestANewerConnectionTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -27,7 +27,7 @@ func TestANewerConnectionTakesOver(t *testing.T) {
 	require.Equal(t, wire.CloseSuperseded, a.closes(), "in the same process")
 	c := dial(t, second, s.ws, runner)
 	c.greet()
-	b.say(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
+	b.send(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
 	require.Equal(t, wire.CloseSuperseded, b.closes(), "in another one, with its next heartbeat")
 	d := dial(t, first, s.ws, runner)
 	d.greet()
@@ -45,30 +45,30 @@ func TestARevokedRunnerIsClosedAtEveryReplica(t *testing.T) {
 		a := dial(t, r, s.ws, runner)
 		a.greet()
 		from := time.Now()
-		_, err := first.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: system(s.ws), Runner: runner})
+		_, err := first.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: systemMeta(s.ws), Runner: runner})
 		require.NoError(t, err)
 		require.Equal(t, wire.CloseRevoked, a.closes())
 		require.Less(t, time.Since(from), 2*time.Second)
 		b := dial(t, r, s.ws, runner)
-		b.say(hello, events.ID{}, 0, 0)
+		b.send(hello, events.ID{}, 0, 0)
 		require.Equal(t, wire.CloseRevoked, b.closes(), "one that was let in a moment before")
 	}
 }
 
-func TestADrainedRunnerIsGivenNothing(t *testing.T) {
+func TestDrainedRunnerGetsNoJobs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first, second := s.replica(), s.replica()
 	runner := s.enrol(first, "builder", 1, 0)
 	a := dial(t, second, s.ws, runner)
 	a.greet()
-	_, err := first.DrainRunner(t.Context(), commands.DrainRunner{Meta: system(s.ws), Runner: runner})
+	_, err := first.DrainRunner(t.Context(), commands.DrainRunner{Meta: systemMeta(s.ws), Runner: runner})
 	require.NoError(t, err)
 	require.False(t, body[wire.Drain](t, a.next(wire.TypeDrain)).End)
 	job := s.submit(first)
-	_, err = first.ResumeRunner(t.Context(), commands.ResumeRunner{Meta: system(s.ws), Runner: runner})
+	_, err = first.ResumeRunner(t.Context(), commands.ResumeRunner{Meta: systemMeta(s.ws), Runner: runner})
 	require.NoError(t, err)
-	for { // told that it may go on before it is given anything
+	for { // the end of the drain comes before any job
 		e, ok := <-a.got
 		require.True(t, ok)
 		require.NotEqual(t, wire.TypeAssign, e.Type)
@@ -79,21 +79,21 @@ func TestADrainedRunnerIsGivenNothing(t *testing.T) {
 	}
 	got, _, _ := a.assigned()
 	require.Equal(t, job, got)
-	a.say(wire.Decline{Reason: "draining"}, got, 1, 0)
-	a.say(wire.Drain{}, events.ID{}, 0, 0)
-	s.until(events.JobQueued, job)
-	a.say(wire.Goodbye{}, events.ID{}, 0, 0)
+	a.send(wire.Decline{Reason: "draining"}, got, 1, 0)
+	a.send(wire.Drain{}, events.ID{}, 0, 0)
+	s.waitForState(events.JobQueued, job)
+	a.send(wire.Goodbye{}, events.ID{}, 0, 0)
 	require.Equal(t, websocket.CloseNormalClosure, a.closes())
-	s.untilRunner(events.RunnerIsOffline, runner)
+	s.waitForRunner(events.RunnerIsOffline, runner)
 }
 
-func (s *site) untilRunner(state events.RunnerState, runner events.ID) {
+func (s *site) waitForRunner(state events.RunnerState, runner events.ID) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		var is events.RunnerState
 		require.NoError(s.t, s.db.QueryRow(s.t.Context(), `select state from runners where runner_id = $1`, runner).Scan(&is))
 		return is == state
-	}, patience, 2*time.Millisecond)
+	}, waitLimit, 2*time.Millisecond)
 }
 
 func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
@@ -103,20 +103,20 @@ func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
 	runner := s.enrol(r, "builder", 1, 0)
 	a := dial(t, r, s.ws, runner)
 	a.greet()
-	s.untilRunner(events.RunnerIsOnline, runner)
-	s.clock.move(31 * time.Second)
+	s.waitForRunner(events.RunnerIsOnline, runner)
+	s.clock.advance(31 * time.Second)
 	r.SweepOnce(t.Context())
-	s.untilRunner(events.RunnerIsOffline, runner)
-	a.say(wire.Heartbeat{Free: 1, Load: 0.5, DiskFree: 7}, events.ID{}, 0, 0)
+	s.waitForRunner(events.RunnerIsOffline, runner)
+	a.send(wire.Heartbeat{Free: 1, Load: 0.5, DiskFree: 7}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
-	s.untilRunner(events.RunnerIsOnline, runner)
+	s.waitForRunner(events.RunnerIsOnline, runner)
 	seen, err := projections.Runners{DB: s.db}.Presences(t.Context(), s.ws, []events.ID{runner, newID()})
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
 	require.Less(t, s.clock.now().Sub(seen[runner].SeenAt), wire.StalledAfter, "by its new heartbeat")
 }
 
-// One that was enrolled for a job takes no other, and is done once its log is sealed.
+// A runner enrolled for one job takes no other, and retires once the log is sealed.
 func TestAnEphemeralRunnerRetires(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -127,20 +127,20 @@ func TestAnEphemeralRunnerRetires(t *testing.T) {
 	s.submit(r)
 	other := s.submit(r)
 	job, epoch, _ := a.assigned()
-	a.say(wire.Accept{}, job, epoch, 0)
-	a.say(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+	a.send(wire.Accept{}, job, epoch, 0)
+	a.send(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
 	a.acked(1)
 	r.SweepOnce(t.Context())
-	a.say(finished(""), job, epoch, 2)
+	a.send(finished(""), job, epoch, 2)
 	a.acked(2)
 	r.SweepOnce(t.Context())
 	require.Equal(t, wire.CloseRevoked, a.closes())
-	s.untilRunner(events.RunnerIsRetired, runner)
+	s.waitForRunner(events.RunnerIsRetired, runner)
 	require.Equal(t, 1, len(s.kinds(other)))
 }
 
-// One that was enrolled for a job and cannot take the first that it is given takes another.
-// If it said nothing it may have begun, and takes none.
+// An ephemeral runner that declines its job is given another. If it did not answer it may have
+// started the job, and is given none.
 func TestAnEphemeralRunnerThatDeclines(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -151,25 +151,25 @@ func TestAnEphemeralRunnerThatDeclines(t *testing.T) {
 	first := s.submit(r)
 	job, epoch, _ := a.assigned()
 	require.Equal(t, first, job)
-	a.say(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
-	s.until(events.JobQueued, first)
+	a.send(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
+	s.waitForState(events.JobQueued, first)
 	r.SweepOnce(t.Context())
 	second := s.submit(r)
-	for job != second { // the first one may come again, after a while
-		a.say(wire.Heartbeat{Free: 1}, events.ID{}, 0, 0)
+	for job != second { // the first runner is a candidate again after a while
+		a.send(wire.Heartbeat{Free: 1}, events.ID{}, 0, 0)
 		if job, epoch, _ = a.assigned(); job == first {
-			a.say(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
+			a.send(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
 		}
 	}
-	s.clock.move(21 * time.Second)
+	s.clock.advance(21 * time.Second)
 	r.SweepOnce(t.Context())
-	s.until(events.JobQueued, second)
+	s.waitForState(events.JobQueued, second)
 	r.SweepOnce(t.Context())
-	s.untilRunner(events.RunnerIsRetired, runner)
+	s.waitForRunner(events.RunnerIsRetired, runner)
 }
 
-// Runners are told to come again, and their leases outlast the restart.
-func TestAReplicaThatEndsSaysSo(t *testing.T) {
+// Runners are told to reconnect, and their leases outlast the restart.
+func TestClosingReplicaTellsRunnersToReconnect(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	second := j.replica()
@@ -181,20 +181,20 @@ func TestAReplicaThatEndsSaysSo(t *testing.T) {
 	b := dial(t, second, j.ws, j.runner)
 	w := b.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 5})
 	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Continue, Acked: 2}, w.Held[0])
-	b.say(finished("one\n"), j.job, j.epoch, 3)
+	b.send(finished("one\n"), j.job, j.epoch, 3)
 	b.acked(3)
 	require.Equal(t, events.JobSucceeded, j.state(j.job))
 	c := dial(t, second, j.ws, j.runner)
 	w = c.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 3})
 	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Done, Acked: 3}, w.Held[0])
-	c.say(finished("one\n"), j.job, j.epoch, 3)
+	c.send(finished("one\n"), j.job, j.epoch, 3)
 	c.acked(3)
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	r := s.replica(func(c *dispatch.Config) { c.Connections, c.OfWorkspace = 3, 2 })
+	r := s.replica(func(c *dispatch.Config) { c.MaxConnections, c.MaxPerWorkspace = 3, 2 })
 	first, err := r.Reserve(s.ws)
 	require.NoError(t, err)
 	second, err := r.Reserve(s.ws)
@@ -208,17 +208,17 @@ func TestConnectionsAreBounded(t *testing.T) {
 	first()
 	fourth, err := r.Reserve(s.ws)
 	require.NoError(t, err)
-	for _, giveBack := range []func(){second, third, fourth} {
-		giveBack()
+	for _, releaseSlot := range []func(){second, third, fourth} {
+		releaseSlot()
 	}
 }
 
-func TestWhoDoesNotSayHelloIsClosed(t *testing.T) {
+func TestConnectionWithoutHelloIsClosed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
-	a.say(wire.Heartbeat{}, events.ID{}, 0, 0)
+	a.send(wire.Heartbeat{}, events.ID{}, 0, 0)
 	require.Equal(t, wire.CloseProtocol, a.closes())
 	b := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	require.Equal(t, wire.CloseProtocol, b.closes(), "after ten seconds")

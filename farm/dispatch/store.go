@@ -13,7 +13,8 @@ import (
 	"svc/farm/wire"
 )
 
-// lease is what decides about a message of a runner. The zero lease is that of no job.
+// A lease has the columns that decide what happens to a message. The zero lease stands for a job
+// that does not exist.
 type lease struct {
 	leaseKey
 	epoch            int
@@ -21,32 +22,32 @@ type lease struct {
 	fenced, finished bool
 	seq, bytes       int64
 	truncated        bool
-	line             int64 // that the next byte is in, 0 if it is not known
+	line             int64 // line number of the next byte, 0 if it is not known
 }
 
-// A judgement is what becomes of messages of a job.
+// A judgement says what to do with messages of a job.
 type judgement int
 
 const (
-	stopIt    judgement = iota // they are of somebody else, or of an older epoch
-	repeated                   // they are stored
-	gapBefore                  // others have to come before them
-	next
+	notTheirs     judgement = iota // from another runner, of an older epoch, or of a fenced lease
+	alreadyStored                  // stored already
+	afterGap                       // a number before them is missing
+	inOrder                        // to be stored
 )
 
-// judge says what becomes of messages of a job with the numbers from first to last.
+// judge decides about messages of a job with the numbers first to last.
 func (l lease) judge(it *item, first, last int64) judgement {
 	switch {
 	case l.epoch == 0 || l.epoch != it.epoch || l.runner != it.c.runner.ID:
-		return stopIt
+		return notTheirs
 	case last <= l.seq:
-		return repeated
+		return alreadyStored
 	case l.fenced:
-		return stopIt
+		return notTheirs
 	case first > l.seq+1:
-		return gapBefore
+		return afterGap
 	}
-	return next
+	return inOrder
 }
 
 const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, last_seq, log_bytes, truncated,
@@ -57,8 +58,8 @@ func scanLease(row pgx.CollectableRow) (l lease, err error) {
 	return l, err
 }
 
-// keysOf returns the jobs of items, each once and in the order in which leases are locked.
-func keysOf(list []*item) (workspaces, jobs []events.ID) {
+// sortedKeys returns the jobs of items, each once, in the order in which all processes lock leases.
+func sortedKeys(list []*item) (workspaces, jobs []events.ID) {
 	var keys []leaseKey
 	for _, it := range list {
 		keys = append(keys, leaseKey{it.c.runner.Workspace, it.job})
@@ -70,17 +71,17 @@ func keysOf(list []*item) (workspaces, jobs []events.ID) {
 	return workspaces, jobs
 }
 
-// look reads the leases of jobs.
-func (g *ingest) look(ctx context.Context, list []*item) (map[leaseKey]lease, error) {
-	workspaces, jobs := keysOf(list)
+// readLeases reads the leases of the items' jobs, without locking them.
+func (g *ingest) readLeases(ctx context.Context, list []*item) (map[leaseKey]lease, error) {
+	workspaces, jobs := sortedKeys(list)
 	rows, _ := g.d.DB.Query(ctx, `
 		select l.* from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
 		cross join lateral (select `+leaseColumns+` from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id offset 0) l`,
 		workspaces, jobs)
-	return leasesOf(rows)
+	return collectLeases(rows)
 }
 
-func leasesOf(rows pgx.Rows) (map[leaseKey]lease, error) {
+func collectLeases(rows pgx.Rows) (map[leaseKey]lease, error) {
 	list, err := pgx.CollectRows(rows, scanLease)
 	if err != nil {
 		return nil, fmt.Errorf("read leases: %w", err)
@@ -92,19 +93,19 @@ func leasesOf(rows pgx.Rows) (map[leaseKey]lease, error) {
 	return by, nil
 }
 
-// A run is what one job gets of pieces of its log.
-type run struct {
+// A pieceRun is consecutive log pieces of one job, and what becomes of them.
+type pieceRun struct {
 	*queue
 	lease
 	judgement judgement
-	rows      []*item // that are stored
-	seq, end  int64   // after them
-	line      int64   // that goes on after them, 0 if it is not known
+	rows      []*item // pieces to store
+	seq, end  int64   // last number and log size after the run
+	line      int64   // line number at the end, 0 if it is not known
 	truncated bool
-	wrong     string // why they are refused
+	refusal   string // why the run is refused, "" if it is not
 }
 
-// storePieces stores pieces of the logs of several jobs together, and acknowledges them.
+// storePieces stores log pieces of several jobs in one transaction, and acknowledges them.
 func (g *ingest) storePieces(ctx context.Context, list []*item) {
 	if len(list) == 0 {
 		return
@@ -112,24 +113,24 @@ func (g *ingest) storePieces(ctx context.Context, list []*item) {
 	runs, err := g.writePieces(ctx, list)
 	if err != nil {
 		for _, it := range list {
-			g.broken(it, err)
+			g.closeForRetry(it, err)
 		}
 		return
 	}
 	for _, r := range runs {
-		g.answerRun(r)
+		g.answerPieces(r)
 	}
 }
 
-func (g *ingest) answerRun(r *run) {
+func (g *ingest) answerPieces(r *pieceRun) {
 	it := r.list[0]
 	switch {
-	case r.wrong != "":
-		it.c.refuse(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.wrong)))
-	case r.judgement == stopIt:
+	case r.refusal != "":
+		it.c.refuse(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.refusal)))
+	case r.judgement == notTheirs:
 		it.c.stop(it.job, it.epoch, "not yours")
-	case r.judgement == gapBefore:
-		it.c.gap(it.job, it.epoch, r.lease.seq+1)
+	case r.judgement == afterGap:
+		it.c.sendGap(it.job, it.epoch, r.lease.seq+1)
 	default:
 		g.d.counts.duplicates.Add(int64(len(r.list) - len(r.rows)))
 		g.acknowledge(r.list[len(r.list)-1], len(r.list), r.seq)
@@ -139,27 +140,27 @@ func (g *ingest) answerRun(r *run) {
 	}
 }
 
-func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*run, err error) {
+func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*pieceRun, err error) {
 	tx, err := g.d.DB.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	workspaces, jobs := keysOf(list)
+	workspaces, jobs := sortedKeys(list)
 	rows, _ := tx.Query(ctx, `
 		select l.* from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
 		cross join lateral (
 			select `+leaseColumns+` from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id for update) l`,
 		workspaces, jobs)
-	leases, err := leasesOf(rows)
+	leases, err := collectLeases(rows)
 	if err != nil {
 		return nil, err
 	}
 	var batch pgx.Batch
 	for _, q := range splitRuns(list) {
-		r := newRun(q, leases[q.key])
+		r := newPieceRun(q, leases[q.key])
 		runs = append(runs, r)
-		if r.judgement == next && r.wrong == "" { // another connection of the runner may have said the same in this batch
+		if r.judgement == inOrder && r.refusal == "" { // another connection of the runner may have sent the same pieces in this batch
 			l := r.lease
 			l.seq, l.bytes, l.truncated, l.line = r.seq, r.end, r.truncated, r.line
 			leases[q.key] = l
@@ -178,7 +179,8 @@ func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*run, er
 	return runs, nil
 }
 
-// splitRuns sorts items by job, connection and epoch.
+// splitRuns splits items into runs of one job, connection and epoch with consecutive numbers, in
+// the order of the locks.
 func splitRuns(list []*item) (out []*queue) {
 	for _, q := range byJob(list) {
 		begin := 0
@@ -194,23 +196,23 @@ func splitRuns(list []*item) (out []*queue) {
 	return out
 }
 
-// newRun judges the pieces of a job, whose numbers follow each other.
-func newRun(q *queue, l lease) *run {
-	r := &run{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
+// newPieceRun decides which pieces of a queue with consecutive numbers are stored.
+func newPieceRun(q *queue, l lease) *pieceRun {
+	r := &pieceRun{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := q.list[0], q.list[len(q.list)-1]
-	if r.judgement = l.judge(first, first.seq, last.seq); r.judgement != next {
+	if r.judgement = l.judge(first, first.seq, last.seq); r.judgement != inOrder {
 		return r
 	}
 	for _, it := range q.list {
 		switch {
 		case it.seq <= l.seq:
 			continue
-		case len(it.data) == 0 || r.truncated: // it counts only as a number
+		case len(it.data) == 0 || r.truncated: // only its number is stored
 		case it.offset != r.end:
-			r.wrong = fmt.Sprintf("a piece of log at %d instead of %d", it.offset, r.end)
+			r.refusal = fmt.Sprintf("a piece of log at %d instead of %d", it.offset, r.end)
 			return r
 		case r.end+int64(len(it.data)) > wire.MaxLog:
-			r.truncated = true // by a runner that does not keep to the limit
+			r.truncated = true // the runner does not keep to the limit
 		default:
 			r.rows, r.end, r.line = append(r.rows, it), r.end+int64(len(it.data)), lineAfter(r.line, it.data)
 		}
@@ -220,8 +222,8 @@ func newRun(q *queue, l lease) *run {
 	return r
 }
 
-// lineAfter returns the number of the line that goes on after data, which begins in a line.
-// It is not known if that is not.
+// lineAfter returns the line number after data that starts in the given line; 0, for unknown, stays
+// 0.
 func lineAfter(line int64, data []byte) int64 {
 	if line == 0 {
 		return 0
@@ -229,8 +231,8 @@ func lineAfter(line int64, data []byte) int64 {
 	return line + int64(bytes.Count(data, []byte{'\n'}))
 }
 
-// queuePieces writes what runs have, all of it in two statements.
-func queuePieces(b *pgx.Batch, runs []*run) {
+// queuePieces queues the writes of all runs, in two statements.
+func queuePieces(b *pgx.Batch, runs []*pieceRun) {
 	var to [2]idArrays
 	var epochs, leaseEpochs []int
 	var from, lines, seqs, ends, endLines, chunks []int64
@@ -238,7 +240,7 @@ func queuePieces(b *pgx.Batch, runs []*run) {
 	var data [][]byte
 	var truncated []bool
 	for _, r := range runs {
-		if r.judgement != next || r.wrong != "" {
+		if r.judgement != inOrder || r.refusal != "" {
 			continue
 		}
 		to[1].add(r.leaseKey)
@@ -282,9 +284,10 @@ func (a *idArrays) add(k leaseKey) {
 	a.workspaces, a.jobs = append(a.workspaces, k.workspace), append(a.jobs, k.job)
 }
 
-// number stores the numbers of events of which nothing followed, and acknowledges all. Of the
-// others the append has done it. A job that has ended by the last word of its runner is done.
-func (g *ingest) number(ctx context.Context, list []*item) {
+// storeNumbers stores the numbers of successful reports for which nothing was appended, and
+// acknowledges all of them. Where something was appended, [Leases] has stored the number. A job
+// that reported its end is forgotten.
+func (g *ingest) storeNumbers(ctx context.Context, list []*item) {
 	if len(list) == 0 {
 		return
 	}
@@ -307,7 +310,7 @@ func (g *ingest) number(ctx context.Context, list []*item) {
 		to.workspaces, to.jobs, epochs, seqs, finished)
 	if err != nil {
 		for _, it := range list {
-			g.broken(it, err)
+			g.closeForRetry(it, err)
 		}
 		return
 	}

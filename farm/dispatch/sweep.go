@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	sweepPage  = 200              // of anything that is done in one look at the clock
-	sweepLimit = time.Minute      // for one look
-	repairTime = 30 * time.Second // between looks for what should not be
+	sweepPage    = 200              // rows per step of a sweep
+	sweepTimeout = time.Minute      // for one sweep
+	repairEvery  = 30 * time.Second // between two checks for missing leases
 )
 
-// Run keeps the time of jobs and runners, while this process leads, until ctx ends.
+// Run sweeps periodically while this process is the leader, until ctx ends or the dispatcher is
+// closed.
 func (d *Dispatcher) Run(ctx context.Context) {
-	again := time.NewTicker(d.Every)
+	again := time.NewTicker(d.SweepEvery)
 	defer again.Stop()
-	s := &sweep{d: d, later: map[events.ID]time.Time{}}
+	s := &sweep{d: d, retryAt: map[events.ID]time.Time{}}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.leaving:
+		case <-d.stopping:
 			return
 		case <-again.C:
 		}
@@ -39,49 +40,50 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	}
 }
 
-// SweepOnce looks at the clock once, whoever leads.
+// SweepOnce sweeps once, whoever is the leader.
 func (d *Dispatcher) SweepOnce(ctx context.Context) {
-	(&sweep{d: d, later: map[events.ID]time.Time{}}).round(ctx)
+	(&sweep{d: d, retryAt: map[events.ID]time.Time{}}).round(ctx)
 }
 
-// A sweep does what the clock asks for. Each of its steps finds again what a step before it,
-// or a process that died, has left, and changes nothing where that is done.
+// A sweep does what deadlines require of jobs and runners. Each step is idempotent and finds again
+// what an earlier step, or a process that died, has left undone.
 type sweep struct {
-	d                  *Dispatcher
-	later              map[events.ID]time.Time // jobs that went wrong, and when to try again
-	repaired, retained time.Time
+	d                      *Dispatcher
+	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed
+	repairedAt, retainedAt time.Time
 }
 
 func (s *sweep) round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	now := s.d.Now()
 	for _, step := range []struct {
 		what string
 		do   func(context.Context, time.Time) error
 	}{
-		{"lease rows that are missing", s.repair}, {"leases that are over", s.fence}, {"jobs of fenced leases", s.lose},
-		{"cancelled jobs of silent runners", s.silent}, {"jobs that are due", s.due}, {"runners that are silent", s.offline},
-		{"runners that are done", s.retire}, {"logs that are old", s.retain},
+		{"create missing leases", s.repairLeases}, {"fence expired leases", s.fenceExpired}, {"take jobs of fenced leases away", s.loseJobs},
+		{"end cancelled jobs of silent runners", s.endSilentCancelled}, {"handle due jobs", s.handleDue}, {"mark silent runners offline", s.markOffline},
+		{"retire runners", s.retireRunners}, {"remove old logs", s.removeOldLogs},
 	} {
 		if err := step.do(ctx, now); err != nil && ctx.Err() == nil {
-			s.d.warn("look at the clock", err, "step", step.what)
+			s.d.warn("sweep", err, "step", step.what)
 		}
 	}
-	for job, at := range s.later {
+	for job, at := range s.retryAt {
 		if at.Before(now) {
-			delete(s.later, job)
+			delete(s.retryAt, job)
 		}
 	}
 }
 
-// repair gives each job that a runner has a lease. There is none only where somebody
-// changed the tables by hand: such a job would never be taken away from its runner.
-func (s *sweep) repair(ctx context.Context, now time.Time) error {
-	if now.Sub(s.repaired) < repairTime {
+// repairLeases creates a fenced lease for each job that a runner holds without one. That happens
+// only if somebody changed the tables by hand; such a job would never be taken away from its
+// runner.
+func (s *sweep) repairLeases(ctx context.Context, now time.Time) error {
+	if now.Sub(s.repairedAt) < repairEvery {
 		return nil
 	}
-	s.repaired = now
+	s.repairedAt = now
 	_, err := s.d.DB.Exec(ctx, `
 		insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at, fenced)
 		select j.workspace_id, j.job_id, j.epoch, j.runner_id, $1, true from jobs j
@@ -93,9 +95,9 @@ func (s *sweep) repair(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// fence ends the leases that were not renewed for too long: no heartbeat renews them any
-// more. Only after that the log says so.
-func (s *sweep) fence(ctx context.Context, now time.Time) error {
+// fenceExpired fences the leases that were not renewed in time, so that no heartbeat renews them.
+// Only after that is the log changed.
+func (s *sweep) fenceExpired(ctx context.Context, now time.Time) error {
 	done, err := s.d.DB.Exec(ctx, `
 		update job_leases l set fenced = true from (
 			select workspace_id, job_id from job_leases where not fenced and renewed_at < $1
@@ -105,17 +107,17 @@ func (s *sweep) fence(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// A ref names a job, or a runner, and what has to be known of it.
+// A ref identifies a job and its epoch, or a runner.
 type ref struct {
 	Workspace, ID events.ID
 	Epoch         int
 }
 
-// lose takes jobs away from runners whose leases were fenced. The log of a job that a runner has
-// is never sealed.
-func (s *sweep) lose(ctx context.Context, now time.Time) error {
+// loseJobs takes jobs with fenced leases away from their runners. It skips sealed leases: the log
+// of a job that a runner holds is never sealed.
+func (s *sweep) loseJobs(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		_, err := s.d.Commands.LoseLease(ctx, commands.LoseLease{Meta: system(r.Workspace), Job: r.ID, Epoch: r.Epoch})
+		_, err := s.d.Commands.LoseLease(ctx, commands.LoseLease{Meta: systemMeta(r.Workspace), Job: r.ID, Epoch: r.Epoch})
 		return err
 	}, `
 		select l.workspace_id, l.job_id, l.epoch from job_leases l cross join lateral (
@@ -124,21 +126,21 @@ func (s *sweep) lose(ctx context.Context, now time.Time) error {
 		where l.fenced and l.sealed_at is null limit $1`, sweepPage)
 }
 
-// silent ends jobs that were cancelled and whose runner says nothing any more.
-func (s *sweep) silent(ctx context.Context, now time.Time) error {
+// endSilentCancelled ends cancelled jobs whose runner is silent.
+func (s *sweep) endSilentCancelled(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
 		if err := s.fenceJob(ctx, r); err != nil {
 			return err
 		}
-		_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: system(r.Workspace), Job: r.ID, Silent: true})
+		_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: systemMeta(r.Workspace), Job: r.ID, Silent: true})
 		return err
 	}, `
 		select j.workspace_id, j.job_id, j.epoch from jobs j
 		left join runner_presence p on p.workspace_id = j.workspace_id and p.runner_id = j.runner_id
-		where j.state = 'cancelling' and coalesce(p.seen_at, '-infinity') < $2 limit $1`, sweepPage, now.Add(-s.d.Silent))
+		where j.state = 'cancelling' and coalesce(p.seen_at, '-infinity') < $2 limit $1`, sweepPage, now.Add(-s.d.OfflineAfter))
 }
 
-// fenceJob ends the lease of an epoch.
+// fenceJob fences the lease of one epoch.
 func (s *sweep) fenceJob(ctx context.Context, r ref) error {
 	_, err := s.d.DB.Exec(ctx, `update job_leases set fenced = true where workspace_id = $1 and job_id = $2 and epoch = $3`,
 		r.Workspace, r.ID, r.Epoch)
@@ -148,17 +150,17 @@ func (s *sweep) fenceJob(ctx context.Context, r ref) error {
 	return nil
 }
 
-// offline says which runners are not there any more. Of one that comes and goes too often it
-// waits to say so.
-func (s *sweep) offline(ctx context.Context, now time.Time) error {
+// markOffline marks silent runners offline. Those that come and go too often have to wait for their
+// rate limit.
+func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		limit := s.d.changes.limit(r.ID)
+		limit := s.d.presence.limit(r.ID)
 		if limit.TokensAt(now) < 1 {
-			s.later[r.ID] = now.Add(tryLater)
+			s.retryAt[r.ID] = now.Add(retryDelay)
 			return nil
 		}
 		done, err := s.d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{
-			Meta: system(r.Workspace), Runner: r.ID, Reason: events.OfflineDisconnected,
+			Meta: systemMeta(r.Workspace), Runner: r.ID, Reason: events.OfflineDisconnected,
 		})
 		if err != nil && !errors.Is(err, aggregates.ErrNoRunner) {
 			return err
@@ -167,17 +169,17 @@ func (s *sweep) offline(ctx context.Context, now time.Time) error {
 			limit.AllowN(now, 1)
 		}
 		_, err = s.d.DB.Exec(ctx, `update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and seen_at < $3`,
-			r.Workspace, r.ID, now.Add(-s.d.Silent))
+			r.Workspace, r.ID, now.Add(-s.d.OfflineAfter))
 		return err
 	}, `select workspace_id, runner_id, 0 from runner_presence where online and seen_at < $2 and not runner_id = any($3) limit $1`,
-		sweepPage, now.Add(-s.d.Silent), s.waiting())
+		sweepPage, now.Add(-s.d.OfflineAfter), s.retrying())
 }
 
-// retire ends runners that have taken all jobs which they were enrolled for, once nothing
-// of those is awaited. One that is in the queue again another runner will take.
-func (s *sweep) retire(ctx context.Context, now time.Time) error {
+// retireRunners retires runners that have taken all jobs they were enrolled for, once nothing of
+// those is outstanding. A job that is back in the queue goes to another runner.
+func (s *sweep) retireRunners(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		_, err := s.d.Commands.RetireRunner(ctx, commands.RetireRunner{Meta: system(r.Workspace), Runner: r.ID})
+		_, err := s.d.Commands.RetireRunner(ctx, commands.RetireRunner{Meta: systemMeta(r.Workspace), Runner: r.ID})
 		return err
 	}, `
 		select r.workspace_id, r.runner_id, 0 from runners r
@@ -187,8 +189,8 @@ func (s *sweep) retire(ctx context.Context, now time.Time) error {
 			and (j.state in ('leased', 'running', 'cancelling') or j.state <> 'queued' and j.due_at is not null)) limit $1`, sweepPage)
 }
 
-// each does something with all that a query finds. What goes wrong with one does not keep
-// the others from it, and is tried again a while later.
+// each calls do for every row of a query. An item that fails does not stop the others, and is
+// retried later.
 func (s *sweep) each(ctx context.Context, now time.Time, do func(context.Context, ref) error, sql string, args ...any) error {
 	rows, _ := s.d.DB.Query(ctx, sql, args...)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ref])
@@ -203,10 +205,10 @@ func (s *sweep) each(ctx context.Context, now time.Time, do func(context.Context
 	return nil
 }
 
-// try does something, unless it went wrong a while ago. It has an error only if nothing
-// else would work either.
+// try calls do, unless it failed for this id recently. It returns an error only if the database is
+// away or ctx has ended.
 func (s *sweep) try(ctx context.Context, now time.Time, id events.ID, do func() error) error {
-	if now.Before(s.later[id]) {
+	if now.Before(s.retryAt[id]) {
 		return nil
 	}
 	err := do()
@@ -216,9 +218,9 @@ func (s *sweep) try(ctx context.Context, now time.Time, id events.ID, do func() 
 	case ctx.Err() != nil || fault.IsUnavailable(err):
 		return err
 	}
-	s.later[id] = now.Add(tryLater)
-	s.d.warn("look at the clock", err, "id", id)
+	s.retryAt[id] = now.Add(retryDelay)
+	s.d.warn("sweep", err, "id", id)
 	return nil
 }
 
-const tryLater = 10 * time.Second
+const retryDelay = 10 * time.Second

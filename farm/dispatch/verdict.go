@@ -11,29 +11,29 @@ import (
 	"svc/farm/wire"
 )
 
-// claimed is a job that a runner says it has.
-type claimed struct {
+// A heldJob is a job that a runner says it holds.
+type heldJob struct {
 	job   events.ID
 	epoch int
 }
 
-// A verdict is what a runner has to do with a job that it says it has.
+// A verdict says what a runner must do with a job that it says it holds.
 type verdict struct {
 	word      string
 	acked     int64
 	grace     int
-	deadline  time.Time // of one that is being cancelled
+	deadline  time.Time // of a job that is being cancelled
 	artifacts bool
 }
 
-func (v verdict) said(job claimed) wire.Verdict {
+func (v verdict) toWire(job heldJob) wire.Verdict {
 	return wire.Verdict{
 		Job: job.job.String(), Epoch: job.epoch, Verdict: v.word, Acked: v.acked, GraceSeconds: v.grace, Artifacts: v.artifacts,
 	}
 }
 
-// verdictSQL looks jobs up that a runner, $2, says it has: $3 and their epochs $4. There
-// is no row of one that is not its own in that epoch.
+// verdictSQL reads the jobs $3, in their epochs $4, that runner $2 says it holds. It returns no row
+// for a job that the runner does not hold in that epoch.
 const verdictSQL = `
 	select k.job_id, k.epoch, l.fenced, l.finished, l.last_seq, j.state, j.artifacts->>'state' in ('awaiting', 'partial'),
 		coalesce(j.due_at, 'epoch')
@@ -45,10 +45,10 @@ const verdictSQL = `
 		select state, artifacts, due_at from jobs j
 		where j.workspace_id = $1 and j.job_id = k.job_id and j.runner_id = $2 and j.epoch = k.epoch offset 0) j`
 
-// verdicts judges what a runner says it has. What it learns of a job of somebody else is
-// what it learns of one that there never was.
-func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []claimed) (map[claimed]verdict, error) {
-	out := make(map[claimed]verdict, len(list))
+// verdicts returns a verdict on each job. A runner learns the same about another runner's job as
+// about one that never existed.
+func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []heldJob) (map[heldJob]verdict, error) {
+	out := make(map[heldJob]verdict, len(list))
 	if len(list) == 0 {
 		return out, nil
 	}
@@ -59,7 +59,7 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []claimed) (ma
 		jobs, epochs = append(jobs, k.job), append(epochs, k.epoch)
 	}
 	rows, _ := d.DB.Query(ctx, verdictSQL, r.Workspace, r.ID, jobs, epochs)
-	var k claimed
+	var k heldJob
 	var fenced, finished, artifacts bool
 	var acked int64
 	var state events.JobState
@@ -72,7 +72,7 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []claimed) (ma
 		case fenced || !state.Held():
 			v.word = wire.StopJob
 		case state == events.JobCancelling:
-			v.word, v.deadline, v.grace = wire.CancelJob, due, d.graceUntil(due)
+			v.word, v.deadline, v.grace = wire.CancelJob, due, d.graceSeconds(due)
 		}
 		out[k] = v
 		return nil

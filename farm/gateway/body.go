@@ -9,58 +9,57 @@ import (
 	"time"
 )
 
-// A body is that of a request, in which each part may take so long and all of which may
-// have so many bytes.
+// A body is a request's body with a size limit and a deadline for each read.
 type body struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	idle       time.Duration
 
-	// The transport reads while the handler may already answer.
+	// Atomic, since the transport may still read while the handler answers.
 	err atomic.Pointer[error]
-	due atomic.Pointer[time.Time] // when the part that is being read must have come
+	due atomic.Pointer[time.Time] // deadline of the current or last read
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, rule Rule) *body {
 	return &body{
-		ReadCloser: http.MaxBytesReader(w, r.Body, rule.Body), connection: http.NewResponseController(w), idle: rule.Idle,
+		ReadCloser: http.MaxBytesReader(w, r.Body, rule.MaxBody), connection: http.NewResponseController(w), idle: rule.IdleTimeout,
 	}
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	due := time.Now().Add(b.idle)
 	b.due.Store(&due)
-	_ = b.connection.SetReadDeadline(due) // only a connection that is gone refuses
+	_ = b.connection.SetReadDeadline(due) // fails only if the connection is gone
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.err.CompareAndSwap(nil, &err)
 	}
-	if errors.Is(err, io.EOF) { // the server reads on, to see whether the client leaves
+	if errors.Is(err, io.EOF) { // the server goes on reading, to notice when the client leaves
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// failed returns why the body could not be read to its end.
-func (b *body) failed() error {
+// readError returns why the body could not be read to its end, or nil.
+func (b *body) readError() error {
 	if err := b.err.Load(); err != nil && !errors.Is(*err, io.EOF) {
 		return *err
 	}
 	return nil
 }
 
-// late reports whether a part did not come in time. The server may say that the client
-// has gone before Read has returned.
-func (b *body) late() bool {
+// timedOut reports whether a read timed out. The server may report that the client has gone before
+// Read has returned.
+func (b *body) timedOut() bool {
 	due := b.due.Load()
-	return errors.Is(b.failed(), os.ErrDeadlineExceeded) || due != nil && b.err.Load() == nil && !time.Now().Before(*due)
+	return errors.Is(b.readError(), os.ErrDeadlineExceeded) || due != nil && b.err.Load() == nil && !time.Now().Before(*due)
 }
 
-// done has the server not wait for long for what is left of a body that nobody reads.
+// done limits how long the server waits for the rest of a body that was not read.
 func (b *body) done() {
 	if err := b.err.Load(); err == nil || !errors.Is(*err, io.EOF) {
-		_ = b.connection.SetReadDeadline(time.Now().Add(leftover))
+		_ = b.connection.SetReadDeadline(time.Now().Add(drainTimeout))
 	}
 }
 
-const leftover = 5 * time.Second
+const drainTimeout = 5 * time.Second

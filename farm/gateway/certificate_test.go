@@ -14,17 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forwarded returns what reached the service in the header, in whichever spelling.
+// forwarded returns the header, in any spelling, that reached the service.
 func forwarded(r *http.Request) (values []string) {
 	for name, list := range r.Header {
-		if plain(name) == plain(header) {
+		if normalizeName(name) == normalizeName(header) {
 			values = append(values, list...)
 		}
 	}
 	return values
 }
 
-// requireForwarded requires that the service got this certificate and nothing else.
+// requireForwarded checks that the service received exactly this certificate.
 func requireForwarded(t *testing.T, r *http.Request, want tls.Certificate) {
 	t.Helper()
 	values := forwarded(r)
@@ -39,7 +39,7 @@ func requireForwarded(t *testing.T, r *http.Request, want tls.Certificate) {
 	require.Equal(t, want.Certificate[0], block.Bytes)
 }
 
-// certificates are all that the gateway does not judge.
+// certificates are certificates that the gateway must forward unverified.
 func certificates(t *testing.T) map[string]tls.Certificate {
 	t.Helper()
 	client, server := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -50,7 +50,7 @@ func certificates(t *testing.T) map[string]tls.Certificate {
 	}
 }
 
-func TestCertificatesAreForwardedAndNotJudged(t *testing.T) {
+func TestCertificatesAreForwardedUnverified(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for name, pair := range certificates(t) {
@@ -75,8 +75,8 @@ func get(t *testing.T, client *http.Client, address string) *http.Response {
 	return res
 }
 
-// A connection that goes on with the keys of an earlier one shows no certificate again.
-func TestACertificateOutlivesItsConnection(t *testing.T) {
+// A resumed TLS session has no certificate in its handshake, and forwards that of the original one.
+func TestResumedConnectionForwardsCertificate(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -96,8 +96,8 @@ func TestACertificateOutlivesItsConnection(t *testing.T) {
 	require.Error(t, err, "too old")
 }
 
-// Whoever has no key for a certificate cannot show it.
-func TestACertificateNeedsItsKey(t *testing.T) {
+// A certificate cannot be used without its key.
+func TestCertificateNeedsItsKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	stolen, own := issue(t, leaf{}), issue(t, leaf{})
@@ -110,8 +110,8 @@ func TestACertificateNeedsItsKey(t *testing.T) {
 	require.Empty(t, s.service.seen)
 }
 
-// Nobody's handshake makes a header that the service would choke on.
-func TestACertificateThatIsTooLargeIsNotForwarded(t *testing.T) {
+// The header must stay within the limit of the service.
+func TestTooLargeCertificateIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	pair := issue(t, leaf{text: strings.Repeat("x", 16<<10)})
@@ -119,7 +119,7 @@ func TestACertificateThatIsTooLargeIsNotForwarded(t *testing.T) {
 	require.Empty(t, forwarded(s.service.next(t)))
 }
 
-func TestAClientCannotSupplyTheHeader(t *testing.T) {
+func TestClientCannotSetCertificateHeader(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	pair, other := issue(t, leaf{}), issue(t, leaf{})
@@ -153,8 +153,8 @@ func TestAClientCannotSupplyTheHeader(t *testing.T) {
 	}
 }
 
-// What proxies say of the caller is what we saw.
-func TestAClientCannotSayWhoItIs(t *testing.T) {
+// X-Forwarded headers of the client are replaced by what the gateway sees.
+func TestClientCannotSetForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	status, _, _ := s.raw(t, "GET /install.sh HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: evil\r\n"+

@@ -8,12 +8,12 @@ import (
 	"svc/config"
 )
 
-// Config is the environment of svc-gateway.
+// Config is the configuration of svc-gateway, read from environment variables.
 type Config struct {
-	// It has a name of its own: no browser's cookies belong there.
+	// The farm needs a host name of its own, so that browsers send it no cookies.
 	Addr config.Addr `env:"SVC_GATEWAY_ADDR" envDefault:":4443" doc:"Address to listen on, with TLS."`
 
-	// Read again when they change.
+	// Both files are reloaded when they change.
 	CertFile string        `env:"SVC_GATEWAY_TLS_CERT,required,notEmpty" doc:"File of the gateway's certificate with its chain, in PEM."`
 	KeyFile  config.Secret `env:"SVC_GATEWAY_TLS_KEY,required,notEmpty" doc:"File of its private key, in PEM."`
 
@@ -23,19 +23,20 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 `env:"SVC_ARTIFACT_MAX_JOB_BYTES" envDefault:"268435456" doc:"Bytes of artifacts that a job may have. Must be the same in the REST service."`
 
-	// Behind a balancer that hides addresses all come from one: raise that bound to the first.
+	// Behind a load balancer that hides addresses, all connections come from one address: set the limit
+	// per address to the total.
 	MaxConnections           int           `env:"SVC_GATEWAY_MAX_CONNECTIONS" envDefault:"20000" doc:"Connections at once; others are closed."`
 	MaxConnectionsPerAddress int           `env:"SVC_GATEWAY_MAX_CONNECTIONS_PER_ADDRESS" envDefault:"2000" doc:"Connections at once from one address; an IPv6 /64 counts as one."`
 	MaxHandshakes            int           `env:"SVC_GATEWAY_MAX_HANDSHAKES" envDefault:"500" doc:"TLS handshakes at once, a quarter of them from one address."`
 	HandshakeTimeout         time.Duration `env:"SVC_GATEWAY_HANDSHAKE_TIMEOUT" envDefault:"10s" doc:"How long a TLS handshake may take."`
 
-	// Whoever reaches it learns how busy the gateway is: keep the address internal.
+	// Keep this address internal: it shows how busy the gateway is.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
-// Check refuses what is well-formed but cannot work.
+// Check returns an error if a well-formed value cannot work.
 func (c Config) Check() error {
 	u := c.RestURL.URL()
 	switch {
@@ -55,9 +56,9 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Bounds are those of the listener.
+// Bounds returns the limits of the listener.
 func (c Config) Bounds() Bounds {
 	return Bounds{
-		Connections: c.MaxConnections, PerAddress: c.MaxConnectionsPerAddress, Handshakes: c.MaxHandshakes, Handshake: c.HandshakeTimeout,
+		Connections: c.MaxConnections, PerAddress: c.MaxConnectionsPerAddress, Handshakes: c.MaxHandshakes, HandshakeTimeout: c.HandshakeTimeout,
 	}
 }

@@ -1,13 +1,12 @@
-// Package gateway is the reference gateway of the build farm: a proxy with TLS before
-// the REST service that lets through what runners need and nothing else.
+// Package gateway is the reference gateway of the build farm: a TLS proxy in front of the REST
+// service that forwards what runners need and nothing else.
 //
-// What that is stands in [Rules], which the tests read too. A gateway of another make
-// must do the same:
+// [Rules] lists what it forwards; the tests read the list too. Any other gateway must do the same:
 //
-//   - It asks for a client certificate, takes none for an answer, judges none, and hands
-//     it on as PEM, URL-encoded, in one header that no client can set in any spelling.
-//   - Paths of no rule are 404, all with the same answer, and so is each spelling of a
-//     path that servers disagree on: with %, with //, with a segment that begins with a dot.
-//   - Connections are bounded in number, in all and from one address, and so are handshakes.
-//   - Bodies are handed on as they come, up to a limit of each path.
+//   - Request a client certificate, but neither require nor verify one. Forward it as URL-encoded
+//     PEM in one header, which no client can set in any spelling.
+//   - Answer 404 for paths without a rule, always with the same answer, and for path spellings on
+//     which servers disagree: with %, with //, with a segment that begins with a dot.
+//   - Limit the number of connections and of TLS handshakes, in total and per address.
+//   - Stream bodies, up to the limit of each path.
 package gateway

@@ -10,14 +10,14 @@ import (
 	"svc/config"
 )
 
-// The REST service takes no more.
+// maxCertificate is the longest header value that the REST service accepts.
 const maxCertificate = 16 << 10
 
-// setCertificate puts the certificate of the connection, or none, in the place of whatever
-// the client wrote there.
+// setCertificate replaces the header, in whatever spelling the client has sent it, by the
+// certificate of the connection, if it has one.
 func setCertificate(h http.Header, name config.HeaderName, connection *tls.ConnectionState) {
 	for spelling := range h {
-		if plain(spelling) == plain(string(name)) {
+		if normalizeName(spelling) == normalizeName(string(name)) {
 			delete(h, spelling)
 		}
 	}
@@ -30,9 +30,9 @@ func setCertificate(h http.Header, name config.HeaderName, connection *tls.Conne
 	}
 }
 
-// plain is the same for names that some server takes for the same: in a CGI variable
-// all that is no letter or digit becomes an underscore.
-func plain(name string) string {
+// normalizeName maps header names that some server treats as the same to one string. In CGI
+// variables everything except letters and digits becomes an underscore.
+func normalizeName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case 'A' <= r && r <= 'Z':
@@ -44,9 +44,9 @@ func plain(name string) string {
 	}, name)
 }
 
-// keepUpgrade leaves a request its wish for another protocol only if that is a WebSocket,
-// where there is one: whoever speaks another past the rules could ask for any path.
-func keepUpgrade(r *http.Request, tunnel bool) {
+// dropUpgrade removes a request's wish for another protocol, unless it is a WebSocket and the rule
+// allows one. On a connection with another protocol, requests would bypass the rules.
+func dropUpgrade(r *http.Request, tunnel bool) {
 	wishes := r.Header.Values("Upgrade")
 	if tunnel && len(wishes) == 1 && strings.EqualFold(wishes[0], "websocket") {
 		return

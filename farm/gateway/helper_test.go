@@ -36,28 +36,28 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// patience is how long anything that is waited for may take.
+// patience is how long tests wait for anything.
 const patience = time.Minute
 
 const header = "X-Svc-Client-Cert"
 
-// A subject is a gateway under test, of whatever make, and the service behind it.
+// A subject is the gateway under test, of any make, and the service behind it.
 type subject struct {
 	address string // host and port
 	roots   *x509.CertPool
 	service *service
-	stop    func() // ends it, and returns when it has ended
+	stop    func() // stops it, and returns when it has stopped
 
 	listener *Listener // of ours
 }
 
-// A service stands behind the gateway and says what reached it.
+// A service is behind the gateway and records what reaches it.
 type service struct {
 	url  *url.URL
 	seen chan *http.Request // each request, before its body is read
-	read chan part          // what it reads of uploads
-	body chan int64         // how much of each upload it had, negative if that broke off
-	hang chan struct{}      // until which it says nothing to whoever asks for that
+	read chan part          // pieces that it reads of uploads
+	body chan int64         // bytes of each upload, negative if it broke off
+	hang chan struct{}      // closed to release requests that ask to wait
 }
 
 type part struct{ first byte }
@@ -118,7 +118,7 @@ func (s *service) echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next returns the request that reached the service.
+// next returns the next request that reached the service.
 func (s *service) next(t *testing.T) *http.Request {
 	t.Helper()
 	select {
@@ -130,7 +130,7 @@ func (s *service) next(t *testing.T) *http.Request {
 	}
 }
 
-// start runs our gateway with some rules.
+// start runs this package's gateway with some rules.
 func start(t *testing.T, rules []Rule) *subject {
 	t.Helper()
 	return startBefore(t, rules, newService(t))
@@ -138,7 +138,7 @@ func start(t *testing.T, rules []Rule) *subject {
 
 func startBefore(t *testing.T, rules []Rule, behind *service) *subject {
 	t.Helper()
-	wide := Bounds{Connections: 1000, PerAddress: 1000, Handshakes: 1000, Handshake: 10 * time.Second}
+	wide := Bounds{Connections: 1000, PerAddress: 1000, Handshakes: 1000, HandshakeTimeout: 10 * time.Second}
 	return startWithin(t, rules, behind, wide, slog.DiscardHandler)
 }
 
@@ -192,7 +192,7 @@ type leaf struct {
 	text            string // in its subject
 }
 
-// issue makes a certificate that vouches for itself.
+// issue returns a self-signed certificate.
 func issue(t *testing.T, l leaf) tls.Certificate {
 	t.Helper()
 	if l.key == nil {
@@ -233,7 +233,7 @@ func rsaKey(t *testing.T) crypto.Signer {
 	return key
 }
 
-// tlsWith is how a runner speaks, with a certificate or without.
+// tlsWith returns a runner's TLS configuration, with a certificate or without.
 func (s *subject) tlsWith(pair *tls.Certificate) *tls.Config {
 	cfg := &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}
 	if pair != nil {
@@ -242,7 +242,7 @@ func (s *subject) tlsWith(pair *tls.Certificate) *tls.Config {
 	return cfg
 }
 
-// client is a runner's.
+// client returns a runner's HTTP client.
 func (s *subject) client(t *testing.T, cfg *tls.Config, h2 bool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: h2, ExpectContinueTimeout: time.Second}
@@ -250,7 +250,7 @@ func (s *subject) client(t *testing.T, cfg *tls.Config, h2 bool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// raw sends text as it is, and returns the answer.
+// raw sends text unchanged, and returns the answer.
 func (s *subject) raw(t *testing.T, text string) (int, http.Header, string) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", s.address, s.tlsWith(nil))
@@ -266,7 +266,7 @@ func (s *subject) raw(t *testing.T, text string) (int, http.Header, string) {
 	body, err := io.ReadAll(res.Body)
 	require.NoError(t, err, text)
 	if res.Close {
-		res.Header.Set("Connection", "close") // which reading takes out
+		res.Header.Set("Connection", "close") // removed by reading
 	}
 	return res.StatusCode, res.Header, string(body)
 }

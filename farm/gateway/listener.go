@@ -12,33 +12,34 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds are how many connections a gateway has. What is over is closed before a byte of it is read.
+// Bounds limit the connections of a gateway. A connection over a limit is closed before a byte of
+// it is read.
 type Bounds struct {
-	Connections int           // at once
-	PerAddress  int           // of them from one address; those of an IPv6 /64 are one
-	Handshakes  int           // of TLS at once, a quarter of them from one address
-	Handshake   time.Duration // how long one may take
+	Connections      int           // in total
+	PerAddress       int           // from one address; an IPv6 /64 counts as one address
+	Handshakes       int           // concurrent TLS handshakes; one address may have a quarter of them
+	HandshakeTimeout time.Duration // timeout of a handshake
 }
 
-// Usage is what a [Listener] has now, and what it has refused.
+// Usage is the current use of a [Listener], and counters of what it has refused.
 type Usage struct {
 	Connections, Handshakes int
-	Refused                 map[string]int64 // connections, by what was full: connections, address, handshakes
-	Failed                  int64            // handshakes, those that took too long among them
+	Refused                 map[string]int64 // refused connections, by the limit: connections, address, handshakes
+	Failed                  int64            // failed handshakes, including timeouts
 }
 
-// Words of [Usage], and of the log.
+// Limits by the names that [Usage] and the log use.
 const (
-	allTaken        = "connections"
-	addressTaken    = "address"
-	handshakesTaken = "handshakes"
+	connectionsFull = "connections"
+	addressFull     = "address"
+	handshakesFull  = "handshakes"
 )
 
-// How often the log says that connections are refused, and that handshakes fail.
-const sayAgain = 10 * time.Second
+// logEvery is the interval at which refused connections, and failed handshakes, are logged at most.
+const logEvery = 10 * time.Second
 
-// A Listener accepts connections within bounds and hands on those that speak TLS. A server that has
-// it does no handshakes of its own: so nobody's half of one takes a place of those who have finished.
+// A Listener accepts connections within bounds and completes their TLS handshakes before the server
+// sees them. Unfinished handshakes therefore occupy none of the server's resources.
 type Listener struct {
 	inner  net.Listener
 	tls    *tls.Config
@@ -48,36 +49,36 @@ type Listener struct {
 	ready   chan accepted
 	closing context.Context
 	cancel  context.CancelFunc
-	group   sync.WaitGroup // the loop that accepts, and handshakes
+	tasks   sync.WaitGroup // the accept loop and handshakes
 	refusal rate.Sometimes
 	failure rate.Sometimes
 
-	mu   sync.Mutex
-	used Usage
-	from map[netip.Prefix]taken
+	mu        sync.Mutex
+	used      Usage
+	byAddress map[netip.Prefix]addressUsage
 }
 
-// taken is what one address has.
-type taken struct{ connections, handshakes int }
+// An addressUsage is the use of one address.
+type addressUsage struct{ connections, handshakes int }
 
 type accepted struct {
 	conn net.Conn
 	err  error
 }
 
-// NewListener accepts connections of ln, which it closes, until it is closed itself.
+// NewListener returns a listener that accepts connections of ln. Closing it closes ln.
 func NewListener(ln net.Listener, cfg *tls.Config, bounds Bounds, log *slog.Logger) *Listener {
 	l := &Listener{
-		inner: ln, tls: cfg, bounds: bounds, log: log, ready: make(chan accepted), from: map[netip.Prefix]taken{},
-		refusal: rate.Sometimes{Interval: sayAgain}, failure: rate.Sometimes{Interval: sayAgain},
-		used: Usage{Refused: map[string]int64{allTaken: 0, addressTaken: 0, handshakesTaken: 0}},
+		inner: ln, tls: cfg, bounds: bounds, log: log, ready: make(chan accepted), byAddress: map[netip.Prefix]addressUsage{},
+		refusal: rate.Sometimes{Interval: logEvery}, failure: rate.Sometimes{Interval: logEvery},
+		used: Usage{Refused: map[string]int64{connectionsFull: 0, addressFull: 0, handshakesFull: 0}},
 	}
 	l.closing, l.cancel = context.WithCancel(context.Background())
-	l.group.Go(l.run)
+	l.tasks.Go(l.run)
 	return l
 }
 
-// Accept returns a connection after its handshake, a [*tls.Conn].
+// Accept returns the next connection that has completed its handshake, a [*tls.Conn].
 func (l *Listener) Accept() (net.Conn, error) {
 	if l.closing.Err() != nil {
 		return nil, net.ErrClosed
@@ -90,18 +91,18 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr is where it listens.
+// Addr returns the address that it listens on.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
-// Close ends handshakes, and leaves connections that were handed on.
+// Close aborts handshakes. Connections returned by Accept stay open.
 func (l *Listener) Close() error {
 	l.cancel()
 	err := l.inner.Close()
-	l.group.Wait()
+	l.tasks.Wait()
 	return err
 }
 
-// Usage returns what there is now.
+// Usage returns the current usage.
 func (l *Listener) Usage() Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,21 +117,21 @@ func (l *Listener) Usage() Usage {
 func (l *Listener) run() {
 	for l.closing.Err() == nil {
 		conn, err := l.inner.Accept()
-		if err != nil { // the server knows which errors pass, and asks again
-			l.hand(accepted{err: err})
+		if err != nil { // the server retries temporary errors
+			l.deliver(accepted{err: err})
 			continue
 		}
-		c := &connection{Conn: conn, listener: l, from: network(conn.RemoteAddr())}
-		if why := l.enter(c.from); why != "" {
+		c := &connection{Conn: conn, listener: l, from: addressPrefix(conn.RemoteAddr())}
+		if why := l.admit(c.from); why != "" {
 			l.refuse(conn, why)
 			continue
 		}
-		l.group.Go(func() { l.handshake(c) })
+		l.tasks.Go(func() { l.handshake(c) })
 	}
 }
 
-// hand gives a to the server, and reports whether that took it.
-func (l *Listener) hand(a accepted) bool {
+// deliver passes a to Accept, and reports whether it was taken before the listener closed.
+func (l *Listener) deliver(a accepted) bool {
 	select {
 	case l.ready <- a:
 		return true
@@ -141,21 +142,22 @@ func (l *Listener) hand(a accepted) bool {
 
 func (l *Listener) handshake(c *connection) {
 	conn := tls.Server(c, l.tls)
-	ctx, cancel := context.WithTimeout(l.closing, l.bounds.Handshake)
+	ctx, cancel := context.WithTimeout(l.closing, l.bounds.HandshakeTimeout)
 	defer cancel()
 	err := conn.HandshakeContext(ctx)
-	l.shaken(c.from, err)
+	l.endHandshake(c.from, err)
 	if err != nil && l.closing.Err() == nil {
 		l.failure.Do(func() {
 			l.log.Info("a TLS handshake failed", "address", c.RemoteAddr().String(), "err", err, "failed", l.Usage().Failed)
 		})
 	}
-	if err != nil || !l.hand(accepted{conn: conn}) {
+	if err != nil || !l.deliver(accepted{conn: conn}) {
 		_ = c.Close()
 	}
 }
 
-// refuse has the kernel forget the connection: it keeps those that end in good order for a minute.
+// refuse resets the connection, so that the kernel keeps no state for it. After an orderly close it
+// would for a minute.
 func (l *Listener) refuse(conn net.Conn, why string) {
 	if c, ok := conn.(*net.TCPConn); ok {
 		_ = c.SetLinger(0)
@@ -166,18 +168,18 @@ func (l *Listener) refuse(conn net.Conn, why string) {
 	})
 }
 
-// enter takes a place, and one of a handshake, or says of what there is none.
-func (l *Listener) enter(from netip.Prefix) (full string) {
+// admit counts a connection and its handshake, or returns the limit that is reached.
+func (l *Listener) admit(from netip.Prefix) (full string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, known := l.from[from], from.IsValid()
+	a, known := l.byAddress[from], from.IsValid()
 	switch {
 	case l.used.Connections >= l.bounds.Connections:
-		full = allTaken
+		full = connectionsFull
 	case known && a.connections >= l.bounds.PerAddress:
-		full = addressTaken
+		full = addressFull
 	case l.used.Handshakes >= l.bounds.Handshakes || known && a.handshakes >= max(1, l.bounds.Handshakes/4):
-		full = handshakesTaken
+		full = handshakesFull
 	}
 	if full != "" {
 		l.used.Refused[full]++
@@ -185,45 +187,47 @@ func (l *Listener) enter(from netip.Prefix) (full string) {
 	}
 	l.used.Connections++
 	l.used.Handshakes++
-	l.from[from] = taken{a.connections + 1, a.handshakes + 1}
+	l.byAddress[from] = addressUsage{a.connections + 1, a.handshakes + 1}
 	return ""
 }
 
-// shaken gives the place of a handshake back.
-func (l *Listener) shaken(from netip.Prefix, err error) {
+// endHandshake uncounts a handshake.
+func (l *Listener) endHandshake(from netip.Prefix, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used.Handshakes--
 	if err != nil {
 		l.used.Failed++
 	}
-	a := l.from[from]
+	a := l.byAddress[from]
 	a.handshakes--
-	l.keep(from, a)
+	l.setUsage(from, a)
 }
 
-func (l *Listener) leave(from netip.Prefix) {
+// release uncounts a connection.
+func (l *Listener) release(from netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used.Connections--
-	a := l.from[from]
+	a := l.byAddress[from]
 	a.connections--
-	l.keep(from, a)
+	l.setUsage(from, a)
 }
 
-// keep forgets addresses that have nothing. A handshake that is broken off closes its connection
-// before it ends.
-func (l *Listener) keep(from netip.Prefix, a taken) {
-	if a == (taken{}) {
-		delete(l.from, from)
+// setUsage stores the usage of an address, and forgets an address without any. The connection of a
+// failed handshake may be closed before the handshake is uncounted.
+func (l *Listener) setUsage(from netip.Prefix, a addressUsage) {
+	if a == (addressUsage{}) {
+		delete(l.byAddress, from)
 		return
 	}
-	l.from[from] = a
+	l.byAddress[from] = a
 }
 
-// network is what counts as one address: of IPv6 a /64, of which whoever has one has all. It is not
-// valid where there is no address, as of a Unix socket.
-func network(addr net.Addr) netip.Prefix {
+// addressPrefix returns the prefix that counts as one address: a single IPv4 address, or an IPv6
+// /64, which usually belongs to one party. It is invalid for addresses without an IP, such as Unix
+// sockets.
+func addressPrefix(addr net.Addr) netip.Prefix {
 	parsed, err := netip.ParseAddrPort(addr.String())
 	if err != nil {
 		return netip.Prefix{}
@@ -232,11 +236,11 @@ func network(addr net.Addr) netip.Prefix {
 	if ip.Is4() {
 		bits = 32
 	}
-	prefix, _ := ip.Prefix(bits) // no address is shorter
+	prefix, _ := ip.Prefix(bits) // cannot fail for these lengths
 	return prefix
 }
 
-// A connection has a place until it is closed.
+// A connection is counted until it is closed.
 type connection struct {
 	net.Conn
 	listener *Listener
@@ -244,9 +248,9 @@ type connection struct {
 	once     sync.Once
 }
 
-// Close closes it and gives its place back.
+// Close closes the connection and uncounts it.
 func (c *connection) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(func() { c.listener.leave(c.from) })
+	c.once.Do(func() { c.listener.release(c.from) })
 	return err
 }

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// connect opens a connection from an address of this machine, and says nothing.
+// connect opens a connection from a local address, and sends nothing.
 func (s *subject) connect(t *testing.T, from string) (net.Conn, error) {
 	t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(t.Context(), "tcp", s.address)
@@ -37,7 +37,7 @@ func (s *subject) dial(t *testing.T, from string) net.Conn {
 	return conn
 }
 
-// speaks has a connection speak TLS and ask for something, and returns why it could not.
+// speaks makes a TLS request on a connection, and returns why that failed.
 func (s *subject) speaks(conn net.Conn) error {
 	cfg := s.tlsWith(nil)
 	cfg.ServerName = "127.0.0.1"
@@ -49,17 +49,17 @@ func (s *subject) speaks(conn net.Conn) error {
 	return err
 }
 
-// refuses requires that the gateway takes no connection from an address of this machine.
+// refuses checks that the gateway accepts no connection from a local address.
 func (s *subject) refuses(t *testing.T, from string) {
 	t.Helper()
 	conn, err := s.connect(t, from)
-	if err == nil { // it may have gone before it was there
+	if err == nil { // it may be closed before it is seen
 		err = s.speaks(conn)
 	}
 	requireEnded(t, err)
 }
 
-// requireEnded requires that the gateway ended a connection.
+// requireEnded checks that the gateway closed a connection.
 func requireEnded(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -76,7 +76,7 @@ func (s *subject) requireUsage(t *testing.T, connections, handshakes int) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 4, PerAddress: 3, Handshakes: 100, Handshake: patience}
+	bounds := Bounds{Connections: 4, PerAddress: 3, Handshakes: 100, HandshakeTimeout: patience}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	var open []net.Conn
 	for range 3 {
@@ -94,10 +94,10 @@ func TestConnectionsAreBounded(t *testing.T) {
 	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")), "a place was given back")
 }
 
-// A tunnel has a place too, until it ends.
+// A tunnel counts as a connection until it ends.
 func TestTunnelsAreBounded(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 100, Handshake: patience}
+	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 100, HandshakeTimeout: patience}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	agent := s.agent(t, nil)
 	echo(t, agent, websocket.TextMessage, "hello")
@@ -108,10 +108,10 @@ func TestTunnelsAreBounded(t *testing.T) {
 	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
 }
 
-// Whoever begins handshakes and does not go on keeps nobody else from theirs.
+// Unfinished handshakes do not block those of others.
 func TestHandshakesAreBounded(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 100, PerAddress: 100, Handshakes: 8, Handshake: patience}
+	bounds := Bounds{Connections: 100, PerAddress: 100, Handshakes: 8, HandshakeTimeout: patience}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
 	_, err := silent[1].Write([]byte{22, 3, 1, 2, 0, 1}) // a quarter of a hello
@@ -132,9 +132,9 @@ func TestHandshakesAreBounded(t *testing.T) {
 	require.EqualValues(t, 8, s.listener.Usage().Failed)
 }
 
-func TestASlowHandshakeEnds(t *testing.T) {
+func TestSlowHandshakeTimesOut(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, Handshake: 50 * time.Millisecond}
+	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, HandshakeTimeout: 50 * time.Millisecond}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	conn := s.dial(t, "127.0.0.1")
 	_, err := conn.Read(make([]byte, 1))
@@ -142,14 +142,14 @@ func TestASlowHandshakeEnds(t *testing.T) {
 	s.requireUsage(t, 0, 0)
 	s.listener.mu.Lock()
 	defer s.listener.mu.Unlock()
-	require.Empty(t, s.listener.from, "addresses that have nothing are forgotten")
+	require.Empty(t, s.listener.byAddress, "addresses that have nothing are forgotten")
 }
 
-// An answer in the clear, a scan, and somebody who does not trust us: none of them fills the log.
-func TestTheLogIsNotFilledWithConnections(t *testing.T) {
+// Plain HTTP, port scans and clients that do not trust the certificate do not fill the log.
+func TestFailedConnectionsAreLoggedRarely(t *testing.T) {
 	t.Parallel()
 	said := new(lines)
-	bounds := Bounds{Connections: 9, PerAddress: 1, Handshakes: 9, Handshake: patience}
+	bounds := Bounds{Connections: 9, PerAddress: 1, Handshakes: 9, HandshakeTimeout: patience}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.NewTextHandler(said, nil))
 	for range 20 {
 		conn := s.dial(t, "127.0.0.1")
@@ -170,7 +170,7 @@ func TestTheLogIsNotFilledWithConnections(t *testing.T) {
 	require.Contains(t, said.String(), "full=address address=127.0.0.1:")
 }
 
-// lines is a log that a test reads while it is written.
+// A lines is a log that can be read while it is written.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -188,10 +188,10 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A stop waits for no handshake.
-func TestAStopEndsHandshakes(t *testing.T) {
+// Close does not wait for handshakes.
+func TestCloseEndsHandshakes(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, Handshake: 10 * patience}
+	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, HandshakeTimeout: 10 * patience}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	conn := s.dial(t, "127.0.0.1")
 	s.requireUsage(t, 1, 1)
@@ -203,21 +203,21 @@ func TestAStopEndsHandshakes(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// What the system refuses for a moment, such as a file too many, the server asks for again.
-func TestAnErrorOfTheSystemIsHandedOn(t *testing.T) {
+// The HTTP server retries temporary errors, such as too many open files.
+func TestAcceptErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	failing := &failing{Listener: inner, errs: make(chan error, 1)}
 	failing.errs <- os.ErrProcessDone
-	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 1, Handshake: patience}
+	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 1, HandshakeTimeout: patience}
 	l := NewListener(failing, &tls.Config{}, bounds, slog.New(slog.DiscardHandler))
 	_, err = l.Accept()
 	require.ErrorIs(t, err, os.ErrProcessDone)
 	require.NoError(t, l.Close())
 }
 
-// failing has errors before connections.
+// A failing listener returns errors before connections.
 type failing struct {
 	net.Listener
 	errs chan error
@@ -232,15 +232,15 @@ func (f *failing) Accept() (net.Conn, error) {
 	}
 }
 
-func TestAddressesThatCountAsOne(t *testing.T) {
+func TestAddressPrefixes(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:1": "192.0.2.1/32", "[2001:db8:0:1:2:3:4:5]:1": "2001:db8:0:1::/64",
 		"[2001:db8:0:1:ffff::]:2": "2001:db8:0:1::/64", "[fe80::1%eth0]:1": "fe80::/64", "[::1]:1": "::/64",
 	} {
-		require.Equal(t, want, network(text(address)).String(), address)
+		require.Equal(t, want, addressPrefix(text(address)).String(), address)
 	}
-	require.False(t, network(text("@")).IsValid(), "a Unix socket")
+	require.False(t, addressPrefix(text("@")).IsValid(), "a Unix socket")
 }
 
 type text string
@@ -248,8 +248,8 @@ type text string
 func (text) Network() string  { return "tcp" }
 func (t text) String() string { return string(t) }
 
-// A connection of HTTP/2 is many of HTTP/1.1.
-func TestStreamsOfAConnectionAreBounded(t *testing.T) {
+// One HTTP/2 connection can carry many requests.
+func TestHTTP2StreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(1))
 	cfg := s.tlsWith(nil)

@@ -11,7 +11,7 @@ import (
 
 const job = "/api/v1/farm/jobs/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9/artifacts"
 
-// What is let through beyond the examples of the rules.
+// Allowed paths beyond the examples of the rules.
 var through = []string{
 	"HEAD /install.sh", "GET /install.sh?version=1.2.3", "GET /runner/0.39.0/svc-runner_linux_amd64.gz", "HEAD /runner/0.39.0/SHA256SUMS",
 	"GET /runner/latest.json.sig",
@@ -19,7 +19,7 @@ var through = []string{
 	"DELETE /api/v1/farm/registrations", "GET /api/v1/farm/agent?x=1", "POST /api/v1/farm/jobs/0/artifacts",
 }
 
-// What is none of a runner's business, and what only looks like it.
+// Paths that are not for runners, and ones that only look as if they were.
 var refused = []string{
 	"GET /", "GET /api/v1/runs", "GET /internal/runs", "POST /internal/runs", "GET /health/live", "GET /metrics", "GET /api/openapi.json",
 	"GET /api/auth/get-session", "POST /api/v1/farm/jobs", "GET /api/v1/farm/jobs", "POST /api/v1/farm/enrollments", "GET /api/v1/farm/runners",
@@ -34,7 +34,7 @@ var refused = []string{
 	"get /install.sh",
 }
 
-func TestOnlyTheFarmsPathsReachTheService(t *testing.T) {
+func TestOnlyFarmPathsReachService(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for _, rule := range Rules(256 << 20) {
@@ -64,8 +64,8 @@ func TestOnlyTheFarmsPathsReachTheService(t *testing.T) {
 	require.Empty(t, s.service.seen, "none of it")
 }
 
-// By HTTP/2 as well, where a path is a header.
-func TestOnlyTheFarmsPathsReachTheServiceByHTTP2(t *testing.T) {
+// In HTTP/2 the path is a header.
+func TestOnlyFarmPathsReachServiceByHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	client := s.client(t, s.tlsWith(nil), true)
@@ -103,8 +103,8 @@ func TestEachExampleHasOneRule(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Another protocol on the connection would be past all rules.
-func TestNothingButAWebSocketTakesAConnectionOver(t *testing.T) {
+// With another protocol, requests on the connection would bypass the rules.
+func TestOnlyWebSocketsAreUpgraded(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for _, c := range []struct{ path, upgrade string }{

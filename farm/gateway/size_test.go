@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stream is a body of so many bytes that are in no memory.
+// A stream is a body of a given size that is generated while it is read.
 type stream struct {
 	left int64
 	sent *atomic.Int64
@@ -30,7 +30,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peak samples how much memory is in use until it is asked for the most.
+// peak samples memory use, and returns the maximum when it is asked.
 func peak() func() uint64 {
 	stop, most := make(chan struct{}), make(chan uint64)
 	go func() {
@@ -53,15 +53,15 @@ func peak() func() uint64 {
 	}
 }
 
-// It looks at the memory of the process, so nothing else runs meanwhile.
-func TestUploadsOfAnySize(t *testing.T) {
+// The test measures the memory of the process, so it is not parallel.
+func TestUploadsUseLittleMemory(t *testing.T) {
 	s := start(t, Rules(256<<20))
 	runtime.GC()
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for _, c := range []struct {
 		mebibytes int64
-		length    bool // whether it is said beforehand
+		length    bool // whether the length is announced
 		h2        bool
 		status    int
 	}{

@@ -10,68 +10,68 @@ import (
 	"time"
 )
 
-// Certificates are the gateway's own, in two files that are read again when they change, as
-// they do every few weeks. Use OpenCertificates.
+// Certificates holds the gateway's own certificate, and reloads its two files when they change. Use
+// [OpenCertificates].
 type Certificates struct {
 	certFile, keyFile string
 	now               func() time.Time
 	log               *slog.Logger
 
-	mu      sync.Mutex
-	current *tls.Certificate
-	stamp   string
-	looked  time.Time
+	mu        sync.Mutex
+	current   *tls.Certificate
+	stamp     string
+	checkedAt time.Time
 }
 
-// How long a changed file may go unnoticed.
-const lookAgain = 10 * time.Second
+// checkEvery is how often the files are checked for changes.
+const checkEvery = 10 * time.Second
 
-// OpenCertificates reads a certificate with its chain, and its key, in PEM.
+// OpenCertificates reads a certificate with its chain, and its key, from PEM files.
 func OpenCertificates(certFile, keyFile string, now func() time.Time, log *slog.Logger) (*Certificates, error) {
-	c := &Certificates{certFile: certFile, keyFile: keyFile, now: now, log: log, looked: now()}
+	c := &Certificates{certFile: certFile, keyFile: keyFile, now: now, log: log, checkedAt: now()}
 	var err error
-	if c.stamp, err = c.files(); err != nil {
+	if c.stamp, err = c.fileStamp(); err != nil {
 		return nil, err
 	}
 	c.current, err = c.load()
 	return c, err
 }
 
-// TLS is how the gateway speaks: a certificate is asked for, and neither required nor
-// verified, because only the service knows whose it may be.
+// TLS returns the gateway's TLS configuration. A client certificate is requested, but neither
+// required nor verified, since only the service knows the workspaces' authorities.
 func (c *Certificates) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.certificate(), nil },
 	}
 }
 
-// HTTP2 is how much one connection may ask for at once, and when a client that takes no bytes has
-// gone: deadlines of requests do not end what waits for the connection itself.
+// HTTP2 returns limits for HTTP/2: streams per connection, and timeouts for clients that no longer
+// respond. Deadlines of requests do not cover waiting for the connection itself.
 func HTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
-		MaxConcurrentStreams: streams, SendPingTimeout: pings, PingTimeout: pings, WriteByteTimeout: pings,
+		MaxConcurrentStreams: maxStreams, SendPingTimeout: pingTimeout, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
 	}
 }
 
 const (
-	streams = 32
-	pings   = 30 * time.Second
+	maxStreams  = 32
+	pingTimeout = 30 * time.Second
 )
 
-// get goes on with the certificate that was, while the files that are there are none.
-func (c *Certificates) get() *tls.Certificate {
+// get returns the certificate. The previous one is used while the files are unreadable.
+func (c *Certificates) certificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.looked) >= lookAgain {
-		c.looked = now
-		c.renew()
+	if now := c.now(); now.Sub(c.checkedAt) >= checkEvery {
+		c.checkedAt = now
+		c.reloadIfChanged()
 	}
 	return c.current
 }
 
-func (c *Certificates) renew() {
-	stamp, err := c.files()
+func (c *Certificates) reloadIfChanged() {
+	stamp, err := c.fileStamp()
 	if err != nil {
 		c.log.Error("look for a new certificate", "err", err)
 		return
@@ -80,7 +80,7 @@ func (c *Certificates) renew() {
 		return
 	}
 	next, err := c.load()
-	if err != nil { // perhaps one of the two files is not written yet
+	if err != nil { // one of the two files may not be written yet
 		c.log.Error("read a new certificate", "err", err)
 		return
 	}
@@ -88,7 +88,7 @@ func (c *Certificates) renew() {
 	c.log.Info("new certificate", "subject", next.Leaf.Subject.String(), "not_after", next.Leaf.NotAfter)
 }
 
-func (c *Certificates) files() (stamp string, err error) {
+func (c *Certificates) fileStamp() (stamp string, err error) {
 	for _, path := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(path)
 		if err != nil {

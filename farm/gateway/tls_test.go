@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
+func TestCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	folder, now := t.TempDir(), time.Now()
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
@@ -29,23 +29,23 @@ func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 	}
 	serves(first)
 	write(t, folder, second)
-	serves(first) // it is not looked at for each connection
-	now = now.Add(lookAgain)
+	serves(first) // the files are not checked for each connection
+	now = now.Add(checkEvery)
 	serves(second)
 	require.Contains(t, said.String(), "new certificate")
 
 	require.NoError(t, os.WriteFile(key, []byte("half of a k"), 0o600))
-	now = now.Add(lookAgain)
+	now = now.Add(checkEvery)
 	serves(second)
 	require.NoError(t, os.Remove(cert))
-	now = now.Add(lookAgain)
+	now = now.Add(checkEvery)
 	serves(second)
 	write(t, folder, first)
-	now = now.Add(lookAgain)
+	now = now.Add(checkEvery)
 	serves(first)
 }
 
-func TestCertificatesThatAreNone(t *testing.T) {
+func TestUnreadableCertificates(t *testing.T) {
 	t.Parallel()
 	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")

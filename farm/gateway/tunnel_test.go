@@ -48,22 +48,22 @@ func TestAnAgentConnectsWithItsCertificate(t *testing.T) {
 	}
 }
 
-// A heartbeat keeps a tunnel; silence ends it.
-func TestASilentTunnelEnds(t *testing.T) {
+// Heartbeats keep a tunnel open, and silence ends it.
+func TestSilentTunnelEnds(t *testing.T) {
 	t.Parallel()
 	rules := Rules(256 << 20)
 	for i := range rules {
-		if rules[i].Tunnel > 0 {
-			require.Equal(t, 120*time.Second, rules[i].Tunnel, "twelve heartbeats")
-			rules[i].Tunnel = 400 * time.Millisecond
+		if rules[i].TunnelIdle > 0 {
+			require.Equal(t, 120*time.Second, rules[i].TunnelIdle, "twelve heartbeats")
+			rules[i].TunnelIdle = 400 * time.Millisecond
 		}
-		rules[i].Idle, rules[i].Answer = 200*time.Millisecond, 200*time.Millisecond // which are none of a tunnel's
+		rules[i].IdleTimeout, rules[i].AnswerTimeout = 200*time.Millisecond, 200*time.Millisecond // which do not apply to tunnels
 	}
 	s := start(t, rules)
 	conn := s.agent(t, nil)
 	heartbeats := time.NewTicker(50 * time.Millisecond)
 	defer heartbeats.Stop()
-	for range 16 { // for twice as long as silence may last
+	for range 16 { // for twice the idle timeout
 		<-heartbeats.C
 		echo(t, conn, websocket.TextMessage, "heartbeat")
 	}
@@ -73,8 +73,8 @@ func TestASilentTunnelEnds(t *testing.T) {
 	require.Less(t, time.Since(began), patience/2)
 }
 
-// The server that stops does not know of connections that were taken over.
-func TestAStopEndsTunnels(t *testing.T) {
+// The HTTP server does not track hijacked connections when it shuts down.
+func TestCloseEndsTunnels(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	conn := s.agent(t, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABodyIsHandedOnAsItComes(t *testing.T) {
+func TestBodyIsStreamed(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	in, out := io.Pipe()
@@ -34,12 +34,12 @@ func TestABodyIsHandedOnAsItComes(t *testing.T) {
 	require.EqualValues(t, 2, <-s.service.body)
 }
 
-// Whoever sends a part and then nothing holds a connection for as long as a rule lets them.
-func TestASlowBodyEnds(t *testing.T) {
+// A client that stops sending holds a connection only for the rule's timeout.
+func TestSlowBodyTimesOut(t *testing.T) {
 	t.Parallel()
 	rules := Rules(256 << 20)
 	for i := range rules {
-		rules[i].Idle = 100 * time.Millisecond
+		rules[i].IdleTimeout = 100 * time.Millisecond
 	}
 	s := start(t, rules)
 	status, _, body := s.raw(t, "POST "+job+"?upload=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nx")
@@ -48,8 +48,8 @@ func TestASlowBodyEnds(t *testing.T) {
 	require.Less(t, <-s.service.body, int64(1))
 }
 
-// So does whoever takes their time over a header, or says nothing at all.
-func TestASlowHeaderEnds(t *testing.T) {
+// So does a client that sends its header slowly, or nothing.
+func TestSlowHeaderTimesOut(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	connections := map[string]net.Conn{}
@@ -72,9 +72,9 @@ func TestASlowHeaderEnds(t *testing.T) {
 	require.Empty(t, s.service.seen)
 }
 
-// So does whoever sends nothing of the body of a request that is refused: the server would
-// like to read it before it answers.
-func TestABodyThatNobodyReadsIsNotWaitedFor(t *testing.T) {
+// A refused request whose body is never sent is answered at once, though the server would like to
+// read the body first.
+func TestUnreadBodyIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for line, want := range map[string]string{
@@ -100,7 +100,7 @@ func TestABodyThatNobodyReadsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestOtherPathsTakeSmallBodies(t *testing.T) {
+func TestOtherPathsLimitBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for _, c := range []struct {
@@ -124,11 +124,11 @@ func TestOtherPathsTakeSmallBodies(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsAway(t *testing.T) {
+func TestUnreachableService(t *testing.T) {
 	t.Parallel()
 	rules := Rules(256 << 20)
 	for i := range rules {
-		rules[i].Answer = 50 * time.Millisecond
+		rules[i].AnswerTimeout = 50 * time.Millisecond
 	}
 	s := start(t, rules)
 	hanging, url := make(chan struct{}), *s.service.url

@@ -1,8 +1,8 @@
 // Package joblog reads the logs of jobs, also while they grow.
 //
-// A log is a row of bytes for each epoch of a job, in the pieces in which the runner sent
-// them, each with the time at which it was written. Whoever adds to one in this process
-// says so by [Logs.Moved]; what other processes add a [Watch] sees within a second.
+// A log is the output of one epoch of a job. It is stored in the pieces that the runner sent, each
+// with the time at which it was written. Whoever appends to a log in this process calls
+// [Logs.Moved]; a [Watch] notices what other processes append within a second.
 package joblog
 
 import (
@@ -20,39 +20,39 @@ import (
 )
 
 const (
-	poll      = time.Second // how often watched logs are looked at
-	pageRows  = 512         // pieces that are read at once
-	lookLimit = 10 * time.Second
+	pollEvery   = time.Second // how often watched logs are checked
+	pageRows    = 512         // pieces per query
+	pollTimeout = 10 * time.Second
 )
 
-// Logs are those of all jobs. Its methods may be called concurrently.
+// Logs reads the logs of all jobs. Its methods may be called concurrently.
 type Logs struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 
 	mu      sync.Mutex
-	watched map[key]*watched
+	watched map[key]*watchedLog
 }
 
-// New returns logs that see what others add once they run.
+// New returns Logs. Its watches notice what other processes append only while [Logs.Run] runs.
 func New(db *pgxpool.Pool, log *slog.Logger) *Logs {
-	return &Logs{db: db, log: log, watched: map[key]*watched{}}
+	return &Logs{db: db, log: log, watched: map[key]*watchedLog{}}
 }
 
 // A Chunk is a piece of a log.
 type Chunk struct {
-	Offset int64     // of its first byte
-	Line   int64     // that its first byte is in, from 1; 0 if it is not known
-	At     time.Time // when the job wrote it, by the clock of its runner
+	Offset int64     // of the first byte
+	Line   int64     // line number of the first byte, from 1; 0 if unknown
+	At     time.Time // when the job wrote it, by the runner's clock
 	Data   []byte
 }
 
-// End is the offset of what follows.
+// End returns the offset after the chunk.
 func (c Chunk) End() int64 { return c.Offset + int64(len(c.Data)) }
 
-// Read returns the log of an epoch from a byte on, up to most bytes of it: fewer if it
-// has come so far, or is in many pieces. At its end it returns nothing.
-func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, from int64, most int) (list []Chunk, err error) {
+// Read returns up to maxBytes of an epoch's log from a byte on. It may return fewer bytes than
+// there are, but returns nothing only at the end of the log.
+func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, from int64, maxBytes int) (list []Chunk, err error) {
 	rows, err := l.db.Query(ctx, `
 		select from_byte, coalesce(line, 0), at, data from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte >= coalesce((
 			select max(from_byte) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte <= $4), 0)
@@ -61,7 +61,7 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 		return nil, fmt.Errorf("read log of %s: %w", job, err)
 	}
 	defer rows.Close()
-	for most > 0 && rows.Next() {
+	for maxBytes > 0 && rows.Next() {
 		var c Chunk
 		if err := rows.Scan(&c.Offset, &c.Line, &c.At, &c.Data); err != nil {
 			return nil, fmt.Errorf("read log of %s: %w", job, err)
@@ -75,8 +75,8 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 			}
 			c.Offset, c.Data = from, c.Data[cut:]
 		}
-		c.At, c.Data = c.At.UTC(), c.Data[:min(len(c.Data), most)]
-		most -= len(c.Data)
+		c.At, c.Data = c.At.UTC(), c.Data[:min(len(c.Data), maxBytes)]
+		maxBytes -= len(c.Data)
 		list = append(list, c)
 	}
 	rows.Close()
@@ -86,14 +86,14 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 	return list, nil
 }
 
-// Size returns how many bytes the log of an epoch has.
+// Size returns the size in bytes of an epoch's log.
 func (l *Logs) Size(ctx context.Context, workspace, job events.ID, epoch int) (int64, error) {
 	sizes, err := l.Sizes(ctx, workspace, map[events.ID]int{job: epoch})
 	return sizes[job], err
 }
 
-// Sizes returns how many bytes the logs of jobs have, each of the epoch that is asked for.
-// One that has none is left out.
+// Sizes returns the sizes in bytes of the logs of jobs, each of the given epoch. Jobs without a log
+// are left out.
 func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events.ID]int) (map[events.ID]int64, error) {
 	var jobs []events.ID
 	var numbers []int

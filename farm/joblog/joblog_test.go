@@ -41,7 +41,7 @@ func text(list []joblog.Chunk) string {
 	return b.String()
 }
 
-func TestALogIsReadFromAnyByte(t *testing.T) {
+func TestReadFromAnyByte(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	logs := joblog.New(db, slog.New(slog.DiscardHandler))
@@ -76,7 +76,7 @@ func TestALogIsReadFromAnyByte(t *testing.T) {
 	require.Zero(t, size)
 }
 
-func TestWhoeverWatchesIsToldOfMore(t *testing.T) {
+func TestWatchSignalsGrowth(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	logs := joblog.New(db, slog.New(slog.DiscardHandler))

@@ -12,14 +12,14 @@ import (
 
 type key struct{ workspace, job events.ID }
 
-// watched is a job whose log somebody follows.
-type watched struct {
+// A watchedLog is the log of a job with at least one Watch.
+type watchedLog struct {
 	watches map[*Watch]bool
-	seq     int64 // what the runner has said, when others last looked
+	seq     int64 // last message number and epoch at the last check
 	epoch   int
 }
 
-// A Watch tells that the log of a job may have grown. Close it.
+// A Watch signals that the log of a job may have grown. It must be closed.
 type Watch struct {
 	// Changed has a value when there may be more to read.
 	Changed chan struct{}
@@ -28,14 +28,14 @@ type Watch struct {
 	key  key
 }
 
-// Watch begins to watch the log of a job, whichever epoch it is in. Read after that what
-// there is, and again each time that it has changed.
+// Watch starts to watch the log of a job, in all epochs. Read the log after that, and again after
+// each signal, so that nothing is missed.
 func (l *Logs) Watch(workspace, job events.ID) *Watch {
 	w := &Watch{Changed: make(chan struct{}, 1), logs: l, key: key{workspace, job}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watched[w.key] == nil {
-		l.watched[w.key] = &watched{watches: map[*Watch]bool{}}
+		l.watched[w.key] = &watchedLog{watches: map[*Watch]bool{}}
 	}
 	l.watched[w.key].watches[w] = true
 	return w
@@ -52,28 +52,28 @@ func (w *Watch) Close() {
 	}
 }
 
-// Moved wakes those who watch a log of a job. It does not block.
+// Moved wakes the watches of a job's log. It does not block.
 func (l *Logs) Moved(workspace, job events.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watched[key{workspace, job}].wake()
 }
 
-func (j *watched) wake() {
+func (j *watchedLog) wake() {
 	if j == nil {
 		return
 	}
 	for w := range j.watches {
 		select {
 		case w.Changed <- struct{}{}:
-		default: // it knows already
+		default: // it is signalled already
 		}
 	}
 }
 
-// Run looks at the logs that are watched until ctx ends.
+// Run checks the watched logs periodically until ctx ends.
 func (l *Logs) Run(ctx context.Context) {
-	again := time.NewTicker(poll)
+	again := time.NewTicker(pollEvery)
 	defer again.Stop()
 	for {
 		select {
@@ -81,18 +81,18 @@ func (l *Logs) Run(ctx context.Context) {
 			return
 		case <-again.C:
 		}
-		if err := l.look(ctx); err != nil && ctx.Err() == nil {
+		if err := l.checkWatched(ctx); err != nil && ctx.Err() == nil {
 			l.log.WarnContext(ctx, "look for logs that have grown", "err", err)
 		}
 	}
 }
 
-func (l *Logs) look(ctx context.Context) error {
-	workspaces, jobs := l.list()
+func (l *Logs) checkWatched(ctx context.Context) error {
+	workspaces, jobs := l.watchedJobs()
 	if len(jobs) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	rows, _ := l.db.Query(ctx, `
 		select k.workspace_id, k.job_id, l.epoch, l.last_seq from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
@@ -102,7 +102,7 @@ func (l *Logs) look(ctx context.Context) error {
 	var epoch int
 	var seq int64
 	_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.job, &epoch, &seq}, func() error {
-		l.seen(k, epoch, seq)
+		l.checkedAt(k, epoch, seq)
 		return nil
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *Logs) look(ctx context.Context) error {
 	return nil
 }
 
-func (l *Logs) list() (workspaces, jobs []events.ID) {
+func (l *Logs) watchedJobs() (workspaces, jobs []events.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k := range l.watched {
@@ -120,8 +120,8 @@ func (l *Logs) list() (workspaces, jobs []events.ID) {
 	return workspaces, jobs
 }
 
-// seen wakes those who watch a log of which there is more than at the last look.
-func (l *Logs) seen(k key, epoch int, seq int64) {
+// checkedAt wakes the watches of a log that has changed since the last check.
+func (l *Logs) checkedAt(k key, epoch int, seq int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j := l.watched[k]; j != nil && (j.epoch != epoch || j.seq != seq) {

@@ -14,30 +14,30 @@ import (
 	"sync"
 )
 
-// A Release is one that was verified.
+// A Release is a verified release.
 type Release struct {
 	Latest
-	Keys  []ed25519.PublicKey // those that may have signed it
-	Files []string            // the names of its programs
+	Keys  []ed25519.PublicKey // keys that may sign releases
+	Files []string            // names of the programs
 }
 
-// A Folder is a folder of releases that is read whenever somebody asks, so that it may
-// be filled or changed while a service runs. Use NewFolder.
+// A Folder reads releases from a folder. It checks the folder at each call, so that it may be
+// filled or changed while a service runs. Use [NewFolder].
 type Folder struct {
 	dir  string
 	keys []ed25519.PublicKey
 
 	mu      sync.Mutex
-	stamp   string // of what was verified last
+	stamp   string // of the files that were verified last
 	release Release
-	err     error // of that
+	err     error // result of that verification
 }
 
-// NewFolder returns the folder at dir, "" for none. Its releases must be signed with one
-// of keys; without any, with one of the folder's release.pub.
+// NewFolder returns the folder at dir, "" for none. Releases must be signed by one of keys or,
+// without keys, by one in the folder's release.pub.
 func NewFolder(dir string, keys []ed25519.PublicKey) *Folder { return &Folder{dir: dir, keys: keys} }
 
-// Open opens the folder itself. The caller closes it.
+// Open opens the folder itself. The caller must close it.
 func (f *Folder) Open() (*os.Root, error) {
 	if f.dir == "" {
 		return nil, &fs.PathError{Op: "open", Path: "folder of releases", Err: fs.ErrNotExist}
@@ -45,26 +45,26 @@ func (f *Folder) Open() (*os.Root, error) {
 	return os.OpenRoot(f.dir)
 }
 
-// A Fault is why a folder has no release that runners could install.
-type Fault struct {
-	Path string // in the folder, "" for the folder itself
+// A FolderError says why a folder has no valid release.
+type FolderError struct {
+	Path string // of the file in the folder, "" for the folder itself
 	Err  error
 }
 
-func (e *Fault) Error() string { return strings.TrimPrefix(e.Path+": ", ": ") + e.Err.Error() }
-func (e *Fault) Unwrap() error { return e.Err }
+func (e *FolderError) Error() string { return strings.TrimPrefix(e.Path+": ", ": ") + e.Err.Error() }
+func (e *FolderError) Unwrap() error { return e.Err }
 
-// Release returns the latest release after every byte of it was verified, or a [*Fault].
-// Files that have not changed since are not read again.
+// Release returns the latest release with every file verified, or a [*FolderError]. Files that have
+// not changed since the last call are not read again.
 func (f *Folder) Release() (Release, error) {
 	root, err := f.Open()
 	if err != nil {
-		return Release{}, &Fault{"", err}
+		return Release{}, &FolderError{"", err}
 	}
 	defer root.Close()
 	text, latest, err := readLatest(root.FS())
 	if err != nil {
-		return Release{}, &Fault{LatestFile, err}
+		return Release{}, &FolderError{LatestFile, err}
 	}
 	stamp := stampOf(root, latest.Version)
 	f.mu.Lock()
@@ -76,12 +76,12 @@ func (f *Folder) Release() (Release, error) {
 	return f.release, f.err
 }
 
-// Missing names what keeps runners from being installed, in words for an operator: the
-// variable, and the file in it. It is nil if a complete and signed release is there.
+// Missing names for operators what is missing to install runners: the variable, and the file in the
+// folder. It returns nil if there is a complete and signed release.
 func (f *Folder) Missing() []string {
 	const variable = "SVC_FARM_RELEASES_DIR"
 	_, err := f.Release()
-	fault, ok := errors.AsType[*Fault](err)
+	fault, ok := errors.AsType[*FolderError](err)
 	switch {
 	case err == nil:
 		return nil
@@ -91,14 +91,15 @@ func (f *Folder) Missing() []string {
 	return []string{variable + "/" + fault.Path}
 }
 
-// Ready returns nil if dir has a complete release that one of keys signed, or, without
-// keys, one of its release.pub; else a [*Fault].
-func Ready(dir string, keys []ed25519.PublicKey) error {
+// VerifyFolder returns nil if dir has a complete release signed by one of keys or, without keys, by
+// one in its release.pub. Otherwise it returns a [*FolderError].
+func VerifyFolder(dir string, keys []ed25519.PublicKey) error {
 	_, err := NewFolder(dir, keys).Release()
 	return err
 }
 
-// stampOf changes when a file of a release, latest.json, its signature or release.pub does.
+// stampOf returns a string that changes when any file of a release, latest.json, its signature or
+// release.pub changes.
 func stampOf(root *os.Root, version string) string {
 	var b strings.Builder
 	names := []string{LatestFile, LatestSignatureFile, KeysFile}
@@ -124,32 +125,32 @@ func verify(folder fs.FS, latestText []byte, keys []ed25519.PublicKey) (Release,
 	if len(keys) == 0 {
 		var err error
 		if keys, err = readKeys(folder); err != nil {
-			return Release{}, &Fault{KeysFile, err}
+			return Release{}, &FolderError{KeysFile, err}
 		}
 	}
 	latest, err := verifyLatest(folder, latestText, keys)
 	if err != nil {
-		return Release{}, &Fault{LatestSignatureFile, err}
+		return Release{}, &FolderError{LatestSignatureFile, err}
 	}
 	sumsPath, signaturePath := path.Join(latest.Version, SumsFile), path.Join(latest.Version, SignatureFile)
 	text, err := readText(folder, sumsPath)
 	if err != nil {
-		return Release{}, &Fault{sumsPath, err}
+		return Release{}, &FolderError{sumsPath, err}
 	}
 	signature, err := readText(folder, signaturePath)
 	if err != nil {
-		return Release{}, &Fault{signaturePath, err}
+		return Release{}, &FolderError{signaturePath, err}
 	}
 	sums, err := Verify(text, signature, keys)
 	switch {
 	case err != nil:
-		return Release{}, &Fault{signaturePath, err}
+		return Release{}, &FolderError{signaturePath, err}
 	case sums.Version != latest.Version:
-		return Release{}, &Fault{sumsPath, fmt.Errorf("it is that of release %s", sums.Version)}
+		return Release{}, &FolderError{sumsPath, fmt.Errorf("it is that of release %s", sums.Version)}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sums.Files)) {
 		if err := checkFile(folder, path.Join(sums.Version, name), name, sums); err != nil {
-			return Release{}, &Fault{path.Join(sums.Version, name), err}
+			return Release{}, &FolderError{path.Join(sums.Version, name), err}
 		}
 	}
 	return Release{latest, keys, slices.Sorted(maps.Keys(sums.Files))}, nil
@@ -176,7 +177,7 @@ func readKeys(folder fs.FS) ([]ed25519.PublicKey, error) {
 	return keys, err
 }
 
-// readText reads a file that is small if it is what it should be.
+// readText reads a file of at most maxText bytes.
 func readText(folder fs.FS, name string) ([]byte, error) {
 	f, err := folder.Open(name)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 
 const keyPrefix = "ed25519:"
 
-// FormatKey writes a public key as release.pub and SVC_FARM_RELEASE_KEYS have it.
+// FormatKey returns a public key as release.pub and SVC_FARM_RELEASE_KEYS have it.
 func FormatKey(key ed25519.PublicKey) string {
 	return keyPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// ParseKey reads what [FormatKey] writes.
+// ParseKey parses what [FormatKey] returns.
 func ParseKey(text string) (ed25519.PublicKey, error) {
 	encoded, named := strings.CutPrefix(text, keyPrefix)
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
@@ -30,7 +30,7 @@ func ParseKey(text string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// ParseKeys reads public keys.
+// ParseKeys parses a list of public keys.
 func ParseKeys(texts []string) ([]ed25519.PublicKey, error) {
 	var keys []ed25519.PublicKey
 	for i, text := range texts {
@@ -43,8 +43,8 @@ func ParseKeys(texts []string) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// OpenKey reads the private key at path, in PKCS #8 and PEM as OpenSSL writes it,
-// and makes one if there is none.
+// OpenKey reads a private key, in PKCS #8 and PEM as OpenSSL writes it. If the file does not exist
+// it is created with a new key.
 func OpenKey(path string) (ed25519.PrivateKey, error) {
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// createKey never replaces a key: what was signed with it could not be signed again.
+// createKey writes a new key file. It never replaces one, since an old key cannot be recovered.
 func createKey(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -11,37 +11,38 @@ import (
 	"time"
 )
 
-// Latest is what latest.json says.
+// Latest is the content of latest.json.
 type Latest struct {
 	Version     string    `json:"version"`
-	MinProtocol string    `json:"minProtocol"` // the oldest that the service must speak, such as svc-farm.v1
-	NotBefore   time.Time `json:"notBefore"`   // runners do not update themselves to it earlier
+	MinProtocol string    `json:"minProtocol"` // oldest protocol that the service must support, such as svc-farm.v1
+	NotBefore   time.Time `json:"notBefore"`   // runners do not update themselves before this time
 }
 
-// MarshalJSON writes the time as the service's other answers have it.
+// MarshalJSON formats the time as the service's other answers do.
 func (l Latest) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{
 		"version": l.Version, "minProtocol": l.MinProtocol, "notBefore": l.NotBefore.UTC().Format("2006-01-02T15:04:05.000Z"),
 	})
 }
 
-// latestContext is signed before the text of latest.json. Sums are signed without, and
-// no line of theirs looks like it, so neither signature passes for the other.
+// latestContext is prepended to latest.json for signing. SHA256SUMS is signed without it and no
+// line of it looks like it, so a signature of one is never valid for the other.
 const latestContext = "svc-runner latest.json\n"
 
-func signLatest(text []byte, key ed25519.PrivateKey) []byte { return sign(withContext(text), key) }
+func signLatest(text []byte, key ed25519.PrivateKey) []byte { return sign(latestMessage(text), key) }
 
-func withContext(text []byte) []byte { return append([]byte(latestContext), text...) }
+func latestMessage(text []byte) []byte { return append([]byte(latestContext), text...) }
 
-// VerifyLatest returns what the text of latest.json says, if one of keys signed it.
+// VerifyLatest parses latest.json if one of keys has signed it. Its error is [ErrSignature] if none
+// has.
 func VerifyLatest(text, signature []byte, keys []ed25519.PublicKey) (Latest, error) {
-	if err := checkSignature(withContext(text), signature, keys); err != nil {
+	if err := checkSignature(latestMessage(text), signature, keys); err != nil {
 		return Latest{}, err
 	}
 	return parseLatest(text)
 }
 
-// VerifyLatestFile verifies a latest.json that was downloaded beside its signature.
+// VerifyLatestFile verifies a downloaded latest.json by the signature file next to it.
 func VerifyLatestFile(path string, keys []ed25519.PublicKey) (Latest, error) {
 	folder := os.DirFS(filepath.Dir(path))
 	text, err := readText(folder, LatestFile)
@@ -51,7 +52,7 @@ func VerifyLatestFile(path string, keys []ed25519.PublicKey) (Latest, error) {
 	return verifyLatest(folder, text, keys)
 }
 
-// verifyLatest verifies text by the signature that is in a folder.
+// verifyLatest verifies text by the signature file in a folder.
 func verifyLatest(folder fs.FS, text []byte, keys []ed25519.PublicKey) (Latest, error) {
 	signature, err := readText(folder, LatestSignatureFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +64,7 @@ func verifyLatest(folder fs.FS, text []byte, keys []ed25519.PublicKey) (Latest, 
 	return VerifyLatest(text, signature, keys)
 }
 
-// readLatest returns what a latest.json says that nobody need have signed, with its text.
+// readLatest returns the text and content of latest.json without verifying them.
 func readLatest(folder fs.FS) ([]byte, Latest, error) {
 	text, err := readText(folder, LatestFile)
 	if err != nil {
@@ -84,8 +85,7 @@ func parseLatest(text []byte) (Latest, error) {
 	return latest, nil
 }
 
-// setLatest makes a release the latest, unless a later one is that by the word of a key
-// that may sign.
+// setLatest makes a release the latest, unless a later release is that and is properly signed.
 func setLatest(dir string, latest Latest, key ed25519.PrivateKey) error {
 	folder := os.DirFS(dir)
 	if text, there, err := readLatest(folder); err == nil && Compare(latest.Version, there.Version) < 0 {
@@ -104,7 +104,7 @@ func setLatest(dir string, latest Latest, key ed25519.PrivateKey) error {
 		return err
 	}
 	text = append(text, '\n')
-	// Between the two the folder has no release: its file is not what the signature says.
+	// Between the two writes the signature does not match, so the folder has no valid release.
 	if err := replaceFile(filepath.Join(dir, LatestSignatureFile), signLatest(text, key)); err != nil {
 		return err
 	}

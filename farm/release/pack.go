@@ -15,15 +15,15 @@ import (
 	"strings"
 )
 
-// A Build is svc-runner for one platform.
+// A Build is a compiled svc-runner for one platform.
 type Build struct {
-	OS, Arch string // as Go calls them
+	OS, Arch string // as Go names them
 	Path     string // of the program
 }
 
-// Pack puts a release into the folder dir, which it makes if there is none, signed with
-// key, and makes it the latest unless a later one is there. A release of the same version is
-// replaced; for a moment there is none of it.
+// Pack writes a release, signed with key, to the folder dir, which is created if needed, and makes
+// it the latest unless a later one is there. A release of the same version is replaced; for a
+// moment in between there is none.
 func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
 	if !IsVersion(latest.Version) {
 		return fmt.Errorf("%q is no version such as 1.2.3", latest.Version)
@@ -40,7 +40,7 @@ func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) err
 	}
 	defer os.RemoveAll(work)
 	made := filepath.Join(work, "new")
-	if err := fill(made, latest.Version, builds, key); err != nil {
+	if err := writeRelease(made, latest.Version, builds, key); err != nil {
 		return err
 	}
 	final := filepath.Join(dir, latest.Version)
@@ -56,14 +56,14 @@ func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) err
 	return setLatest(dir, latest, key)
 }
 
-func fill(dir, version string, builds []Build, key ed25519.PrivateKey) error {
+func writeRelease(dir, version string, builds []Build, key ed25519.PrivateKey) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
 	var lines []string
 	for _, b := range builds {
 		name := Name(b.OS, b.Arch)
-		if !platform.MatchString(b.OS) || !platform.MatchString(b.Arch) {
+		if !platformPattern.MatchString(b.OS) || !platformPattern.MatchString(b.Arch) {
 			return fmt.Errorf("%s/%s is no platform", b.OS, b.Arch)
 		}
 		sum, err := compress(b.Path, filepath.Join(dir, name))
@@ -74,13 +74,13 @@ func fill(dir, version string, builds []Build, key ed25519.PrivateKey) error {
 	}
 	slices.Sort(lines)
 	text := []byte(strings.Join(lines, ""))
-	if _, err := parseSums(string(text)); err != nil { // a platform twice
+	if _, err := parseSums(string(text)); err != nil { // two builds for one platform
 		return err
 	}
 	return errors.Join(writeFile(filepath.Join(dir, SumsFile), text), writeFile(filepath.Join(dir, SignatureFile), sign(text, key)))
 }
 
-// compress is the same for the same program: no name or time is in it.
+// compress writes a gzip file without name and time, so that the same program gives the same bytes.
 func compress(from, to string) (sum [sha256.Size]byte, err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -92,13 +92,13 @@ func compress(from, to string) (sum [sha256.Size]byte, err error) {
 		return sum, err
 	}
 	h := sha256.New()
-	z := gzip.NewWriter(io.MultiWriter(out, h)) // the best compression takes three times as long and saves a thousandth
+	z := gzip.NewWriter(io.MultiWriter(out, h)) // best compression would take three times as long to save a thousandth
 	_, err = io.Copy(z, in)
 	err = errors.Join(err, z.Close())
 	return [sha256.Size]byte(h.Sum(nil)), errors.Join(err, out.Sync(), out.Close())
 }
 
-// addKey keeps the keys that signed releases before.
+// addKey adds a public key to release.pub and keeps earlier ones.
 func addKey(dir string, key ed25519.PublicKey) error {
 	path := filepath.Join(dir, KeysFile)
 	text, err := os.ReadFile(path)
@@ -113,7 +113,7 @@ func addKey(dir string, key ed25519.PublicKey) error {
 	return replaceFile(path, []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// replaceFile has readers see the one text or the other.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, text []byte) error {
 	next := path + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {

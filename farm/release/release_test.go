@@ -27,7 +27,7 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 	return key
 }
 
-// pack makes a release of two programs that print what they are.
+// pack packs a release of two programs that print their platform.
 func pack(t *testing.T, dir, version string, key ed25519.PrivateKey) {
 	t.Helper()
 	from := t.TempDir()
@@ -47,7 +47,7 @@ func publics(keys ...ed25519.PrivateKey) (list []ed25519.PublicKey) {
 	return list
 }
 
-func TestAPackedReleaseIsReady(t *testing.T) {
+func TestPackedReleaseIsValid(t *testing.T) {
 	t.Parallel()
 	dir, key := filepath.Join(t.TempDir(), "releases"), newKey(t)
 	pack(t, dir, "1.2.3", key)
@@ -60,7 +60,7 @@ func TestAPackedReleaseIsReady(t *testing.T) {
 		require.True(t, moment.Equal(r.NotBefore))
 		require.Equal(t, []string{"svc-runner_linux_amd64.gz", "svc-runner_linux_arm64.gz"}, r.Files)
 		require.Empty(t, folder.Missing())
-		require.NoError(t, Ready(dir, keys))
+		require.NoError(t, VerifyFolder(dir, keys))
 	}
 	text, err := os.ReadFile(filepath.Join(dir, LatestFile))
 	require.NoError(t, err)
@@ -79,8 +79,8 @@ func TestAPackedReleaseIsReady(t *testing.T) {
 	require.Equal(t, "#!/bin/sh\necho 1.2.3 arm64\n", string(program))
 }
 
-// What anybody can do without a program of ours.
-func TestToolsOfOthersVerifyARelease(t *testing.T) {
+// A release can be verified with standard tools alone.
+func TestOpenSSLAndSha256sumVerifyRelease(t *testing.T) {
 	t.Parallel()
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "release.key")
 	key, err := OpenKey(path)
@@ -112,36 +112,36 @@ func TestToolsOfOthersVerifyARelease(t *testing.T) {
 	require.Contains(t, string(out), "Successfully")
 }
 
-func TestAFolderSaysWhatItLacks(t *testing.T) {
+func TestFolderReportsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	amd := "1.2.3/" + Name("linux", "amd64")
 	for name, c := range map[string]struct {
 		spoil func(dir string) error
 		path  string
 	}{
-		"nothing there":       {os.RemoveAll, ""},
-		"no latest":           {func(dir string) error { return os.Remove(filepath.Join(dir, LatestFile)) }, LatestFile},
-		"latest is no JSON":   {write(LatestFile, "1.2.3"), LatestFile},
-		"latest climbs":       {write(LatestFile, `{"version":"../1.2.3"}`), LatestFile},
-		"latest is not there": {write(LatestFile, `{"version":"1.2.4"}`), LatestSignatureFile},
-		"latest was changed":  {changed(LatestFile, "2026-11-22", "2026-11-21"), LatestSignatureFile},
-		"latest is unsigned":  {func(dir string) error { return os.Remove(filepath.Join(dir, LatestSignatureFile)) }, LatestSignatureFile},
-		"signed as sums are": {func(dir string) error {
+		"empty folder":              {os.RemoveAll, ""},
+		"no latest":                 {func(dir string) error { return os.Remove(filepath.Join(dir, LatestFile)) }, LatestFile},
+		"latest is no JSON":         {write(LatestFile, "1.2.3"), LatestFile},
+		"latest leaves the folder":  {write(LatestFile, `{"version":"../1.2.3"}`), LatestFile},
+		"latest version is missing": {write(LatestFile, `{"version":"1.2.4"}`), LatestSignatureFile},
+		"latest was changed":        {changed(LatestFile, "2026-11-22", "2026-11-21"), LatestSignatureFile},
+		"latest is unsigned":        {func(dir string) error { return os.Remove(filepath.Join(dir, LatestSignatureFile)) }, LatestSignatureFile},
+		"latest signed like sums": {func(dir string) error {
 			return os.Rename(filepath.Join(dir, "1.2.3", SignatureFile), filepath.Join(dir, LatestSignatureFile))
 		}, LatestSignatureFile},
-		"no keys":           {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
-		"a key in pieces":   {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
-		"an empty key file": {write(KeysFile, "\n"), KeysFile},
-		"another's key":     {write(KeysFile, FormatKey(publics(newKey(t))[0])), LatestSignatureFile},
-		"no sums":           {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
-		"no signature":      {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) }, "1.2.3/" + SignatureFile},
-		"half a signature":  {write("1.2.3/"+SignatureFile, "AAAA"), "1.2.3/" + SignatureFile},
-		"other sums":        {write("1.2.3/"+SumsFile, strings.Repeat("0", 64)+"  "+amd+"\n"), "1.2.3/" + SignatureFile},
-		"endless sums":      {write("1.2.3/"+SumsFile, strings.Repeat("0", maxText+1)), "1.2.3/" + SumsFile},
-		"no program":        {func(dir string) error { return os.Remove(filepath.Join(dir, amd)) }, amd},
-		"another program":   {write(amd, "other"), amd},
-		"a link out of it": {func(dir string) error {
-			return os.Rename(filepath.Join(dir, amd), filepath.Join(filepath.Dir(dir), "moved")) // and below: linked
+		"no keys":             {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
+		"truncated key":       {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
+		"an empty key file":   {write(KeysFile, "\n"), KeysFile},
+		"unknown key":         {write(KeysFile, FormatKey(publics(newKey(t))[0])), LatestSignatureFile},
+		"no sums":             {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
+		"no signature":        {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) }, "1.2.3/" + SignatureFile},
+		"truncated signature": {write("1.2.3/"+SignatureFile, "AAAA"), "1.2.3/" + SignatureFile},
+		"other sums":          {write("1.2.3/"+SumsFile, strings.Repeat("0", 64)+"  "+amd+"\n"), "1.2.3/" + SignatureFile},
+		"too large sums":      {write("1.2.3/"+SumsFile, strings.Repeat("0", maxText+1)), "1.2.3/" + SumsFile},
+		"missing program":     {func(dir string) error { return os.Remove(filepath.Join(dir, amd)) }, amd},
+		"another program":     {write(amd, "other"), amd},
+		"link out of the folder": {func(dir string) error {
+			return os.Rename(filepath.Join(dir, amd), filepath.Join(filepath.Dir(dir), "moved")) // and below: linked to
 		}, amd},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,12 +152,12 @@ func TestAFolderSaysWhatItLacks(t *testing.T) {
 			_, err := folder.Release()
 			require.NoError(t, err)
 			require.NoError(t, c.spoil(dir))
-			if name == "a link out of it" {
+			if name == "link out of the folder" {
 				require.NoError(t, os.Symlink(filepath.Join(filepath.Dir(dir), "moved"), filepath.Join(dir, amd)))
 			}
-			for range 2 { // also from memory
+			for range 2 { // from the cache too
 				_, err = folder.Release()
-				var fault *Fault
+				var fault *FolderError
 				require.ErrorAs(t, err, &fault)
 				require.Equal(t, c.path, fault.Path, err)
 			}
@@ -185,8 +185,8 @@ func changed(name, from, to string) func(string) error {
 	}
 }
 
-// Both are signed with the same key.
-func TestASignatureIsOfOneKindOfText(t *testing.T) {
+// latest.json and SHA256SUMS are signed with the same key.
+func TestSignaturesAreNotInterchangeable(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
 	pack(t, dir, "1.2.3", key)
@@ -205,43 +205,43 @@ func TestASignatureIsOfOneKindOfText(t *testing.T) {
 	_, err = VerifyLatest(latest, sign(latest, key), publics(key))
 	require.ErrorIs(t, err, ErrSignature, "as sums are signed")
 	sums := read("1.2.3/" + SumsFile)
-	_, err = Verify(sums, sign(withContext(sums), key), publics(key))
+	_, err = Verify(sums, sign(latestMessage(sums), key), publics(key))
 	require.ErrorIs(t, err, ErrSignature, "as latest.json is signed")
-	_, err = Verify(withContext(latest), signature, publics(key))
+	_, err = Verify(latestMessage(latest), signature, publics(key))
 	require.ErrorContains(t, err, "line 1 of the sums is malformed", "what was signed, taken for sums")
 }
 
-// As releases were before latest.json was signed.
-func TestAReleaseThatIsNotSignedInFullSaysSo(t *testing.T) {
+// Releases were packed like this before latest.json was signed.
+func TestUnsignedLatestIsReported(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
 	pack(t, dir, "1.3.0", key)
 	require.NoError(t, os.Remove(filepath.Join(dir, LatestSignatureFile)))
-	require.ErrorContains(t, Ready(dir, nil), "did not sign latest.json made the release; pack it again")
+	require.ErrorContains(t, VerifyFolder(dir, nil), "did not sign latest.json made the release; pack it again")
 	require.Equal(t, []string{"SVC_FARM_RELEASES_DIR/latest.json.sig"}, NewFolder(dir, nil).Missing())
 	_, err := VerifyLatestFile(filepath.Join(dir, LatestFile), publics(key))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
-	// Nobody is held on an old release by a latest.json that anybody may have written.
+	// An unsigned latest.json does not keep a service on an old release.
 	build := Build{"linux", "amd64", filepath.Join(dir, KeysFile)}
 	err = Pack(dir, Latest{Version: "1.2.9"}, []Build{build}, key)
 	require.ErrorContains(t, err, "latest.json names the later release 1.3.0, for which nobody vouches")
 	require.NoError(t, write(LatestSignatureFile, string(sign([]byte("x"), key)))(dir))
 	require.ErrorIs(t, Pack(dir, Latest{Version: "1.2.9"}, []Build{build}, key), ErrSignature)
 	pack(t, dir, "1.3.0", key)
-	require.NoError(t, Ready(dir, nil))
+	require.NoError(t, VerifyFolder(dir, nil))
 }
 
-// Sums of an older release, whole and signed, in the folder of a newer one.
-func TestAnOldReleaseIsNotTakenForANewOne(t *testing.T) {
+// Complete, signed sums of an older release are in the folder of a newer one.
+func TestOldSumsAreRefusedForNewRelease(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
 	pack(t, dir, "1.2.3", key)
 	pack(t, dir, "1.3.0", key)
-	require.NoError(t, Ready(dir, nil))
+	require.NoError(t, VerifyFolder(dir, nil))
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "1.3.0")))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "1.3.0"), os.DirFS(filepath.Join(dir, "1.2.3"))))
-	require.ErrorContains(t, Ready(dir, nil), "it is that of release 1.2.3")
+	require.ErrorContains(t, VerifyFolder(dir, nil), "it is that of release 1.2.3")
 	program := filepath.Join(dir, "1.3.0", Name("linux", "amd64"))
 	_, err := VerifyFile(program, "1.3.0", publics(key))
 	require.ErrorContains(t, err, "the sums are those of release 1.2.3, not 1.3.0")
@@ -250,7 +250,7 @@ func TestAnOldReleaseIsNotTakenForANewOne(t *testing.T) {
 	require.Equal(t, "1.2.3", sums.Version)
 }
 
-func TestPackingAnOlderReleaseLeavesTheLatest(t *testing.T) {
+func TestPackingOlderReleaseKeepsLatest(t *testing.T) {
 	t.Parallel()
 	dir, first, second := t.TempDir(), newKey(t), newKey(t)
 	pack(t, dir, "1.10.0", first)
@@ -260,9 +260,9 @@ func TestPackingAnOlderReleaseLeavesTheLatest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1.10.0", r.Version)
 	require.Len(t, r.Keys, 2, "the keys of both")
-	require.ErrorIs(t, Ready(dir, publics(second)), ErrSignature)
+	require.ErrorIs(t, VerifyFolder(dir, publics(second)), ErrSignature)
 	pack(t, dir, "1.10.1", second)
-	require.NoError(t, Ready(dir, publics(second)))
+	require.NoError(t, VerifyFolder(dir, publics(second)))
 }
 
 func TestVerifyRefuses(t *testing.T) {
@@ -273,17 +273,17 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	good := line("1.2.3", "svc-runner_linux_amd64.gz")
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":              {"", "there are no sums"},
-		"no line":              {"\n", "line 1 of the sums is malformed"},
-		"no last newline":      {strings.TrimSpace(good), "malformed"},
-		"a folder":             {line("1.2.3/..", "svc-runner_linux_amd64.gz"), "malformed"},
-		"a name that climbs":   {line("1.2.3", "../svc-runner_linux_amd64.gz"), "malformed"},
-		"another program":      {line("1.2.3", "sh"), "malformed"},
-		"a version in part":    {line("1.2", "svc-runner_linux_amd64.gz"), "malformed"},
-		"half a sum":           {"00" + good[64:], "malformed"},
-		"a sum of letters":     {strings.Repeat("z", 64) + good[64:], "malformed"},
-		"the same twice":       {good + good, "two sums"},
-		"releases one another": {good + line("1.2.4", "svc-runner_linux_arm64.gz"), "in one release"},
+		"nothing":                {"", "there are no sums"},
+		"no line":                {"\n", "line 1 of the sums is malformed"},
+		"no last newline":        {strings.TrimSpace(good), "malformed"},
+		"a folder":               {line("1.2.3/..", "svc-runner_linux_amd64.gz"), "malformed"},
+		"name leaves the folder": {line("1.2.3", "../svc-runner_linux_amd64.gz"), "malformed"},
+		"another program":        {line("1.2.3", "sh"), "malformed"},
+		"incomplete version":     {line("1.2", "svc-runner_linux_amd64.gz"), "malformed"},
+		"truncated digest":       {"00" + good[64:], "malformed"},
+		"digest is not hex":      {strings.Repeat("z", 64) + good[64:], "malformed"},
+		"repeated name":          {good + good, "two sums"},
+		"two releases":           {good + line("1.2.4", "svc-runner_linux_arm64.gz"), "in one release"},
 	} {
 		signature := base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(c.text)))
 		_, err := Verify([]byte(c.text), []byte(signature), publics(key))
@@ -295,7 +295,7 @@ func TestVerifyRefuses(t *testing.T) {
 	require.NoError(t, sums.Check("svc-runner_linux_amd64.gz", strings.NewReader("")))
 	require.ErrorContains(t, sums.Check("svc-runner_linux_amd64.gz", strings.NewReader("x")), "is not what release 1.2.3 says")
 	require.ErrorContains(t, sums.Check("svc-runner_plan9_amd64.gz", strings.NewReader("")), "is not in release 1.2.3")
-	for name, keys := range map[string][]ed25519.PublicKey{"no key": nil, "another": publics(newKey(t)), "a short one": {key.Public().(ed25519.PublicKey)[:31]}} {
+	for name, keys := range map[string][]ed25519.PublicKey{"no key": nil, "another": publics(newKey(t)), "incomplete version": {key.Public().(ed25519.PublicKey)[:31]}} {
 		_, err = Verify([]byte(good), []byte(signature), keys)
 		require.ErrorIs(t, err, ErrSignature, name)
 	}
@@ -315,13 +315,13 @@ func TestPackRefuses(t *testing.T) {
 		version string
 		builds  []Build
 	}{
-		"no version":      {"", []Build{build}},
-		"a climbing one":  {"../1.2.3", []Build{build}},
-		"a short one":     {"1.2", []Build{build}},
-		"nothing to pack": {"1.2.3", nil},
-		"no platform":     {"1.2.3", []Build{{"linux", "amd/64", program}}},
-		"one twice":       {"1.2.3", []Build{build, build}},
-		"no program":      {"1.2.3", []Build{{"linux", "amd64", filepath.Join(dir, "none")}}},
+		"no version":                {"", []Build{build}},
+		"version leaves the folder": {"../1.2.3", []Build{build}},
+		"incomplete version":        {"1.2", []Build{build}},
+		"no builds":                 {"1.2.3", nil},
+		"malformed platform":        {"1.2.3", []Build{{"linux", "amd/64", program}}},
+		"repeated platform":         {"1.2.3", []Build{build, build}},
+		"missing program":           {"1.2.3", []Build{{"linux", "amd64", filepath.Join(dir, "none")}}},
 	} {
 		require.Error(t, Pack(dir, Latest{Version: c.version}, c.builds, key), name)
 		entries, err := os.ReadDir(dir)
@@ -330,7 +330,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-func TestKeysOutliveTheProcess(t *testing.T) {
+func TestKeysArePersisted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "release.key")
 	made, err := OpenKey(path)

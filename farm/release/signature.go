@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// ErrSignature says that no key of those that were given signed a text.
+// ErrSignature says that none of the given keys signed a text.
 var ErrSignature = errors.New("the signature is by none of the keys")
 
 func sign(message []byte, key ed25519.PrivateKey) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(key, message)) + "\n")
 }
 
-// checkSignature returns nil if signature, in base64, is of message by one of keys.
+// checkSignature returns nil if signature, in base64, is a signature of message by one of keys.
 func checkSignature(message, signature []byte, keys []ed25519.PublicKey) error {
 	sig, err := base64.StdEncoding.Strict().DecodeString(string(bytes.TrimSpace(signature)))
 	if err != nil || len(sig) != ed25519.SignatureSize {

@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// Sums is a SHA256SUMS whose signature was verified.
+// Sums is the content of a verified SHA256SUMS.
 type Sums struct {
 	Version string
-	Files   map[string][sha256.Size]byte // by the name of the program
+	Files   map[string][sha256.Size]byte // digest by program name
 }
 
-// Verify returns the sums that text has, if one of keys signed it.
+// Verify parses the text of SHA256SUMS if one of keys has signed it. Its error is [ErrSignature] if
+// none has.
 func Verify(text, signature []byte, keys []ed25519.PublicKey) (Sums, error) {
 	if err := checkSignature(text, signature, keys); err != nil {
 		return Sums{}, err
@@ -50,8 +51,7 @@ func parseSums(text string) (Sums, error) {
 	return s, nil
 }
 
-// Check reads a program to its end and returns an error unless it is the one that the
-// sums have by that name.
+// Check reads a program to its end, and returns an error unless it has the digest of that name.
 func (s Sums) Check(name string, r io.Reader) error {
 	want, ok := s.Files[name]
 	if !ok {
@@ -70,8 +70,8 @@ func (s Sums) Check(name string, r io.Reader) error {
 	return nil
 }
 
-// VerifyFile verifies a program that was downloaded beside the SHA256SUMS of its release
-// and their signature. version is the one that it must be of, "" for any.
+// VerifyFile verifies a downloaded program by the SHA256SUMS and signature next to it. version is
+// the required version, "" for any.
 func VerifyFile(path, version string, keys []ed25519.PublicKey) (Sums, error) {
 	folder, name := filepath.Split(path)
 	text, err := readText(os.DirFS(filepath.Clean(folder)), SumsFile)

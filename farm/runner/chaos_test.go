@@ -16,15 +16,14 @@ import (
 	"svc/farm/wire"
 )
 
-// Connections are cut at any time, acknowledgements come late and out of order, assignments
-// are repeated, the supervisor is replaced: what a job says arrives once and in order, and
-// each job has one end. (The farm of these tests notes whatever does not fit.)
+// Connections are cut, acknowledgements are late and out of order, assignments are repeated, and
+// the supervisor is replaced. The farm of these tests records any message that does not fit.
 func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 5, WindowBytes: 40_000} }
 	f.ackDelay = func() { <-time.After(rand.N(30 * time.Millisecond)) }
-	r := start(t, f.enrolled(), quick)
+	r := start(t, f.enrolled(), reconnectAtOnce)
 	var jobs []key
 	for range 4 {
 		jobs = append(jobs, f.assign(wire.Assign{RunSeconds: 120, Steps: steps(
@@ -42,9 +41,9 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 			}
 			f.cutAll()
 			f.mu.Lock()
-			for k, j := range f.jobs { // what was assigned already
+			for k, j := range f.jobs { // the jobs assigned so far
 				if len(f.conns) > 0 && j.end() == nil {
-					f.conns[len(f.conns)-1].say(j.spec, k)
+					f.conns[len(f.conns)-1].send(j.spec, k)
 				}
 			}
 			f.mu.Unlock()
@@ -69,17 +68,18 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	require.Empty(t, f.declined)
 }
 
-// many is more than there are jobs: what is declined the farm of these tests forgets.
-func many(c *Config) { c.Capacity = 64 }
+// many sets a capacity above the number of jobs, since the farm of these tests does not reassign
+// declined jobs.
+func largeCapacity(c *Config) { c.Capacity = 64 }
 
-// The supervisor is replaced again and again, in the middle of jobs: each of them has one end.
-func TestEachJobEndsOnceThoughSupervisorsAreReplaced(t *testing.T) {
+// The supervisor is replaced again and again in the middle of jobs.
+func TestJobsEndOnceAcrossSupervisors(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
 	var jobs []key
 	for range 5 {
-		r := start(t, folder, quick, many)
+		r := start(t, folder, reconnectAtOnce, largeCapacity)
 		for range 2 {
 			jobs = append(jobs, f.assign(wire.Assign{Steps: steps("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done")}))
 		}
@@ -89,19 +89,19 @@ func TestEachJobEndsOnceThoughSupervisorsAreReplaced(t *testing.T) {
 		r.cancel()
 		require.NoError(t, r.wait())
 	}
-	r := start(t, folder, quick, many)
+	r := start(t, folder, reconnectAtOnce, largeCapacity)
 	for _, k := range jobs {
 		require.Contains(t, []string{"succeeded", "infra"}, f.ended(k).Outcome)
 	}
 	r.empty()
 }
 
-// The service does not have a message of one job and says so each time: that job is given
-// up, and the others come to their ends.
-func TestAJobOfWhichTheServiceTakesNothingIsGivenUp(t *testing.T) {
+// The service finds a message of one job malformed each time. That job is dropped, and the others
+// end.
+func TestMalformedJobIsDropped(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	r := start(t, f.enrolled(), quick)
+	r := start(t, f.enrolled(), reconnectAtOnce)
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
 	well := f.assign(wire.Assign{Steps: steps("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done")})
 	require.Eventually(t, f.with(well, func(j *farmJob) bool { return j.last > 0 }), patience, time.Millisecond)
@@ -114,12 +114,12 @@ func TestAJobOfWhichTheServiceTakesNothingIsGivenUp(t *testing.T) {
 	r.empty()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	require.GreaterOrEqual(t, f.malformed[bad], badLimit, "several may come by one connection")
+	require.GreaterOrEqual(t, f.malformed[bad], malformedLimit, "several may come by one connection")
 	require.Empty(t, f.problems)
 }
 
-// A window that is full holds back the sender, not the build.
-func TestABuildDoesNotWaitForTheService(t *testing.T) {
+// A full window blocks the sender, not the build.
+func TestBuildDoesNotWaitForService(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	blocked := make(chan struct{})
@@ -137,7 +137,7 @@ func TestABuildDoesNotWaitForTheService(t *testing.T) {
 	r.empty()
 }
 
-func TestTheLimitOfALog(t *testing.T) {
+func TestLogLimit(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{LogBytesPerJob: 100_000} }

@@ -14,11 +14,12 @@ import (
 )
 
 var (
-	commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	refForm    = regexp.MustCompile(`^refs/[A-Za-z0-9_][A-Za-z0-9._/+@-]*$`)
+	commitPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	refPattern    = regexp.MustCompile(`^refs/[A-Za-z0-9_][A-Za-z0-9._/+@-]*$`)
 )
 
-// sourceSecrets is the password in the address of a repository, which no log shows.
+// sourceSecrets returns the password in a repository's URL, alone and with its user, so that it is
+// masked in the log.
 func sourceSecrets(s *wire.Source) []string {
 	if s == nil {
 		return nil
@@ -31,7 +32,7 @@ func sourceSecrets(s *wire.Source) []string {
 	return []string{password, u.User.Username() + ":" + password}
 }
 
-// checkSource refuses what git might take for an option, or for a program to run.
+// checkSource refuses values that git might take for an option or for a command to run.
 func checkSource(s *wire.Source, protocols string) error {
 	u, err := url.Parse(s.URL)
 	switch {
@@ -39,9 +40,9 @@ func checkSource(s *wire.Source, protocols string) error {
 		return fmt.Errorf("the repository's address cannot be read")
 	case !slices.Contains(strings.Split(protocols, ":"), u.Scheme):
 		return fmt.Errorf("the repository's address is of %q, which this runner does not fetch from", u.Scheme)
-	case s.Commit != "" && !commitForm.MatchString(s.Commit):
+	case s.Commit != "" && !commitPattern.MatchString(s.Commit):
 		return fmt.Errorf("the commit is no full hash")
-	case s.Ref != "" && (!refForm.MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
+	case s.Ref != "" && (!refPattern.MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
 		return fmt.Errorf("the ref is none that may be fetched")
 	case s.Ref == "" && s.Commit == "":
 		return fmt.Errorf("the source names neither commit nor ref")
@@ -52,9 +53,9 @@ func checkSource(s *wire.Source, protocols string) error {
 	return nil
 }
 
-// checkout fetches the commit into the working directory. It runs outside of the sandbox, as
-// the runner's user with a home of the job's own, without hooks and configuration of anybody.
-func (x *execution) checkout(polite context.Context) wire.Event {
+// checkout fetches the commit into the working directory. Git runs outside of the sandbox as the
+// runner's user, with a home of the job's own and without anybody's hooks or configuration.
+func (x *execution) checkout(graceful context.Context) wire.Event {
 	s := *x.Spec.Source
 	if err := checkSource(&s, x.GitProtocols); err != nil {
 		x.notice("check out: " + err.Error())
@@ -62,12 +63,12 @@ func (x *execution) checkout(polite context.Context) wire.Event {
 	}
 	address, env := x.gitEnv(s.URL)
 	run := func(args ...string) (wire.Event, bool) {
-		r, err := x.in(polite, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Plain: true})
+		r, err := x.runMasked(graceful, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Unsandboxed: true})
 		if err != nil {
 			x.notice("check out: " + err.Error())
 			return wire.Event{Outcome: infra, Reason: "checkout_failed"}, false
 		}
-		e := ended(r, true)
+		e := endOf(r, true)
 		return e, e.Outcome == succeeded
 	}
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--depth=1", address}
@@ -77,7 +78,7 @@ func (x *execution) checkout(polite context.Context) wire.Event {
 	}
 	for _, c := range commands {
 		if e, ok := run(c...); !ok {
-			return unlessStopped(e)
+			return asInfraFailure(e)
 		}
 	}
 	what, want := s.Ref, s.Commit
@@ -85,36 +86,36 @@ func (x *execution) checkout(polite context.Context) wire.Event {
 		what = want
 	}
 	e, ok := run(append(fetch, what)...)
-	if !ok && e.SignalReason == "" && s.Ref != "" && want != "" { // servers may hand out refs alone
+	if !ok && e.SignalReason == "" && s.Ref != "" && want != "" { // the server may not allow to fetch a commit
 		e, ok = run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", address, s.Ref)
 	}
 	if !ok {
-		return unlessStopped(e)
+		return asInfraFailure(e)
 	}
 	if want == "" {
 		want = "FETCH_HEAD"
 	}
 	if e, ok := run("checkout", "--quiet", "--detach", want); !ok {
-		return unlessStopped(e)
+		return asInfraFailure(e)
 	}
 	return wire.Event{Outcome: succeeded}
 }
 
-// unlessStopped makes a failure of git one of the machine, as another one may reach the host,
-// but leaves what was ordered.
-func unlessStopped(e wire.Event) wire.Event {
+// asInfraFailure turns a failure of git into one of the machine, since another machine may reach
+// the host. A job that was stopped keeps its outcome.
+func asInfraFailure(e wire.Event) wire.Event {
 	if e.SignalReason == "" {
 		e.Outcome, e.Reason = infra, "checkout_failed"
 	}
 	return e
 }
 
-// gitEnv returns the address without user and password, and the variables that give them to
+// gitEnv returns the URL without user and password, and the variables by which git sends them to
 // that host alone. They are in no command line and no file.
 func (x *execution) gitEnv(address string) (string, []string) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", nil // checked before
+		return "", nil // checkSource has parsed it
 	}
 	env := []string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=",

@@ -12,7 +12,7 @@ import (
 	"svc/farm/wire"
 )
 
-// A manifest says which files will be uploaded. It has the form of the upload's first part.
+// A manifest lists the files to upload. Its JSON is the first part of the upload.
 type manifest struct {
 	Epoch int            `json:"epoch"`
 	Files []manifestFile `json:"files"`
@@ -30,14 +30,14 @@ type manifestFile struct {
 
 const (
 	chunkBytes = 8 << 20
-	maxMissing = 100 // artifacts that are named
-	maxLeftOut = 20  // files that are named
+	maxMissing = 100 // missing artifacts that are reported by name
+	maxLeftOut = 20  // files left out that are reported by name
 )
 
 var errTooMany = errors.New("more files than an upload may have")
 
-// collect copies the artifacts of a job that has ended so, and tells the supervisor of them.
-// It returns the end, which is another one if a required artifact is missing.
+// collect copies the artifacts of a job and reports their manifest. It returns the job's end, which
+// is a failure if a required artifact is missing.
 func (x *execution) collect(end wire.Event) wire.Event {
 	var want []wire.Artifact
 	for _, a := range x.Spec.Artifacts {
@@ -46,7 +46,7 @@ func (x *execution) collect(end wire.Event) wire.Event {
 			want = append(want, a)
 		}
 	}
-	if len(want) == 0 || end.SignalReason == becauseFenced || end.SignalReason == becauseAgentStop {
+	if len(want) == 0 || end.SignalReason == reasonFenced || end.SignalReason == reasonAgentStop {
 		return end
 	}
 	m, missing, leftOut, err := gather(x.job.Work(), x.Files, want, x.ArtifactLimit)
@@ -76,10 +76,10 @@ func (x *execution) collect(end wire.Event) wire.Event {
 	return end
 }
 
-// gather copies the files of work that artifacts name into folder, each named by its id,
-// and says which required artifacts have none, and which files are left out for what is wrong with
-// them: the service would refuse the others with them. Symbolic links are left out, and none is followed
-// out of work, whatever goes on there meanwhile. Nothing is kept if it is more than limit bytes.
+// gather copies the files in work that artifacts match into folder, each named by its id. It
+// returns the required artifacts without any file, and the files left out because the service would
+// refuse the whole manifest with them. Symbolic links are left out, and none leads out of work,
+// whatever runs there meanwhile. If the files exceed limit bytes, gather fails.
 func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m manifest, missing, leftOut []string, err error) {
 	root, err := os.OpenRoot(work)
 	if err != nil {
@@ -93,14 +93,14 @@ func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m mani
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return m, nil, nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
-	g := gathering{root: root, folder: folder, limit: limit, places: wire.Places{}}
+	g := collector{root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
 	for _, a := range artifacts {
 		before := len(g.files)
 		for _, name := range files {
 			if !slices.ContainsFunc(a.Paths, func(p string) bool { return matches(p, name) }) {
 				continue
 			}
-			if err := g.take(a.Name, name); err != nil {
+			if err := g.add(a.Name, name); err != nil {
 				return m, nil, nil, err
 			}
 		}
@@ -108,18 +108,18 @@ func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m mani
 			missing = append(missing, a.Name)
 		}
 	}
-	if more := g.without - len(g.leftOut); more > 0 {
+	if more := g.leftOutCount - len(g.leftOut); more > 0 {
 		g.leftOut = append(g.leftOut, fmt.Sprintf("and %d more", more))
 	}
 	return manifest{Files: g.files}, missing, g.leftOut, nil
 }
 
-// regularFiles lists the files in order.
+// regularFiles lists the regular files below root in order, without .git.
 func regularFiles(root *os.Root) (list []string, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil && errors.Is(err, fs.ErrPermission):
-			return fs.SkipDir // a step took the right away
+			return fs.SkipDir // a step has removed the permission
 		case err != nil:
 			return err
 		case d.IsDir() && name == ".git":
@@ -136,8 +136,8 @@ func regularFiles(root *os.Root) (list []string, err error) {
 	return list, nil
 }
 
-// matches reports whether name is meant by pattern, in which * and ? stay in a folder and
-// ** stands for any number of them. A folder means all that is in it.
+// matches reports whether a pattern matches name. * and ? do not match a slash, ** matches any
+// number of folders, and the name of a folder matches everything in it.
 func matches(pattern, name string) bool {
 	pattern = strings.TrimPrefix(path.Clean("/"+pattern), "/")
 	if pattern == "" {
@@ -150,7 +150,7 @@ func matches(pattern, name string) bool {
 func matchParts(p, n []string) bool {
 	switch {
 	case len(p) == 0:
-		return true // a folder, or the file itself
+		return true // matches a folder that contains the file, or the file itself
 	case p[0] == "**" && len(p) == 1:
 		return len(n) > 0
 	case p[0] == "**":

@@ -16,7 +16,7 @@ import (
 	"svc/farm/wire"
 )
 
-func TestPatterns(t *testing.T) {
+func TestArtifactPatterns(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern string
@@ -42,7 +42,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestGatheringStaysInTheWorkingDirectory(t *testing.T) {
+func TestGatherStaysInWorkingDirectory(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	work := filepath.Join(base, "work")
@@ -79,8 +79,8 @@ func TestGatheringStaysInTheWorkingDirectory(t *testing.T) {
 	require.ErrorIs(t, err, errTooMany)
 }
 
-// What the service would refuse is left out, and does not take the rest with it.
-func TestGatheringLeavesOutWhatTheServiceRefuses(t *testing.T) {
+// Files that the service would refuse are left out, and the others are kept.
+func TestGatherLeavesOutRefusedFiles(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	write := func(name string) {
@@ -103,23 +103,23 @@ func TestGatheringLeavesOutWhatTheServiceRefuses(t *testing.T) {
 	require.Len(t, leftOut, 7)
 	require.Contains(t, leftOut, `"dist/Readme": on some systems it would be in the place of another file`)
 	m.Epoch = 1
-	require.NoError(t, refused(m))
+	require.NoError(t, manifestError(m))
 
 	for i := range maxLeftOut {
 		write(fmt.Sprintf("bad/a?b%d", i))
 	}
-	m, missing, leftOut, err = gather(work, filepath.Join(t.TempDir(), "files"), want, 1<<20) // two artifacts of which some system makes one
+	m, missing, leftOut, err = gather(work, filepath.Join(t.TempDir(), "files"), want, 1<<20) // two names that some system takes for one
 	require.NoError(t, err)
 	require.Equal(t, []string{"bad"}, missing)
 	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine", "docs/readme"}, paths(m))
 	require.Len(t, leftOut, maxLeftOut+1)
 	require.Regexp(t, `^and \d+ more$`, leftOut[maxLeftOut])
 	m.Epoch = 1
-	require.NoError(t, refused(m))
+	require.NoError(t, manifestError(m))
 }
 
-// A manifest is not so long that the service would not read it.
-func TestGatheringEndsBeforeTheManifestIsTooLong(t *testing.T) {
+// A manifest never exceeds the size that the service reads.
+func TestGatherLimitsManifestSize(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	long := strings.Repeat("&", 200) // each of them is six bytes of JSON
@@ -138,12 +138,12 @@ func TestGatheringEndsBeforeTheManifestIsTooLong(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, m.Files, 200)
 	m.Epoch = 1
-	require.NoError(t, refused(m))
+	require.NoError(t, manifestError(m))
 }
 
-// A job that leaves names which the service refuses has its other files, and its log says which it
-// has not; one that requires nothing else has failed.
-func TestArtifactsThatAreLeftOut(t *testing.T) {
+// Files whose names the service refuses are named in the log, and the others are uploaded. A job
+// that requires one of them fails.
+func TestLeftOutArtifactsAreReported(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -177,8 +177,8 @@ func paths(m manifest) (list []string) {
 	return list
 }
 
-// refused is what the service says of a manifest.
-func refused(m manifest) error {
+// refused returns the service's error about a manifest.
+func manifestError(m manifest) error {
 	text, err := json.Marshal(m)
 	if err == nil {
 		_, err = artifacts.ReadManifest(bytes.NewReader(text), 1<<20)

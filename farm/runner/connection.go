@@ -14,50 +14,50 @@ import (
 	"svc/farm/wire"
 )
 
-// controls is how many control messages wait for the writer. More than that means that
-// the connection takes none, and it is given up.
-const controls = 64
+// maxControls is how many control messages may wait for the writer. If more do, the connection is
+// stuck and given up.
+const maxControls = 64
 
 var (
-	errStuck = errors.New("the connection takes nothing")
-	errLeft  = errors.New("said goodbye")
+	errWriterStuck = errors.New("the connection takes nothing")
+	errGoodbye     = errors.New("said goodbye")
 )
 
-// A connection is one WebSocket, from hello on. One goroutine reads, one writes, one
-// puts heartbeats into the writer's queue.
+// A connection is one WebSocket, from the hello on. One goroutine reads, one writes, and one queues
+// heartbeats.
 type connection struct {
 	s       *Supervisor
 	ws      *websocket.Conn
 	control chan []byte
-	closing chan time.Duration // the service ends: when to come again
+	closing chan time.Duration // receives the delay before reconnecting, when the service shuts down
 
-	mu      sync.Mutex
-	seq     int64
-	beats   map[int64]beat // heartbeats that are not acknowledged
-	freshAt time.Duration  // when the last acknowledged one was sent, or the hello
+	mu         sync.Mutex
+	seq        int64
+	heartbeats map[int64]sentHeartbeat // unacknowledged heartbeats, by number
+	ackedAt    time.Duration           // when the last acknowledged heartbeat, or the hello, was sent
 }
 
-// A beat is what a heartbeat promised, and when it was sent.
-type beat struct {
+// A sentHeartbeat is when a heartbeat was sent, and the jobs that it listed.
+type sentHeartbeat struct {
 	at   time.Duration
 	jobs []*job
 }
 
-// connect holds one connection until it ends. after is how long to stay away, if the
-// service has said so; welcomed is whether it had begun.
+// connect holds one connection until it ends. after is how long to stay away if the service said
+// so. welcomed reports whether the service had accepted the connection.
 func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Duration, err error) {
 	s.mu.Lock()
 	address := s.identity.AgentURL
 	s.mu.Unlock()
-	ws, err := s.link.dial(ctx, address)
+	ws, err := s.farm.dial(ctx, address)
 	if err != nil {
 		return false, 0, err
 	}
 	defer ws.Close()
-	c := &connection{s: s, ws: ws, control: make(chan []byte, controls), closing: make(chan time.Duration, 1), beats: map[int64]beat{}}
+	c := &connection{s: s, ws: ws, control: make(chan []byte, maxControls), closing: make(chan time.Duration, 1), heartbeats: map[int64]sentHeartbeat{}}
 	ws.SetReadLimit(wire.MaxAssign)
 	ws.SetPingHandler(c.pong)
-	welcome, err := c.greet()
+	welcome, err := c.exchangeHello()
 	if err != nil {
 		return false, 0, err
 	}
@@ -68,7 +68,7 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(c.read)
 	g.Go(func() error { return c.write(ctx) })
-	g.Go(func() error { return c.beat(ctx, seconds(max(welcome.HeartbeatSeconds, 1))) })
+	g.Go(func() error { return c.heartbeatLoop(ctx, seconds(max(welcome.HeartbeatSeconds, 1))) })
 	g.Go(func() error {
 		<-ctx.Done()
 		_ = ws.Close() // wakes the reader
@@ -82,21 +82,21 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 	return true, after, err
 }
 
-// greet says hello and hears what to do with what is held.
-func (c *connection) greet() (w wire.Welcome, err error) {
+// greet sends the hello and applies the service's welcome.
+func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 	s := c.s
 	hello := wire.Hello{
 		Version: Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Capacity: s.cfg.Capacity, Labels: s.identity.Labels,
 		Sandboxes: s.sandboxes, BootID: bootID(), Draining: s.drainingHere(),
 	}
-	for _, j := range s.list() {
-		j.set(func() { j.admitted = false })
+	for _, j := range s.heldJobs() {
+		j.update(func() { j.maySend = false })
 		if len(hello.Held) < wire.MaxHeld {
 			hello.Held = append(hello.Held, j.held())
 			hello.SpoolBytes += j.spool.Bytes()
 		}
 	}
-	c.freshAt = s.cfg.Boot()
+	c.ackedAt = s.cfg.BootTime()
 	frame, err := wire.Encode(hello, time.Now())
 	if err != nil {
 		return w, err
@@ -115,18 +115,18 @@ func (c *connection) greet() (w wire.Welcome, err error) {
 	if w, err = wire.Read[wire.Welcome](e); err != nil {
 		return w, err
 	}
-	s.welcomed(w)
+	s.applyWelcome(w)
 	return w, nil
 }
 
-// drainingHere reports whether this side drains; that the service asked for it, it knows.
+// drainingHere reports whether this side drains. The service's own wish it knows already.
 func (s *Supervisor) drainingHere() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.drains[drainedHere] || s.drains[drainedToStop]
 }
 
-func (s *Supervisor) welcomed(w wire.Welcome) {
+func (s *Supervisor) applyWelcome(w wire.Welcome) {
 	s.update(func() {
 		l := &s.limits
 		for _, v := range []struct {
@@ -149,24 +149,24 @@ func (s *Supervisor) welcomed(w wire.Welcome) {
 	})
 	s.drain(drainedByService, w.Draining)
 	for _, v := range w.Held {
-		s.verdict(v, true)
+		s.applyVerdict(v, true)
 	}
 }
 
-// pong answers a ping, which also shows that the connection lives.
+// pong answers a ping, and extends the read deadline.
 func (c *connection) pong(data string) error {
-	_ = c.ws.SetReadDeadline(time.Now().Add(wire.ReadLimit)) // of a closed one reading tells
-	err := c.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(wire.WriteLimit))
+	_ = c.ws.SetReadDeadline(time.Now().Add(wire.ReadTimeout)) // if the connection is closed, the next read fails
+	err := c.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(wire.WriteTimeout))
 	if errors.Is(err, websocket.ErrCloseSent) {
 		return nil
 	}
 	return err
 }
 
-// receive reads the next text frame. The service sends no other.
+// receive reads the next text frame. The service sends no binary ones.
 func (c *connection) receive() (wire.Envelope, error) {
 	for {
-		_ = c.ws.SetReadDeadline(time.Now().Add(wire.ReadLimit)) // the same
+		_ = c.ws.SetReadDeadline(time.Now().Add(wire.ReadTimeout)) // as in pong
 		kind, frame, err := c.ws.ReadMessage()
 		if err != nil {
 			return wire.Envelope{}, fmt.Errorf("read: %w", err)
@@ -178,7 +178,7 @@ func (c *connection) receive() (wire.Envelope, error) {
 }
 
 func (c *connection) send(kind int, frame []byte) error {
-	if err := c.ws.SetWriteDeadline(time.Now().Add(wire.WriteLimit)); err != nil {
+	if err := c.ws.SetWriteDeadline(time.Now().Add(wire.WriteTimeout)); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	if err := c.ws.WriteMessage(kind, frame); err != nil {
@@ -187,7 +187,7 @@ func (c *connection) send(kind int, frame []byte) error {
 	return nil
 }
 
-// queue hands a control message to the writer.
+// queue passes a control message to the writer.
 func (c *connection) queue(m wire.Message, k key) error {
 	frame, err := wire.EncodeFor(m, time.Now(), k.job, k.epoch, 0)
 	if err != nil {
@@ -197,12 +197,11 @@ func (c *connection) queue(m wire.Message, k key) error {
 	case c.control <- frame:
 		return nil
 	default:
-		return errStuck
+		return errWriterStuck
 	}
 }
 
-// write sends control messages first, and then what jobs have to say, one message of each
-// job after the other.
+// write sends control messages first, and then the messages of jobs in turn.
 func (c *connection) write(ctx context.Context) error {
 	for {
 		select {
@@ -215,7 +214,7 @@ func (c *connection) write(ctx context.Context) error {
 			continue
 		default:
 		}
-		sent, err := c.turn(ctx)
+		sent, err := c.sendRound(ctx)
 		if err != nil {
 			return err
 		}
@@ -223,7 +222,7 @@ func (c *connection) write(ctx context.Context) error {
 			continue
 		}
 		if c.s.leaving() {
-			return c.leave()
+			return c.sayGoodbye()
 		}
 		select {
 		case <-ctx.Done():
@@ -237,29 +236,29 @@ func (c *connection) write(ctx context.Context) error {
 	}
 }
 
-// turn sends at most one message of each job.
-func (c *connection) turn(ctx context.Context) (sent bool, err error) {
+// sendRound sends at most one message of each job.
+func (c *connection) sendRound(ctx context.Context) (sent bool, err error) {
 	c.s.mu.Lock()
 	limits := c.s.limits
 	c.s.mu.Unlock()
-	for _, j := range c.s.list() {
+	for _, j := range c.s.heldJobs() {
 		if ctx.Err() != nil || len(c.control) > 0 {
-			return true, nil // there is something that goes first
+			return true, nil // control messages go first
 		}
-		seq, ok := j.next(limits)
+		seq, ok := j.nextToSend(limits)
 		if !ok {
 			continue
 		}
 		frame, binary, err := j.frame(seq)
 		if err != nil {
-			c.s.unreadable(j, err)
+			c.s.dropUnreadable(j, err)
 			continue
 		}
 		kind := websocket.TextMessage
 		if binary {
 			kind = websocket.BinaryMessage
 		}
-		j.flew(seq, len(frame))
+		j.noteSent(seq, len(frame))
 		if err := c.send(kind, frame); err != nil {
 			return false, err
 		}
@@ -268,28 +267,28 @@ func (c *connection) turn(ctx context.Context) (sent bool, err error) {
 	return sent, nil
 }
 
-// unreadable gives up a job of which the disk has lost what was said: the lease ends, and
-// the service gives it to another runner.
-func (s *Supervisor) unreadable(j *job, err error) {
+// dropUnreadable drops a job whose spool cannot be read. Its lease expires, and the service gives
+// it to another runner.
+func (s *Supervisor) dropUnreadable(j *job, err error) {
 	if errors.Is(err, errGone) {
 		return // acknowledged meanwhile
 	}
 	s.log.Error("spool", "job", j.name(), "err", err)
-	s.owned.Go(func() { s.drop(j) })
+	s.tasks.Go(func() { s.drop(j) })
 }
 
-// leave says goodbye and closes the connection in order.
-func (c *connection) leave() error {
+// sayGoodbye sends a goodbye and closes the connection.
+func (c *connection) sayGoodbye() error {
 	frame, err := wire.Encode(wire.Goodbye{}, time.Now())
 	if err == nil {
 		err = c.send(websocket.TextMessage, frame)
 	}
 	if err == nil {
 		bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-		err = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(wire.WriteLimit))
+		err = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(wire.WriteTimeout))
 	}
 	if err != nil {
 		return fmt.Errorf("say goodbye: %w", err)
 	}
-	return errLeft
+	return errGoodbye
 }

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// A Status is what the supervisor says of itself.
+// A Status describes a running supervisor. svc-runner status prints it.
 type Status struct {
 	Version   string      `json:"version"`
 	Name      string      `json:"name"`
 	RunnerID  string      `json:"runnerId"`
 	URL       string      `json:"url"`
-	Connected time.Time   `json:"connectedSince,omitzero"` // zero: not connected
-	LastError string      `json:"lastError,omitempty"`     // of the last connection that failed
-	Draining  []string    `json:"draining,omitempty"`      // who asked for it
+	Connected time.Time   `json:"connectedSince,omitzero"` // zero if not connected
+	LastError string      `json:"lastError,omitempty"`     // of the last failed connection
+	Draining  []string    `json:"draining,omitempty"`      // the sources of the drain
 	Capacity  int         `json:"capacity"`
 	Sandboxes []string    `json:"sandboxes"`
 	NotAfter  time.Time   `json:"certificateUntil"`
 	Jobs      []JobStatus `json:"jobs"`
 }
 
-// A JobStatus is a job that the runner holds.
+// A JobStatus describes a held job.
 type JobStatus struct {
 	Job       string    `json:"job"`
 	Epoch     int       `json:"epoch"`
@@ -40,13 +40,14 @@ type JobStatus struct {
 	SpoolSize int64     `json:"spoolBytes"`
 }
 
-// ErrNotRunning says that no supervisor answers.
+// ErrNotRunning says that no supervisor answers in the folder.
 var ErrNotRunning = errors.New("svc-runner does not run with this data folder")
 
-const controlLimit = 10 * time.Second
+const controlTimeout = 10 * time.Second
 
-// listen answers status and drain on a socket in the folder, which only this user, and root, can enter.
-func (s *Supervisor) listen(ctx context.Context) (stop func(), err error) {
+// serveControl answers status and drain requests on a socket in the data folder, which only this
+// user and root can open.
+func (s *Supervisor) serveControl(ctx context.Context) (stop func(), err error) {
 	if err := os.Remove(s.cfg.Folder.path(socketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("listen for status: %w", err)
 	}
@@ -59,22 +60,22 @@ func (s *Supervisor) listen(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for status: %w", err)
 	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false) // by a name that is good only now
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // its path may go through a descriptor of this process
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(s.status()) // whoever asked has gone
+		_ = json.NewEncoder(w).Encode(s.status()) // fails only if the client has gone
 	})
 	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
 		s.drain(drainedHere, r.FormValue("end") == "")
-		_ = json.NewEncoder(w).Encode(s.status()) // the same
+		_ = json.NewEncoder(w).Encode(s.status()) // as above
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: controlLimit, WriteTimeout: controlLimit}
-	s.owned.Go(func() { _ = server.Serve(ln) }) // ends when it is closed
+	server := &http.Server{Handler: mux, ReadTimeout: controlTimeout, WriteTimeout: controlTimeout}
+	s.tasks.Go(func() { _ = server.Serve(ln) }) // returns when it is closed
 	return func() { _ = server.Close() }, nil
 }
 
-// socket is the address of the socket. The kernel takes about a hundred bytes; a longer path is
-// reached through the folder, while that is open.
+// socket returns the path of the control socket. The kernel limits it to about a hundred bytes. A
+// longer one is reached through dir, so dir must stay open while the path is used.
 func (f Folder) socket() (dir *os.File, path string, err error) {
 	if dir, err = os.Open(string(f)); err != nil {
 		return nil, "", fmt.Errorf("open data folder: %w", err)
@@ -86,7 +87,7 @@ func (f Folder) socket() (dir *os.File, path string, err error) {
 }
 
 func (s *Supervisor) status() Status {
-	jobs := s.list()
+	jobs := s.heldJobs()
 	s.mu.Lock()
 	st := Status{
 		Version: Version, Name: s.identity.Name, RunnerID: s.identity.RunnerID, URL: s.identity.URL, Connected: s.connected,
@@ -101,7 +102,7 @@ func (s *Supervisor) status() Status {
 		size := j.spool.Bytes()
 		j.mu.Lock()
 		one := JobStatus{Job: j.job, Epoch: j.epoch, Name: j.title, State: j.state, Since: j.since, SpoolSize: size}
-		if j.settling {
+		if j.finishing {
 			one.State = "uploading"
 		}
 		j.mu.Unlock()
@@ -111,12 +112,13 @@ func (s *Supervisor) status() Status {
 	return st
 }
 
-// AskStatus asks the supervisor of a folder.
+// AskStatus returns the status of the supervisor of a folder, or [ErrNotRunning].
 func AskStatus(ctx context.Context, f Folder) (Status, error) {
 	return f.call(ctx, http.MethodGet, "/status")
 }
 
-// AskDrain has the supervisor of a folder take no more jobs, or take them again.
+// AskDrain makes the supervisor of a folder stop taking jobs, or take them again. Its errors are
+// those of [AskStatus].
 func AskDrain(ctx context.Context, f Folder, end bool) (Status, error) {
 	if end {
 		return f.call(ctx, http.MethodPost, "/drain?end=true")
@@ -125,7 +127,7 @@ func AskDrain(ctx context.Context, f Folder, end bool) (Status, error) {
 }
 
 func (f Folder) call(ctx context.Context, method, path string) (st Status, err error) {
-	ctx, cancel := context.WithTimeout(ctx, controlLimit)
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		dir, path, err := f.socket()

@@ -14,7 +14,7 @@ import (
 	"os"
 )
 
-// newKey makes a key for a certificate: ECDSA, as any gateway's TLS takes it.
+// newKey returns a new ECDSA key, which the TLS of any gateway supports.
 func newKey() (crypto.Signer, error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -23,8 +23,9 @@ func newKey() (crypto.Signer, error) {
 	return k, nil
 }
 
-// request asks for a certificate for key. The service takes only the key of it.
-func request(key crypto.Signer, name string) (string, error) {
+// newCertificateRequest returns a certificate request for key. The service uses only its public
+// key.
+func newCertificateRequest(key crypto.Signer, name string) (string, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
 	if err != nil {
 		return "", fmt.Errorf("make certificate request: %w", err)
@@ -56,8 +57,8 @@ func decodeKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// pendingKey is the key of an enrolment that may have been asked for already: the same token
-// with the same key is answered again.
+// pendingKey returns the key of an enrolment in progress, or a new one. A repeated request with the
+// same token and key gets the same answer.
 func (f Folder) pendingKey() (crypto.Signer, error) {
 	if text, err := os.ReadFile(f.path(pendingFile)); err == nil {
 		if key, err := decodeKey(text); err == nil {
@@ -72,10 +73,10 @@ func (f Folder) pendingKey() (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, f.replace(pendingFile, text)
+	return key, f.replaceFile(pendingFile, text)
 }
 
-// saveCredentials writes key and certificate into one file, so that they are always of each other.
+// saveCredentials writes key and certificate into one file, so that they always match.
 func (f Folder) saveCredentials(key crypto.Signer, certificate string) (*tls.Certificate, error) {
 	text, err := encodeKey(key)
 	if err != nil {
@@ -86,7 +87,7 @@ func (f Folder) saveCredentials(key crypto.Signer, certificate string) (*tls.Cer
 	if err != nil {
 		return nil, err
 	}
-	return c, f.replace(credentialsFile, text)
+	return c, f.replaceFile(credentialsFile, text)
 }
 
 func (f Folder) credentials() (*tls.Certificate, error) {
@@ -111,7 +112,8 @@ func parseCredentials(text []byte) (*tls.Certificate, error) {
 	return &c, nil
 }
 
-// readAuthority reads certificates of authorities in PEM; "" is the machine's own.
+// readAuthority reads PEM certificates of authorities. An empty path returns nil, which stands for
+// the machine's authorities.
 func readAuthority(path string) (*x509.CertPool, []byte, error) {
 	if path == "" {
 		return nil, nil, nil
@@ -127,7 +129,8 @@ func readAuthority(path string) (*x509.CertPool, []byte, error) {
 	return pool, text, nil
 }
 
-// authority is the pool of authorities that the farm's certificate may be of.
+// authority returns the authorities that may issue the farm's server certificate, nil for the
+// machine's.
 func (f Folder) authority() (*x509.CertPool, error) {
 	if _, err := os.Stat(f.path(authorityFile)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil

@@ -1,29 +1,29 @@
-// Package runner is the agent on a build machine: it connects to the farm, takes jobs, runs
-// them and says what became of them.
+// Package runner is the agent on a build machine. It connects to the farm, takes jobs, runs them
+// and reports on them.
 //
 // # Processes
 //
-// The supervisor ([Run]) holds the connection and sends heartbeats. Each job is run by a
-// process of its own ([Execute], the same program with another argument), so that a job that
-// takes all memory, or breaks what runs it, keeps no other job from its heartbeats. The
-// job's process is told what to run through its standard input, secrets among it, and says
-// what happens through its standard output; neither is ever on a disk. When the input ends
-// the supervisor has gone, and the job's process kills its steps and ends.
+// The supervisor ([Run]) holds the connection and sends heartbeats. Each job runs in a process of
+// its own ([Execute], the same program with another argument), so that a job that uses up all
+// memory, or crashes its process, cannot stop the heartbeats of other jobs. A job's process reads
+// what to run, including secrets, from standard input, and reports on standard output; neither is
+// ever written to disk. When its input ends, the supervisor has died, and the job's process kills
+// its steps and exits.
 //
-// # What is said of a job
+// # Reports
 //
-// Output is masked in the job's process ([svc/farm/runner/mask]) before anybody else has it.
-// The supervisor numbers events and chunks of output together, keeps them in a spool
-// ([svc/farm/runner/spool]) and sends them as far as the window of unacknowledged ones
-// allows. A build is never slowed down by the service: what cannot be sent is on the disk.
-// After a new connection, or a gap, sending begins again behind what is acknowledged.
+// The job's process masks secrets in the output ([svc/farm/runner/mask]) before anything else sees
+// it. The supervisor numbers events and chunks of output together, keeps them in a spool on disk
+// ([svc/farm/runner/spool]) and sends them as far as the window of unacknowledged messages allows.
+// The service never slows a build down: what cannot be sent stays in the spool. After a reconnect
+// or a gap, sending resumes after the last acknowledged message.
 //
-// # One machine at a time
+// # Leases
 //
-// A heartbeat lists the jobs that are held. When it is acknowledged each of them may run on
-// until the lease's time, less a margin, has passed since that heartbeat was sent, by a clock
-// that goes on while the machine sleeps. Then it is killed, connected or not: the service
-// gives it to another machine only later.
+// A heartbeat lists the held jobs. Once it is acknowledged, each of them may run until the lease
+// time, less a margin, has passed since the heartbeat was sent, by a clock that also runs while the
+// machine sleeps. Then the job is killed, connected or not, because the service may give it to
+// another machine soon after.
 package runner
 
 import (
@@ -37,30 +37,30 @@ import (
 // Version of the runner, as it tells the service.
 const Version = release.Version
 
-// Statuses with which the program ends.
+// Exit statuses of the program.
 const (
-	// ExitRefused says that the service does not want this runner: starting it again is of no
-	// use. Systemd is told so by RestartPreventExitStatus=78.
+	// ExitRefused says that the service does not accept this runner, so a restart is useless.
+	// The systemd unit has RestartPreventExitStatus=78.
 	ExitRefused = 78
 )
 
-// ErrRefused is wrapped by the errors that end the program with [ExitRefused].
+// ErrRefused is wrapped by errors after which the program exits with [ExitRefused].
 var ErrRefused = errors.New("the farm does not take this runner")
 
-// A key names a job in one of its epochs, as its folders are named too.
+// A key identifies a job and its epoch. Its folders have the same name.
 type key struct {
 	job   string
 	epoch int
 }
 
-// Limits that are the runner's own.
+// The runner's own limits.
 const (
-	diskGuard     = 2 << 30 // bytes that are free, or no job is taken
-	syncEvery     = time.Second
-	fenceEvery    = 250 * time.Millisecond
-	childPatience = 20 * time.Second // from the order to kill until the job's process is killed itself
-	freshLink     = wire.StalledAfter
+	diskGuard   = 2 << 30 // free bytes below which no job is taken
+	syncEvery   = time.Second
+	fenceEvery  = 250 * time.Millisecond
+	killTimeout = 20 * time.Second  // for a job's process to obey a kill before it is killed itself
+	freshFor    = wire.StalledAfter // how recently a heartbeat must be acknowledged to start a job
 )
 
-// started is when this process did.
+// started is when this process began.
 var started = time.Now()

@@ -12,7 +12,7 @@ import (
 	"svc/farm/runner/sandbox"
 )
 
-// Sandboxes tries each kind and yields why it cannot be offered, or nil.
+// Sandboxes probes each kind of sandbox, and yields why it does not work, or nil.
 func Sandboxes(ctx context.Context, f Folder, program string, mounts []string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		dir, bad := filepath.Abs(f.path(workFolder))
@@ -31,17 +31,19 @@ func Sandboxes(ctx context.Context, f Folder, program string, mounts []string) i
 	}
 }
 
-// A Finding is what the doctor says of one thing.
+// A Finding is the result of one check.
 type Finding struct {
 	What string
 	OK   bool
 	Text string
 }
 
-// clockTolerance is less than what a certificate begins before it is issued.
+// clockTolerance is the clock difference that is still accepted. Certificates become valid longer
+// than that before they are issued.
 const clockTolerance = 2 * time.Minute
 
-// Diagnose looks at all that a runner needs, in the order in which one needs the other.
+// Diagnose checks everything that a runner needs, in order of dependency, and stops at a check that
+// later ones depend on.
 func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (list []Finding) {
 	add := func(what string, err error, text string) bool {
 		if err != nil {
@@ -63,28 +65,28 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 	if !add("enrolment", err, id.Name+" "+id.RunnerID) {
 		return list
 	}
-	l, err := openLink(f, id)
+	l, err := openFarmClient(f, id)
 	if !add("credentials", err, "") {
 		return list
 	}
 	defer l.close()
-	if left := time.Until(l.expires()); left <= 0 {
+	if left := time.Until(l.expiry()); left <= 0 {
 		add("certificate", errors.New("it has expired; enrol the machine anew"), "")
 	} else {
 		add("certificate", nil, "good for "+left.Round(time.Minute).String())
 	}
-	return append(list, reach(ctx, l)...)
+	return append(list, checkFarm(ctx, l)...)
 }
 
-// reach asks the farm who it takes this machine for.
-func reach(ctx context.Context, l *link) (list []Finding) {
+// checkFarm checks that the farm is reachable and recognizes this machine's certificate.
+func checkFarm(ctx context.Context, l *farmClient) (list []Finding) {
 	var self struct {
 		Name       string    `json:"name"`
 		State      string    `json:"state"`
 		ServerTime time.Time `json:"serverTime"`
 	}
 	sent := time.Now()
-	err := l.ask(ctx, "GET", registrations+"/self", nil, &self)
+	err := l.callJSON(ctx, "GET", registrationsPath+"/self", nil, &self)
 	var r *Refusal
 	var op *net.OpError
 	switch {

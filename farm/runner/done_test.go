@@ -15,9 +15,9 @@ import (
 	"svc/farm/wire"
 )
 
-// A heartbeat's verdict may come between what a job says last and the end of its process.
-// Its files stay until they are uploaded.
-func TestTheFilesOfAJobStayThatHasSaidItsEnd(t *testing.T) {
+// The verdict done may arrive between a job's last report and the end of its process. The files
+// must stay until they are uploaded.
+func TestFilesOfEndedJobStayUntilUploaded(t *testing.T) {
 	t.Parallel()
 	id := events.NewID(time.Now())
 	j := newJob(key{id.String(), 1}, id, filepath.Join(t.TempDir(), "job"))
@@ -25,13 +25,13 @@ func TestTheFilesOfAJobStayThatHasSaidItsEnd(t *testing.T) {
 	j.spool, err = spool.Create(j.dir)
 	require.NoError(t, err)
 	s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[key]*job{j.key: j}, changed: make(chan struct{})}
-	require.True(t, j.runs())
-	j.finished = 7
-	s.done(j, wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Done, Artifacts: true})
+	require.True(t, j.isRunning())
+	j.finishedSeq = 7
+	s.handleDone(j, wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Done, Artifacts: true})
 	require.False(t, j.isDropped())
-	require.False(t, j.beats(), "it is being settled")
+	require.False(t, j.inHeartbeats(), "it is being settled")
 	require.DirExists(t, j.dir)
 	close(j.ended) // it has no files
-	s.owned.Wait()
+	s.tasks.Wait()
 	require.NoDirExists(t, j.dir)
 }

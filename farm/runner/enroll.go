@@ -13,13 +13,13 @@ import (
 	"svc/farm/wire"
 )
 
-const registrations = "/api/v1/farm/registrations"
+const registrationsPath = "/api/v1/farm/registrations"
 
-// Enrollment is what a machine becomes a runner with.
+// An Enrollment is the input to [Enroll].
 type Enrollment struct {
 	URL       string // of the farm
-	Token     string // is used once, and kept nowhere
-	ServerCA  string // file of a private authority, or none
+	Token     string // single-use; not stored
+	ServerCA  string // file with a private authority's certificate, or ""
 	Name      string
 	Labels    []string
 	Capacity  int
@@ -38,7 +38,7 @@ type registration struct {
 	ReleaseKeys []string  `json:"releaseKeys"`
 }
 
-type agent struct {
+type agentInfo struct {
 	Version   string   `json:"version"`
 	OS        string   `json:"os"`
 	Arch      string   `json:"arch"`
@@ -46,11 +46,12 @@ type agent struct {
 	Sandboxes []string `json:"sandboxes"`
 }
 
-// enrolTries are as many as the service grants an address in a minute, about.
+// enrolTries is about the number of tries that the service allows an address in a minute.
 const enrolTries = 6
 
-// Enroll makes a key, has it certified with the token, and keeps both in the folder. An
-// answer that was lost is asked for again with the same key, by the next call too.
+// Enroll generates a key, exchanges the token for a certificate, and stores both in the folder. If
+// the answer is lost, the next try or call asks again with the same key and gets the same
+// certificate. Its error wraps [ErrEnrolled] if the folder has an identity.
 func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error) {
 	if _, err := f.Identity(); !errors.Is(err, ErrNotEnrolled) {
 		return id, errors.Join(ErrEnrolled, err)
@@ -59,7 +60,7 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	if err != nil {
 		return id, err
 	}
-	l, err := newLink(e.URL, roots, nil)
+	l, err := newFarmClient(e.URL, roots, nil)
 	if err != nil {
 		return id, err
 	}
@@ -68,7 +69,7 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 		return id, err
 	}
 	if text != nil {
-		if err := f.replace(authorityFile, text); err != nil {
+		if err := f.replaceFile(authorityFile, text); err != nil {
 			return id, err
 		}
 	}
@@ -76,7 +77,7 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	if err != nil {
 		return id, err
 	}
-	csr, err := request(key, e.Name)
+	csr, err := newCertificateRequest(key, e.Name)
 	if err != nil {
 		return id, err
 	}
@@ -98,17 +99,17 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	return id, os.Remove(f.path(pendingFile))
 }
 
-// register asks until there is an answer that is one.
-func register(ctx context.Context, l *link, e Enrollment, csr string) (r registration, err error) {
+// register sends the registration, and retries transient errors.
+func register(ctx context.Context, l *farmClient, e Enrollment, csr string) (r registration, err error) {
 	in := map[string]any{
 		"token": e.Token, "csr": csr, "labels": append([]string{}, e.Labels...), "capacity": max(e.Capacity, 1),
-		"agent": agent{Version, runtime.GOOS, runtime.GOARCH, []string{wire.Version}, append([]string{}, e.Sandboxes...)},
+		"agent": agentInfo{Version, runtime.GOOS, runtime.GOARCH, []string{wire.Version}, append([]string{}, e.Sandboxes...)},
 	}
 	if e.Name != "" {
 		in["name"] = e.Name
 	}
 	for try := range enrolTries {
-		if err = l.ask(ctx, "POST", registrations, in, &r); err == nil || !passing(err) {
+		if err = l.callJSON(ctx, "POST", registrationsPath, in, &r); err == nil || !isTransient(err) {
 			return r, err
 		}
 		if waitFor(ctx, time.Duration(1+try)*time.Second+rand.N(time.Second)) != nil {
@@ -118,8 +119,8 @@ func register(ctx context.Context, l *link, e Enrollment, csr string) (r registr
 	return r, err
 }
 
-// passing reports whether an error may be another one in a while.
-func passing(err error) bool {
+// isTransient reports whether a later try may succeed.
+func isTransient(err error) bool {
 	var refused *Refusal
 	if errors.As(err, &refused) {
 		return refused.Status == 429 || refused.Status >= 500
@@ -128,7 +129,7 @@ func passing(err error) bool {
 	return !errors.As(err, &untrusted)
 }
 
-// waitFor waits, unless ctx ends first.
+// waitFor waits for d, or until ctx ends.
 func waitFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -140,16 +141,15 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// renewAt is when to renew a certificate: at two thirds of its life, a tenth of it
-// earlier or later, so that many machines that were enrolled together do not come together.
-// spread is between -1 and 1.
-func renewAt(notBefore, notAfter time.Time, spread float64) time.Time {
+// renewalTime returns when to renew a certificate: at two thirds of its life, plus or minus a
+// tenth, so that machines enrolled together do not renew together. spread is between -1 and 1.
+func renewalTime(notBefore, notAfter time.Time, spread float64) time.Time {
 	life := notAfter.Sub(notBefore)
 	return notBefore.Add(time.Duration(float64(life) * (2.0/3 + spread/10)))
 }
 
-// renew has a new key certified and uses it.
-func renew(ctx context.Context, f Folder, l *link) (id Identity, err error) {
+// renew gets a certificate for a new key and switches to it.
+func renew(ctx context.Context, f Folder, l *farmClient) (id Identity, err error) {
 	if id, err = f.Identity(); err != nil {
 		return id, err
 	}
@@ -157,19 +157,19 @@ func renew(ctx context.Context, f Folder, l *link) (id Identity, err error) {
 	if err != nil {
 		return id, err
 	}
-	csr, err := request(key, id.Name)
+	csr, err := newCertificateRequest(key, id.Name)
 	if err != nil {
 		return id, err
 	}
 	var r registration
-	if err := l.ask(ctx, "POST", registrations+"/renew", map[string]string{"csr": csr}, &r); err != nil {
+	if err := l.callJSON(ctx, "POST", registrationsPath+"/renew", map[string]string{"csr": csr}, &r); err != nil {
 		return id, err
 	}
 	c, err := f.saveCredentials(key, r.Certificate)
 	if err != nil {
 		return id, err
 	}
-	l.use(c)
+	l.setCertificate(c)
 	id.Serial, id.NotBefore, id.NotAfter = r.Serial, c.Leaf.NotBefore, c.Leaf.NotAfter
 	if r.AgentURL != "" {
 		id.AgentURL = r.AgentURL

@@ -15,7 +15,7 @@ import (
 	"svc/farm/wire"
 )
 
-func TestEnrolling(t *testing.T) {
+func TestEnroll(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := Folder(filepath.Join(t.TempDir(), "data"))
@@ -56,7 +56,7 @@ func TestEnrolling(t *testing.T) {
 	require.NoError(t, folder.Uninstall(), "twice")
 }
 
-func TestEnrollingThatIsRefused(t *testing.T) {
+func TestRefusedEnrollment(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := Folder(filepath.Join(t.TempDir(), "data"))
@@ -86,7 +86,7 @@ func TestEnrollingThatIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotEnrolled)
 }
 
-func TestUninstallLeavesFoldersOfOthers(t *testing.T) {
+func TestUninstallRefusesForeignFiles(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
@@ -97,8 +97,8 @@ func TestUninstallLeavesFoldersOfOthers(t *testing.T) {
 	require.FileExists(t, folder.path(credentialsFile))
 }
 
-// A certificate that is about to end is replaced, and never seen again after its successor.
-func TestRenewing(t *testing.T) {
+// The certificate is replaced before it expires, and never used again after its successor.
+func TestCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	f.lifetime = 3 * time.Second
@@ -121,16 +121,16 @@ func TestRenewing(t *testing.T) {
 	require.NotContains(t, strings.Join(f.serials, " "), after.Serial+" "+before.Serial)
 }
 
-func TestWhenToRenew(t *testing.T) {
+func TestRenewalTime(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	end := begin.Add(30 * time.Hour)
-	require.Equal(t, begin.Add(20*time.Hour), renewAt(begin, end, 0).Round(time.Second))
-	require.Equal(t, begin.Add(17*time.Hour), renewAt(begin, end, -1).Round(time.Second))
-	require.Equal(t, begin.Add(23*time.Hour), renewAt(begin, end, 1).Round(time.Second))
+	require.Equal(t, begin.Add(20*time.Hour), renewalTime(begin, end, 0).Round(time.Second))
+	require.Equal(t, begin.Add(17*time.Hour), renewalTime(begin, end, -1).Round(time.Second))
+	require.Equal(t, begin.Add(23*time.Hour), renewalTime(begin, end, 1).Round(time.Second))
 }
 
-func TestWaitsBetweenConnections(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for failures, limit := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 6: time.Minute, 70: time.Minute} {
 		var most time.Duration
@@ -142,7 +142,7 @@ func TestWaitsBetweenConnections(t *testing.T) {
 	}
 }
 
-func TestADiagnosis(t *testing.T) {
+func TestDiagnose(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
@@ -176,7 +176,7 @@ func TestADiagnosis(t *testing.T) {
 	require.False(t, find("enrolment").OK)
 }
 
-func TestAnExpiredCertificate(t *testing.T) {
+func TestExpiredCertificateEndsRunner(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	f.lifetime = -time.Millisecond
@@ -190,21 +190,21 @@ func TestAnExpiredCertificate(t *testing.T) {
 	require.ErrorContains(t, err, "enrol the machine anew")
 }
 
-// A frame that the service should not send changes nothing.
-func TestOddMessages(t *testing.T) {
+// Messages that the service should not send have no effect.
+func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	r := start(t, f.enrolled(), quick)
+	r := start(t, f.enrolled(), reconnectAtOnce)
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
 	unknown := key{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
 	for _, m := range []wire.Message{
 		wire.Ack{Upto: 99}, wire.Stop{}, wire.Update{Version: "9.9.9"}, wire.Error{Code: wire.CodeGap, Expected: 4},
 		wire.Closing{ReconnectAfterMs: 1}, wire.Welcome{}, wire.HeartbeatAck{Seq: 999, Held: []wire.Verdict{{Job: unknown.job, Epoch: 3, Verdict: wire.StopJob}}},
 	} {
-		f.tell(m, unknown)
+		f.send(m, unknown)
 	}
 	f.mu.Lock()
-	f.conns[0].say(wire.Assign{Sandbox: wire.Sandbox{Kind: "none"}}, key{"../../etc", 1})
+	f.conns[0].send(wire.Assign{Sandbox: wire.Sandbox{Kind: "none"}}, key{"../../etc", 1})
 	f.mu.Unlock()
 	require.Eventually(t, f.check(func() bool { return len(f.declined) == 1 }), patience, time.Millisecond)
 	f.ended(f.assign(wire.Assign{Steps: steps("true")}))

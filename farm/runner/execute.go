@@ -23,8 +23,8 @@ type assignment struct {
 	Job           string      `json:"job"`
 	Epoch         int         `json:"epoch"`
 	Spec          wire.Assign `json:"spec"`
-	Dir           string      `json:"dir"`   // of the job, to be made and removed
-	Files         string      `json:"files"` // the folder that takes artifacts, to be made
+	Dir           string      `json:"dir"`   // the job's folder, made and removed by the process
+	Files         string      `json:"files"` // folder for artifacts, made by the process
 	Program       string      `json:"program"`
 	Mounts        []string    `json:"mounts,omitempty"`
 	LogLimit      int64       `json:"logLimit"`
@@ -32,20 +32,20 @@ type assignment struct {
 	GitProtocols  string      `json:"gitProtocols"`
 }
 
-// An order is each line after it.
-type order struct {
+// An order is each further line: to end the job after a grace period, or to kill it at once.
+type stopOrder struct {
 	Reason string        `json:"reason"`
 	Grace  time.Duration `json:"grace"`
-	Now    bool          `json:"now"` // kill
+	Kill   bool          `json:"now"` // kill at once
 }
 
-// Reasons for which a job is stopped, as wire.Event.SignalReason has them.
+// Reasons to stop a job, as in wire.Event.SignalReason.
 const (
-	becauseCancel      = "cancel"
-	becauseStepTimeout = "step_timeout"
-	becauseRunTimeout  = "run_timeout"
-	becauseAgentStop   = "agent_stop"
-	becauseFenced      = "fenced"
+	reasonCancel      = "cancel"
+	reasonStepTimeout = "step_timeout"
+	reasonRunTimeout  = "run_timeout"
+	reasonAgentStop   = "agent_stop"
+	reasonFenced      = "fenced"
 )
 
 // Outcomes of a job.
@@ -57,25 +57,25 @@ const (
 	infra     = "infra" // the machine's fault, not the job's
 )
 
-// An execution is a job in its process.
+// An execution is the state of a job's process.
 type execution struct {
 	assignment
-	report *reporter
-	out    *output
-	hidden *mask.Set
-	job    *sandbox.Job
-	began  time.Time
-	ctx    context.Context // done: kill
-	polite context.Context // done: end
+	report   *reporter
+	out      *output
+	masks    *mask.Set
+	job      *sandbox.Job
+	began    time.Time
+	ctx      context.Context // done when the job must be killed
+	graceful context.Context // done when the job must end, with a grace period
 
 	cpu    time.Duration
 	maxRSS int64
 }
 
-// Execute runs the job that it is told on in, says what happens on out, and returns when
-// nothing of the job is left but its artifacts. It is for a process of its own.
+// Execute is the main function of a job's process. It reads the assignment and orders from in, runs
+// the job and reports on out. It returns when nothing of the job is left but its artifacts.
 func Execute(in io.Reader, out io.Writer) error {
-	expendable()
+	preferForOOM()
 	if err := sandbox.Adopt(); err != nil {
 		return err
 	}
@@ -89,28 +89,28 @@ func Execute(in io.Reader, out io.Writer) error {
 		return errors.New("read what to run: malformed") // the error may quote a secret
 	}
 	ctx, kill := context.WithCancelCause(context.Background())
-	polite, end := context.WithCancelCause(ctx)
+	graceful, end := context.WithCancelCause(ctx)
 	defer kill(nil)
-	x.ctx, x.polite = ctx, polite
-	go obey(lines, end, kill) // ends with its input, at the latest with the process
+	x.ctx, x.graceful = ctx, graceful
+	go followOrders(lines, end, kill) // ends with its input
 	return x.run()
 }
 
-// obey hands on orders until there are no more, which is the end of the supervisor. Whichever
-// of them leaves the least grace counts.
-func obey(lines *bufio.Reader, end, kill context.CancelCauseFunc) {
+// followOrders reads orders until in ends, which means that the supervisor has died. Of several orders
+// the one with the earliest kill wins.
+func followOrders(lines *bufio.Reader, end, kill context.CancelCauseFunc) {
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			kill(&sandbox.Stop{Reason: becauseAgentStop})
+			kill(&sandbox.Stop{Reason: reasonAgentStop})
 			return
 		}
-		var o order
+		var o stopOrder
 		if json.Unmarshal(text, &o) != nil {
 			continue
 		}
 		stop := &sandbox.Stop{Reason: o.Reason, Grace: o.Grace}
-		if o.Now {
+		if o.Kill {
 			kill(stop)
 		} else {
 			end(stop)
@@ -119,10 +119,10 @@ func obey(lines *bufio.Reader, end, kill context.CancelCauseFunc) {
 	}
 }
 
-// run says started and finished, and what is between.
+// run runs the job, and reports its start and its end.
 func (x *execution) run() (err error) {
 	x.out = newOutput(x.report, x.LogLimit)
-	x.hidden = mask.New(append(slices.Collect(maps.Values(x.Spec.Secrets)), sourceSecrets(x.Spec.Source)...)...)
+	x.masks = mask.New(append(slices.Collect(maps.Values(x.Spec.Secrets)), sourceSecrets(x.Spec.Source)...)...)
 	if err := x.report.event(wire.Event{Kind: wire.EventStarted, StartedAt: x.began.UTC()}); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (x *execution) run() (err error) {
 func (x *execution) config() sandbox.Config {
 	s := x.Spec.Sandbox
 	return sandbox.Config{
-		Name: x.name(), Dir: x.Dir, Program: x.Program, Kind: s.Kind, Network: s.Network == "host", Mounts: x.Mounts,
+		Name: x.name(), Dir: x.Dir, Program: x.Program, Kind: s.Kind, HostNetwork: s.Network == "host", Mounts: x.Mounts,
 		Limits: sandbox.Limits{MemoryBytes: int64(s.MemoryMiB) << 20, CPUs: s.CPUs},
 	}
 }
@@ -156,21 +156,21 @@ func (x *execution) name() string { return key{x.Job, x.Epoch}.name() }
 
 func (k key) name() string { return k.job + "." + strconv.Itoa(k.epoch) }
 
-// steps checks out and runs one step after the other until one fails.
+// steps checks out the source and runs the steps until one fails. It returns the job's end.
 func (x *execution) steps() wire.Event {
-	polite, end := x.polite, context.CancelFunc(func() {})
+	graceful, end := x.graceful, context.CancelFunc(func() {})
 	if s := x.Spec.RunSeconds; s > 0 {
-		stop := &sandbox.Stop{Reason: becauseRunTimeout, Grace: seconds(x.Spec.GraceSeconds)}
-		polite, end = context.WithTimeoutCause(polite, seconds(s), stop)
+		stop := &sandbox.Stop{Reason: reasonRunTimeout, Grace: seconds(x.Spec.GraceSeconds)}
+		graceful, end = context.WithTimeoutCause(graceful, seconds(s), stop)
 	}
 	defer end()
 	if x.Spec.Source != nil {
-		if e := x.checkout(polite); e.Outcome != succeeded {
+		if e := x.checkout(graceful); e.Outcome != succeeded {
 			return e
 		}
 	}
 	for i, s := range x.Spec.Steps {
-		if e := x.step(polite, i, s); e.Outcome != succeeded {
+		if e := x.step(graceful, i, s); e.Outcome != succeeded {
 			return e
 		}
 	}
@@ -179,22 +179,22 @@ func (x *execution) steps() wire.Event {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// step runs one, and returns what the job's end would be by it.
-func (x *execution) step(polite context.Context, index int, s wire.Step) wire.Event {
-	if stopped := context.Cause(polite); stopped != nil {
-		return ended(sandbox.Result{Stopped: stopOf(stopped)}, false)
+// step runs one step, and returns the job's end if this is the last step.
+func (x *execution) step(graceful context.Context, index int, s wire.Step) wire.Event {
+	if stopped := context.Cause(graceful); stopped != nil {
+		return endOf(sandbox.Result{Stopped: stopCause(stopped)}, false)
 	}
 	began := time.Now()
-	// Where this fails the end of the job fails by the same, and is told.
+	// If this fails so does the report of the job's end, whose error is returned.
 	_ = x.report.event(wire.Event{Kind: wire.EventStepStarted, Step: index, Name: s.Name, StartedAt: began.UTC()})
 	if s.TimeoutSeconds > 0 {
-		stop := &sandbox.Stop{Reason: becauseStepTimeout, Grace: seconds(x.Spec.GraceSeconds)}
+		stop := &sandbox.Stop{Reason: reasonStepTimeout, Grace: seconds(x.Spec.GraceSeconds)}
 		var end context.CancelFunc
-		polite, end = context.WithTimeoutCause(polite, seconds(s.TimeoutSeconds), stop)
+		graceful, end = context.WithTimeoutCause(graceful, seconds(s.TimeoutSeconds), stop)
 		defer end()
 	}
-	r, err := x.in(polite, sandbox.Command{Args: shell(s), Env: x.env(s)})
-	end := ended(r, true)
+	r, err := x.runMasked(graceful, sandbox.Command{Args: shell(s), Env: x.env(s)})
+	end := endOf(r, true)
 	if err != nil {
 		x.notice(fmt.Sprintf("step %s: %v", s.Name, err))
 		end = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
@@ -202,20 +202,20 @@ func (x *execution) step(polite context.Context, index int, s wire.Step) wire.Ev
 	over := end
 	over.Kind, over.Step, over.Name, over.StartedAt, over.FinishedAt = wire.EventStepFinished, index, s.Name, began.UTC(), time.Now().UTC()
 	over.CPUMs, over.MaxRSSBytes = r.CPU.Milliseconds(), r.MaxRSS
-	if over.Outcome == infra { // the protocol has no such end of a step, only of a job
+	if over.Outcome == infra { // the protocol has this outcome only for jobs
 		if over.Outcome = failed; r.Stopped != nil {
 			over.Outcome = cancelled
 		}
 	}
-	_ = x.report.event(over) // the same
+	_ = x.report.event(over) // as above
 	return end
 }
 
-// in runs a command with its output masked.
-func (x *execution) in(polite context.Context, c sandbox.Command) (sandbox.Result, error) {
-	masked := x.hidden.NewWriter(x.out)
+// runMasked runs a command and masks its output.
+func (x *execution) runMasked(graceful context.Context, c sandbox.Command) (sandbox.Result, error) {
+	masked := x.masks.NewWriter(x.out)
 	c.Output = masked
-	r, err := x.job.Run(x.ctx, polite, c)
+	r, err := x.job.Run(x.ctx, graceful, c)
 	if closed := masked.Close(); err == nil {
 		err = closed
 	}
@@ -232,7 +232,8 @@ func shell(s wire.Step) []string {
 	return []string{"sh", "-e", "-c", s.Run}
 }
 
-// env are the variables of a step: what the sandbox says, the job, its secrets, the step.
+// env returns the variables of a step. Later sources override earlier ones: the sandbox, the job,
+// secrets, the step.
 func (x *execution) env(s wire.Step) []string {
 	all := map[string]string{}
 	for _, from := range []map[string]string{x.Spec.Env, x.Spec.Secrets, s.Env} {
@@ -241,21 +242,22 @@ func (x *execution) env(s wire.Step) []string {
 	delete(all, sandbox.Marker)
 	list := x.job.Env()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, name+"="+all[name]) // of two of a name the last counts
+		list = append(list, name+"="+all[name]) // the last of equal names wins
 	}
 	return list
 }
 
-func stopOf(err error) *sandbox.Stop {
+func stopCause(err error) *sandbox.Stop {
 	var s *sandbox.Stop
 	if errors.As(err, &s) {
 		return s
 	}
-	return &sandbox.Stop{Reason: becauseAgentStop}
+	return &sandbox.Stop{Reason: reasonAgentStop}
 }
 
-// ended says what became of the job by how one of its processes ended.
-func ended(r sandbox.Result, ran bool) wire.Event {
+// endOf returns the job's end as the result of one of its processes determines it. ran is false if
+// the process was not started.
+func endOf(r sandbox.Result, ran bool) wire.Event {
 	e := wire.Event{Outcome: succeeded}
 	if ran {
 		e.ExitCode, e.Signal = &r.ExitCode, r.Signal
@@ -264,9 +266,9 @@ func ended(r sandbox.Result, ran bool) wire.Event {
 	case r.Stopped != nil:
 		e.SignalReason, e.Reason = r.Stopped.Reason, r.Stopped.Reason
 		switch r.Stopped.Reason {
-		case becauseCancel:
+		case reasonCancel:
 			e.Outcome = cancelled
-		case becauseStepTimeout, becauseRunTimeout:
+		case reasonStepTimeout, reasonRunTimeout:
 			e.Outcome = timedOut
 		default:
 			e.Outcome = infra
@@ -279,15 +281,14 @@ func ended(r sandbox.Result, ran bool) wire.Event {
 	return e
 }
 
-// notice tells people what no exit code says, as a line of the log as well. Secrets do not get
-// into it either.
+// notice reports what no exit code says, as an event and in the log, with secrets masked.
 func (x *execution) notice(text string) {
 	var b maskedText
-	w := x.hidden.NewWriter(&b)
-	_, _ = io.WriteString(w, text) // which never fails
+	w := x.masks.NewWriter(&b)
+	_, _ = io.WriteString(w, text) // never fails
 	_ = w.Close()
 	x.out.note(string(b))
-	_ = x.report.event(wire.Event{Kind: wire.EventNotice, Text: string(b)}) // finished fails by the same
+	_ = x.report.event(wire.Event{Kind: wire.EventNotice, Text: string(b)}) // if this fails so does the report of the job's end
 	fmt.Fprintf(os.Stderr, "job %s: %s\n", x.name(), b)
 }
 

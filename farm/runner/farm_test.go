@@ -28,7 +28,7 @@ import (
 	"svc/farm/wire"
 )
 
-// The test's program is also the process of a job, and a step's first process.
+// TestMain is also the main function of a job's process and of a step's first process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.InitCommand {
 		os.Exit(sandbox.Init(os.Args[2:]))
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 
 const patience = 30 * time.Second
 
-// A farm is the service as a runner sees it, over real TLS: it takes in what the protocol
-// lets it, and notes what it does not.
+// A farm is a fake service over real TLS. It accepts what the protocol allows, and records
+// everything else as a problem.
 type farm struct {
 	t      *testing.T
 	server *httptest.Server
@@ -62,7 +62,7 @@ type farm struct {
 	problems  []string
 	repeated  int
 	deaf      bool        // heartbeats are not acknowledged
-	malformed map[key]int // events of these jobs are, and so many came
+	malformed map[key]int // jobs whose events are refused as malformed, and how many were
 	goodbyes  int
 	refuse    func(w http.ResponseWriter, r *http.Request) bool
 	tweak     func(*wire.Welcome)
@@ -119,9 +119,9 @@ func newFarm(t *testing.T) *farm {
 	require.NoError(t, err)
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+registrations, f.register)
-	mux.HandleFunc("POST "+registrations+"/renew", f.register)
-	mux.HandleFunc("GET "+registrations+"/self", f.self)
+	mux.HandleFunc("POST "+registrationsPath, f.register)
+	mux.HandleFunc("POST "+registrationsPath+"/renew", f.register)
+	mux.HandleFunc("GET "+registrationsPath+"/self", f.self)
 	mux.HandleFunc("GET /api/v1/farm/agent", f.agent)
 	mux.HandleFunc("POST /api/v1/farm/jobs/{id}/artifacts", f.artifacts)
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +132,7 @@ func newFarm(t *testing.T) *farm {
 			mux.ServeHTTP(w, r)
 		}
 	}))
-	// It names authorities, of which none is the runner's: see link.tls.
+	// The server names authorities, none of which is the runner's: see farmClient.tlsConfig.
 	others := x509.NewCertPool()
 	others.AddCert(&x509.Certificate{Raw: []byte{1}, RawSubject: []byte{0x30, 0x00}})
 	f.server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, ClientCAs: others}
@@ -196,7 +196,7 @@ func (f *farm) register(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// certified notes the certificate of a request, and refuses one without.
+// certified records the certificate of a request, and refuses a request without one.
 func (f *farm) certified(w http.ResponseWriter, r *http.Request) bool {
 	if len(r.TLS.PeerCertificates) == 0 {
 		refuseWith(w, 401, "runner_certificate_required")
@@ -218,7 +218,7 @@ func (f *farm) problem(format string, args ...any) {
 	f.problems = append(f.problems, fmt.Sprintf(format, args...))
 }
 
-// enrolled is the folder of a runner of this farm.
+// enrolled returns the folder of a runner enrolled with this farm.
 func (f *farm) enrolled() Folder {
 	folder := Folder(filepath.Join(f.t.TempDir(), "data"))
 	_, err := Enroll(f.t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: f.caFile(), Name: "builder-1", Capacity: 4})

@@ -37,9 +37,9 @@ func (f *farm) agent(w http.ResponseWriter, r *http.Request) {
 	f.hellos = append(f.hellos, hello)
 	welcome, again := f.welcome(hello)
 	f.conns = append(f.conns, c)
-	c.say(welcome, key{})
+	c.send(welcome, key{})
 	for k, spec := range again {
-		c.say(spec, k)
+		c.send(spec, k)
 	}
 	f.mu.Unlock()
 	for {
@@ -47,11 +47,11 @@ func (f *farm) agent(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		c.take(kind, frame)
+		c.handleFrame(kind, frame)
 	}
 }
 
-// welcome has a verdict on each job that is held, and assigns again what is not.
+// welcome returns a verdict on each job in the hello, and the jobs to assign again.
 func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
 	w := wire.Welcome{Connection: fmt.Sprint(len(f.hellos)), HeartbeatSeconds: 1, LeaseSeconds: 90, ServerTime: time.Now()}
 	known := map[key]bool{}
@@ -86,7 +86,7 @@ func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
 	return w, again
 }
 
-func (c *farmConn) say(m wire.Message, k key) {
+func (c *farmConn) send(m wire.Message, k key) {
 	frame, err := wire.EncodeFor(m, time.Now(), k.job, k.epoch, 0)
 	if err != nil {
 		panic(err)
@@ -97,8 +97,8 @@ func (c *farmConn) say(m wire.Message, k key) {
 	_ = c.ws.WriteMessage(websocket.TextMessage, frame)
 }
 
-// take is the service's ingest: the next number of a job alone changes anything.
-func (c *farmConn) take(kind int, frame []byte) {
+// take handles a frame as the service does: only the next number of a job has an effect.
+func (c *farmConn) handleFrame(kind int, frame []byte) {
 	f := c.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *farmConn) take(kind int, frame []byte) {
 		h, _ := wire.Read[wire.Heartbeat](e)
 		f.beats = append(f.beats, h)
 		if !f.deaf {
-			c.say(wire.HeartbeatAck{Seq: h.Seq}, key{})
+			c.send(wire.HeartbeatAck{Seq: h.Seq}, key{})
 		}
 	case wire.TypeAccept:
 		if j := f.jobs[k]; j != nil {
@@ -170,12 +170,12 @@ func (c *farmConn) numbered(k key, seq int64, take func(*farmJob)) {
 	j := c.f.jobs[k]
 	switch {
 	case j == nil || j.stopped:
-		c.say(wire.Stop{}, k)
+		c.send(wire.Stop{}, k)
 		return
 	case seq <= j.last:
 		c.f.repeated++
 	case seq > j.last+1:
-		c.say(wire.Error{Code: wire.CodeGap, Expected: j.last + 1}, k)
+		c.send(wire.Error{Code: wire.CodeGap, Expected: j.last + 1}, k)
 		return
 	default:
 		j.last = seq
@@ -183,17 +183,17 @@ func (c *farmConn) numbered(k key, seq int64, take func(*farmJob)) {
 	}
 	upto := j.last
 	if c.f.ackDelay == nil {
-		c.say(wire.Ack{Upto: upto}, k)
+		c.send(wire.Ack{Upto: upto}, k)
 		return
 	}
 	delay := c.f.ackDelay
 	go func() { // and out of order
 		delay()
-		c.say(wire.Ack{Upto: upto}, k)
+		c.send(wire.Ack{Upto: upto}, k)
 	}()
 }
 
-// assign queues a job for the runner, and hands it out if one is connected.
+// assign queues a job, and sends it if a runner is connected.
 func (f *farm) assign(spec wire.Assign) key {
 	k := key{events.NewID(time.Now()).String(), 1}
 	f.assignAs(k, spec)
@@ -211,23 +211,23 @@ func (f *farm) assignAs(k key, spec wire.Assign) {
 	defer f.mu.Unlock()
 	f.jobs[k] = &farmJob{spec: spec, files: map[string][]byte{}}
 	if n := len(f.conns); n > 0 {
-		f.conns[n-1].say(spec, k)
+		f.conns[n-1].send(spec, k)
 	}
 }
 
-// tell says something to the runner that is connected.
-func (f *farm) tell(m wire.Message, k key) {
+// tell sends a message to the connected runner.
+func (f *farm) send(m wire.Message, k key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if cancel, ok := m.(wire.Cancel); ok {
 		f.jobs[k].cancel = &cancel
 	}
 	if n := len(f.conns); n > 0 {
-		f.conns[n-1].say(m, k)
+		f.conns[n-1].send(m, k)
 	}
 }
 
-// cutAll breaks all connections.
+// cutAll cuts all connections.
 func (f *farm) cutAll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,7 +247,7 @@ func (f *farm) close(code int) {
 	f.conns = nil
 }
 
-// with looks at a job under the lock.
+// with returns a condition on a job, to be checked under the lock.
 func (f *farm) with(k key, look func(*farmJob) bool) func() bool {
 	return func() bool {
 		f.mu.Lock()

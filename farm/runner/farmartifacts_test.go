@@ -14,7 +14,7 @@ import (
 	"svc/farm/artifacts"
 )
 
-// artifacts is the service's upload: the manifest first, chunks by their names.
+// artifacts handles an upload: the manifest first, then chunks by name.
 func (f *farm) artifacts(w http.ResponseWriter, r *http.Request) {
 	if !f.certified(w, r) {
 		return

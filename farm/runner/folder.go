@@ -12,22 +12,24 @@ import (
 	"svc/farm/runner/sandbox"
 )
 
-// A Folder is the runner's own, of which nobody else reads anything:
+// A Folder is the path of the runner's data folder, which only the runner's user can read:
 //
-//	identity.json     who the runner is, and where the farm is
-//	credentials.pem   the key and the certificate, always of each other
-//	server-ca.pem     the authority of the farm's own certificate, where it is a private one
-//	spool/<job>.<epoch>/   what was said of a job, and its artifacts until they are uploaded
-//	work/<job>.<epoch>/    where it runs
-//	control.sock      the running supervisor, for status and drain
-//	lock              held by the running supervisor
+// \tidentity.json     who the runner is, and where the farm is
+// \tcredentials.pem   the key and its certificate
+// \tpending-key.pem   the key of an enrolment in progress
+// \tserver-ca.pem     the authority of the farm's server certificate, if it is private
+// \tspool/<job>.<epoch>/   unacknowledged messages of a job, and its artifacts until they are
+// uploaded
+// \twork/<job>.<epoch>/    where the job runs
+// \tcontrol.sock      the supervisor's socket for status and drain
+// \tlock              held by the running supervisor
 type Folder string
 
 func (f Folder) path(names ...string) string {
 	return filepath.Join(append([]string{string(f)}, names...)...)
 }
 
-// The files in it.
+// The names in the folder.
 const (
 	identityFile    = "identity.json"
 	credentialsFile = "credentials.pem"
@@ -39,13 +41,13 @@ const (
 	lockFile        = "lock"
 )
 
-// ErrNotEnrolled says that a folder holds no runner.
+// ErrNotEnrolled says that the folder has no identity.
 var ErrNotEnrolled = errors.New("this machine is not enrolled: run svc-runner enroll")
 
-// ErrEnrolled says that a folder holds one already.
+// ErrEnrolled says that the folder has an identity already.
 var ErrEnrolled = errors.New("this machine is enrolled already: svc-runner uninstall ends that")
 
-// An Identity is who a runner is.
+// An Identity says who a runner is.
 type Identity struct {
 	URL         string    `json:"url"` // of the farm
 	AgentURL    string    `json:"agentUrl"`
@@ -57,10 +59,10 @@ type Identity struct {
 	Serial      string    `json:"serial"`
 	NotBefore   time.Time `json:"notBefore"`
 	NotAfter    time.Time `json:"notAfter"`
-	ReleaseKeys []string  `json:"releaseKeys"` // that releases are signed with
+	ReleaseKeys []string  `json:"releaseKeys"` // keys that sign releases
 }
 
-// Make makes the folder and those in it.
+// Make creates the folder and its subfolders.
 func (f Folder) Make() error {
 	for _, dir := range []string{"", spoolFolder, workFolder} {
 		if err := os.MkdirAll(f.path(dir), 0o700); err != nil {
@@ -70,7 +72,7 @@ func (f Folder) Make() error {
 	return nil
 }
 
-// Identity reads who the runner is.
+// Identity reads the runner's identity. Its error is [ErrNotEnrolled] if there is none.
 func (f Folder) Identity() (id Identity, err error) {
 	text, err := os.ReadFile(f.path(identityFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -90,11 +92,11 @@ func (f Folder) saveIdentity(id Identity) error {
 	if err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
-	return f.replace(identityFile, append(text, '\n'))
+	return f.replaceFile(identityFile, append(text, '\n'))
 }
 
-// replace writes a file in whole, or leaves the one that is there.
-func (f Folder) replace(name string, text []byte) error {
+// replaceFile writes a file atomically.
+func (f Folder) replaceFile(name string, text []byte) error {
 	next := f.path(name + ".next")
 	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -122,10 +124,11 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// ErrRunning says that a supervisor has the folder.
+// ErrRunning says that another supervisor has locked the folder.
 var ErrRunning = errors.New("another svc-runner runs with this data folder")
 
-// lock keeps other supervisors away until the file is closed, at the latest with the process.
+// lock locks the folder until the file is closed or the process ends. Its error wraps [ErrRunning]
+// if another supervisor holds the lock.
 func (f Folder) lock() (*os.File, error) {
 	file, err := os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -138,7 +141,8 @@ func (f Folder) lock() (*os.File, error) {
 	return file, nil
 }
 
-// Uninstall removes all that the runner has here. The service is not told: a person revokes it.
+// Uninstall removes the folder. It refuses if the folder has files of others. The service is not
+// told: a person revokes the runner.
 func (f Folder) Uninstall() error {
 	if _, err := os.Stat(string(f)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -153,7 +157,7 @@ func (f Folder) Uninstall() error {
 		return fmt.Errorf("uninstall: %w", err)
 	}
 	for _, e := range entries {
-		if !ours(e.Name()) {
+		if !isOurs(e.Name()) {
 			return fmt.Errorf("uninstall: %s is not of svc-runner, so nothing was removed", f.path(e.Name()))
 		}
 	}
@@ -163,7 +167,7 @@ func (f Folder) Uninstall() error {
 	return nil
 }
 
-func ours(name string) bool {
+func isOurs(name string) bool {
 	switch name {
 	case identityFile, credentialsFile, pendingFile, authorityFile, spoolFolder, workFolder, socketFile, lockFile,
 		identityFile + ".next", credentialsFile + ".next", pendingFile + ".next", authorityFile + ".next":

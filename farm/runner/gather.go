@@ -14,32 +14,32 @@ import (
 	"svc/farm/wire"
 )
 
-// A gathering is how far the files of a job have been copied.
-type gathering struct {
-	root    *os.Root
-	folder  string
-	limit   int64 // bytes that are left
-	places  wire.Places
-	files   []manifestFile
-	encoded int      // bytes of those in a manifest
-	leftOut []string // files, and what is wrong with them: the first of them
-	without int      // how many were left out
+// A collector copies the files of a job's artifacts.
+type collector struct {
+	root         *os.Root
+	folder       string
+	limit        int64 // remaining bytes
+	paths        wire.PathSet
+	files        []manifestFile
+	encoded      int      // size of files in the encoded manifest
+	leftOut      []string // the first files that were left out, each with the reason
+	leftOutCount int      // number of files left out
 }
 
-// take copies a file, or leaves it out. The error is one by which nothing is kept.
-func (g *gathering) take(artifact, name string) error {
-	if wrong := wire.BadPath(name); wrong != "" {
-		g.leave(name, "its path "+wrong)
+// add copies a file, or leaves it out. After an error no artifact is uploaded.
+func (g *collector) add(artifact, name string) error {
+	if wrong := wire.PathProblem(name); wrong != "" {
+		g.leaveOut(name, "its path "+wrong)
 		return nil
 	}
 	from, err := g.root.Open(name)
 	if err != nil {
-		g.leave(name, "it cannot be read")
-		return nil // it is left out
+		g.leaveOut(name, "it cannot be read")
+		return nil
 	}
 	defer from.Close()
-	if !g.places.Add(artifact, name) {
-		g.leave(name, "on some systems it would be in the place of another file")
+	if !g.paths.Add(artifact, name) {
+		g.leaveOut(name, "on some systems it would be in the place of another file")
 		return nil
 	}
 	if len(g.files) == wire.MaxFiles {
@@ -53,7 +53,7 @@ func (g *gathering) take(artifact, name string) error {
 	if err != nil {
 		return fmt.Errorf("encode manifest: %w", err)
 	}
-	if g.encoded += len(text) + 1; g.encoded > wire.MaxManifest-manifestFrame {
+	if g.encoded += len(text) + 1; g.encoded > wire.MaxManifest-manifestOverhead {
 		return fmt.Errorf("%w: their names are too long", errTooMany)
 	}
 	g.limit -= f.Size
@@ -61,15 +61,15 @@ func (g *gathering) take(artifact, name string) error {
 	return nil
 }
 
-const manifestFrame = 100 // bytes of a manifest that are no file's
+const manifestOverhead = 100 // bytes of a manifest without files
 
-func (g *gathering) leave(name, wrong string) {
-	if g.without++; g.without <= maxLeftOut {
+func (g *collector) leaveOut(name, wrong string) {
+	if g.leftOutCount++; g.leftOutCount <= maxLeftOut {
 		g.leftOut = append(g.leftOut, fmt.Sprintf("%.200q: %s", name, wrong))
 	}
 }
 
-// copy takes a file as it is now: its size and digest are those of the copy.
+// copy copies a file as it is now. Size and digest are those of the copy.
 func (f *manifestFile) copy(from *os.File, to string, limit int64) error {
 	info, err := from.Stat()
 	if err != nil || !info.Mode().IsRegular() {

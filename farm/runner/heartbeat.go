@@ -10,21 +10,22 @@ import (
 	"svc/farm/wire"
 )
 
-// beat sends a heartbeat now and then one each period, and tells of a drain in between.
-func (c *connection) beat(ctx context.Context, period time.Duration) error {
+// heartbeatLoop sends a heartbeat at once and then every period, and reports a change of this
+// side's drain in between.
+func (c *connection) heartbeatLoop(ctx context.Context, period time.Duration) error {
 	t := time.NewTicker(period)
 	defer t.Stop()
-	told := c.s.drainingHere()
+	reported := c.s.drainingHere()
 	for {
-		if err := c.heartbeat(); err != nil {
+		if err := c.sendHeartbeat(); err != nil {
 			return err
 		}
 		for waiting := true; waiting; {
 			c.s.mu.Lock()
 			changed := c.s.changed
 			c.s.mu.Unlock()
-			if now := c.s.drainingHere(); now != told {
-				told = now
+			if now := c.s.drainingHere(); now != reported {
+				reported = now
 				if err := c.queue(wire.Drain{End: !now}, key{}); err != nil {
 					return err
 				}
@@ -40,18 +41,19 @@ func (c *connection) beat(ctx context.Context, period time.Duration) error {
 	}
 }
 
-// heartbeat lists the jobs that are held. What it promises counts from before it is sent.
-func (c *connection) heartbeat() error {
+// sendHeartbeat queues a heartbeat that lists the held jobs. The lease that it renews counts from
+// before it is sent.
+func (c *connection) sendHeartbeat() error {
 	s := c.s
-	b := beat{at: s.cfg.Boot()}
+	b := sentHeartbeat{at: s.cfg.BootTime()}
 	h := wire.Heartbeat{
-		Free: max(0, s.cfg.Capacity-s.busy()), Load: load(), DiskFree: max(0, diskFree(string(s.cfg.Folder))), Memory: memory(),
+		Free: max(0, s.cfg.Capacity-s.runningJobs()), Load: load(), DiskFree: max(0, diskFree(string(s.cfg.Folder))), Memory: memory(),
 	}
 	if s.draining() {
 		h.Free = 0
 	}
-	for _, j := range s.list() {
-		if j.beats() && len(h.Held) < wire.MaxHeld {
+	for _, j := range s.heldJobs() {
+		if j.inHeartbeats() && len(h.Held) < wire.MaxHeld {
 			b.jobs = append(b.jobs, j)
 			h.Held = append(h.Held, wire.Held{Job: j.job, Epoch: j.epoch})
 		}
@@ -60,17 +62,17 @@ func (c *connection) heartbeat() error {
 	c.mu.Lock()
 	c.seq++
 	h.Seq = c.seq
-	c.beats[c.seq] = b
-	delete(c.beats, c.seq-remembered)
+	c.heartbeats[c.seq] = b
+	delete(c.heartbeats, c.seq-maxUnacked)
 	c.mu.Unlock()
 	return c.queue(h, key{})
 }
 
-// usage is what jobs that run take.
+// usage returns the resource usage of running jobs.
 func usage(jobs []*job) (list []wire.Usage) {
 	processes := map[int]string{}
 	for _, j := range jobs {
-		if pid := j.process(); pid != 0 {
+		if pid := j.processID(); pid != 0 {
 			processes[pid] = j.job
 		}
 	}
@@ -83,20 +85,22 @@ func usage(jobs []*job) (list []wire.Usage) {
 	return list
 }
 
-// remembered is how many heartbeats wait for their acknowledgement: those of a lease and more.
-const remembered = 32
+// maxUnacked is how many unacknowledged heartbeats are remembered, more than are sent during a
+// lease.
+const maxUnacked = 32
 
-// acked extends the leases of what an acknowledged heartbeat named, but for what has a verdict.
-func (c *connection) acked(a wire.HeartbeatAck) {
+// handleHeartbeatAck extends the leases of the jobs in an acknowledged heartbeat, and applies the
+// verdicts.
+func (c *connection) handleHeartbeatAck(a wire.HeartbeatAck) {
 	c.mu.Lock()
-	b, ok := c.beats[a.Seq]
-	for seq := range c.beats {
+	b, ok := c.heartbeats[a.Seq]
+	for seq := range c.heartbeats {
 		if seq <= a.Seq {
-			delete(c.beats, seq) // an earlier one promises less
+			delete(c.heartbeats, seq) // an earlier heartbeat extends no lease further
 		}
 	}
 	if ok {
-		c.freshAt = max(c.freshAt, b.at)
+		c.ackedAt = max(c.ackedAt, b.at)
 	}
 	c.mu.Unlock()
 	c.s.mu.Lock()
@@ -107,19 +111,19 @@ func (c *connection) acked(a wire.HeartbeatAck) {
 		if v.Verdict == wire.StopJob || v.Verdict == wire.Done {
 			taken[key{v.Job, v.Epoch}] = true
 		}
-		c.s.verdict(v, false)
+		c.s.applyVerdict(v, false)
 	}
 	for _, j := range b.jobs {
 		if !taken[j.key] {
-			j.extend(b.at + lease - wire.FenceMargin)
+			j.extendFence(b.at + lease - wire.FenceMargin)
 		}
 	}
 }
 
-// fresh reports whether the service was heard a short while ago, and since when a lease
-// that it grants now counts at the latest.
+// fresh reports whether the service was heard recently. since is the earliest time from which a
+// lease that it grants now may count.
 func (c *connection) fresh() (since time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.freshAt, c.s.cfg.Boot()-c.freshAt <= freshLink
+	return c.ackedAt, c.s.cfg.BootTime()-c.ackedAt <= freshFor
 }

@@ -12,47 +12,47 @@ import (
 	"svc/farm/wire"
 )
 
-// The states of a job that a runner holds.
+// States of a held job.
 const (
 	stateAssigned = "assigned"
 	stateRunning  = "running"
 	stateFinished = "finished"
 )
 
-// A job is one that the runner holds: from its assignment until the service has all of it.
+// A job is held by the runner from its assignment until the service has stored everything about it.
 type job struct {
 	key
 	id    events.ID
 	title string
-	dir   string // of the spool
+	dir   string // folder of the spool
 	spool *spool.Spool
 
-	orders chan order    // for its process
-	killed chan struct{} // closed by the first order to kill
-	ended  chan struct{} // closed when its process has, and nothing of it is left
+	orders chan stopOrder // queue of orders for its process
+	killed chan struct{}  // closed by the first kill order
+	ended  chan struct{}  // closed when no process of the job is left
 
-	mu       sync.Mutex
-	state    string
-	since    time.Time
-	pid      int  // of its process, or 0
-	over     bool // no process runs, or will
-	lost     bool // the supervisor that ran it was killed: the end is still to be said
-	dropped  bool // it is not ours any more
-	finished int64
-	manifest *manifest
-	settling bool
-	fence    time.Duration // when to kill it, by the clock of the machine
+	mu           sync.Mutex
+	state        string
+	since        time.Time
+	pid          int           // of the job's process, or 0
+	processEnded bool          // the job's process has ended
+	endMissing   bool          // its supervisor was killed before the job's end was reported
+	dropped      bool          // it is no longer this runner's
+	finishedSeq  int64         // number of its finished event, 0 before that
+	manifest     *manifest     // files to upload, nil if there are none
+	finishing    bool          // its end is acknowledged; only artifacts are left
+	fenceAt      time.Duration // when to kill it, as time since boot; 0 is never
 
-	admitted bool // by this connection: what follows may be sent
-	sent     int64
-	flights  []flight
-	flying   int64 // bytes
-	bad      int64 // the first message that was on its way when the service closed for a malformed one
-	badTimes int
+	maySend       bool // its messages may be sent on the current connection
+	sent          int64
+	inFlight      []sentMessage
+	inFlightBytes int64
+	suspectSeq    int64 // first message in flight when the service last closed the connection as malformed
+	suspectCount  int   // how often in a row that was the same message
 }
 
-// A flight is a message that was sent and is not acknowledged.
-type flight struct {
+// A sentMessage is one that was sent and is not acknowledged.
+type sentMessage struct {
 	seq  int64
 	size int64
 }
@@ -60,23 +60,23 @@ type flight struct {
 func newJob(k key, id events.ID, dir string) *job {
 	return &job{
 		key: k, id: id, dir: dir, state: stateAssigned, since: time.Now(),
-		orders: make(chan order, 8), killed: make(chan struct{}), ended: make(chan struct{}),
+		orders: make(chan stopOrder, 8), killed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// order hands on an order, at most once to kill. One that finds the queue full is behind
-// others that have not been obeyed.
-func (j *job) order(o order) {
+// sendOrder queues an order for the job's process, and closes killed if it is a kill. An order that
+// finds the queue full is dropped, since the process does not obey the earlier ones either.
+func (j *job) sendOrder(o stopOrder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.over {
+	if j.processEnded {
 		return
 	}
 	select {
 	case j.orders <- o:
 	default:
 	}
-	if o.Now {
+	if o.Kill {
 		select {
 		case <-j.killed:
 		default:
@@ -85,28 +85,28 @@ func (j *job) order(o order) {
 	}
 }
 
-// append adds to what is said of the job.
+// append adds a report of the job's process to the spool.
 func (j *job) append(kind byte, body []byte) error {
 	e := wire.Event{}
 	if kind == kindEvent {
-		var s spooled
+		var s timedEvent
 		if err := json.Unmarshal(body, &s); err != nil {
 			return fmt.Errorf("event of a job: %w", err)
 		}
 		e = s.Event
 	}
 	var err error
-	j.set(func() { // it may be acknowledged as soon as it is there, and which is the last has to be known by then
+	j.update(func() { // under the lock: finishedSeq must be known before the message can be acknowledged
 		var seq int64
 		if seq, err = j.spool.Append(kind, body); err == nil && e.Kind == wire.EventFinished {
-			j.state, j.finished = stateFinished, seq
+			j.state, j.finishedSeq = stateFinished, seq
 		}
 	})
 	switch {
 	case err != nil:
 		return err
 	case e.Kind == wire.EventStarted:
-		j.set(func() { j.state = stateRunning })
+		j.update(func() { j.state = stateRunning })
 		return j.spool.Sync()
 	case e.Kind == wire.EventFinished:
 		return j.spool.Sync()
@@ -114,30 +114,30 @@ func (j *job) append(kind byte, body []byte) error {
 	return nil
 }
 
-func (j *job) say(e wire.Event) error {
-	body, err := json.Marshal(newSpooled(e))
+func (j *job) appendEvent(e wire.Event) error {
+	body, err := json.Marshal(newTimedEvent(e))
 	if err != nil {
 		return fmt.Errorf("event of a job: %w", err)
 	}
 	return j.append(kindEvent, body)
 }
 
-func (j *job) set(change func()) {
+func (j *job) update(change func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change()
 }
 
-// keep writes down which files will be uploaded.
-func (j *job) keep(body []byte) error {
+// saveManifest stores the list of files to upload.
+func (j *job) saveManifest(body []byte) error {
 	var m manifest
 	if err := json.Unmarshal(body, &m); err != nil {
 		return fmt.Errorf("manifest of a job: %w", err)
 	}
-	if err := Folder(j.dir).replace(manifestFileName, body); err != nil {
+	if err := Folder(j.dir).replaceFile(manifestFileName, body); err != nil {
 		return err
 	}
-	j.set(func() { j.manifest = &m })
+	j.update(func() { j.manifest = &m })
 	return nil
 }
 
@@ -146,7 +146,7 @@ const (
 	filesFolder      = "files"
 )
 
-// held is how a hello names the job.
+// held returns the job as a hello lists it.
 func (j *job) held() wire.Held {
 	last := j.spool.Last()
 	j.mu.Lock()
@@ -154,23 +154,24 @@ func (j *job) held() wire.Held {
 	return wire.Held{Job: j.job, Epoch: j.epoch, Sent: last, State: j.state}
 }
 
-// beats reports whether a heartbeat lists the job: while its end is not acknowledged.
-func (j *job) beats() bool {
+// inHeartbeats reports whether heartbeats list the job, which they do until its end is
+// acknowledged.
+func (j *job) inHeartbeats() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return !j.dropped && !j.settling
+	return !j.dropped && !j.finishing
 }
 
-func (j *job) process() int {
+func (j *job) processID() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.pid
 }
 
-func (j *job) runs() bool {
+func (j *job) isRunning() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return !j.over && j.finished == 0
+	return !j.processEnded && j.finishedSeq == 0
 }
 
 func (j *job) isDropped() bool {
@@ -179,92 +180,93 @@ func (j *job) isDropped() bool {
 	return j.dropped
 }
 
-// fenced reports, once, that the job has to be killed.
-func (j *job) fenced(now time.Duration) bool {
+// fenceDue reports, once, that the job has to be killed.
+func (j *job) fenceDue(now time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.over || j.fence == 0 || now < j.fence {
+	if j.processEnded || j.fenceAt == 0 || now < j.fenceAt {
 		return false
 	}
-	j.fence = 0
+	j.fenceAt = 0
 	return true
 }
 
-// extend lets the job run until then, if that is later.
-func (j *job) extend(fence time.Duration) {
+// extendFence moves the fence to a later time.
+func (j *job) extendFence(fence time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.fence != 0 {
-		j.fence = max(j.fence, fence)
+	if j.fenceAt != 0 {
+		j.fenceAt = max(j.fenceAt, fence)
 	}
 }
 
-// rewind has sending begin behind what is acknowledged.
+// rewind resumes sending after the acknowledged messages.
 func (j *job) rewind(acked int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sent, j.flights, j.flying = acked, nil, 0
+	j.sent, j.inFlight, j.inFlightBytes = acked, nil, 0
 }
 
-// next is the number of the next message to send, if the window has room for it.
-func (j *job) next(limits wire.Limits) (seq int64, ok bool) {
+// nextToSend returns the number of the next message to send, if the window has room for it.
+func (j *job) nextToSend(limits wire.Limits) (seq int64, ok bool) {
 	last := j.spool.Last()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.admitted || j.dropped || j.sent >= last || len(j.flights) >= limits.WindowMessages || j.flying >= limits.WindowBytes {
+	if !j.maySend || j.dropped || j.sent >= last || len(j.inFlight) >= limits.WindowMessages || j.inFlightBytes >= limits.WindowBytes {
 		return 0, false
 	}
 	return j.sent + 1, true
 }
 
-// flew says that a message was sent. It reports false if sending has begun again elsewhere.
-func (j *job) flew(seq int64, size int) {
+// noteSent notes that a message was sent, unless sending was rewound meanwhile.
+func (j *job) noteSent(seq int64, size int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.sent != seq-1 {
 		return
 	}
 	j.sent = seq
-	j.flights = append(j.flights, flight{seq, int64(size)})
-	j.flying += int64(size)
+	j.inFlight = append(j.inFlight, sentMessage{seq, int64(size)})
+	j.inFlightBytes += int64(size)
 }
 
-// badLimit is how often the service may find the same message malformed.
-const badLimit = 3
+// malformedLimit is how often the service may find the same message malformed.
+const malformedLimit = 3
 
-// malformed says that the service has closed the connection for a malformed message. It
-// reports whether the job's is the one, as far as this side can tell: it was the first
-// on its way each time.
-func (j *job) malformed() bool {
+// noteMalformed notes that the service closed the connection because of a malformed message. It
+// reports whether this job is to blame, as far as this side can tell: the same message was the
+// first in flight malformedLimit times in a row.
+func (j *job) noteMalformed() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case len(j.flights) == 0:
+	case len(j.inFlight) == 0:
 		return false
-	case j.flights[0].seq != j.bad:
-		j.bad, j.badTimes = j.flights[0].seq, 0
+	case j.inFlight[0].seq != j.suspectSeq:
+		j.suspectSeq, j.suspectCount = j.inFlight[0].seq, 0
 	}
-	j.badTimes++
-	return j.badTimes >= badLimit
+	j.suspectCount++
+	return j.suspectCount >= malformedLimit
 }
 
-// acknowledged takes note that the service has all up to that number. It reports whether that is all there is.
-func (j *job) acknowledged(upto int64) (all bool, err error) {
+// acknowledge notes that everything up to a number is stored. all reports whether that includes the
+// job's end.
+func (j *job) acknowledge(upto int64) (all bool, err error) {
 	if err := j.spool.Ack(upto); err != nil {
 		return false, err
 	}
 	last := j.spool.Last()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for len(j.flights) > 0 && j.flights[0].seq <= upto {
-		j.flying -= j.flights[0].size
-		j.flights = j.flights[1:]
+	for len(j.inFlight) > 0 && j.inFlight[0].seq <= upto {
+		j.inFlightBytes -= j.inFlight[0].size
+		j.inFlight = j.inFlight[1:]
 	}
 	j.sent = max(j.sent, min(upto, last))
-	return j.finished > 0 && upto >= j.finished, nil
+	return j.finishedSeq > 0 && upto >= j.finishedSeq, nil
 }
 
-// frame is the message of that number, as it is sent.
+// frame returns the WebSocket frame of a message.
 func (j *job) frame(seq int64) (frame []byte, binary bool, err error) {
 	r, err := j.spool.Get(seq)
 	if err != nil {
@@ -275,7 +277,7 @@ func (j *job) frame(seq int64) (frame []byte, binary bool, err error) {
 		c.Job, c.Epoch, c.Seq = j.id, j.epoch, seq
 		return c.AppendTo(nil), true, err
 	}
-	var s spooled
+	var s timedEvent
 	if err := json.Unmarshal(r.Data, &s); err != nil {
 		return nil, false, fmt.Errorf("record %d of %s: %w", seq, j.name(), err)
 	}
@@ -283,7 +285,7 @@ func (j *job) frame(seq int64) (frame []byte, binary bool, err error) {
 	return frame, false, err
 }
 
-// remove forgets all that was said.
+// remove removes the spool.
 func (j *job) remove() error {
 	err := j.spool.Remove()
 	if err == nil {

@@ -25,9 +25,9 @@ const (
 	declineDraining    = "draining"
 )
 
-// recover takes up what an earlier supervisor left: nothing of its jobs runs on, and what
-// was said of them is said to the end.
-func (s *Supervisor) recover() error {
+// recoverJobs takes over what an earlier supervisor left: it kills remaining processes, and reopens
+// the spools so that their messages are sent to the end.
+func (s *Supervisor) recoverJobs() error {
 	f := s.cfg.Folder
 	if err := f.Make(); err != nil {
 		return err
@@ -49,14 +49,14 @@ func (s *Supervisor) recover() error {
 		return fmt.Errorf("read spools: %w", err)
 	}
 	for _, e := range kept {
-		if err := s.reopen(e.Name()); err != nil {
+		if err := s.reopenJob(e.Name()); err != nil {
 			s.log.Error("spool", "job", e.Name(), "err", err)
 		}
 	}
 	return nil
 }
 
-func (s *Supervisor) reopen(name string) error {
+func (s *Supervisor) reopenJob(name string) error {
 	text, number, _ := strings.Cut(name, ".")
 	epoch, err := strconv.Atoi(number)
 	id, bad := events.ParseID(text)
@@ -66,17 +66,17 @@ func (s *Supervisor) reopen(name string) error {
 	sandbox.Sweep(name)
 	j := newJob(key{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
 	j.spool, err = spool.Open(j.dir, func(r spool.Record) {
-		var e spooled
+		var e timedEvent
 		if r.Kind == kindEvent && json.Unmarshal(r.Data, &e) == nil && e.Event.Kind == wire.EventFinished {
-			j.finished = r.Seq
+			j.finishedSeq = r.Seq
 		}
 	})
 	if err != nil {
 		return err
 	}
-	j.over, j.lost, j.state = true, j.finished == 0, stateFinished
+	j.processEnded, j.endMissing, j.state = true, j.finishedSeq == 0, stateFinished
 	close(j.ended)
-	if body, err := os.ReadFile(Folder(j.dir).path(manifestFileName)); err == nil && !j.lost {
+	if body, err := os.ReadFile(Folder(j.dir).path(manifestFileName)); err == nil && !j.endMissing {
 		var m manifest
 		if err := json.Unmarshal(body, &m); err == nil {
 			j.manifest = &m
@@ -86,26 +86,28 @@ func (s *Supervisor) reopen(name string) error {
 	return nil
 }
 
-// conclude says the end of a job whose supervisor was killed, behind what the service has.
-func (s *Supervisor) conclude(j *job, acked int64) error {
+// appendLostEnd reports the end of a job whose supervisor was killed, after the last message that
+// the service has.
+func (s *Supervisor) appendLostEnd(j *job, acked int64) error {
 	if err := j.spool.SkipTo(acked); err != nil {
 		return err
 	}
-	j.set(func() { j.lost = false })
-	err := j.say(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
+	j.update(func() { j.endMissing = false })
+	err := j.appendEvent(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
 	end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: time.Now().UTC()}
-	return errors.Join(err, j.say(end))
+	return errors.Join(err, j.appendEvent(end))
 }
 
-// refuse returns why a job is not taken, or "".
-func (s *Supervisor) refuse(a wire.Assign, fresh bool) (reason, text string) {
+// declineReason returns why a job is declined, or "". fresh says whether the service was heard
+// recently.
+func (s *Supervisor) declineReason(a wire.Assign, fresh bool) (reason, text string) {
 	if s.draining() {
 		return declineDraining, ""
 	}
 	if !fresh {
 		return declineBusy, "the connection was silent for too long to begin a job"
 	}
-	if s.busy() >= s.cfg.Capacity {
+	if s.runningJobs() >= s.cfg.Capacity {
 		return declineBusy, ""
 	}
 	if free := diskFree(string(s.cfg.Folder)); free >= 0 && free < s.cfg.MinDiskFree {
@@ -136,20 +138,21 @@ func (s *Supervisor) refuse(a wire.Assign, fresh bool) (reason, text string) {
 	return "", ""
 }
 
-// assign takes a job, or says why not. The fence is when it has to be killed unless heartbeats move it.
+// assign takes a job, or returns why it is declined. fence is when to kill the job, unless
+// heartbeats extend it.
 func (s *Supervisor) assign(k key, a wire.Assign, fresh bool, fence time.Duration) (reason, text string) {
-	if s.get(k) != nil {
-		return "", "" // the service did not see the answer
+	if s.heldJob(k) != nil {
+		return "", "" // taken already: the accept was lost
 	}
 	id, err := events.ParseID(k.job)
 	if err != nil || k.epoch < 1 {
 		return declineUnsupported, "a job without an id"
 	}
-	if reason, text = s.refuse(a, fresh); reason != "" {
+	if reason, text = s.declineReason(a, fresh); reason != "" {
 		return reason, text
 	}
 	j := newJob(k, id, s.cfg.Folder.path(spoolFolder, k.name()))
-	j.title, j.admitted, j.fence = a.Name, true, fence
+	j.title, j.maySend, j.fenceAt = a.Name, true, fence
 	if j.spool, err = spool.Create(j.dir); err != nil {
 		s.log.Error("spool", "job", k.name(), "err", err)
 		return declineDisk, "the spool cannot be written"
@@ -164,24 +167,24 @@ func (s *Supervisor) assign(k key, a wire.Assign, fresh bool, fence time.Duratio
 		s.jobs[k] = j
 	})
 	s.log.Info("job", "job", k.name(), "title", a.Name, "steps", len(a.Steps), "sandbox", a.Sandbox.Kind)
-	s.owned.Go(func() {
-		for _, o := range older { // of an earlier epoch: the lease was lost
+	s.tasks.Go(func() {
+		for _, o := range older { // earlier epochs, whose leases have expired
 			s.drop(o)
 		}
-		s.work(j, a)
+		s.runJob(j, a)
 	})
 	return "", ""
 }
 
-// drop ends a job that is not ours any more, and returns when nothing of it runs.
+// drop kills a job that is no longer this runner's, and returns when no process of it is left.
 func (s *Supervisor) drop(j *job) {
-	j.set(func() { j.dropped = true })
-	j.order(order{Reason: becauseFenced, Now: true})
+	j.update(func() { j.dropped = true })
+	j.sendOrder(stopOrder{Reason: reasonFenced, Kill: true})
 	<-j.ended
 	s.forget(j)
 }
 
-// forget removes a job of which nothing runs.
+// forget removes a job without processes.
 func (s *Supervisor) forget(j *job) {
 	if err := j.remove(); err != nil {
 		s.log.Error("spool", "job", j.name(), "err", err)
@@ -191,48 +194,48 @@ func (s *Supervisor) forget(j *job) {
 			delete(s.jobs, j.key)
 		}
 	})
-	s.poke()
+	s.wakeWriter()
 }
 
-// settle brings a job to its end whose end is acknowledged.
-func (s *Supervisor) settle(j *job, artifacts bool) {
+// finish completes a job whose end is acknowledged: it uploads artifacts and forgets the job.
+func (s *Supervisor) finish(j *job, artifacts bool) {
 	j.mu.Lock()
-	again := j.settling || j.dropped
-	j.settling = true
+	again := j.finishing || j.dropped
+	j.finishing = true
 	m := j.manifest
 	j.mu.Unlock()
 	if again {
 		return
 	}
-	s.owned.Go(func() {
+	s.tasks.Go(func() {
 		<-j.ended
 		if artifacts && m != nil && !s.upload(s.ctx, j, *m) {
-			return // it goes on when the runner is started again
+			return // continues when the runner starts again
 		}
 		s.forget(j)
 	})
 }
 
-// ack takes note that the service has what was said of a job.
+// ack notes that the service has stored the messages of a job up to a number.
 func (s *Supervisor) ack(k key, upto int64) {
-	j := s.get(k)
+	j := s.heldJob(k)
 	if j == nil {
 		return
 	}
-	all, err := j.acknowledged(upto)
+	all, err := j.acknowledge(upto)
 	if err != nil {
 		s.log.Error("spool", "job", k.name(), "err", err)
 	}
 	if all {
-		s.settle(j, true)
+		s.finish(j, true)
 	}
-	s.poke()
+	s.wakeWriter()
 }
 
-// verdict obeys what the service says of a job that this runner named. A welcome's is
-// also where sending begins.
-func (s *Supervisor) verdict(v wire.Verdict, welcome bool) {
-	j := s.get(key{v.Job, v.Epoch})
+// applyVerdict obeys the service's verdict on a held job. One in a welcome also says where to
+// resume sending.
+func (s *Supervisor) applyVerdict(v wire.Verdict, welcome bool) {
+	j := s.heldJob(key{v.Job, v.Epoch})
 	if j == nil {
 		return
 	}
@@ -242,38 +245,38 @@ func (s *Supervisor) verdict(v wire.Verdict, welcome bool) {
 			s.resume(j, v.Acked)
 		}
 		if v.Verdict == wire.CancelJob {
-			j.order(order{Reason: becauseCancel, Grace: seconds(v.GraceSeconds)})
+			j.sendOrder(stopOrder{Reason: reasonCancel, Grace: seconds(v.GraceSeconds)})
 		}
 	case wire.Done:
-		s.done(j, v)
+		s.handleDone(j, v)
 	case wire.StopJob:
 		s.log.Warn("the job is not this runner's any more", "job", j.name())
-		s.owned.Go(func() { s.drop(j) })
+		s.tasks.Go(func() { s.drop(j) })
 	}
 }
 
-// resume begins to send behind what the service has.
+// resume starts sending after what the service has.
 func (s *Supervisor) resume(j *job, acked int64) {
 	j.mu.Lock()
-	lost := j.lost
+	lost := j.endMissing
 	j.mu.Unlock()
 	if lost {
-		if err := s.conclude(j, acked); err != nil {
+		if err := s.appendLostEnd(j, acked); err != nil {
 			s.log.Error("spool", "job", j.name(), "err", err)
 			return
 		}
 	}
 	j.rewind(acked)
-	j.set(func() { j.admitted = true })
+	j.update(func() { j.maySend = true })
 	s.ack(j.key, acked)
 }
 
-func (s *Supervisor) done(j *job, v wire.Verdict) {
-	// Of one that has said its end the process may still be about to go: to drop that would
-	// remove the files that are about to be uploaded.
-	if j.runs() { // which the service believes to have ended
-		s.owned.Go(func() { s.drop(j) })
+func (s *Supervisor) handleDone(j *job, v wire.Verdict) {
+	// A job that has reported its end may still have a process. Dropping such a job would remove
+	// the files that are about to be uploaded.
+	if j.isRunning() { // the service believes that it has ended
+		s.tasks.Go(func() { s.drop(j) })
 		return
 	}
-	s.settle(j, v.Artifacts)
+	s.finish(j, v.Artifacts)
 }

@@ -14,18 +14,18 @@ import (
 )
 
 // leave writes the spool of a job whose supervisor was killed: three messages, and no end.
-func leave(t *testing.T, j *job) {
+func writeLostSpool(t *testing.T, j *job) {
 	var err error
 	require.NoError(t, os.MkdirAll(filepath.Dir(j.dir), 0o700))
 	j.spool, err = spool.Create(j.dir)
 	require.NoError(t, err)
 	for _, e := range []wire.Event{{Kind: wire.EventStarted}, {Kind: wire.EventStepStarted}, {Kind: wire.EventNotice, Text: "one"}} {
-		require.NoError(t, j.say(e))
+		require.NoError(t, j.appendEvent(e))
 	}
 	require.NoError(t, j.spool.Close())
 }
 
-// repository makes one with a commit, and a hook that must not run.
+// repository creates a git repository with a commit, and a hook that must not run.
 func repository(t *testing.T) (dir, commit string) {
 	dir = t.TempDir()
 	git := func(args ...string) string {

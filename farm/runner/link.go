@@ -20,10 +20,10 @@ import (
 	"svc/farm/wire"
 )
 
-// A Refusal is an answer of the service, or of a proxy before it, that is no success.
+// A Refusal is an error answer of the service, or of a proxy before it.
 type Refusal struct {
 	Status  int
-	Code    string // "" of a proxy
+	Code    string // "" if a proxy answered
 	Message string
 	Details map[string]any
 }
@@ -32,44 +32,45 @@ func (r *Refusal) Error() string {
 	switch {
 	case r.Code != "":
 		return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message)
-	case r.Status == http.StatusBadRequest: // nginx, of a certificate that is over
+	case r.Status == http.StatusBadRequest: // what nginx answers to an expired certificate
 		return "400 by a proxy: the certificate may have expired; enrol the machine anew"
 	}
 	return fmt.Sprintf("%d by a proxy, not by the service", r.Status)
 }
 
-// final reports whether asking again is of no use to this runner, ever.
+// final reports whether this runner will never be accepted again.
 func (r *Refusal) final() bool { return r.Code == "runner_revoked" || r.Code == "runner_retired" }
 
-// ofCertificate reports whether it may be that the certificate has expired, of which nginx says no more.
-func (r *Refusal) ofCertificate() bool {
+// mayBeExpired reports whether the reason may be an expired certificate. nginx does not say it any
+// clearer.
+func (r *Refusal) mayBeExpired() bool {
 	return r.Code == "runner_certificate_required" || r.Code == "" && r.Status == http.StatusBadRequest
 }
 
-// A link is how a runner reaches the farm, with its certificate if it has one.
-type link struct {
+// A farmClient makes requests to the farm, with the runner's certificate once it has one.
+type farmClient struct {
 	base  *url.URL
 	roots *x509.CertPool
 
-	mu          sync.RWMutex // a request holds it to read
+	mu          sync.RWMutex // read-locked during each request
 	certificate *tls.Certificate
 	client      *http.Client
 }
 
-// newLink takes an address of the farm, which is https.
-func newLink(address string, roots *x509.CertPool, certificate *tls.Certificate) (*link, error) {
+// newFarmClient returns a client for a farm's https address.
+func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certificate) (*farmClient, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("the farm's address must be https://host, without user and query")
 	}
-	l := &link{base: u, roots: roots}
-	l.use(certificate)
+	l := &farmClient{base: u, roots: roots}
+	l.setCertificate(certificate)
 	return l, nil
 }
 
-// use has everything from now on go by another certificate. It waits for requests that
-// are under way: a certificate that is seen after its successor means that somebody has a copy.
-func (l *link) use(certificate *tls.Certificate) {
+// setCertificate switches to another certificate. It waits for requests in progress: the service
+// takes a certificate that is used after its successor as a sign that it was copied.
+func (l *farmClient) setCertificate(certificate *tls.Certificate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.client != nil {
@@ -78,20 +79,20 @@ func (l *link) use(certificate *tls.Certificate) {
 	l.certificate = certificate
 	l.client = &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tls(certificate), TLSHandshakeTimeout: wire.WriteLimit,
-			DialContext: (&net.Dialer{Timeout: wire.WriteLimit}).DialContext, IdleConnTimeout: 30 * time.Second,
-			ResponseHeaderTimeout: answerLimit,
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
+			DialContext: (&net.Dialer{Timeout: wire.WriteTimeout}).DialContext, IdleConnTimeout: 30 * time.Second,
+			ResponseHeaderTimeout: responseTimeout,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// answerLimit is how long an answer to an upload may take: the service hashes files then.
-const answerLimit = 10 * time.Minute
+// responseTimeout limits the wait for the answer to an upload, for which the service hashes files.
+const responseTimeout = 10 * time.Minute
 
-// tls is the configuration for a certificate. It is given by a function: with a list of
-// certificates Go sends none where the server names authorities that are not the farm's.
-func (l *link) tls(certificate *tls.Certificate) *tls.Config {
+// tlsConfig returns the TLS configuration for a certificate. It is given by a callback: from a list
+// of certificates Go would send none if the server names only authorities other than the farm's.
+func (l *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		RootCAs: l.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -103,8 +104,8 @@ func (l *link) tls(certificate *tls.Certificate) *tls.Config {
 	}
 }
 
-// expires is when the certificate does.
-func (l *link) expires() time.Time {
+// expiry returns when the certificate expires, zero if there is none.
+func (l *farmClient) expiry() time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.certificate == nil {
@@ -113,17 +114,17 @@ func (l *link) expires() time.Time {
 	return l.certificate.Leaf.NotAfter
 }
 
-// close closes connections that nobody uses.
-func (l *link) close() {
+// close closes idle connections.
+func (l *farmClient) close() {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	l.client.CloseIdleConnections()
 }
 
-const maxAnswer = 1 << 20
+const maxResponse = 1 << 20
 
-// ask sends in as JSON, if it is not nil, and reads the answer into out.
-func (l *link) ask(ctx context.Context, method, path string, in, out any) error {
+// callJSON sends in as JSON, if it is not nil, and decodes the answer into out.
+func (l *farmClient) callJSON(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -132,11 +133,11 @@ func (l *link) ask(ctx context.Context, method, path string, in, out any) error 
 		}
 		body = bytes.NewReader(text)
 	}
-	return l.send(ctx, method, path, "application/json", body, out)
+	return l.call(ctx, method, path, "application/json", body, out)
 }
 
-// send is ask with any body.
-func (l *link) send(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
+// call is callJSON with any body.
+func (l *farmClient) call(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	req, err := http.NewRequestWithContext(ctx, method, l.base.JoinPath(path).String(), body)
@@ -152,9 +153,9 @@ func (l *link) send(ctx context.Context, method, path, contentType string, body 
 		return fmt.Errorf("%s %s: %w", method, path, withoutAddress(err))
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if res.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %w", method, path, refusal(res, text))
+		return fmt.Errorf("%s %s: %w", method, path, readRefusal(res, text))
 	}
 	if err == nil && out != nil {
 		err = json.Unmarshal(text, out)
@@ -165,7 +166,7 @@ func (l *link) send(ctx context.Context, method, path, contentType string, body 
 	return nil
 }
 
-// withoutAddress takes the method and address off, which stand before it already.
+// withoutAddress strips the method and address from an error, where the caller adds them.
 func withoutAddress(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -174,7 +175,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-func refusal(res *http.Response, text []byte) *Refusal {
+func readRefusal(res *http.Response, text []byte) *Refusal {
 	r := &Refusal{Status: res.StatusCode}
 	var body struct {
 		Code    string         `json:"code"`
@@ -187,8 +188,8 @@ func refusal(res *http.Response, text []byte) *Refusal {
 	return r
 }
 
-// dial opens the agent's connection.
-func (l *link) dial(ctx context.Context, address string) (*websocket.Conn, error) {
+// dial opens the agent's WebSocket.
+func (l *farmClient) dial(ctx context.Context, address string) (*websocket.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "wss" {
 		return nil, errors.New("the address to connect to must be wss://")
@@ -196,15 +197,15 @@ func (l *link) dial(ctx context.Context, address string) (*websocket.Conn, error
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	d := websocket.Dialer{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tls(l.certificate), HandshakeTimeout: wire.WriteLimit,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(l.certificate), HandshakeTimeout: wire.WriteTimeout,
 		Subprotocols: []string{wire.Version}, WriteBufferSize: 64 << 10, ReadBufferSize: 16 << 10,
 	}
 	conn, res, err := d.DialContext(ctx, address, http.Header{"User-Agent": {"svc-runner/" + Version}})
 	if err != nil {
 		if res != nil {
-			text, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+			text, _ := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 			_ = res.Body.Close()
-			return nil, fmt.Errorf("connect: %w", refusal(res, text))
+			return nil, fmt.Errorf("connect: %w", readRefusal(res, text))
 		}
 		return nil, fmt.Errorf("connect: %w", err)
 	}

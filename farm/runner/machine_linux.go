@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withParent has a process killed when this one is.
-func withParent() *syscall.SysProcAttr {
+// dieWithParent makes the kernel kill a process when this one dies.
+func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// bootTime is the time since the machine started. It goes on while the machine sleeps.
+// bootTime returns the time since the machine booted, including sleep.
 func bootTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -24,13 +24,13 @@ func bootTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// bootID is another one after each start of the machine.
+// bootID returns an identifier that changes at each boot.
 func bootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))
 }
 
-// diskFree is how many bytes this user may still write, -1 if nobody knows.
+// diskFree returns how many bytes this user may still write, -1 if unknown.
 func diskFree(dir string) int64 {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -39,7 +39,7 @@ func diskFree(dir string) int64 {
 	return int64(s.Bavail) * s.Bsize
 }
 
-// load is the machine's load of the last minute.
+// load returns the load average of the last minute.
 func load() float64 {
 	text, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(text), " ")
@@ -47,7 +47,7 @@ func load() float64 {
 	return n
 }
 
-// memory is how many bytes are available.
+// memory returns the available bytes.
 func memory() int64 {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for line := range strings.Lines(string(text)) {
@@ -59,6 +59,6 @@ func memory() int64 {
 	return 0
 }
 
-// expendable has the kernel, when memory is short, kill this process and its children
-// before the supervisor.
-func expendable() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }
+// preferForOOM makes the kernel kill this process and its children before the supervisor when
+// memory runs out.
+func preferForOOM() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func bootTime() time.Duration { return time.Since(started) }
 
@@ -19,4 +19,4 @@ func load() float64 { return 0 }
 
 func memory() int64 { return 0 }
 
-func expendable() {}
+func preferForOOM() {}

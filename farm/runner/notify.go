@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// notifyLimit is how long systemd may take to take a word, whose queue may be full.
-const notifyLimit = time.Second
+// notifyTimeout limits a write to systemd's socket, whose queue may be full.
+const notifyTimeout = time.Second
 
-// notify tells systemd, where it started the runner and asks to be told.
+// notify sends a state to systemd, if systemd started the runner and set NOTIFY_SOCKET.
 func notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
 	}
-	if path[0] == '@' { // a name without a file
+	if path[0] == '@' { // an abstract socket
 		path = "\x00" + path[1:]
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -25,12 +25,12 @@ func notify(state string) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetWriteDeadline(time.Now().Add(notifyLimit))
-	_, _ = conn.Write([]byte(state)) // systemd restarts a service of which it hears nothing
+	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
+	_, _ = conn.Write([]byte(state)) // if this fails, the watchdog of systemd restarts the service
 }
 
-// notifyLoop says that the runner is ready, lives as long as its jobs can be looked at, and
-// ends.
+// notifyLoop tells systemd that the runner is ready, alive, and stopping. It sends no watchdog
+// message while the list of jobs is locked.
 func (s *Supervisor) notifyLoop(ctx context.Context) {
 	notify("READY=1")
 	defer notify("STOPPING=1")
@@ -45,7 +45,7 @@ func (s *Supervisor) notifyLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			notify("WATCHDOG=1\nSTATUS=" + strconv.Itoa(s.busy()) + " jobs")
+			notify("WATCHDOG=1\nSTATUS=" + strconv.Itoa(s.runningJobs()) + " jobs")
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"svc/farm/wire"
 )
 
-// A program is svc-runner as it is installed.
+// A program is an installed svc-runner.
 type program struct {
 	t      *testing.T
 	path   string
@@ -39,7 +39,7 @@ func build(t *testing.T) string {
 
 func (p program) command(environ []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), p.path, args...)
-	cmd.Dir = filepath.Dir(p.data) // a relative folder is one too
+	cmd.Dir = filepath.Dir(p.data) // a relative folder works too
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "SVC_RUNNER_DATA_DIR=" + filepath.Base(p.data)}, environ...)
 	if p.nobody {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -47,8 +47,8 @@ func (p program) command(environ []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// do runs a command to its end.
-func (p program) do(status int, environ []string, args ...string) string {
+// do runs a command to its end, and checks its exit status.
+func (p program) run(status int, environ []string, args ...string) string {
 	p.t.Helper()
 	cmd := p.command(environ, args...)
 	out, _ := cmd.CombinedOutput()
@@ -56,7 +56,7 @@ func (p program) do(status int, environ []string, args ...string) string {
 	return string(out)
 }
 
-// startProgram starts run, and kills it at the end of the test.
+// start starts svc-runner run, and kills it at the end of the test.
 func (p program) start(environ ...string) *exec.Cmd {
 	cmd := p.command(environ, "run", "-min-disk-mib=1")
 	var out lines
@@ -72,8 +72,8 @@ func (p program) start(environ ...string) *exec.Cmd {
 	return cmd
 }
 
-// mentions lists the processes that have text among their variables or arguments.
-func mentions(text string) (list []string) {
+// mentions returns the processes with text in their environment or arguments.
+func processesWith(text string) (list []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
@@ -87,14 +87,14 @@ func mentions(text string) (list []string) {
 	return list
 }
 
-// The whole program: it is enrolled, online, killed in the middle of a job, started again,
-// and told to end.
-func TestTheProgram(t *testing.T) {
+// The program is enrolled, goes online, is killed in the middle of a job, started again, and
+// stopped.
+func TestProgram(t *testing.T) {
 	t.Parallel()
 	path := build(t)
 	for _, nobody := range []bool{false, true} {
 		if nobody && os.Geteuid() != 0 {
-			continue // the first round was of an ordinary user
+			continue // the first round runs as an ordinary user
 		}
 		t.Run(fmt.Sprintf("nobody=%v", nobody), func(t *testing.T) {
 			t.Parallel()
@@ -116,26 +116,26 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(ca, text, 0o644))
 
-	require.Contains(t, p.do(1, nil, "status"), "not enrolled")
-	out := p.do(0, []string{"SVC_ENROLL_TOKEN=tok_enr_marker"}, "enroll", "--url", f.server.URL, "--server-ca", ca, "--name", "builder-1")
+	require.Contains(t, p.run(1, nil, "status"), "not enrolled")
+	out := p.run(0, []string{"SVC_ENROLL_TOKEN=tok_enr_marker"}, "enroll", "--url", f.server.URL, "--server-ca", ca, "--name", "builder-1")
 	require.Contains(t, out, "enrolled as builder-1")
-	require.Contains(t, p.do(1, nil, "status"), "does not run")
-	require.NotContains(t, p.do(1, []string{"SVC_ENROLL_TOKEN=tok_enr_marker"}, "enroll", "-url", f.server.URL), "marker")
+	require.Contains(t, p.run(1, nil, "status"), "does not run")
+	require.NotContains(t, p.run(1, []string{"SVC_ENROLL_TOKEN=tok_enr_marker"}, "enroll", "-url", f.server.URL), "marker")
 
 	cmd := p.start()
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, 1e6)
-	require.Contains(t, p.do(0, nil, "status"), "online since")
-	require.Contains(t, p.do(0, nil, "doctor"), "ok  client certificate")
+	require.Contains(t, p.run(0, nil, "status"), "online since")
+	require.Contains(t, p.run(0, nil, "doctor"), "ok  client certificate")
 	k := f.assign(wire.Assign{Secrets: map[string]string{"S": "secret-of-the-job"},
 		Steps: steps("(setsid sh -c 'trap \"\" TERM; sleep 600 & sleep 600' &); setsid sleep 600 & echo ready; sleep 600")})
 	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, 1e6)
-	require.NotEmpty(t, mentions(k.name()))
+	require.NotEmpty(t, processesWith(k.name()))
 	require.Empty(t, filesWith(t, p.data, "secret-of-the-job"))
 	require.Empty(t, filesWith(t, p.data, "tok_enr_marker"))
 
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	require.Eventually(t, func() bool { return len(mentions(k.name())) == 0 }, patience, 1e7, "%v", mentions(k.name()))
+	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 }, patience, 1e7, "%v", processesWith(k.name()))
 
 	notified := listenNotify(t, base)
 	cmd = p.start("NOTIFY_SOCKET="+filepath.Join(base, "notify"), "WATCHDOG_USEC=200000")
@@ -144,7 +144,7 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.Equal(t, "READY=1", notified())
 	require.Contains(t, notified(), "WATCHDOG=1")
 	for _, kind := range strings.Fields("none bubblewrap") {
-		if kind == "none" || strings.Contains(p.do(0, nil, "status"), kind) {
+		if kind == "none" || strings.Contains(p.run(0, nil, "status"), kind) {
 			require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("true")})).Outcome)
 		}
 	}
@@ -153,12 +153,12 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	for beat := notified(); beat != "STOPPING=1"; beat = notified() {
 		require.Contains(t, beat, "WATCHDOG=1")
 	}
-	require.Contains(t, p.do(0, nil, "uninstall"), "removed")
+	require.Contains(t, p.run(0, nil, "uninstall"), "removed")
 	require.NoDirExists(t, p.data)
 }
 
-// A systemd that takes nothing any more does not keep the runner from going on.
-func TestAFullQueueOfNotificationsKeepsNobody(t *testing.T) {
+// A systemd socket whose queue is full does not block the runner.
+func TestFullNotifySocketDoesNotBlock(t *testing.T) {
 	dir := t.TempDir()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestAFullQueueOfNotificationsKeepsNobody(t *testing.T) {
 	full := make(chan struct{})
 	go func() {
 		defer close(full)
-		for began := time.Now(); time.Since(began) < notifyLimit; {
+		for began := time.Now(); time.Since(began) < notifyTimeout; {
 			began = time.Now()
 			notify("WATCHDOG=1")
 		}
@@ -179,13 +179,13 @@ func TestAFullQueueOfNotificationsKeepsNobody(t *testing.T) {
 	}
 }
 
-// listenNotify is systemd's side: each call returns what it is told next.
+// listenNotify plays systemd: each call returns the next notification.
 func listenNotify(t *testing.T, dir string) func() string {
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "notify"), 0o777))
 	t.Cleanup(func() { _ = conn.Close() })
-	told := make(chan string, 10_000) // as systemd it takes what it is told, whenever that is looked at
+	told := make(chan string, 10_000) // as in systemd, messages are queued until read
 	go func() {
 		defer close(told)
 		for b := make([]byte, 1000); ; {
@@ -215,8 +215,8 @@ func filesWith(t *testing.T, dir, text string) (list []string) {
 	return list
 }
 
-// A job's process that is killed costs that job alone.
-func TestAJobsProcessIsKilled(t *testing.T) {
+// Killing the process of a job affects only that job.
+func TestKilledProcessEndsOnlyItsJob(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -233,8 +233,8 @@ func TestAJobsProcessIsKilled(t *testing.T) {
 	end := f.ended(killed)
 	require.Equal(t, "infra", end.Outcome)
 	require.Equal(t, "agent_crashed", end.Reason)
-	f.ended(k) // whose step killed its first process, or tried to
-	require.Eventually(t, func() bool { return len(mentions(k.name())) == 0 && len(mentions(killed.name())) == 0 }, patience, 1e7)
+	f.ended(k) // their step killed its first process, or tried to
+	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 && len(processesWith(killed.name())) == 0 }, patience, 1e7)
 	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, other.name(), "go"), nil, 0o600))
 	require.Equal(t, "succeeded", f.ended(other).Outcome)
 	r.empty()

@@ -6,42 +6,44 @@ import (
 	"svc/farm/wire"
 )
 
-// read obeys what the service says until the connection ends.
+// read handles messages of the service until the connection ends.
 func (c *connection) read() error {
 	for {
 		e, err := c.receive()
 		if err != nil {
 			return err
 		}
-		if err := c.obey(e); err != nil {
+		if err := c.handleMessage(e); err != nil {
 			return err
 		}
 	}
 }
 
-// obey handles a message. One of a type that it does not know is of a newer service.
-func (c *connection) obey(e wire.Envelope) error {
+// handleMessage handles one message. An unknown type belongs to a newer service and is ignored.
+func (c *connection) handleMessage(e wire.Envelope) error {
 	k := key{e.Job, e.Epoch}
 	switch e.Type {
 	case wire.TypeHeartbeatAck:
-		return handle(e, c.acked)
+		return handle(e, c.handleHeartbeatAck)
 	case wire.TypeAssign:
 		a, err := wire.Read[wire.Assign](e)
 		if err != nil {
 			return c.queue(wire.Decline{Reason: declineUnsupported, Text: "the job cannot be read"}, k)
 		}
-		return c.assigned(k, a)
+		return c.handleAssign(k, a)
 	case wire.TypeAck:
 		return handle(e, func(a wire.Ack) { c.s.ack(k, a.Upto) })
 	case wire.TypeCancel:
 		return handle(e, func(m wire.Cancel) {
-			if j := c.s.get(k); j != nil {
+			if j := c.s.heldJob(k); j != nil {
 				c.s.log.Info("cancelled", "job", k.name())
-				j.order(order{Reason: becauseCancel, Grace: seconds(m.GraceSeconds)})
+				j.sendOrder(stopOrder{Reason: reasonCancel, Grace: seconds(m.GraceSeconds)})
 			}
 		})
 	case wire.TypeStop:
-		return handle(e, func(wire.Stop) { c.s.verdict(wire.Verdict{Job: k.job, Epoch: k.epoch, Verdict: wire.StopJob}, false) })
+		return handle(e, func(wire.Stop) {
+			c.s.applyVerdict(wire.Verdict{Job: k.job, Epoch: k.epoch, Verdict: wire.StopJob}, false)
+		})
 	case wire.TypeDrain:
 		return handle(e, func(d wire.Drain) {
 			c.s.log.Info("drain", "on", !d.End)
@@ -57,7 +59,7 @@ func (c *connection) obey(e wire.Envelope) error {
 	case wire.TypeUpdate:
 		return handle(e, func(u wire.Update) { c.s.log.Info("there is a newer version", "version", u.Version) })
 	case wire.TypeError:
-		return handle(e, func(m wire.Error) { c.fault(k, m) })
+		return handle(e, func(m wire.Error) { c.handleError(k, m) })
 	}
 	return nil
 }
@@ -71,8 +73,8 @@ func handle[M wire.Message](e wire.Envelope, do func(M)) error {
 	return nil
 }
 
-// assigned answers in time, whether the job is taken or not.
-func (c *connection) assigned(k key, a wire.Assign) error {
+// handleAssign answers an assign message with an accept or a decline.
+func (c *connection) handleAssign(k key, a wire.Assign) error {
 	since, fresh := c.fresh()
 	lease := wire.LeaseTime
 	if a.LeaseSeconds > 0 {
@@ -86,15 +88,16 @@ func (c *connection) assigned(k key, a wire.Assign) error {
 	return c.queue(wire.Decline{Reason: reason, Text: text}, k)
 }
 
-// fault rewinds where the service misses a message. Other errors people have to read.
-func (c *connection) fault(k key, m wire.Error) {
-	j := c.s.get(k)
+// handleError rewinds sending after a gap, and drops a job that the service does not know. Other
+// errors are logged.
+func (c *connection) handleError(k key, m wire.Error) {
+	j := c.s.heldJob(k)
 	switch {
 	case m.Code == wire.CodeGap && j != nil && m.Expected > 0:
 		j.rewind(m.Expected - 1)
 		c.s.ack(k, m.Expected-1)
 	case m.Code == wire.CodeUnknown && j != nil:
-		c.s.verdict(wire.Verdict{Job: k.job, Epoch: k.epoch, Verdict: wire.StopJob}, false)
+		c.s.applyVerdict(wire.Verdict{Job: k.job, Epoch: k.epoch, Verdict: wire.StopJob}, false)
 	default:
 		c.s.log.Error("the service refuses a message", "code", m.Code, "text", m.Message, "job", k.name())
 	}

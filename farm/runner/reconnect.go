@@ -15,86 +15,86 @@ import (
 
 var errGone = spool.ErrGone
 
-// Times between connections.
+// Pauses between connections.
 const (
-	backoffFirst    = time.Second
-	backoffLast     = time.Minute
-	supersededPause = time.Minute // two runners with one certificate must not throw out each other all the time
+	backoffMin      = time.Second
+	backoffMax      = time.Minute
+	supersededPause = time.Minute // keeps two runners with one certificate from superseding each other all the time
 )
 
-// backoff is how long to wait after so many connections that failed: anything up to a
-// limit that doubles, so that many runners do not come back together.
+// backoff returns the pause after a number of failed connections: exponential with full jitter, so
+// that many runners do not reconnect together.
 func backoff(failures int) time.Duration {
-	limit := backoffLast
+	limit := backoffMax
 	if failures < 6 {
-		limit = min(backoffFirst<<failures, backoffLast)
+		limit = min(backoffMin<<failures, backoffMax)
 	}
 	return rand.N(limit) + 1
 }
 
-// connectLoop connects until the supervisor ends.
+// connectLoop connects again and again until the supervisor ends.
 func (s *Supervisor) connectLoop(ctx context.Context) error {
-	idle, over := context.WithCancelCause(ctx)
-	defer over(nil)
-	s.owned.Go(func() {
-		if s.idle(idle) == nil {
-			over(errStopped)
+	untilIdle, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.tasks.Go(func() {
+		if s.waitUntilIdle(untilIdle) == nil {
+			cancel(errStopped)
 		}
 	})
 	for failures := 0; ; failures++ {
 		if s.leaving() && failures > 0 {
-			return nil // there is nothing to say to a service that does not answer
+			return nil // there is nothing left to send
 		}
-		welcomed, after, err := s.connect(idle)
+		welcomed, after, err := s.connect(untilIdle)
 		switch {
-		case closedBy(err, wire.CloseProtocol): // which saying the same again brings about again
-			s.giveUpMalformed()
+		case closedBy(err, wire.CloseProtocol): // sending the same again would close it again
+			s.dropMalformed()
 		case welcomed:
 			failures = 0
 		}
 		switch {
-		case errors.Is(err, errLeft), errors.Is(context.Cause(idle), errStopped):
+		case errors.Is(err, errGoodbye), errors.Is(context.Cause(untilIdle), errStopped):
 			return nil
 		case ctx.Err() != nil:
 			return nil
 		}
-		if final := s.refused(err); final != nil {
+		if final := s.finalError(err); final != nil {
 			return final
 		}
 		pause := s.cfg.Backoff(failures)
 		if after > 0 {
-			pause = min(after, backoffLast)
+			pause = min(after, backoffMax)
 		}
 		if closedBy(err, wire.CloseSuperseded) {
 			pause = supersededPause
 		}
 		s.update(func() { s.lastError = err.Error() })
 		s.log.Warn("not connected", "err", err, "again_in", pause.Round(time.Millisecond).String())
-		if s.pause(idle, pause) != nil {
+		if s.waitToReconnect(untilIdle, pause) != nil {
 			return nil
 		}
 	}
 }
 
-// giveUpMalformed drops the jobs of which the service will not take what is said: their
-// leases end, and the others go on.
-func (s *Supervisor) giveUpMalformed() {
-	for _, j := range s.list() {
-		if j.malformed() {
+// dropMalformed drops the jobs whose messages the service repeatedly finds malformed. Their leases
+// expire, and other jobs continue.
+func (s *Supervisor) dropMalformed() {
+	for _, j := range s.heldJobs() {
+		if j.noteMalformed() {
 			s.log.Error("giving the job up: the service finds what is said of it malformed", "job", j.name())
-			s.owned.Go(func() { s.drop(j) })
+			s.tasks.Go(func() { s.drop(j) })
 		}
 	}
 }
 
-// closedBy reports whether the service closed the connection with that code.
+// closedBy reports whether the service closed the connection with this code.
 func closedBy(err error, code int) bool {
 	var c *websocket.CloseError
 	return errors.As(err, &c) && c.Code == code
 }
 
-// pause waits, but no longer than until there is nothing left to wait for.
-func (s *Supervisor) pause(ctx context.Context, d time.Duration) error {
+// waitToReconnect waits for d, or until the supervisor has nothing left to send.
+func (s *Supervisor) waitToReconnect(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
@@ -114,36 +114,36 @@ func (s *Supervisor) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// refused returns the error with which the program ends, if coming again is of no use.
-func (s *Supervisor) refused(err error) error {
+// finalError returns the error with which the program exits, or nil if reconnecting may help.
+func (s *Supervisor) finalError(err error) error {
 	var r *Refusal
 	switch {
 	case closedBy(err, wire.CloseRevoked):
 		return fmt.Errorf("%w: it was revoked, or has done its jobs", ErrRefused)
 	case errors.As(err, &r) && r.final():
 		return fmt.Errorf("%w: %w", ErrRefused, r)
-	case errors.As(err, &r) && r.ofCertificate() && !time.Now().Before(s.link.expires()):
+	case errors.As(err, &r) && r.mayBeExpired() && !time.Now().Before(s.farm.expiry()):
 		return fmt.Errorf("%w: its certificate has expired; enrol the machine anew", ErrRefused)
 	}
 	return nil
 }
 
-// Times of renewing.
+// Times of certificate renewal.
 const (
-	renewRetry    = 5 * time.Minute
-	renewAtLatest = time.Hour // between two looks: the machine may sleep
+	renewRetry      = 5 * time.Minute
+	renewCheckEvery = time.Hour // between two checks, since timers stop while the machine sleeps
 )
 
-// renewLoop renews the certificate in time.
+// renewLoop renews the certificate before it expires.
 func (s *Supervisor) renewLoop(ctx context.Context) {
 	spread := rand.Float64()*2 - 1
 	for {
 		s.mu.Lock()
 		id := s.identity
 		s.mu.Unlock()
-		pause := time.Until(renewAt(id.NotBefore, id.NotAfter, spread))
+		pause := time.Until(renewalTime(id.NotBefore, id.NotAfter, spread))
 		if pause <= 0 {
-			next, err := renew(ctx, s.cfg.Folder, s.link)
+			next, err := renew(ctx, s.cfg.Folder, s.farm)
 			if err == nil {
 				s.update(func() { s.identity = next })
 				s.log.Info("certificate renewed", "until", next.NotAfter)
@@ -152,7 +152,7 @@ func (s *Supervisor) renewLoop(ctx context.Context) {
 			s.log.Error("renew certificate", "err", err)
 			pause = renewRetry
 		}
-		if waitFor(ctx, min(pause, renewAtLatest)) != nil {
+		if waitFor(ctx, min(pause, renewCheckEvery)) != nil {
 			return
 		}
 	}

@@ -12,23 +12,23 @@ import (
 	"svc/farm/wire"
 )
 
-// What a job's process says on its standard output: frames of a length (4 bytes, big
-// endian), a kind and a body. Events and chunks go into the spool as they are.
+// Kinds of reports. A job's process writes them to its standard output, each as a length (4 bytes,
+// big endian), a kind and a body. Events and chunks are spooled unchanged.
 const (
-	kindEvent    = 'e' // a spooled
+	kindEvent    = 'e' // a timedEvent in JSON
 	kindChunk    = 'l' // a chunk, see encodeChunk
-	kindManifest = 'm' // the files that are to be uploaded
+	kindManifest = 'm' // a manifest in JSON
 )
 
 const maxReport = 8 << 20
 
-// A spooled is an event as it is kept.
-type spooled struct {
+// A timedEvent is an event as it is reported and spooled.
+type timedEvent struct {
 	At    time.Time  `json:"at"`
 	Event wire.Event `json:"event"`
 }
 
-// A reporter writes frames. It may be used by several goroutines.
+// A reporter writes reports. It may be used by several goroutines.
 type reporter struct {
 	mu sync.Mutex
 	to io.Writer
@@ -45,9 +45,9 @@ func (r *reporter) write(kind byte, body []byte) error {
 	return nil
 }
 
-func (r *reporter) event(e wire.Event) error { return r.json(kindEvent, newSpooled(e)) }
+func (r *reporter) event(e wire.Event) error { return r.json(kindEvent, newTimedEvent(e)) }
 
-func newSpooled(e wire.Event) spooled { return spooled{At: time.Now().UTC(), Event: e} }
+func newTimedEvent(e wire.Event) timedEvent { return timedEvent{At: time.Now().UTC(), Event: e} }
 
 func (r *reporter) json(kind byte, v any) error {
 	body, err := json.Marshal(v)
@@ -57,14 +57,14 @@ func (r *reporter) json(kind byte, v any) error {
 	return r.write(kind, body)
 }
 
-// reports calls take with each frame until from ends. What is cut off at the end is left out:
-// the process has died.
-func reports(from io.Reader, take func(kind byte, body []byte) error) error {
+// readReports calls take with each report until from ends. A truncated report at the end is
+// dropped: the process has died.
+func readReports(from io.Reader, take func(kind byte, body []byte) error) error {
 	in := bufio.NewReaderSize(from, 128<<10)
 	var head [5]byte
 	for {
 		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return nil // the process has ended, of which its status tells
+			return nil // the process has ended; its status says how
 		}
 		size := binary.BigEndian.Uint32(head[:])
 		if size > maxReport {
@@ -72,7 +72,7 @@ func reports(from io.Reader, take func(kind byte, body []byte) error) error {
 		}
 		body := make([]byte, size)
 		if _, err := io.ReadFull(in, body); err != nil {
-			return nil // the same
+			return nil // as above
 		}
 		if err := take(head[4], body); err != nil {
 			return err
@@ -82,7 +82,7 @@ func reports(from io.Reader, take func(kind byte, body []byte) error) error {
 
 const chunkHead = 8 + 8 + 1
 
-// encodeChunk is the form of a chunk in reports and spools: offset, time, flags, bytes.
+// encodeChunk encodes a chunk for reports and spools: offset, time, flags, data.
 func encodeChunk(offset int64, at time.Time, flags wire.ChunkFlags, data []byte) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, chunkHead+len(data)), uint64(offset))
 	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli()))

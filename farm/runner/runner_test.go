@@ -18,7 +18,7 @@ import (
 	"svc/farm/wire"
 )
 
-func TestAJobFromItsAssignmentToItsEnd(t *testing.T) {
+func TestJobRunsFromAssignToAck(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -43,7 +43,7 @@ func TestAJobFromItsAssignmentToItsEnd(t *testing.T) {
 	require.True(t, f.with(k, func(j *farmJob) bool { return j.complete && string(j.files["f1.0"]) == "hello\n" && j.accepted == 1 })())
 }
 
-func TestHowJobsEnd(t *testing.T) {
+func TestJobOutcomes(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -78,13 +78,13 @@ func TestHowJobsEnd(t *testing.T) {
 
 func number(n int) *int { return &n }
 
-func TestACancelledJob(t *testing.T) {
+func TestCancelledJob(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{Steps: steps("trap 'echo cleaned; exit 1' TERM; echo ready; sleep 600 & wait")})
 	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
-	f.tell(wire.Cancel{GraceSeconds: 20}, k)
+	f.send(wire.Cancel{GraceSeconds: 20}, k)
 	end := f.ended(k)
 	require.Equal(t, "cancelled", end.Outcome)
 	require.Equal(t, "cancel", end.SignalReason)
@@ -92,8 +92,8 @@ func TestACancelledJob(t *testing.T) {
 	r.empty()
 }
 
-// A job that does not end in its time is killed as soon as that is cut short, and leaves its files.
-func TestACancelledJobIsKilledNow(t *testing.T) {
+// Shortening the grace period to zero kills the job at once, and its artifacts are still collected.
+func TestCancelWithoutGraceKillsJob(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -102,9 +102,9 @@ func TestACancelledJobIsKilledNow(t *testing.T) {
 		Artifacts: []wire.Artifact{{Name: "kept", Paths: []string{"kept"}, When: "always"}},
 	})
 	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
-	f.tell(wire.Cancel{GraceSeconds: 600}, k)
+	f.send(wire.Cancel{GraceSeconds: 600}, k)
 	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "asked") }, patience, time.Millisecond)
-	f.tell(wire.Cancel{}, k)
+	f.send(wire.Cancel{}, k)
 	end := f.ended(k)
 	require.Equal(t, "cancelled", end.Outcome)
 	require.Equal(t, "cancel", end.SignalReason)
@@ -113,7 +113,7 @@ func TestACancelledJobIsKilledNow(t *testing.T) {
 	r.empty()
 }
 
-func TestAStoppedJobLeavesNothing(t *testing.T) {
+func TestStoppedJobLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -122,13 +122,13 @@ func TestAStoppedJobLeavesNothing(t *testing.T) {
 	f.mu.Lock()
 	f.jobs[k].stopped = true
 	f.mu.Unlock()
-	f.tell(wire.Stop{}, k)
+	f.send(wire.Stop{}, k)
 	r.empty()
 }
 
-// Nobody answers heartbeats: the job is killed before its lease ends, by the time since the
-// last one that was answered was sent.
-func TestAJobIsFencedBeforeItsLeaseEnds(t *testing.T) {
+// Without acknowledged heartbeats, the job is killed before its lease expires, counted from when
+// the last acknowledged heartbeat was sent.
+func TestJobIsKilledBeforeLeaseExpires(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	f.tweak = func(w *wire.Welcome) { w.LeaseSeconds = 12 } // killed 2 s after a heartbeat
@@ -154,7 +154,7 @@ func TestAJobIsFencedBeforeItsLeaseEnds(t *testing.T) {
 	r.empty()
 }
 
-func TestWhatARunnerDeclines(t *testing.T) {
+func TestDeclineReasons(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
@@ -171,7 +171,7 @@ func TestWhatARunnerDeclines(t *testing.T) {
 	}
 	f.assign(wire.Assign{Steps: steps("true")})
 	declines("busy")
-	f.tell(wire.Cancel{}, long)
+	f.send(wire.Cancel{}, long)
 	f.ended(long)
 	r.empty()
 	f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: "podman"}})
@@ -180,10 +180,10 @@ func TestWhatARunnerDeclines(t *testing.T) {
 	declines("unsupported")
 	f.assign(wire.Assign{Steps: []wire.Step{{Shell: "fish"}}})
 	declines("unsupported")
-	f.tell(wire.Drain{}, key{})
+	f.send(wire.Drain{}, key{})
 	f.assign(wire.Assign{Steps: steps("true")})
 	declines("draining")
-	f.tell(wire.Drain{End: true}, key{})
+	f.send(wire.Drain{End: true}, key{})
 	require.Eventually(t, func() bool { return !r.s.draining() }, patience, time.Millisecond)
 	st, err := AskDrain(t.Context(), folder, false)
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestWhatARunnerDeclines(t *testing.T) {
 	declines("disk_full")
 }
 
-func TestASignalDrainsAndASecondOneCancels(t *testing.T) {
+func TestFirstSignalDrainsSecondCancels(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -227,7 +227,7 @@ func TestASignalDrainsAndASecondOneCancels(t *testing.T) {
 	require.Equal(t, "agent_stop", end.SignalReason)
 }
 
-func TestARevokedRunnerEnds(t *testing.T) {
+func TestRevokedRunnerExits(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -242,7 +242,7 @@ func TestARevokedRunnerEnds(t *testing.T) {
 	require.ErrorIs(t, start(t, r.s.cfg.Folder).wait(), ErrRefused)
 }
 
-func TestASupersededRunnerStaysAway(t *testing.T) {
+func TestSupersededRunnerWaits(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -252,16 +252,16 @@ func TestASupersededRunnerStaysAway(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "again_in=1m0s") }, patience, time.Millisecond)
 }
 
-// Another supervisor goes on where one was killed: it says the end of its jobs, behind what
-// the service has, also if the disk has less than that.
-func TestWhatAKilledSupervisorLeft(t *testing.T) {
+// A new supervisor reports the end of the jobs of a killed one, after the last message that the
+// service has, even if the disk has fewer messages than the service.
+func TestNewSupervisorReportsLostEnd(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
 	for _, acked := range []int64{0, 2, 9} {
 		k := f.assign(wire.Assign{Steps: steps("true")})
 		j := newJob(k, [16]byte{}, folder.path(spoolFolder, k.name()))
-		leave(t, j)
+		writeLostSpool(t, j)
 		f.mu.Lock()
 		f.jobs[k].last = acked
 		f.mu.Unlock()
@@ -279,8 +279,8 @@ func TestWhatAKilledSupervisorLeft(t *testing.T) {
 	}
 }
 
-// Artifacts that break off are sent on, also by another supervisor; a refusal for good ends it.
-func TestUploads(t *testing.T) {
+// An interrupted upload is resumed, also by a new supervisor. A final refusal ends it.
+func TestUploadsAreResumed(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	f.uploading = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -320,7 +320,7 @@ func TestUploads(t *testing.T) {
 	require.Equal(t, 1, f.uploads, "what is too large is never sent again")
 }
 
-func TestACheckout(t *testing.T) {
+func TestCheckout(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	start(t, f.enrolled())
@@ -334,12 +334,12 @@ func TestACheckout(t *testing.T) {
 	}
 }
 
-func TestSandboxOfAJob(t *testing.T) {
+func TestJobRunsInSandbox(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
 	if len(r.s.sandboxes) == 1 {
-		return // of which TestBubblewrapWorksHere in sandbox tells
+		return // TestBubblewrapWorksHere in sandbox reports it
 	}
 	k := f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: "bubblewrap", Network: "none"}, Secrets: map[string]string{"S": "secret-value"},
 		Steps: steps("pwd; echo $S; ls "+filepath.Dir(string(r.s.cfg.Folder))+" 2>&1 || echo hidden", "setsid sleep 600 & echo two")})

@@ -15,7 +15,7 @@ import (
 	"svc/farm/wire"
 )
 
-// Lines is a log that may be read while it is written.
+// A lines is a log that can be read while it is written.
 type lines struct {
 	mu  sync.Mutex
 	got bytes.Buffer
@@ -33,7 +33,7 @@ func (l *lines) String() string {
 	return l.got.String()
 }
 
-// A running is a supervisor in this process.
+// A running is a supervisor that runs in the test's process.
 type running struct {
 	t      *testing.T
 	s      *Supervisor
@@ -66,10 +66,10 @@ func start(t *testing.T, folder Folder, change ...func(*Config)) *running {
 	return r
 }
 
-// quick comes back at once.
-func quick(c *Config) { c.Backoff = func(int) time.Duration { return time.Millisecond } }
+// quick reconnects at once.
+func reconnectAtOnce(c *Config) { c.Backoff = func(int) time.Duration { return time.Millisecond } }
 
-// wait returns with what Run has.
+// wait returns the result of Run.
 func (r *running) wait() error {
 	select {
 	case err := <-r.done:
@@ -83,7 +83,7 @@ func (r *running) wait() error {
 
 func (r *running) empty() {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return len(r.s.list()) == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(r.t, func() bool { return len(r.s.heldJobs()) == 0 }, patience, 5*time.Millisecond)
 	for _, name := range []string{spoolFolder, workFolder} {
 		left, err := os.ReadDir(r.s.cfg.Folder.path(name))
 		require.NoError(r.t, err)

@@ -7,43 +7,44 @@ import (
 	"time"
 )
 
-// Limits on waiting when the supervisor is stopped.
+// Timeouts when the supervisor is stopped.
 const (
-	sayLimit    = 30 * time.Second // for what was said of jobs to be acknowledged, once none runs
+	ackTimeout  = 30 * time.Second // for the last messages to be acknowledged, once no job runs
 	cancelGrace = 10 * time.Second
 )
 
 var errStopped = errors.New("stopped")
 
-// stopLoop obeys signals. What is not acknowledged in time is said when the runner starts again.
+// stopLoop handles stop signals: the first one drains, the second one cancels the jobs. Messages
+// that are not acknowledged in time are sent when the runner starts again.
 func (s *Supervisor) stopLoop(ctx context.Context) {
 	select {
 	case <-s.cfg.Stop:
 	case <-ctx.Done():
 		return
 	}
-	s.log.Info("draining; another signal cancels the jobs", "jobs", s.busy())
+	s.log.Info("draining; another signal cancels the jobs", "jobs", s.runningJobs())
 	s.drain(drainedToStop, true)
-	s.poke()
+	s.wakeWriter()
 	select {
 	case <-s.cfg.Stop:
 	case <-ctx.Done():
 		return
 	}
-	s.log.Info("cancelling the jobs", "jobs", s.busy())
-	for _, j := range s.list() {
-		j.order(order{Reason: becauseAgentStop, Grace: cancelGrace})
+	s.log.Info("cancelling the jobs", "jobs", s.runningJobs())
+	for _, j := range s.heldJobs() {
+		j.sendOrder(stopOrder{Reason: reasonAgentStop, Grace: cancelGrace})
 	}
 }
 
-// idle returns when the supervisor was told to stop and no job runs, at least for sayLimit.
-func (s *Supervisor) idle(ctx context.Context) error {
+// waitUntilIdle returns ackTimeout after the supervisor was told to stop and no job runs.
+func (s *Supervisor) waitUntilIdle(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		changed, stopping := s.changed, s.drains[drainedToStop]
 		s.mu.Unlock()
-		if stopping && s.busy() == 0 {
-			return waitFor(ctx, sayLimit)
+		if stopping && s.runningJobs() == 0 {
+			return waitFor(ctx, ackTimeout)
 		}
 		select {
 		case <-changed:
@@ -53,9 +54,9 @@ func (s *Supervisor) idle(ctx context.Context) error {
 	}
 }
 
-// killAll ends what runs: nobody is left to listen to it.
+// killAll kills all jobs, since nothing is left to read their reports.
 func (s *Supervisor) killAll() {
-	for _, j := range s.list() {
-		j.order(order{Reason: becauseAgentStop, Now: true})
+	for _, j := range s.heldJobs() {
+		j.sendOrder(stopOrder{Reason: reasonAgentStop, Kill: true})
 	}
 }

@@ -14,50 +14,51 @@ import (
 	"svc/farm/wire"
 )
 
-// A Config is what a supervisor runs with.
+// A Config configures a supervisor.
 type Config struct {
 	Folder       Folder
-	Program      string   // that runs jobs' processes: this one
-	Capacity     int      // jobs at once; 0 is as enrolled
-	Mounts       []string // folders that steps in bubblewrap see, read-only
-	GitProtocols string   // that repositories are fetched by, with colons between
-	MinDiskFree  int64    // bytes, or no job is taken; 0 is 2 GiB
+	Program      string   // path of this program, which is started for each job
+	Capacity     int      // jobs at once; 0 is the capacity given at enrolment
+	Mounts       []string // folders that steps in bubblewrap can read
+	GitProtocols string   // protocols to fetch repositories by, separated by colons
+	MinDiskFree  int64    // bytes that must be free to take a job; 0 is 2 GiB
 	Log          *slog.Logger
 
-	// Stop has an element for each signal: the first one drains, the second cancels jobs.
+	// Stop receives signals: the first one drains, the second cancels the jobs.
 	Stop <-chan os.Signal
 
-	// Backoff is how long to stay away after so many connections that failed. Nil is anything
-	// up to a limit that doubles from a second to a minute.
+	// Backoff returns the pause after a number of failed connections in a row. The default is
+	// exponential from a second to a minute, with full jitter.
 	Backoff func(failures int) time.Duration
 
-	// Boot is the time since the machine started, its sleep among it. Nil is the machine's clock.
-	Boot func() time.Duration
+	// Boot returns the time since the machine booted, including sleep. The default is the
+	// machine's clock.
+	BootTime func() time.Duration
 }
 
-// A Supervisor holds the connection and the jobs.
+// A Supervisor holds the connection to the farm and runs the jobs.
 type Supervisor struct {
 	cfg       Config
 	identity  Identity
-	link      *link
+	farm      *farmClient
 	sandboxes []string
 	log       *slog.Logger
-	wake      chan struct{} // there may be something to send
-	changed   chan struct{} // closed and made anew when jobs or draining have changed
-	uploads   chan struct{} // slots
-	owned     sync.WaitGroup
+	wake      chan struct{} // has a value when there may be something to send
+	changed   chan struct{} // closed and replaced when anything under mu changes
+	uploads   chan struct{} // semaphore for uploads of artifacts
+	tasks     sync.WaitGroup
 
 	mu        sync.Mutex
 	jobs      map[key]*job
 	limits    wire.Limits
 	lease     time.Duration
 	drains    map[drainer]bool
-	connected time.Time // zero: not
+	connected time.Time // zero if not connected
 	lastError string
-	ctx       context.Context // of the goroutines of jobs
+	ctx       context.Context // for the goroutines of jobs
 }
 
-// A drainer is who asked to take no more jobs.
+// A drainer is a source of the wish to take no more jobs.
 type drainer string
 
 const (
@@ -68,9 +69,9 @@ const (
 
 const uploadsAtOnce = 2
 
-// NewSupervisor reads who the runner is and finds out which sandboxes work here.
+// NewSupervisor reads the runner's identity and probes which sandboxes work on this machine.
 func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
-	dir, err := filepath.Abs(string(cfg.Folder)) // jobs' processes have another working directory
+	dir, err := filepath.Abs(string(cfg.Folder)) // jobs' processes run in another directory
 	if err != nil {
 		return nil, fmt.Errorf("find data folder: %w", err)
 	}
@@ -79,8 +80,8 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Boot == nil {
-		cfg.Boot = bootTime
+	if cfg.BootTime == nil {
+		cfg.BootTime = bootTime
 	}
 	if cfg.Backoff == nil {
 		cfg.Backoff = backoff
@@ -94,12 +95,12 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if cfg.GitProtocols == "" {
 		cfg.GitProtocols = "https"
 	}
-	l, err := openLink(cfg.Folder, id)
+	l, err := openFarmClient(cfg.Folder, id)
 	if err != nil {
 		return nil, err
 	}
 	s := &Supervisor{
-		cfg: cfg, identity: id, link: l, log: cfg.Log, jobs: map[key]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
+		cfg: cfg, identity: id, farm: l, log: cfg.Log, jobs: map[key]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}), uploads: make(chan struct{}, uploadsAtOnce),
 		limits: wire.Limits{
 			LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes, ArtifactMaxJobBytes: 256 << 20,
@@ -118,8 +119,8 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// openLink is the link of a runner that is enrolled.
-func openLink(f Folder, id Identity) (*link, error) {
+// openFarmClient returns a client with the credentials of an enrolled runner.
+func openFarmClient(f Folder, id Identity) (*farmClient, error) {
 	c, err := f.credentials()
 	if err != nil {
 		return nil, err
@@ -128,38 +129,38 @@ func openLink(f Folder, id Identity) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLink(id.URL, roots, c)
+	return newFarmClient(id.URL, roots, c)
 }
 
-// Run connects, again and again, until it is stopped (nil), ctx ends, or the farm does not
-// take the runner (an error that wraps [ErrRefused]).
+// Run connects, again and again, until it is stopped (nil), ctx ends, or the farm refuses the
+// runner (an error that wraps [ErrRefused]).
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.cfg.Folder.lock()
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	defer s.link.close()
+	defer s.farm.close()
 	ctx, stop := context.WithCancel(ctx)
-	defer s.owned.Wait()
+	defer s.tasks.Wait()
 	defer s.killAll()
 	defer stop()
 	s.ctx = ctx
-	if err := s.recover(); err != nil {
+	if err := s.recoverJobs(); err != nil {
 		return err
 	}
-	control, err := s.listen(ctx)
+	control, err := s.serveControl(ctx)
 	if err != nil {
 		return err
 	}
 	defer control()
 	for _, task := range []func(context.Context){s.fenceLoop, s.syncLoop, s.renewLoop, s.stopLoop, s.notifyLoop} {
-		s.owned.Go(func() { task(ctx) })
+		s.tasks.Go(func() { task(ctx) })
 	}
 	return s.connectLoop(ctx)
 }
 
-// update changes what mu guards, and tells those who wait for a change.
+// update changes what mu guards, and wakes all who wait on changed.
 func (s *Supervisor) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,23 +169,23 @@ func (s *Supervisor) update(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// poke has the writer look for something to send.
-func (s *Supervisor) poke() {
+// wakeWriter makes the connection's writer look for messages to send.
+func (s *Supervisor) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// get returns a job that is held, or nil.
-func (s *Supervisor) get(k key) *job {
+// heldJob returns a held job, or nil.
+func (s *Supervisor) heldJob(k key) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs[k]
 }
 
-// list returns all jobs that are held.
-func (s *Supervisor) list() (all []*job) {
+// heldJobs returns all held jobs.
+func (s *Supervisor) heldJobs() (all []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.jobs {
@@ -193,7 +194,7 @@ func (s *Supervisor) list() (all []*job) {
 	return all
 }
 
-// drain takes no more jobs, or no longer because of that drainer.
+// drain starts or ends a drain by one source. Jobs are taken while no source drains.
 func (s *Supervisor) drain(by drainer, on bool) {
 	s.update(func() {
 		if on {
@@ -210,25 +211,25 @@ func (s *Supervisor) draining() bool {
 	return len(s.drains) > 0
 }
 
-// leaving reports whether the supervisor is about to end, and has nothing left to say.
+// leaving reports whether the supervisor is about to exit and has nothing left to send.
 func (s *Supervisor) leaving() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.drains[drainedToStop] && len(s.jobs) == 0
 }
 
-// busy is how many jobs run, or are about to. One that has said its end has nothing left
-// but a process that exits, and the service may send the next one at once.
-func (s *Supervisor) busy() (n int) {
-	for _, j := range s.list() {
-		if j.runs() {
+// runningJobs returns how many jobs run or are about to. A job that has reported its end does not
+// count, since the service may send the next one at once.
+func (s *Supervisor) runningJobs() (n int) {
+	for _, j := range s.heldJobs() {
+		if j.isRunning() {
 			n++
 		}
 	}
 	return n
 }
 
-// syncLoop brings what was said of jobs to the disk.
+// syncLoop syncs the spools to disk periodically.
 func (s *Supervisor) syncLoop(ctx context.Context) {
 	t := time.NewTicker(syncEvery)
 	defer t.Stop()
@@ -237,7 +238,7 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			for _, j := range s.list() {
+			for _, j := range s.heldJobs() {
 				if err := j.spool.Sync(); err != nil {
 					s.log.Error("spool", "job", j.name(), "err", err)
 				}
@@ -246,7 +247,7 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 	}
 }
 
-// fenceLoop kills jobs whose lease is about to end.
+// fenceLoop kills jobs whose lease is about to expire.
 func (s *Supervisor) fenceLoop(ctx context.Context) {
 	t := time.NewTicker(fenceEvery)
 	defer t.Stop()
@@ -255,11 +256,11 @@ func (s *Supervisor) fenceLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			now := s.cfg.Boot()
-			for _, j := range s.list() {
-				if j.fenced(now) {
+			now := s.cfg.BootTime()
+			for _, j := range s.heldJobs() {
+				if j.fenceDue(now) {
 					s.log.Warn("the lease is about to end: killing the job", "job", j.name())
-					j.order(order{Reason: becauseFenced, Now: true})
+					j.sendOrder(stopOrder{Reason: reasonFenced, Kill: true})
 				}
 			}
 		}

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Bounds of an upload.
+// Limits of an upload.
 const (
-	uploadPatience = time.Hour // after which the service abandons it
-	uploadBytes    = 64 << 20  // of one request, about
-	digestTries    = 3
+	uploadTimeout = time.Hour // after which the service abandons the upload
+	uploadBytes   = 64 << 20  // of one request, approximately
+	digestTries   = 3
 )
 
 type uploadAnswer struct {
@@ -28,7 +28,7 @@ type uploadAnswer struct {
 	} `json:"files"`
 }
 
-// A piece is a chunk of a file.
+// A piece is one chunk of a file.
 type piece struct {
 	file manifestFile
 	n    int64
@@ -36,8 +36,8 @@ type piece struct {
 
 func (p piece) size() int64 { return min(p.file.ChunkBytes, p.file.Size-p.n*p.file.ChunkBytes) }
 
-// upload sends the artifacts of a job, as often as it takes. It reports whether that is
-// over, well or not; if not, the supervisor is about to end.
+// upload uploads the artifacts of a job and retries with backoff. It returns true when it is over,
+// successfully or not, and false if the supervisor is about to exit.
 func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 	select {
 	case s.uploads <- struct{}{}:
@@ -45,9 +45,9 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 	case <-ctx.Done():
 		return false
 	}
-	late, digests := time.Now().Add(uploadPatience), 0
+	late, digests := time.Now().Add(uploadTimeout), 0
 	for failures := 0; ; failures++ {
-		progress, err := s.send(ctx, j, m)
+		progress, err := s.sendMissing(ctx, j, m)
 		switch {
 		case err == nil:
 			s.log.Info("artifacts uploaded", "job", j.name(), "files", len(m.Files))
@@ -61,7 +61,7 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 		if errors.As(err, &r) && r.Code == "artifact_digest_mismatch" {
 			digests++
 		}
-		if uploadIsOver(r) || digests == digestTries || time.Now().After(late) {
+		if isFinal(r) || digests == digestTries || time.Now().After(late) {
 			s.log.Error("artifacts were not uploaded", "job", j.name(), "err", err)
 			return true
 		}
@@ -75,9 +75,9 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 	}
 }
 
-// uploadIsOver reports whether the service, or the proxy before it, will not take the files
-// later either. What is too large is never sent again.
-func uploadIsOver(r *Refusal) bool {
+// isFinal reports whether the service, or a proxy before it, will never accept the files. Too large
+// files, for example, are not sent again.
+func isFinal(r *Refusal) bool {
 	switch {
 	case r == nil || r.Status >= 500 || r.Status == 429 || r.Status == 401 || r.Status == 408:
 		return false
@@ -87,23 +87,23 @@ func uploadIsOver(r *Refusal) bool {
 	return true
 }
 
-// send asks what is missing and sends that, until nothing is.
-func (s *Supervisor) send(ctx context.Context, j *job, m manifest) (progress bool, err error) {
-	answer, err := s.post(ctx, j, m, nil)
+// sendMissing asks which pieces are missing and sends them, until none are.
+func (s *Supervisor) sendMissing(ctx context.Context, j *job, m manifest) (progress bool, err error) {
+	answer, err := s.postArtifacts(ctx, j, m, nil)
 	for err == nil && answer.State != "complete" {
-		pieces := missing(m, answer)
+		pieces := nextPieces(m, answer)
 		if len(pieces) == 0 {
 			return progress, errors.New("the service says neither that the upload is complete nor what is missing")
 		}
-		if answer, err = s.post(ctx, j, m, pieces); err == nil {
+		if answer, err = s.postArtifacts(ctx, j, m, pieces); err == nil {
 			progress = true
 		}
 	}
 	return progress, err
 }
 
-// missing is what to send in the next request.
-func missing(m manifest, a uploadAnswer) (list []piece) {
+// nextPieces returns the missing pieces to send in the next request.
+func nextPieces(m manifest, a uploadAnswer) (list []piece) {
 	files := map[string]manifestFile{}
 	for _, f := range m.Files {
 		files[f.ID] = f
@@ -122,8 +122,8 @@ func missing(m manifest, a uploadAnswer) (list []piece) {
 	return list
 }
 
-// post sends the manifest and pieces.
-func (s *Supervisor) post(ctx context.Context, j *job, m manifest, pieces []piece) (a uploadAnswer, err error) {
+// postArtifacts sends the manifest and pieces.
+func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m manifest, pieces []piece) (a uploadAnswer, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, to := io.Pipe()
@@ -131,15 +131,15 @@ func (s *Supervisor) post(ctx context.Context, j *job, m manifest, pieces []piec
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_ = to.CloseWithError(writeForm(form, Folder(j.dir).path(filesFolder), m, pieces)) // the reader gets it
+		_ = to.CloseWithError(writeForm(form, Folder(j.dir).path(filesFolder), m, pieces)) // the reader returns the error
 	}()
-	err = s.link.send(ctx, "POST", "/api/v1/farm/jobs/"+j.job+"/artifacts", form.FormDataContentType(), from, &a)
+	err = s.farm.call(ctx, "POST", "/api/v1/farm/jobs/"+j.job+"/artifacts", form.FormDataContentType(), from, &a)
 	_ = from.CloseWithError(io.ErrClosedPipe) // ends the writer
 	<-written
 	return a, err
 }
 
-// writeForm writes the manifest first, and each piece as a part named <file>.<number>.
+// writeForm writes the manifest as the first part, and each piece as a part named <file>.<number>.
 func writeForm(form *multipart.Writer, folder string, m manifest, pieces []piece) error {
 	text, err := json.Marshal(m)
 	if err != nil {

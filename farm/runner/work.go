@@ -15,13 +15,14 @@ import (
 	"svc/farm/wire"
 )
 
-// ExecCommand is the argument with which a job's process is started.
+// ExecCommand is the argument that starts a job's process.
 const ExecCommand = "exec"
 
-// work runs a job in its process until nothing of it is left, and has its end said.
-func (s *Supervisor) work(j *job, a wire.Assign) {
+// runJob runs a job in its process until no process of it is left, and makes sure that its end is
+// reported.
+func (s *Supervisor) runJob(j *job, a wire.Assign) {
 	defer close(j.ended)
-	err := s.child(j, a)
+	err := s.runProcess(j, a)
 	if n := sandbox.Sweep(j.name()); n > 0 {
 		s.log.Warn("killed what was left of a job", "job", j.name(), "processes", n)
 	}
@@ -29,51 +30,51 @@ func (s *Supervisor) work(j *job, a wire.Assign) {
 		s.log.Error("remove folder of the job", "job", j.name(), "err", err)
 	}
 	j.mu.Lock()
-	j.over = true
-	said, dropped := j.finished > 0, j.dropped
+	j.processEnded = true
+	reported, dropped := j.finishedSeq > 0, j.dropped
 	j.mu.Unlock()
-	if !said && !dropped {
+	if !reported && !dropped {
 		s.log.Error("the job's process has broken off", "job", j.name(), "err", err)
-		s.sayBroken(j)
+		s.reportCrash(j)
 	}
 	s.log.Info("job ended", "job", j.name())
 	s.update(func() {})
-	s.poke()
+	s.wakeWriter()
 }
 
 func (s *Supervisor) workDir(j *job) string { return s.cfg.Folder.path(workFolder, j.name()) }
 
-const sayBrokenFor = time.Minute
+const reportCrashFor = time.Minute
 
-// sayBroken ends a job that cannot say its end itself. If the disk takes nothing the
-// job leaves the heartbeats, and the service takes it away by the lease.
-func (s *Supervisor) sayBroken(j *job) {
+// reportCrash reports the end of a job whose process did not. If the spool cannot be written the
+// job is dropped from the heartbeats, and its lease expires.
+func (s *Supervisor) reportCrash(j *job) {
 	reason := "agent_crashed"
 	select {
 	case <-j.killed:
-		reason = becauseFenced
+		reason = reasonFenced
 	default:
 	}
 	var err error
-	for late := time.Now().Add(sayBrokenFor); time.Now().Before(late); {
-		if err = j.say(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: time.Now().UTC()}); err == nil {
+	for late := time.Now().Add(reportCrashFor); time.Now().Before(late); {
+		if err = j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: time.Now().UTC()}); err == nil {
 			return
 		}
 		if waitFor(s.ctx, time.Second) != nil {
-			return // the next supervisor says it
+			return // the next supervisor reports it
 		}
 	}
 	s.log.Error("spool", "job", j.name(), "err", err)
-	j.set(func() { j.dropped = true })
+	j.update(func() { j.dropped = true })
 }
 
-// child starts the process of a job and takes in what it says. The error is why it has not
-// said its end.
-func (s *Supervisor) child(j *job, a wire.Assign) error {
-	cmd := exec.CommandContext(context.Background(), s.cfg.Program, ExecCommand) // it is told to end through its input
+// runProcess starts the process of a job and stores its reports until it ends. The error says why
+// the process may not have reported an end.
+func (s *Supervisor) runProcess(j *job, a wire.Assign) error {
+	cmd := exec.CommandContext(context.Background(), s.cfg.Program, ExecCommand) // it is stopped through its input
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.workDir(j), "LANG=C.UTF-8"}
 	cmd.Dir, cmd.Stderr = "/", os.Stderr
-	cmd.SysProcAttr = withParent()
+	cmd.SysProcAttr = dieWithParent()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start job's process: %w", err)
@@ -85,17 +86,17 @@ func (s *Supervisor) child(j *job, a wire.Assign) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start job's process: %w", err)
 	}
-	j.set(func() { j.pid = cmd.Process.Pid })
-	defer j.set(func() { j.pid = 0 })
+	j.update(func() { j.pid = cmd.Process.Pid })
+	defer j.update(func() { j.pid = 0 })
 	over := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		s.tell(j, a, in, cmd.Process, over)
+		s.feedProcess(j, a, in, cmd.Process, over)
 	}()
-	err = reports(out, func(kind byte, body []byte) error { return s.take(j, kind, body) })
+	err = readReports(out, func(kind byte, body []byte) error { return s.handleReport(j, kind, body) })
 	if err != nil {
-		_ = cmd.Process.Kill() // what it says cannot be kept
+		_ = cmd.Process.Kill() // its reports cannot be stored
 	}
 	_, _ = io.Copy(io.Discard, out)
 	err = errors.Join(err, cmd.Wait())
@@ -104,24 +105,24 @@ func (s *Supervisor) child(j *job, a wire.Assign) error {
 	return err
 }
 
-// take keeps what a job's process says.
-func (s *Supervisor) take(j *job, kind byte, body []byte) error {
+// handleReport stores a report of a job's process.
+func (s *Supervisor) handleReport(j *job, kind byte, body []byte) error {
 	switch kind {
 	case kindEvent, kindChunk:
 		if err := j.append(kind, body); err != nil {
 			return err
 		}
-		s.poke()
+		s.wakeWriter()
 		return nil
 	case kindManifest:
-		return j.keep(body)
+		return j.saveManifest(body)
 	}
 	return fmt.Errorf("report of kind %q", kind)
 }
 
-// tell writes to the process what it has to run, and orders, until it is over. A process
-// that does not end when it is told to kill is killed itself.
-func (s *Supervisor) tell(j *job, a wire.Assign, in io.WriteCloser, process *os.Process, over <-chan struct{}) {
+// feedProcess writes the assignment and then orders to the process, until over is closed. A process
+// that does not end after a kill order is killed.
+func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, process *os.Process, over <-chan struct{}) {
 	defer in.Close()
 	s.mu.Lock()
 	limits := s.limits
@@ -135,10 +136,10 @@ func (s *Supervisor) tell(j *job, a wire.Assign, in io.WriteCloser, process *os.
 		text, err := json.Marshal(v)
 		if err == nil {
 			if pipe, ok := in.(interface{ SetWriteDeadline(time.Time) error }); ok {
-				_ = pipe.SetWriteDeadline(time.Now().Add(childPatience)) // it may be stopped
+				_ = pipe.SetWriteDeadline(time.Now().Add(killTimeout)) // a stopped process does not read
 			}
 			_, _ = w.Write(append(text, '\n'))
-			_ = w.Flush() // a process that does not read has ended
+			_ = w.Flush() // fails only if the process has ended or hangs
 		}
 	}
 	write(first)
@@ -149,7 +150,7 @@ func (s *Supervisor) tell(j *job, a wire.Assign, in io.WriteCloser, process *os.
 		case o := <-j.orders:
 			write(o)
 		case <-killed:
-			killed, late = nil, time.After(childPatience)
+			killed, late = nil, time.After(killTimeout)
 		case <-late:
 			_ = process.Kill() // it may have ended
 		case <-over:

@@ -1,34 +1,34 @@
-// Package wire is the protocol svc-farm.v1 between a runner and the service: the
-// messages, their forms, their limits, and the codes with which a connection is closed.
-// Both sides import it; it knows neither.
+// Package wire defines svc-farm.v1, the protocol between a runner and the service: messages,
+// encodings, limits and close codes. Both sides import it, and it imports neither.
 //
-// A connection is a WebSocket. A text frame is one [Envelope] in JSON; a binary
-// frame is one [Chunk] of a job's log. The runner speaks first, with [Hello], and is
-// answered by [Welcome]. From then on:
+// A connection is a WebSocket. A text frame is one [Envelope] in JSON, a binary frame is one
+// [Chunk] of a job's log. The runner sends [Hello] first, and the service answers with [Welcome].
+// After that:
 //
-//	runner                          service
-//	Hello                     ──►
-//	                          ◄──   Welcome, then an Assign for each job that it holds and the runner does not know
-//	Heartbeat, each 10 s      ──►
-//	                          ◄──   HeartbeatAck, with a verdict on each job that the runner may not go on with
-//	                          ◄──   Assign
-//	Accept or Decline         ──►
-//	Event or Chunk, numbered  ──►
-//	                          ◄──   Ack, when the database has them
-//	                          ◄──   Cancel, Stop, Drain, Closing
-//	Goodbye                   ──►
+// \trunner                          service
+// \tHello                     ──►
+// \t                          ◄──   Welcome, then an Assign for each leased job that the runner
+// does not hold
+// \tHeartbeat, every 10 s     ──►
+// \t                          ◄──   HeartbeatAck, with a verdict on each job that the runner must
+// stop
+// \t                          ◄──   Assign
+// \tAccept or Decline         ──►
+// \tEvent or Chunk, numbered  ──►
+// \t                          ◄──   Ack, once the database has them
+// \t                          ◄──   Cancel, Stop, Drain, Closing
+// \tGoodbye                   ──►
 //
 // # Numbers
 //
-// What a runner says of a job is numbered from 1 for each epoch of the job, events and
-// chunks together. The service takes in the next number alone: one that it has is
-// acknowledged and nothing else, and one after a gap is answered by an [Error] with the
-// code [CodeGap] and the number that it expects. An [Ack] says up to which number all is
-// stored; what a runner has not been acknowledged it keeps, and sends again.
+// The events and chunks of a job are numbered together, from 1 in each epoch of the job. The
+// service accepts only the next number. A message that it has already is acknowledged and otherwise
+// ignored. A message after a gap is answered by an [Error] with the code [CodeGap] and the expected
+// number. An [Ack] gives the number up to which everything is stored. A runner keeps what is not
+// acknowledged, and sends it again after a reconnect.
 //
 // # Epochs
 //
-// Each time a job is given to a runner its epoch grows by one. Whatever carries an older
-// epoch, or comes from another runner than the one that has the job, changes nothing and
-// is answered by [Stop].
+// Each lease of a job increments the job's epoch. A message with an older epoch, or from a runner
+// that does not hold the job, changes nothing and is answered by [Stop].
 package wire

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// ErrFrame is wrapped by the error of every frame that is malformed.
+// ErrFrame is wrapped by the error about any malformed frame.
 var ErrFrame = errors.New("malformed frame")
 
-// An Envelope is a text frame. Job, Epoch and Seq are those of messages about a job;
-// Seq alone of what is numbered.
+// An Envelope is a text frame. Messages about a job set Job and Epoch, numbered ones also Seq.
 type Envelope struct {
 	Type  Type            `json:"t"`
-	At    time.Time       `json:"at,omitzero"` // by the clock of the sender
+	At    time.Time       `json:"at,omitzero"` // by the sender's clock
 	Job   string          `json:"job,omitempty"`
 	Epoch int             `json:"epoch,omitempty"`
 	Seq   int64           `json:"seq,omitempty"`
@@ -26,25 +25,25 @@ type Envelope struct {
 // A Message is the body of an envelope.
 type Message interface{ Type() Type }
 
-// Encode returns the text frame of a message about no job.
+// Encode returns the text frame of a message that is not about a job.
 func Encode(m Message, at time.Time) ([]byte, error) { return EncodeFor(m, at, "", 0, 0) }
 
-// EncodeFor returns the text frame of a message about a job. Seq is 0 but for an [Event].
+// EncodeFor returns the text frame of a message about a job. seq is 0 except for an [Event].
 func EncodeFor(m Message, at time.Time, job string, epoch int, seq int64) ([]byte, error) {
-	body, err := plainJSON(m)
+	body, err := unescapedJSON(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
 	}
-	frame, err := plainJSON(Envelope{Type: m.Type(), At: at.UTC(), Job: job, Epoch: epoch, Seq: seq, Body: body})
+	frame, err := unescapedJSON(Envelope{Type: m.Type(), At: at.UTC(), Job: job, Epoch: epoch, Seq: seq, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
 	}
 	return frame, nil
 }
 
-// plainJSON encodes <, > and & as they are: no browser reads it, and scripts are full of
-// them, each of which would take six bytes.
-func plainJSON(v any) ([]byte, error) {
+// unescapedJSON encodes v without escaping <, > and &. No browser reads the frames, and scripts are
+// full of these characters, each of which would take six bytes.
+func unescapedJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)
@@ -54,8 +53,8 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// Decode reads a text frame. A type that this build does not know is no error: a newer
-// side may say more than an older one understands, which ignores it.
+// Decode decodes a text frame. An unknown type is not an error: it belongs to a newer version, and
+// the receiver ignores it.
 func Decode(frame []byte) (Envelope, error) {
 	var e Envelope
 	if err := json.Unmarshal(frame, &e); err != nil {
@@ -70,7 +69,7 @@ func Decode(frame []byte) (Envelope, error) {
 	return e, nil
 }
 
-// Read decodes the body of an envelope.
+// Read decodes the body of an envelope whose type is M's.
 func Read[M Message](e Envelope) (M, error) {
 	var m M
 	if e.Type != m.Type() {
@@ -87,22 +86,22 @@ func Read[M Message](e Envelope) (M, error) {
 
 // A Chunk is a binary frame: a piece of a job's log.
 //
-// The frame is, big endian: version 1 (1 byte), flags (1 byte, see [Chunk.Flags]), epoch (4), seq
-// (8), offset (8), time in milliseconds since 1970 (8), job id (16), and the bytes.
+// Its layout is, in big endian: version 1 (1 byte), flags (1 byte, see [Chunk.Flags]), epoch (4),
+// seq (8), offset (8), time in milliseconds since 1970 (8), job id (16), and the data.
 type Chunk struct {
 	Job    [16]byte
 	Epoch  int
 	Seq    int64
-	Offset int64 // of its first byte in the epoch's log
+	Offset int64 // of the first byte in the epoch's log
 	At     time.Time
 	Flags  ChunkFlags
 	Data   []byte // at most MaxChunk
 }
 
-// ChunkFlags say more of a chunk.
+// ChunkFlags are flags of a chunk.
 type ChunkFlags byte
 
-// The flags.
+// Flags of chunks.
 const (
 	Truncated ChunkFlags = 1 << iota // the log reached its limit; this is the last chunk
 )
@@ -120,7 +119,7 @@ func (c Chunk) AppendTo(b []byte) []byte {
 	return append(b, c.Data...)
 }
 
-// DecodeChunk reads a binary frame. Data is a part of it.
+// DecodeChunk decodes a binary frame. Data aliases frame.
 func DecodeChunk(frame []byte) (c Chunk, err error) {
 	switch {
 	case len(frame) < chunkHead:

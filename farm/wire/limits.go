@@ -2,35 +2,35 @@ package wire
 
 import "time"
 
-// Version names the protocol, as Sec-WebSocket-Protocol has it.
+// Version is the name of the protocol in Sec-WebSocket-Protocol.
 const Version = "svc-farm.v1"
 
 // Limits of the protocol.
 const (
 	MaxMessage     = 1 << 20   // bytes of a frame from a runner
-	MaxAssign      = 4 << 20   // bytes of a frame from the service: specifications and secrets are in it
+	MaxAssign      = 4 << 20   // bytes of a frame from the service, which holds a job's specification and secrets
 	MaxChunk       = 64 << 10  // bytes of log in a chunk
-	MaxHeld        = 256       // jobs that a runner may hold
-	MaxLog         = 64 << 20  // bytes of log of an epoch; what comes after is dropped by the runner, with a marker
-	MaxNumber      = 1<<53 - 1 // of a message of a job: all readers of JSON know it
-	WindowMessages = 256       // of a job that are not acknowledged
-	WindowBytes    = 4 << 20
+	MaxHeld        = 256       // jobs that a runner may hold at once
+	MaxLog         = 64 << 20  // bytes of log in an epoch; the runner drops the rest and adds a marker
+	MaxNumber      = 1<<53 - 1 // largest message number: every JSON reader can represent it
+	WindowMessages = 256       // unacknowledged messages of a job
+	WindowBytes    = 4 << 20   // unacknowledged bytes of a job
 
-	HelloLimit     = 10 * time.Second // from the upgrade to Hello
+	HelloTimeout   = 10 * time.Second // from the upgrade to Hello
 	HeartbeatEvery = 10 * time.Second
-	PingEvery      = 15 * time.Second // by the service
-	ReadLimit      = 35 * time.Second // without any frame: the connection is dead
-	WriteLimit     = 10 * time.Second
-	AcceptLimit    = 20 * time.Second // from Assign to Accept or Decline
-	StalledAfter   = 30 * time.Second // without a heartbeat
-	LeaseTime      = 90 * time.Second // a job is taken away after that without a heartbeat that lists it
-	FenceMargin    = 10 * time.Second // a runner kills a job so long before its lease ends
+	PingEvery      = 15 * time.Second // sent by the service
+	ReadTimeout    = 35 * time.Second // without any frame, after which the connection is dead
+	WriteTimeout   = 10 * time.Second
+	AcceptTimeout  = 20 * time.Second // from Assign to Accept or Decline
+	StalledAfter   = 30 * time.Second // without a heartbeat, after which a job is shown as stalled
+	LeaseTime      = 90 * time.Second // a job that no heartbeat lists for this long is taken away
+	FenceMargin    = 10 * time.Second // a runner kills a job this long before its lease expires
 )
 
-// Codes with which the service closes a connection. 1012 (service restart) is used too.
+// WebSocket close codes of the service. It also uses 1012 (service restart).
 const (
-	CloseRevoked    = 4001 // the runner ends, and does not come back
+	CloseRevoked    = 4001 // the runner exits and does not reconnect
 	CloseSuperseded = 4002 // by a newer connection of the same runner
-	CloseProtocol   = 4003 // a frame that the protocol does not have
+	CloseProtocol   = 4003 // a malformed or unexpected frame
 	CloseFlood      = 4008 // more than the limits allow
 )

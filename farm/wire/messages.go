@@ -5,7 +5,7 @@ import "time"
 // A Type names a message.
 type Type string
 
-// The types, those of the runner first.
+// The message types, those sent by the runner first.
 const (
 	TypeHello     Type = "hello"
 	TypeHeartbeat Type = "heartbeat"
@@ -24,10 +24,11 @@ const (
 	TypeUpdate       Type = "update"
 	TypeError        Type = "error"
 
-	TypeDrain Type = "drain" // of both sides
+	TypeDrain Type = "drain" // sent by both sides
 )
 
-// Hello is the first message of a connection: what the runner is, and what it holds.
+// Hello is the first message of a connection: it describes the runner and lists the jobs that it
+// holds.
 type Hello struct {
 	Version    string   `json:"version"` // of the runner
 	OS         string   `json:"os"`
@@ -41,52 +42,52 @@ type Hello struct {
 	Held       []Held   `json:"held,omitempty"`
 }
 
-// Held is a job that a runner has in its spool: one that it works on, or whose last
-// messages were not acknowledged.
+// Held is a job that a runner has in its spool: it runs, or its last messages are not acknowledged.
 type Held struct {
 	Job   string `json:"job"`
 	Epoch int    `json:"epoch"`
-	Sent  int64  `json:"sent,omitempty"`  // the last number that it has given
+	Sent  int64  `json:"sent,omitempty"`  // number of the last message in the spool
 	State string `json:"state,omitempty"` // assigned, running, finished
 }
 
-// Heartbeat says that the runner lives and which jobs it works on. Only their leases
-// are renewed: a job whose Assign was lost is in no heartbeat, and goes elsewhere.
+// Heartbeat shows that the runner is alive and lists the jobs that it works on. Only their leases
+// are renewed: a job whose Assign was lost is in no heartbeat, so another runner gets it.
 type Heartbeat struct {
 	Seq      int64   `json:"seq"`
-	Free     int     `json:"free"` // jobs that it could take
+	Free     int     `json:"free"` // free slots
 	Load     float64 `json:"load,omitempty"`
 	DiskFree int64   `json:"diskFree,omitempty"` // bytes
-	Memory   int64   `json:"memory,omitempty"`   // bytes that are available
+	Memory   int64   `json:"memory,omitempty"`   // available bytes
 	Held     []Held  `json:"held,omitempty"`
 	Jobs     []Usage `json:"jobs,omitempty"`
 }
 
-// Usage is what a job takes at the moment.
+// Usage is the resource usage of a running job.
 type Usage struct {
 	Job      string `json:"job"`
 	CPUMs    int64  `json:"cpuMs"`
 	RSSBytes int64  `json:"rssBytes"`
 }
 
-// Accept says that the runner begins a job.
+// Accept says that the runner starts a job.
 type Accept struct{}
 
-// Decline says that it does not. The job goes to another one, and this has cost none of its attempts.
+// Decline says that the runner does not start a job. The job goes to another runner, which does not
+// count as an attempt.
 type Decline struct {
 	Reason string `json:"reason"` // busy, unsupported, disk_full, draining
 	Text   string `json:"text,omitempty"`
 }
 
-// An Event says what became of a job. Kind says which of the fields it has.
+// An Event reports progress of a job. Kind determines which fields are set.
 type Event struct {
 	Kind string `json:"kind"`           // started, step.started, step.finished, notice, finished
-	Step int    `json:"step,omitempty"` // its index, 0 the first
+	Step int    `json:"step,omitempty"` // index, from 0
 	Name string `json:"name,omitempty"` // of the step
 	Text string `json:"text,omitempty"` // of a notice
 
 	Outcome          string    `json:"outcome,omitempty"` // succeeded, failed, cancelled, timed_out, infra
-	Reason           string    `json:"reason,omitempty"`  // why, where the exit code does not say it
+	Reason           string    `json:"reason,omitempty"`  // set where the exit code does not say why
 	ExitCode         *int      `json:"exitCode,omitempty"`
 	Signal           string    `json:"signal,omitempty"`
 	SignalReason     string    `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, agent_stop, fenced, oom
@@ -94,12 +95,12 @@ type Event struct {
 	FinishedAt       time.Time `json:"finishedAt,omitzero"`
 	CPUMs            int64     `json:"cpuMs,omitempty"`
 	MaxRSSBytes      int64     `json:"maxRssBytes,omitempty"`
-	Log              *LogSum   `json:"log,omitempty"`              // of a finished
+	Log              *LogSum   `json:"log,omitempty"`              // of finished
 	Artifacts        int       `json:"artifacts,omitempty"`        // files that the runner will upload
-	MissingArtifacts []string  `json:"missingArtifacts,omitempty"` // names of required ones of which there is no file
+	MissingArtifacts []string  `json:"missingArtifacts,omitempty"` // names of required artifacts without a file
 }
 
-// The kinds of events.
+// Values of Event.Kind.
 const (
 	EventStarted      = "started"
 	EventStepStarted  = "step.started"
@@ -108,7 +109,7 @@ const (
 	EventFinished     = "finished"
 )
 
-// LogSum is what a runner says of the log that it has sent.
+// LogSum is the runner's summary of the log that it has sent.
 type LogSum struct {
 	Bytes     int64  `json:"bytes"`
 	Chunks    int64  `json:"chunks"`
@@ -116,7 +117,7 @@ type LogSum struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-// Goodbye says that the runner ends, after a drain: it holds nothing.
+// Goodbye says that the runner exits after a drain. It holds no jobs.
 type Goodbye struct{}
 
 // Welcome answers a Hello.
@@ -128,10 +129,10 @@ type Welcome struct {
 	LeaseSeconds     int       `json:"leaseSeconds"`
 	Draining         bool      `json:"draining,omitempty"` // a person asked for it
 	Limits           Limits    `json:"limits"`
-	Held             []Verdict `json:"held,omitempty"` // on each job that the runner named
+	Held             []Verdict `json:"held,omitempty"` // on each job in the Hello
 }
 
-// Limits are those that a runner has to keep to.
+// Limits are the limits that a runner has to keep.
 type Limits struct {
 	MaxMessage          int   `json:"maxMessage"`
 	LogBytesPerJob      int64 `json:"logBytesPerJob"`
@@ -140,57 +141,57 @@ type Limits struct {
 	ArtifactMaxJobBytes int64 `json:"artifactMaxJobBytes"`
 }
 
-// A Verdict says what a runner has to do with a job that it holds.
+// A Verdict says what a runner must do with a job that it holds.
 type Verdict struct {
 	Job          string `json:"job"`
 	Epoch        int    `json:"epoch"`
 	Verdict      string `json:"verdict"`                // continue, stop, cancel, done
-	Acked        int64  `json:"acked"`                  // all up to this number is stored
+	Acked        int64  `json:"acked"`                  // everything up to this number is stored
 	GraceSeconds int    `json:"graceSeconds,omitempty"` // of a cancel
-	Artifacts    bool   `json:"artifacts,omitempty"`    // of a done: they are still awaited
+	Artifacts    bool   `json:"artifacts,omitempty"`    // of done: they are not uploaded yet
 }
 
-// The verdicts.
+// Values of Verdict.Verdict.
 const (
 	Continue  = "continue"
-	StopJob   = "stop"   // it is somebody else's, or nobody's: kill it, and drop what was spooled
-	CancelJob = "cancel" // as a Cancel
-	Done      = "done"   // all of it is stored: drop what was spooled, but for artifacts
+	StopJob   = "stop"   // the job is not this runner's: kill it and drop its spool
+	CancelJob = "cancel" // the same as a Cancel
+	Done      = "done"   // everything is stored: drop the spool, except artifacts
 )
 
-// HeartbeatAck answers a Heartbeat. The leases of the jobs that it lists are good for
-// LeaseSeconds from when that was sent, but for those that have a verdict here.
+// HeartbeatAck answers a Heartbeat. It renews the leases of the listed jobs for LeaseSeconds from
+// when the Heartbeat was sent, except those of jobs that have a verdict here.
 type HeartbeatAck struct {
 	Seq        int64     `json:"seq"`
 	ServerTime time.Time `json:"serverTime"`
 	Held       []Verdict `json:"held,omitempty"`
 }
 
-// Assign gives a job to the runner. It has AcceptLimit to answer.
+// Assign gives a job to the runner, which must answer within AcceptTimeout.
 type Assign struct {
 	Name         string            `json:"name"`
 	Attempt      int               `json:"attempt"`
 	Steps        []Step            `json:"steps"`
 	Sandbox      Sandbox           `json:"sandbox"`
-	Secrets      map[string]string `json:"secrets,omitempty"` // in no log line, and never on a disk
+	Secrets      map[string]string `json:"secrets,omitempty"` // never logged or written to disk
 	Source       *Source           `json:"source,omitempty"`
 	Artifacts    []Artifact        `json:"artifacts,omitempty"`
 	RunSeconds   int               `json:"runSeconds"`
 	GraceSeconds int               `json:"graceSeconds"`
 	LeaseSeconds int               `json:"leaseSeconds"`
-	Env          map[string]string `json:"env,omitempty"` // of every step: what the job is called
+	Env          map[string]string `json:"env,omitempty"` // for every step; names the job
 }
 
-// A Step is a command of a job.
+// A Step is one command of a job.
 type Step struct {
 	Name           string            `json:"name"`
 	Run            string            `json:"run"`
 	Shell          string            `json:"shell,omitempty"` // sh or bash; sh if empty
 	Env            map[string]string `json:"env,omitempty"`
-	TimeoutSeconds int               `json:"timeoutSeconds,omitempty"` // 0: that of the job
+	TimeoutSeconds int               `json:"timeoutSeconds,omitempty"` // 0: only the job's timeout applies
 }
 
-// A Sandbox is what a job runs in.
+// A Sandbox says how a job's steps are isolated.
 type Sandbox struct {
 	Kind      string  `json:"kind"`    // none, bubblewrap
 	Network   string  `json:"network"` // none, host
@@ -198,14 +199,14 @@ type Sandbox struct {
 	CPUs      float64 `json:"cpus,omitempty"`
 }
 
-// A Source is what is checked out before the first step.
+// A Source is what to check out before the first step.
 type Source struct {
 	URL    string `json:"url"`
 	Commit string `json:"commit,omitempty"` // 40 or 64 hex digits
 	Ref    string `json:"ref,omitempty"`
 }
 
-// An Artifact says which files of the working directory are kept.
+// An Artifact selects files of the working directory to upload.
 type Artifact struct {
 	Name     string   `json:"name"`
 	Paths    []string `json:"paths"`
@@ -213,47 +214,47 @@ type Artifact struct {
 	Required bool     `json:"required,omitempty"`
 }
 
-// Ack says that all up to Upto is stored.
+// Ack says that everything up to Upto is stored.
 type Ack struct {
 	Upto int64 `json:"upto"`
 }
 
-// Cancel asks a runner to end a job: politely, and after GraceSeconds by force.
+// Cancel asks a runner to end a job: with SIGTERM, and with SIGKILL after GraceSeconds.
 type Cancel struct {
 	GraceSeconds int    `json:"graceSeconds"`
 	Reason       string `json:"reason,omitempty"`
 }
 
-// Stop tells a runner that a job is not its own: it kills it at once and drops what was spooled.
+// Stop says that a job is not the runner's. The runner kills it at once and drops its spool.
 type Stop struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Drain asks for, or tells of, taking no more jobs.
+// Drain asks the runner to take no more jobs, or says that it takes no more.
 type Drain struct {
 	Note string `json:"note,omitempty"`
-	End  bool   `json:"end,omitempty"` // of a drain that a person takes back
+	End  bool   `json:"end,omitempty"` // the drain is over
 }
 
-// Closing says that the service ends and when to come again.
+// Closing says that the service process shuts down, and when to reconnect.
 type Closing struct {
 	ReconnectAfterMs int64 `json:"reconnectAfterMs"`
 }
 
-// Update tells of a newer version of the runner.
+// Update announces a newer version of the runner.
 type Update struct {
 	Version string `json:"version"`
 }
 
-// An Error tells what was wrong with a message. After one that is fatal the connection is closed.
+// An Error says what is wrong with a message. After a fatal one the connection is closed.
 type Error struct {
 	Code     string `json:"code"`
 	Message  string `json:"message"`
-	Expected int64  `json:"expected,omitempty"` // of a gap: the number that has to come next
+	Expected int64  `json:"expected,omitempty"` // of a gap: the next number
 	Fatal    bool   `json:"fatal,omitempty"`
 }
 
-// The codes of errors.
+// Values of Error.Code.
 const (
 	CodeGap       = "gap"
 	CodeMalformed = "malformed"
@@ -262,50 +263,50 @@ const (
 	CodeUnknown   = "unknown_job"
 )
 
-// Type says which message it is.
+// Type implements [Message].
 func (Hello) Type() Type { return TypeHello }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Heartbeat) Type() Type { return TypeHeartbeat }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Accept) Type() Type { return TypeAccept }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Decline) Type() Type { return TypeDecline }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Event) Type() Type { return TypeEvent }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Goodbye) Type() Type { return TypeGoodbye }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Welcome) Type() Type { return TypeWelcome }
 
-// Type says which message it is.
+// Type implements [Message].
 func (HeartbeatAck) Type() Type { return TypeHeartbeatAck }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Assign) Type() Type { return TypeAssign }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Ack) Type() Type { return TypeAck }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Cancel) Type() Type { return TypeCancel }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Stop) Type() Type { return TypeStop }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Drain) Type() Type { return TypeDrain }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Closing) Type() Type { return TypeClosing }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Update) Type() Type { return TypeUpdate }
 
-// Type says which message it is.
+// Type implements [Message].
 func (Error) Type() Type { return TypeError }

@@ -12,9 +12,8 @@ import (
 	"svc/farm/wire"
 )
 
-// The page for those who write another agent names each message with each of its fields,
-// each limit and each code.
-func TestThePageSaysAllOfTheProtocol(t *testing.T) {
+// PROTOCOL.md, the page for authors of other agents, names every message, field, limit and code.
+func TestProtocolPageIsComplete(t *testing.T) {
 	text, err := os.ReadFile("PROTOCOL.md")
 	require.NoError(t, err)
 	page := string(text)
@@ -38,8 +37,8 @@ func TestThePageSaysAllOfTheProtocol(t *testing.T) {
 	fields(t, wire.Verdict{}, page)
 	for _, said := range []any{
 		fmt.Sprintf("| %d, %d |", wire.MaxMessage, wire.MaxAssign), fmt.Sprintf("| %d, %d |", wire.MaxChunk, wire.MaxLog), fmt.Sprintf("| %d |", wire.MaxHeld),
-		fmt.Sprintf("| %d, %d |", wire.WindowMessages, wire.WindowBytes), fmt.Sprintf("`hello` | %s |", wire.HelloLimit),
-		fmt.Sprintf("| %s, %s |", wire.HeartbeatEvery, wire.PingEvery), fmt.Sprintf("| %s |", wire.ReadLimit), fmt.Sprintf("answer | %s |", wire.AcceptLimit),
+		fmt.Sprintf("| %d, %d |", wire.WindowMessages, wire.WindowBytes), fmt.Sprintf("`hello` | %s |", wire.HelloTimeout),
+		fmt.Sprintf("| %s, %s |", wire.HeartbeatEvery, wire.PingEvery), fmt.Sprintf("| %s |", wire.ReadTimeout), fmt.Sprintf("answer | %s |", wire.AcceptTimeout),
 		fmt.Sprintf("stalled | %s |", wire.StalledAfter), fmt.Sprintf("| %s, %s |", wire.LeaseTime, wire.FenceMargin),
 		fmt.Sprintf("| %d |", wire.CloseRevoked), fmt.Sprintf("| %d |", wire.CloseSuperseded), fmt.Sprintf("| %d |", wire.CloseProtocol),
 		fmt.Sprintf("| %d |", wire.CloseFlood), "`" + wire.Version + "`",

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Bounds of the manifest of an upload.
+// Limits of the manifest of an upload.
 const (
 	MaxManifest = 1 << 20 // bytes
 	MaxFiles    = 1000
@@ -17,12 +17,12 @@ const (
 
 const (
 	maxPath    = 1024 // bytes
-	maxElement = 255  // bytes: what common file systems have room for
+	maxElement = 255  // bytes; the limit of common file systems
 )
 
-// BadPath says what is wrong with a file's path; "" if it can be unpacked on every
-// system below a directory, and nowhere else.
-func BadPath(p string) string {
+// PathProblem returns what is wrong with the path of an artifact's file, or "" if it can be
+// extracted on every operating system and stays below the directory it is extracted to.
+func PathProblem(p string) string {
 	switch {
 	case p == "" || len(p) > maxPath:
 		return "must have 1 to 1024 bytes"
@@ -32,14 +32,14 @@ func BadPath(p string) string {
 		return `must not have any of \ < > : " | ? *`
 	}
 	for element := range strings.SplitSeq(p, "/") {
-		if text := badElement(element); text != "" {
+		if text := elementProblem(element); text != "" {
 			return text
 		}
 	}
 	return ""
 }
 
-func badElement(element string) string {
+func elementProblem(element string) string {
 	switch {
 	case element == "" || element == "." || element == "..":
 		return "must be relative, with no empty element, and none that is . or .."
@@ -47,14 +47,14 @@ func badElement(element string) string {
 		return "must have elements of 255 bytes or fewer"
 	case strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") || strings.HasPrefix(element, " "):
 		return "must not have elements that begin or end with a space, or end with a dot"
-	case device(element):
+	case isDevice(element):
 		return "must not have an element that names a device of Windows"
 	}
 	return ""
 }
 
-// Readable reports whether a text is what it looks like. U+FFFD is what a decoder makes of
-// what is no text.
+// Readable reports whether a text is valid and has no control, invisible or replacement characters.
+// U+FFFD is what decoders substitute for invalid text.
 func Readable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return r == utf8.RuneError || r != '\u200c' && r != '\u200d' &&
@@ -62,9 +62,9 @@ func Readable(s string) bool {
 	})
 }
 
-// device reports whether Windows takes an element for a device, as it does whatever
-// follows the first dot: CON, con.txt, COM¹.
-func device(element string) bool {
+// isDevice reports whether Windows takes a path element for a device. It ignores what follows the
+// first dot: CON, con.txt, COM¹.
+func isDevice(element string) bool {
 	base, _, _ := strings.Cut(element, ".")
 	base = strings.ToUpper(strings.TrimRight(norm.NFKC.String(base), " "))
 	switch base {
@@ -74,9 +74,9 @@ func device(element string) bool {
 	return len(base) == 4 && (strings.HasPrefix(base, "COM") || strings.HasPrefix(base, "LPT")) && base[3] >= '0' && base[3] <= '9'
 }
 
-// sameness returns what two texts have in common that are one file on some system: one
-// that folds case, normalizes, or leaves out what is not seen.
-func sameness(s string) string {
+// fold returns a key that is equal for two names if some file system takes them for the same file,
+// because it folds case, normalizes Unicode, or drops invisible characters.
+func fold(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '\u200c' || r == '\u200d' || unicode.Is(unicode.Variation_Selector, r) {
 			return -1
@@ -86,20 +86,20 @@ func sameness(s string) string {
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
 }
 
-// Places are where the files of artifacts lie, those of each in a tree of its own.
-type Places map[string]*tree
+// A PathSet has the paths of files by artifact. Each artifact has its own directory tree.
+type PathSet map[string]*tree
 
-// Add adds a file, and reports whether there is room for it: it is one file's alone on every system,
-// and no other's directory.
-func (p Places) Add(artifact, path string) bool {
-	artifact = sameness(artifact)
+// Add adds a file's path. It returns false if on some system the path would collide with another
+// file or directory of the artifact.
+func (p PathSet) Add(artifact, path string) bool {
+	artifact = fold(artifact)
 	if p[artifact] == nil {
 		p[artifact] = newTree()
 	}
 	return p[artifact].add(path)
 }
 
-// A tree finds paths of which one could not lie beside another.
+// A tree has the paths of one artifact, folded.
 type tree struct {
 	files map[string]bool
 	dirs  map[string]bool
@@ -107,9 +107,9 @@ type tree struct {
 
 func newTree() *tree { return &tree{map[string]bool{}, map[string]bool{}} }
 
-// add adds a path, and reports whether there is room for it.
+// add adds a path, and reports whether it collides with none.
 func (t *tree) add(p string) bool {
-	p = sameness(p)
+	p = fold(p)
 	if t.files[p] || t.dirs[p] {
 		return false
 	}

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
+func TestMessagesRoundTrip(t *testing.T) {
 	one := 1
 	for _, m := range []wire.Message{
 		wire.Hello{Version: "0.4.0", OS: "linux", Arch: "amd64", Capacity: 2, Held: []wire.Held{{Job: "a", Epoch: 3, Sent: 17, State: "running"}}},
@@ -68,8 +68,8 @@ func TestMalformedMessages(t *testing.T) {
 	require.ErrorIs(t, err, wire.ErrFrame, "another type")
 }
 
-// The form of a chunk is what other agents are written against.
-func TestTheFormOfAChunk(t *testing.T) {
+// The encoding of chunks must not change, since other agents depend on it.
+func TestChunkEncoding(t *testing.T) {
 	c := wire.Chunk{Job: [16]byte{1, 15: 2}, Epoch: 3, Seq: 17, Offset: 1 << 20, At: noon, Flags: wire.Truncated, Data: []byte("ok\n")}
 	frame := c.AppendTo(nil)
 	require.Equal(t, "01"+"01"+"00000003"+"0000000000000011"+"0000000000100000"+"000001a1f8d3ea00"+"01000000000000000000000000000002"+

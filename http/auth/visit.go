@@ -80,7 +80,7 @@ func signedInOr(refusal error, handle func(*visit) (any, error)) handler {
 // one is what texts are compared with.
 func checkQuery(query url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if wrong := reply.Once(query[name]); wrong != "" && name != "filterValue" {
+		if wrong := reply.SingleValueProblem(query[name]); wrong != "" && name != "filterValue" {
 			return errQuery(input.Redact(name), wrong) // the caller may have named it
 		}
 	}
@@ -157,7 +157,7 @@ func (s *Server) serve(handle handler) http.Handler {
 }
 
 func (s *Server) visited(handle handler, v *visit) (any, error) {
-	if err := reply.CheckForm(v.Request, middleware.Limits{}.OrDefault().Body); err != nil {
+	if err := reply.CheckRequest(v.Request, middleware.Limits{}.OrDefault().Body); err != nil {
 		return nil, err
 	}
 	if s.sameSite.Check(v.Request) != nil {

@@ -18,7 +18,7 @@ import (
 	"svc/http/reply"
 )
 
-// Why a connection is refused to a runner.
+// Errors of connecting a runner.
 var (
 	errProtocol = fault.New(fault.Malformed, "protocol_unsupported", "Sec-WebSocket-Protocol has to offer a protocol that is supported.").
 			With("supported", []string{wire.Version})
@@ -26,18 +26,18 @@ var (
 	errOrigin    = fault.New(fault.Denied, "cross_origin_refused", "This request came from a browser: runners send no Origin.")
 )
 
-// agentLimits let the handler take the connection over. Time is that of the request.
+// agentLimits let the handler hijack the connection. The time limit applies only to the request.
 var agentLimits = middleware.Limits{Hijack: true}
 
 func (s *Server) agentRoute() openapi.Mounted {
 	return openapi.Mounted{Operation: openapi.Operation{
 		Method: "GET", Path: prefix + "/agent", Limits: agentLimits, Guard: s.admitAgent,
 		ID: "connectRunner", Tag: "Build farm", Summary: "Connect a runner",
-		Text: "A WebSocket with the subprotocol `" + wire.Version + "`, by which a runner says that it lives and what becomes of its jobs, " +
+		Description: "A WebSocket with the subprotocol `" + wire.Version + "`, by which a runner says that it lives and what becomes of its jobs, " +
 			"and is given jobs. A newer connection of the same runner closes the one before it. A request with an `Origin` is refused.\n\n" + forRunners,
-		Faults: append(common(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired,
+		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired,
 			errProtocol, errNoUpgrade, errOrigin, dispatch.ErrFull, dispatch.ErrClosing),
-		Security: bySecurity,
+		Security: certificateSecurity,
 		Parameters: []*huma.Param{{
 			Name: "Sec-WebSocket-Protocol", In: "header", Required: true, Description: "Protocols that the runner speaks, with commas between.",
 			Schema: &huma.Schema{Type: "string", Examples: []any{wire.Version}}, Example: wire.Version,
@@ -47,8 +47,7 @@ func (s *Server) agentRoute() openapi.Mounted {
 	}, Handler: openapi.Handle(s.agent)}
 }
 
-// admitAgent looks who connects before the connection is taken over: who is refused gets
-// an answer like any other.
+// admitAgent admits a runner before the upgrade, so that a refusal is a normal HTTP answer.
 func (s *Server) admitAgent(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
 	ctx, done, err := s.Admit(1)(w, r)
 	if err != nil {
@@ -73,37 +72,36 @@ type agentQuery struct{}
 
 func (s *Server) agent(ctx context.Context, _ *agentQuery) (*huma.StreamResponse, error) {
 	runner := RunnerOf(ctx)
-	giveBack, err := s.Dispatcher.Reserve(runner.Workspace)
+	release, err := s.Dispatcher.Reserve(runner.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
 		up := websocket.Upgrader{
-			HandshakeTimeout: wire.WriteLimit, Subprotocols: []string{wire.Version}, ReadBufferSize: agentReads,
-			WriteBufferPool: &s.buffers, WriteBufferSize: agentWrites,
-			CheckOrigin: func(*http.Request) bool { return true }, // it has none
+			HandshakeTimeout: wire.WriteTimeout, Subprotocols: []string{wire.Version}, ReadBufferSize: readBufferSize,
+			WriteBufferPool: &s.buffers, WriteBufferSize: writeBufferSize,
+			CheckOrigin: func(*http.Request) bool { return true }, // admitAgent refuses any Origin
 			Error: func(w http.ResponseWriter, r *http.Request, _ int, why error) {
 				reply.Error(w, r, s.Log, errNoUpgrade)
 			},
 		}
 		socket, err := up.Upgrade(hijacker{w}, r, nil)
 		if err != nil {
-			giveBack()
+			release()
 			s.Log.DebugContext(r.Context(), "a runner was not connected", "err", err)
 			return
 		}
-		s.Dispatcher.Serve(socket, dispatch.Runner{Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, Envelope: runner.Envelope}, giveBack)
+		s.Dispatcher.Serve(socket, dispatch.Runner{Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, Envelope: runner.Envelope}, release)
 	}), nil
 }
 
-// Buffers of connections: each has one to read from, and those that are written to share
-// others.
-const agentReads, agentWrites = 1 << 10, 4 << 10
+// Buffer sizes in bytes. Each connection has a read buffer; write buffers are pooled.
+const readBufferSize, writeBufferSize = 1 << 10, 4 << 10
 
-// A hijacker lets a connection be taken over through all that is around its answer.
+// A hijacker makes a wrapped ResponseWriter an [http.Hijacker].
 type hijacker struct{ http.ResponseWriter }
 
-// Hijack is part of [http.Hijacker].
+// Hijack implements [http.Hijacker].
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(h.ResponseWriter).Hijack()
 }

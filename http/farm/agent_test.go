@@ -24,19 +24,19 @@ import (
 	"svc/http/farm"
 )
 
-// connectable is a site whose replicas take connections of runners.
+// connectable returns a site whose replicas accept connections of runners.
 func connectable(t *testing.T) (*site, *httptest.Server) {
 	t.Helper()
 	s := newSite(t, func(c *farm.Config) {
 		db, quiet := c.Runners.DB, slog.New(slog.DiscardHandler)
-		c.Trusted = func(peer netip.Addr) bool { return peer.IsLoopback() || peer == netip.MustParseAddr("10.0.0.7") }
+		c.TrustedProxy = func(peer netip.Addr) bool { return peer.IsLoopback() || peer == netip.MustParseAddr("10.0.0.7") }
 		live := feed.New(db, quiet)
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() { live.Run(ctx); close(ended) }()
 		c.Dispatcher = dispatch.New(dispatch.Config{
 			DB: db, Commands: c.Commands, Live: live, Logs: joblog.New(db, quiet), Leads: func(string) bool { return false },
-			Now: c.Now, Log: quiet, CloneURL: func(string) string { return "" }, ArtifactMaxJobBytes: c.ArtifactMaxJobBytes, OfWorkspace: 2,
+			Now: c.Now, Log: quiet, CloneURL: func(string) string { return "" }, ArtifactMaxJobBytes: c.ArtifactMaxJobBytes, MaxPerWorkspace: 2,
 		})
 		t.Cleanup(func() { c.Dispatcher.Close(); stop(); <-ended })
 	})
@@ -68,7 +68,7 @@ func codeOf(t *testing.T, answer *http.Response) (code string, details gjson.Res
 	return body.Get("code").String(), body.Get("details")
 }
 
-func TestARunnerConnects(t *testing.T) {
+func TestRunnerConnects(t *testing.T) {
 	s, server := connectable(t)
 	runner, certificate := s.enrol(t)
 	socket, answer := connectTo(t, server, certificate)
@@ -96,8 +96,8 @@ func TestARunnerConnects(t *testing.T) {
 	require.Equal(t, "runner_revoked", code)
 }
 
-// Who is refused is told why like anybody else, before there is a WebSocket.
-func TestConnectionsThatAreRefused(t *testing.T) {
+// A refused runner gets a normal answer with the reason, and no WebSocket.
+func TestRefusedConnections(t *testing.T) {
 	s, server := connectable(t)
 	_, certificate := s.enrol(t)
 	for name, c := range map[string]struct {
@@ -105,10 +105,10 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"no certificate": {func(h http.Header) { h.Del(header) }, 401, "runner_certificate_required"},
-		"no protocol":    {func(h http.Header) { h.Del("Sec-Websocket-Protocol") }, 400, "protocol_unsupported"},
-		"another one":    {func(h http.Header) { h.Set("Sec-Websocket-Protocol", "svc-farm.v2") }, 400, "protocol_unsupported"},
-		"a browser":      {func(h http.Header) { h.Set("Origin", server.URL) }, 403, "cross_origin_refused"},
+		"no certificate":         {func(h http.Header) { h.Del(header) }, 401, "runner_certificate_required"},
+		"no protocol":            {func(h http.Header) { h.Del("Sec-Websocket-Protocol") }, 400, "protocol_unsupported"},
+		"unknown protocol":       {func(h http.Header) { h.Set("Sec-Websocket-Protocol", "svc-farm.v2") }, 400, "protocol_unsupported"},
+		"request from a browser": {func(h http.Header) { h.Set("Origin", server.URL) }, 403, "cross_origin_refused"},
 	} {
 		_, answer := connectTo(t, server, certificate, c.change)
 		require.Equal(t, c.status, answer.StatusCode, name)

@@ -18,44 +18,44 @@ import (
 )
 
 const (
-	partPatience = 2 * time.Minute // for the next bytes of a body
-	recheckEvery = time.Second     // whether the runner still is one
-	partHeader   = 16 << 10        // bytes of the header of a part
+	partTimeout  = 2 * time.Minute // for each read of a body
+	recheckEvery = time.Second     // interval of checking the runner's state
+	partHeader   = 16 << 10        // bytes; limit of a part's header
 	maxBoundary  = 70              // characters
 	tailBytes    = maxBoundary + 64
 
-	// What is read of a connection at once: [multipart.Reader] asks for 4 KiB, and each
-	// read sets a deadline and is a call of the system's.
+	// bodyBuffer is the size of reads from the connection. [multipart.Reader] would read 4 KiB at a
+	// time, and each read sets a deadline and is a system call.
 	bodyBuffer = 64 << 10
 )
 
-// errNotMultipart refuses a body that has no parts.
+// errNotMultipart refuses a body that is not multipart/form-data.
 var errNotMultipart = fault.New(fault.UnsupportedMedia, "unsupported_media_type",
 	"Send the body as multipart/form-data, and not compressed.")
 
-// An uploadBody is the body of an upload as it comes in. It waits for its runner as long as it may,
-// and ends when the runner's rights do, or when ctx ends.
+// An uploadBody reads the body of an upload, with a deadline for each read. Reading ends when the
+// runner loses its rights, or ctx ends.
 type uploadBody struct {
-	ctx     context.Context // io.Reader has no room for it
+	ctx     context.Context // io.Reader has no parameter for it
 	body    io.Reader
-	buffer  *bufio.Reader // of arriving
+	buffer  *bufio.Reader // reads from connReader
 	control *http.ResponseController
-	still   func(context.Context) error
+	recheck func(context.Context) error
 	checked time.Time
 
-	close []byte // what the body ends with if all of it has come
-	tail  []byte // what came last
-	ended bool   // nothing comes after that
+	terminator []byte // closing delimiter, with which a complete body ends
+	tail       []byte // last bytes read
+	ended      bool   // the end was read
 
-	header bool  // a part's header is being read, which is kept in memory
-	room   int64 // for it
-	why    error // the refusal that ended it
-	broken error // what is wrong with what came
+	inHeader   bool  // a part's header is being read into memory
+	headerRoom int64 // remaining bytes for the header
+	refusal    error // error of the header limit or of recheck, to be answered
+	readErr    error // error of reading the connection or parsing the form
 }
 
-// newUploadBody returns the parts of a request.
+// newUploadBody returns the body of a request, and a reader of its parts.
 func newUploadBody(
-	ctx context.Context, w http.ResponseWriter, r *http.Request, still func(context.Context) error,
+	ctx context.Context, w http.ResponseWriter, r *http.Request, recheck func(context.Context) error,
 ) (*uploadBody, *multipart.Reader, error) {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	boundary := parameters["boundary"]
@@ -65,47 +65,47 @@ func newUploadBody(
 		return nil, nil, errNotMultipart
 	}
 	b := &uploadBody{
-		ctx: ctx, body: r.Body, control: http.NewResponseController(w), still: still, checked: time.Now(), close: []byte("--" + boundary + "--"),
+		ctx: ctx, body: r.Body, control: http.NewResponseController(w), recheck: recheck, checked: time.Now(), terminator: []byte("--" + boundary + "--"),
 	}
-	b.buffer = bufio.NewReaderSize(arriving{b}, bodyBuffer)
+	b.buffer = bufio.NewReaderSize(connReader{b}, bodyBuffer)
 	return b, multipart.NewReader(b, boundary), nil
 }
 
-// watch ends a Read that waits when ctx ends. Call stop before the answer is written.
+// watch aborts a blocked Read when ctx ends. The caller must call stop before it writes the answer.
 func (b *uploadBody) watch() (stop func() bool) {
 	return context.AfterFunc(b.ctx, func() { _ = b.control.SetReadDeadline(time.Now()) })
 }
 
-// Read reads on.
+// Read implements [io.Reader], and limits the header of a part.
 func (b *uploadBody) Read(p []byte) (int, error) {
-	if b.header {
-		if b.room <= 0 {
-			b.why = fault.Field("part", "must have a header of 16 KiB or less")
-			return 0, b.why
+	if b.inHeader {
+		if b.headerRoom <= 0 {
+			b.refusal = fault.Field("part", "must have a header of 16 KiB or less")
+			return 0, b.refusal
 		}
-		p = p[:min(int64(len(p)), b.room)]
+		p = p[:min(int64(len(p)), b.headerRoom)]
 	}
 	n, err := b.buffer.Read(p)
-	b.room -= int64(n)
+	b.headerRoom -= int64(n)
 	return n, err
 }
 
-// arriving is the body as it comes over the connection.
-type arriving struct{ *uploadBody }
+// A connReader reads the body from the connection.
+type connReader struct{ *uploadBody }
 
-func (a arriving) Read(p []byte) (int, error) {
+func (a connReader) Read(p []byte) (int, error) {
 	b := a.uploadBody
-	if err := b.admitted(); err != nil {
-		b.why = err
+	if err := b.recheckRights(); err != nil {
+		b.refusal = err
 		return 0, err
 	}
-	_ = b.control.SetReadDeadline(time.Now().Add(partPatience)) // only a connection that is gone refuses
-	n, err := 0, b.ctx.Err()                                    // it may have ended before that
+	_ = b.control.SetReadDeadline(time.Now().Add(partTimeout)) // fails only if the connection is gone
+	n, err := 0, b.ctx.Err()                                   // ctx may have ended before the deadline was set
 	if err == nil {
 		n, err = b.body.Read(p)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.broken = err
+		b.readErr = err
 	}
 	b.tail = append(b.tail, p[max(0, n-tailBytes):n]...)
 	b.tail = b.tail[max(0, len(b.tail)-tailBytes):]
@@ -113,48 +113,49 @@ func (a arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// admitted looks each second whether the runner is still let in.
-func (b *uploadBody) admitted() error {
+// recheckRights checks once a second whether the runner is still admitted.
+func (b *uploadBody) recheckRights() error {
 	if time.Since(b.checked) < recheckEvery {
 		return nil
 	}
 	b.checked = time.Now()
-	return b.still(b.ctx)
+	return b.recheck(b.ctx)
 }
 
-// next returns the next part; io.EOF after the last.
-func (b *uploadBody) next(parts *multipart.Reader) (*multipart.Part, error) {
-	b.header, b.room = true, partHeader
-	defer func() { b.header = false }()
+// nextPart returns the next part, or io.EOF after the last one if the body is complete.
+func (b *uploadBody) nextPart(parts *multipart.Reader) (*multipart.Part, error) {
+	b.inHeader, b.headerRoom = true, partHeader
+	defer func() { b.inHeader = false }()
 	part, err := parts.NextRawPart()
 	switch {
 	case err == nil:
 		return part, nil
-	case err == io.EOF && (!b.ended || bytes.HasSuffix(bytes.TrimSpace(b.tail), b.close)):
+	case err == io.EOF && (!b.ended || bytes.HasSuffix(bytes.TrimSpace(b.tail), b.terminator)):
 		return nil, io.EOF
 	}
-	return nil, b.breaks(fmt.Errorf("next part: %v", err)) //nolint:errorlint // it is no EOF to whoever asks
+	return nil, b.noteReadError(fmt.Errorf("next part: %v", err)) //nolint:errorlint // must not match io.EOF
 }
 
-// breaks notes an error of reading the body, which may have ended too soon without one of its own.
-func (b *uploadBody) breaks(err error) error {
+// noteReadError records an error of reading the body. A truncated body may give an error of the
+// parser only.
+func (b *uploadBody) noteReadError(err error) error {
 	if fault.As(err) == nil {
-		b.broken = err
+		b.readErr = err
 	}
 	return err
 }
 
-// fault says what an error of an upload means to the runner. stored is how much of its
-// files there is.
-func (b *uploadBody) fault(err error, most, stored int64) error {
+// toFault returns the error to answer to the runner. stored is the number of stored bytes of its
+// files.
+func (b *uploadBody) toFault(err error, limit, stored int64) error {
 	large, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case b.why != nil:
-		return b.why
+	case b.refusal != nil:
+		return b.refusal
 	case tooLarge:
-		return artifacts.ErrTooLarge.With("limitBytes", most).With("receivedBytes", large.Limit)
-	case b.ctx.Err() != nil: // whatever that led to, such as a store that gave up
-	case fault.As(err) != nil || b.broken == nil:
+		return artifacts.ErrTooLarge.With("limitBytes", limit).With("receivedBytes", large.Limit)
+	case b.ctx.Err() != nil: // whatever error that caused, such as one of the store
+	case fault.As(err) != nil || b.readErr == nil:
 		return err
 	}
 	return fmt.Errorf("%w: %w", artifacts.ErrIncomplete.With("stored", stored), err)

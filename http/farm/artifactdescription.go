@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// describeUpload describes the body of an upload, which is no JSON.
+// describeUpload describes the body of an upload, which is not JSON.
 func describeUpload() *huma.RequestBody {
 	number := func(text string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeInteger, Format: "int64", Description: text}
@@ -38,7 +38,7 @@ func describeUpload() *huma.RequestBody {
 	}}}
 }
 
-// describeUploaded describes the answer, which is written by hand.
+// describeUploaded describes the answer to an upload, which the handler encodes itself.
 func describeUploaded(schemas huma.Registry) *huma.Response {
 	return &huma.Response{
 		Description: http.StatusText(http.StatusOK),

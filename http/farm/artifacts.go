@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	uploadLimit   = artifacts.Patience // for one request
-	uploadFraming = 4 << 20            // bytes of a body that are no file's: the manifest, headers of parts
-	commitEvery   = 64                 // files that are whole are told to the log together
-	commitLimit   = 30 * time.Second
+	uploadTimeout = artifacts.UploadWindow // of one request
+	uploadFraming = 4 << 20                // bytes of a body besides files: the manifest and part headers
+	commitEvery   = 64                     // complete files per event
+	commitTimeout = 30 * time.Second
 )
 
 func newUploads() *quota.Semaphore {
 	return quota.New(quota.Bound{
-		Name: "uploads", Slots: 64, Caller: 8,
+		Name: "uploads", Slots: 64, PerCaller: 8,
 		Queue: 64, Wait: 10 * time.Second, Retry: 5 * time.Second,
 	})
 }
@@ -40,17 +40,17 @@ func newUploads() *quota.Semaphore {
 func (s *Server) artifactRoutes() []openapi.Mounted {
 	return []openapi.Mounted{{Operation: openapi.Operation{
 		Method: "POST", Path: prefix + "/jobs/{id}/artifacts", Guard: s.Admit(math.MaxInt64),
-		Limits: middleware.Limits{Body: s.ArtifactMaxJobBytes + uploadFraming, Time: uploadLimit},
+		Limits: middleware.Limits{Body: s.ArtifactMaxJobBytes + uploadFraming, Time: uploadTimeout},
 		ID:     "uploadArtifacts", Tag: "Build farm", Summary: "Upload a job's artifacts",
-		Text: "The runner that had a job sends the files that it left, within an hour of its end. The first part, `manifest`, declares all of them, " +
+		Description: "The runner that had a job sends the files that it left, within an hour of its end. The first part, `manifest`, declares all of them, " +
 			"and stays the same however often the upload is taken up again; each other part is a chunk, named `<file>.<chunk>` after the id of its " +
 			"file and its number, from 0, with `chunkBytes` bytes but for the last. A request with the manifest alone answers what is missing, which " +
 			"may be sent to any replica. A file is there for readers once all of it has come and its digest was checked. A second request for the " +
 			"same job ends the first one.\n\n" + forRunners,
-		Faults: append(common(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, aggregates.ErrNoJob,
+		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, aggregates.ErrNoJob,
 			aggregates.ErrJobNotOwner, aggregates.ErrJobNotFinished, aggregates.ErrArtifactsClosed, artifacts.ErrTooLarge, errNotMultipart,
 			artifacts.ErrDigest, artifacts.ErrIncomplete, artifacts.ErrStore, commands.ErrOutcomeUnknown),
-		Security: bySecurity, Body: describeUpload(), Answer: describeUploaded, Answered: exampleUploaded,
+		Security: certificateSecurity, Body: describeUpload(), Answer: describeUploaded, AnswerExample: exampleUploaded,
 	}, Handler: openapi.Handle(s.uploadArtifacts)}}
 }
 
@@ -58,7 +58,7 @@ type uploadPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The job's id."`
 }
 
-// An uploaded says what of an upload there is.
+// An uploaded is the answer to an upload: its progress.
 type uploaded struct {
 	State         string         `json:"state" enum:"partial,complete"`
 	Files         []uploadedFile `json:"files" nullable:"false"`
@@ -73,7 +73,7 @@ type uploadedFile struct {
 	Missing  []int64 `json:"missing" nullable:"false" doc:"Numbers of the chunks that have not come."`
 }
 
-// uploadArtifacts leaves everything to the stream: the body is read as it comes.
+// uploadArtifacts returns a stream, since the body is processed while it is read.
 func (s *Server) uploadArtifacts(ctx context.Context, in *uploadPath) (*huma.StreamResponse, error) {
 	runner := RunnerOf(ctx)
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
@@ -86,24 +86,24 @@ func (s *Server) uploadArtifacts(ctx context.Context, in *uploadPath) (*huma.Str
 	}), nil
 }
 
-// An upload is a request that is being answered.
+// An upload is the state of one request.
 type upload struct {
-	server *Server
-	runner *Runner
-	job    artifacts.Job
-	body   *uploadBody
-	parts  *multipart.Reader
-	has    *artifacts.Upload
-	told   int // files that are whole and of which the log knows
+	server   *Server
+	runner   *Runner
+	job      artifacts.Job
+	body     *uploadBody
+	parts    *multipart.Reader
+	progress *artifacts.Upload
+	recorded int // number of complete files that the log has
 }
 
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, job string) (*uploaded, error) {
 	id, err := events.ParseID(job)
-	switch most := s.ArtifactMaxJobBytes; {
+	switch limit := s.ArtifactMaxJobBytes; {
 	case err != nil:
 		return nil, aggregates.ErrNoJob
-	case r.ContentLength > most+uploadFraming:
-		return nil, artifacts.ErrTooLarge.With("limitBytes", most).With("declaredBytes", r.ContentLength)
+	case r.ContentLength > limit+uploadFraming:
+		return nil, artifacts.ErrTooLarge.With("limitBytes", limit).With("declaredBytes", r.ContentLength)
 	case s.Artifacts == nil:
 		return nil, artifacts.ErrStore
 	}
@@ -115,7 +115,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	ctx, done := s.takeover.begin(r.Context(), runner.ID, id)
 	defer done()
 	u := &upload{server: s, runner: runner, job: artifacts.Job{Workspace: runner.Workspace, ID: id}}
-	u.body, u.parts, err = newUploadBody(ctx, w, r, u.still)
+	u.body, u.parts, err = newUploadBody(ctx, w, r, u.checkRunner)
 	if err != nil {
 		return nil, err
 	}
@@ -123,26 +123,26 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	err = u.receive(ctx)
 	stop()
 	if err != nil {
-		return nil, u.body.fault(err, s.ArtifactMaxJobBytes, u.stored())
+		return nil, u.body.toFault(err, s.ArtifactMaxJobBytes, u.stored())
 	}
 	return u.report(), nil
 }
 
-// receive takes in the manifest and the chunks. What is whole when it ends is told to the log,
-// also where it ends by an error, such as that the runner went away.
+// receive stores the manifest and the chunks. Complete files are recorded in the log even if
+// receive ends with an error, such as a lost connection.
 func (u *upload) receive(ctx context.Context) error {
 	if err := u.begin(ctx); err != nil {
 		return err
 	}
 	err := u.chunks(ctx)
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	return cmp.Or(err, u.commit(within))
 }
 
-// begin reads the manifest, declares its files and finds what has come of them.
+// begin reads the manifest, declares its files and finds what is stored already.
 func (u *upload) begin(ctx context.Context) error {
-	part, err := u.body.next(u.parts)
+	part, err := u.body.nextPart(u.parts)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && part.FormName() != "manifest":
 		return fault.Field("manifest", "must be the first part")
@@ -151,7 +151,7 @@ func (u *upload) begin(ctx context.Context) error {
 	}
 	manifest, err := artifacts.ReadManifest(part, u.server.ArtifactMaxJobBytes)
 	if err != nil {
-		return u.body.breaks(err)
+		return u.body.noteReadError(err)
 	}
 	u.job.Epoch = manifest.Epoch
 	declare := commands.DeclareArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}
@@ -163,22 +163,22 @@ func (u *upload) begin(ctx context.Context) error {
 	if _, err := u.server.Commands.DeclareArtifacts(ctx, declare); err != nil {
 		return err
 	}
-	if u.has, err = artifacts.Resume(ctx, u.server.Artifacts, u.job, manifest); err != nil {
+	if u.progress, err = artifacts.Resume(ctx, u.server.Artifacts, u.job, manifest); err != nil {
 		return err
 	}
-	return u.has.Settle(ctx)
+	return u.progress.SealComplete(ctx)
 }
 
 func (u *upload) chunks(ctx context.Context) error {
 	for {
-		part, err := u.body.next(u.parts)
+		part, err := u.body.nextPart(u.parts)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
-			err = u.has.Receive(ctx, part.FormName(), part)
+			err = u.progress.Receive(ctx, part.FormName(), part)
 		}
-		if err == nil && len(u.has.Sealed()) >= u.told+commitEvery {
+		if err == nil && len(u.progress.Sealed()) >= u.recorded+commitEvery {
 			err = u.commit(ctx)
 		}
 		if err != nil {
@@ -187,13 +187,13 @@ func (u *upload) chunks(ctx context.Context) error {
 	}
 }
 
-// commit tells the log which files are whole. Of those that it knows it takes no notice.
+// commit records complete files in the log, which ignores those that it has already.
 func (u *upload) commit(ctx context.Context) error {
-	sealed := u.has.Sealed()
-	if len(sealed) == u.told {
+	sealed := u.progress.Sealed()
+	if len(sealed) == u.recorded {
 		return nil
 	}
-	if err := u.still(ctx); err != nil {
+	if err := u.checkRunner(ctx); err != nil {
 		return err
 	}
 	store := commands.StoreArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}
@@ -203,12 +203,13 @@ func (u *upload) commit(ctx context.Context) error {
 	if _, err := u.server.Commands.StoreArtifacts(ctx, store); err != nil {
 		return err
 	}
-	u.told = len(sealed)
+	u.recorded = len(sealed)
 	return nil
 }
 
-// still returns why the runner may not go on: an upload may take longer than its rights last.
-func (u *upload) still(ctx context.Context) error {
+// checkRunner returns an error if the runner has lost its rights: an upload may take longer than
+// they last.
+func (u *upload) checkRunner(ctx context.Context) error {
 	h, err := u.server.Runners.Holder(ctx, u.runner.Workspace, u.runner.ID)
 	switch {
 	case err != nil:
@@ -216,23 +217,23 @@ func (u *upload) still(ctx context.Context) error {
 	case h.State == nil:
 		return ErrCertificateRequired
 	}
-	return refusedState(*h.State)
+	return stateError(*h.State)
 }
 
-// stored is how many bytes of the files there are.
+// stored returns the number of stored bytes.
 func (u *upload) stored() int64 {
-	if u.has == nil {
+	if u.progress == nil {
 		return 0
 	}
-	return u.has.Received()
+	return u.progress.Received()
 }
 
 func (u *upload) report() *uploaded {
-	out := &uploaded{State: "complete", ReceivedBytes: u.has.Received(), LimitBytes: u.server.ArtifactMaxJobBytes}
-	for _, s := range u.has.States() {
+	out := &uploaded{State: "complete", ReceivedBytes: u.progress.Received(), LimitBytes: u.server.ArtifactMaxJobBytes}
+	for _, s := range u.progress.States() {
 		f := uploadedFile{ID: s.File.ID, Artifact: s.Artifact.ID.String(), State: "complete", Missing: s.Missing}
 		switch {
-		case s.Whole:
+		case s.Complete:
 		case s.Received == 0:
 			f.State, out.State = "missing", "partial"
 		default:

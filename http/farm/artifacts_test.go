@@ -45,8 +45,8 @@ func TestUploadArtifacts(t *testing.T) {
 	require.Len(t, u.happened(t), 5)
 }
 
-// Nothing of a body that is refused is kept or said, but for what was whole before.
-func TestBodiesThatAreRefused(t *testing.T) {
+// Nothing of a refused body is stored, except files that were complete before.
+func TestRefusedUploads(t *testing.T) {
 	u := newUpload(t, 1)
 	a := []byte("hello")
 	good := manifestPart(u.manifest(a))
@@ -61,16 +61,16 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"nothing":                    {nil, 422, "validation_failed"},
-		"no manifest":                {[]part{chunk}, 422, "validation_failed"},
-		"the manifest last":          {[]part{chunk, good}, 422, "validation_failed"},
-		"no JSON":                    {[]part{{"manifest", []byte("{")}}, 422, "validation_failed"},
-		"no files":                   {[]part{changed(func(m *artifacts.Manifest) { m.Files = nil })}, 422, "validation_failed"},
-		"a path that climbs":         {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "../x" }), chunk}, 422, "validation_failed"},
-		"no artifact of the job":     {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Name = "logs" }), chunk}, 422, "validation_failed"},
-		"another epoch":              {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 }), chunk}, 403, "runner_not_owner"},
-		"too large":                  {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size = jobLimit + 1 }), chunk}, 413, "artifact_too_large"},
-		"a manifest that never ends": {[]part{{"manifest", bytes.Repeat([]byte(" "), artifacts.MaxManifest+1)}}, 422, "validation_failed"},
+		"nothing":                  {nil, 422, "validation_failed"},
+		"no manifest":              {[]part{chunk}, 422, "validation_failed"},
+		"the manifest last":        {[]part{chunk, good}, 422, "validation_failed"},
+		"no JSON":                  {[]part{{"manifest", []byte("{")}}, 422, "validation_failed"},
+		"no files":                 {[]part{changed(func(m *artifacts.Manifest) { m.Files = nil })}, 422, "validation_failed"},
+		"path leaves the folder":   {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "../x" }), chunk}, 422, "validation_failed"},
+		"artifact not in the spec": {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Name = "logs" }), chunk}, 422, "validation_failed"},
+		"another epoch":            {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 }), chunk}, 403, "runner_not_owner"},
+		"too large":                {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size = jobLimit + 1 }), chunk}, 413, "artifact_too_large"},
+		"too large manifest":       {[]part{{"manifest", bytes.Repeat([]byte(" "), artifacts.MaxManifest+1)}}, 422, "validation_failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u.send(t, u.a, c.parts...).is(t, c.status, c.code)
@@ -84,15 +84,15 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a chunk of no file":   {[]part{good, {"f1.0", a}}, 422, "validation_failed"},
-		"a part without name":  {[]part{good, {"", a}}, 422, "validation_failed"},
-		"a longer chunk":       {[]part{good, {"f0.0", []byte("hello!")}}, 422, "validation_failed"},
-		"a shorter chunk":      {[]part{good, {"f0.0", []byte("hell")}}, 422, "validation_failed"},
-		"another manifest":     {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "other" }), chunk}, 422, "validation_failed"},
-		"another size":         {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size++ })}, 422, "validation_failed"},
-		"another digest":       {[]part{good, {"f0.0", []byte("hallo")}}, 422, "artifact_digest_mismatch"},
-		"the manifest twice":   {[]part{good, good}, 422, "validation_failed"},
-		"another epoch, later": {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 })}, 403, "runner_not_owner"},
+		"chunk of an unknown file": {[]part{good, {"f1.0", a}}, 422, "validation_failed"},
+		"a part without name":      {[]part{good, {"", a}}, 422, "validation_failed"},
+		"a longer chunk":           {[]part{good, {"f0.0", []byte("hello!")}}, 422, "validation_failed"},
+		"a shorter chunk":          {[]part{good, {"f0.0", []byte("hell")}}, 422, "validation_failed"},
+		"another manifest":         {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "other" }), chunk}, 422, "validation_failed"},
+		"another size":             {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size++ })}, 422, "validation_failed"},
+		"another digest":           {[]part{good, {"f0.0", []byte("hallo")}}, 422, "artifact_digest_mismatch"},
+		"the manifest twice":       {[]part{good, good}, 422, "validation_failed"},
+		"another epoch, later":     {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 })}, 403, "runner_not_owner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u.send(t, u.a, c.parts...).is(t, c.status, c.code)
@@ -104,7 +104,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	require.Equal(t, map[string][]byte{"dist/0": a}, u.readable(t))
 }
 
-func TestBodiesThatAreNoForms(t *testing.T) {
+func TestUploadsThatAreNotMultipart(t *testing.T) {
 	u := newUpload(t, 1)
 	for name, change := range map[string]func(*http.Request){
 		"JSON":        func(r *http.Request) { r.Header.Set("Content-Type", "application/json") },
@@ -113,9 +113,9 @@ func TestBodiesThatAreNoForms(t *testing.T) {
 		"a long boundary": func(r *http.Request) {
 			r.Header.Set("Content-Type", "multipart/form-data; boundary="+strings.Repeat("b", 71))
 		},
-		"another multipart":   func(r *http.Request) { r.Header.Set("Content-Type", "multipart/mixed; boundary="+boundary) },
-		"a type that is none": func(r *http.Request) { r.Header.Set("Content-Type", ";;;") },
-		"compressed":          func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
+		"another multipart":      func(r *http.Request) { r.Header.Set("Content-Type", "multipart/mixed; boundary="+boundary) },
+		"malformed content type": func(r *http.Request) { r.Header.Set("Content-Type", ";;;") },
+		"compressed":             func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			u.post(t, u.a, bytes.NewReader(body(t, manifestPart(u.manifest([]byte("a"))))), change).is(t, 415, "unsupported_media_type")
@@ -127,8 +127,8 @@ func TestBodiesThatAreNoForms(t *testing.T) {
 	require.Empty(t, u.happened(t))
 }
 
-// Wherever a body breaks off: the answer says so, and another replica goes on.
-func TestBodiesThatBreakOff(t *testing.T) {
+// Wherever a body breaks off, the answer says so, and another replica can continue.
+func TestInterruptedUploads(t *testing.T) {
 	u := newUpload(t, 2)
 	a, b := content(1, chunkBytes+7), []byte("small")
 	text := body(t, append(append([]part{manifestPart(u.manifest(a, b))}, chunks(1, b)...), chunks(0, a)...)...)
@@ -147,8 +147,8 @@ func TestBodiesThatBreakOff(t *testing.T) {
 	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b}, u.readable(t))
 }
 
-// What is too large is refused before a byte of it is read.
-func TestBodiesThatAreTooLargeAreNotRead(t *testing.T) {
+// A too large body is refused before any of it is read.
+func TestTooLargeUploadsAreNotRead(t *testing.T) {
 	u := newUpload(t, 1)
 	untouched := iotest.ErrReader(fmt.Errorf("somebody read it"))
 	a := u.post(t, u.a, untouched, func(r *http.Request) { r.ContentLength = 310 << 20 }).is(t, 413, "artifact_too_large")
@@ -161,13 +161,13 @@ func TestBodiesThatAreTooLargeAreNotRead(t *testing.T) {
 	a = u.post(t, u.a, io.MultiReader(bytes.NewReader(head), untouched), func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
 	require.EqualValues(t, jobLimit+1, a.body.Get("details.declaredBytes").Int())
 
-	// Chunks that come again and again are no files, but bytes.
+	// Repeated chunks count towards the size of the body, though not of the files.
 	endless := io.MultiReader(bytes.NewReader(head[:0]), newRepeater(body(t, manifestPart(u.manifest(make([]byte, chunkBytes))), chunks(0, make([]byte, chunkBytes))[0])))
 	a = u.post(t, u.a, endless, func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
 	require.Greater(t, a.body.Get("details.receivedBytes").Int(), int64(jobLimit))
 }
 
-// newRepeater repeats the last part of a body for ever.
+// newRepeater repeats the last part of a body endlessly.
 func newRepeater(text []byte) io.Reader {
 	i := bytes.LastIndex(text[:len(text)-len(boundary)-8], []byte("--"+boundary))
 	return io.MultiReader(bytes.NewReader(text[:i]), &repeater{text: text[i : len(text)-len(boundary)-6]})
@@ -184,8 +184,8 @@ func (r *repeater) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Whoever asks for a job that is not theirs learns nothing of it.
-func TestUploadsOfOthersAreAnsweredAlike(t *testing.T) {
+// A runner learns nothing about jobs that are not its own.
+func TestUploadsOfOtherRunnersGetSameAnswer(t *testing.T) {
 	u := newUpload(t, 1)
 	text := body(t, manifestPart(u.manifest([]byte("a"))), chunks(0, []byte("a"))[0])
 	other := *u
@@ -206,7 +206,7 @@ func TestUploadsOfOthersAreAnsweredAlike(t *testing.T) {
 	u.post(t, u.a, bytes.NewReader(text)).is(t, 200, "")
 }
 
-func TestUploadsBeforeTheEndAndTooLate(t *testing.T) {
+func TestUploadsTooEarlyAndTooLate(t *testing.T) {
 	_, change := stored(t)
 	s := newSite(t, change)
 	u := &upload{site: s, epoch: 1}
@@ -223,7 +223,7 @@ func TestUploadsBeforeTheEndAndTooLate(t *testing.T) {
 	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
 }
 
-func TestUploadsWhereNoneAreTaken(t *testing.T) {
+func TestUploadsWithoutStore(t *testing.T) {
 	s := newSite(t)
 	u := &upload{site: s, epoch: 1}
 	u.runner, u.certificate = s.enrol(t)
@@ -232,8 +232,8 @@ func TestUploadsWhereNoneAreTaken(t *testing.T) {
 	require.Empty(t, a.body.Get("details").Map())
 }
 
-// Two replicas take in the same files at once: all answers fit, and each file is told once.
-func TestTwoReplicasTakeInAJob(t *testing.T) {
+// Two replicas receive the same files at once. All answers agree, and each file is recorded once.
+func TestTwoReplicasReceiveSameJob(t *testing.T) {
 	u := newUpload(t, 2)
 	a, b := content(1, chunkBytes+100), content(2, 1000)
 	parts := append(append([]part{manifestPart(u.manifest(a, b))}, chunks(0, a)...), chunks(1, b)...)
@@ -245,16 +245,16 @@ func TestTwoReplicasTakeInAJob(t *testing.T) {
 	}
 	group.Wait()
 	for _, a := range answers {
-		require.Contains(t, []int{200, 400}, a.status, a.body.Raw) // one that came later ended it
+		require.Contains(t, []int{200, 400}, a.status, a.body.Raw) // a later request ended it
 	}
 	u.send(t, u.a, parts...).is(t, 200, "")
 	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifact_stored", "artifacts_completed"}, u.happened(t))
 	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b}, u.readable(t))
 }
 
-// A runner whose connection broke comes again while the service still waits for the rest:
-// the new request is answered, and the old one ends. And one that is revoked does not go on.
-func TestAnUploadThatWaits(t *testing.T) {
+// A runner whose connection broke sends again while the service still waits for the rest: the new
+// request is answered and the old one ends. The upload of a revoked runner ends too.
+func TestNewUploadEndsWaitingOne(t *testing.T) {
 	u := newUpload(t, 1)
 	a := content(1, chunkBytes+100)
 	parts := append([]part{manifestPart(u.manifest(a))}, chunks(0, a)...)
@@ -280,7 +280,7 @@ func TestAnUploadThatWaits(t *testing.T) {
 	require.NoError(t, err)
 	_, err = u.a.commands.RevokeRunner(context.WithoutCancel(t.Context()), commands.RevokeRunner{Meta: u.owner, Runner: u.runner})
 	require.NoError(t, err)
-	for i := chunkBytes / 2; i < len(text); i += 1000 { // as slowly as it takes to be asked again
+	for i := chunkBytes / 2; i < len(text); i += 1000 { // slowly enough for the runner to be checked again
 		if _, err := to.Write(text[i:min(i+1000, len(text))]); err != nil {
 			break
 		}

@@ -10,16 +10,17 @@ import (
 	"svc/farm/certificate"
 )
 
-// authorities remember who signed certificates that counted. They let nobody in.
+// An authorities caches the authorities of workspaces. It only decides by what a request's rate is
+// limited, and never admits anybody.
 type authorities struct {
-	of *lru.Cache[events.ID, []*x509.Certificate] // by workspace
+	byWorkspace *lru.Cache[events.ID, []*x509.Certificate]
 }
 
-// remembered is how many workspaces authorities are remembered of.
-const remembered = 10_000
+// maxWorkspaces is the size of the cache.
+const maxWorkspaces = 10_000
 
 func newAuthorities() authorities {
-	c, err := lru.New[events.ID, []*x509.Certificate](remembered)
+	c, err := lru.New[events.ID, []*x509.Certificate](maxWorkspaces)
 	if err != nil {
 		panic(err) // a size below 1
 	}
@@ -27,11 +28,11 @@ func newAuthorities() authorities {
 }
 
 func (a authorities) remember(workspace events.ID, list []*x509.Certificate) {
-	a.of.Add(workspace, list)
+	a.byWorkspace.Add(workspace, list)
 }
 
-// signed reports whether one of a workspace's authorities has signed a certificate.
+// signed reports whether a cached authority of the workspace has signed a certificate.
 func (a authorities) signed(shown *x509.Certificate, workspace events.ID, at time.Time) bool {
-	list, ok := a.of.Get(workspace)
+	list, ok := a.byWorkspace.Get(workspace)
 	return ok && certificate.Verify(shown, list, at) == nil
 }

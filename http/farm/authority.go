@@ -11,19 +11,18 @@ import (
 	"svc/vault"
 )
 
-// ErrAuthorityUnavailable says that the key of an authority cannot be opened. Runners
-// that have a certificate go on; the log says why nobody gets one.
+// ErrAuthorityUnavailable says that the key of an authority cannot be decrypted. Runners with a
+// certificate are not affected; the log has the reason.
 var ErrAuthorityUnavailable = fault.New(fault.Unavailable, "authority_unavailable", "No certificate can be issued at the moment.")
 
-// Authority returns what is known of the authority that signs the certificates of a
-// workspace's runners. Who asks first makes it; its key never leaves the vault and this
-// package.
+// Authority returns the public data of the authority of a workspace's runners. The authority is
+// created on first use. Its key never leaves the vault and this package.
 func (s *Server) Authority(ctx context.Context, workspace events.ID) (events.AuthorityCreated, error) {
 	a, err := s.authority(ctx, workspace)
 	if err != nil {
 		return events.AuthorityCreated{}, err
 	}
-	return created(a), nil
+	return authorityEvent(a), nil
 }
 
 func (s *Server) authority(ctx context.Context, workspace events.ID) (*certificate.Authority, error) {
@@ -39,6 +38,6 @@ func (s *Server) authority(ctx context.Context, workspace events.ID) (*certifica
 	return certificate.OpenAuthority(text, key)
 }
 
-func created(a *certificate.Authority) events.AuthorityCreated {
+func authorityEvent(a *certificate.Authority) events.AuthorityCreated {
 	return events.AuthorityCreated{Authority: a.ID, Certificate: a.PEM(), NotAfter: a.Certificate.NotAfter.UTC()}
 }

@@ -1,12 +1,11 @@
-// Package farm serves the routes of build machines: how a machine becomes a runner, its
-// connection, and what it uploads. People and tokens have theirs in package rest, whose
-// router, error bodies and description these share.
+// Package farm serves the routes of build machines: registration, the runner's connection, and
+// uploads. The routes of people and tokens are in package rest, whose router, error bodies and
+// description these share.
 //
-// A machine proves who it is by a client certificate. The gateway that terminates its TLS
-// forwards that in a header, which is believed from trusted proxies alone, whoever they
-// say they forward for: the peer of the connection counts. guard.go reads it on every
-// request; what it opens ends at the workspace whose authority signed it, and at the
-// moment at which the runner is revoked.
+// A machine authenticates by a client certificate. The gateway terminates TLS and forwards the
+// certificate in a header, which is only accepted if the peer of the connection is a trusted proxy.
+// guard.go checks it on every request. A certificate gives access to the workspace whose authority
+// signed it, until the runner is revoked.
 package farm
 
 import (
@@ -27,53 +26,53 @@ import (
 	"svc/vault"
 )
 
-// prefix is where the routes of machines are.
+// prefix is the path below which the routes are.
 const prefix = "/api/v1/farm"
 
-// Config is what a server works with. Where On is false every route answers that the farm
-// is off, and Log is all that is needed beside it.
+// A Config configures a server. If Enabled is false every route answers that the farm is off, and
+// only Log is needed.
 type Config struct {
-	On       bool
+	Enabled  bool
 	Commands *commands.Handler
 	Runners  projections.Runners
-	Secrets  vault.Secrets // where the keys of authorities are
+	Secrets  vault.Secrets // has the keys of the authorities
 
-	PublicURL *url.URL              // of the gateway; nil if it is not known
-	Header    string                // in which the gateway forwards certificates, or ""
-	Trusted   func(netip.Addr) bool // whom it is believed from; nil is anybody
+	PublicURL    *url.URL              // of the gateway; nil if unknown
+	Header       string                // in which the gateway forwards certificates; "" accepts none
+	TrustedProxy func(netip.Addr) bool // peers from which Header is accepted; nil is all
 
-	Limit         *limit.Limit // of requests by each runner, or address; nil is none
-	Enrolments    *limit.Limit // of enrolments and renewals by each address or runner
-	AllEnrolments *limit.Limit // by all together
+	Limit               *limit.Limit // requests per runner or address; nil is no limit
+	EnrolmentLimit      *limit.Limit // registrations per address, and renewals per runner
+	TotalEnrolmentLimit *limit.Limit // registrations in total
 
-	Artifacts  artifacts.Store      // nil: none are taken
-	Dispatcher *dispatch.Dispatcher // of connections
+	Artifacts  artifacts.Store      // nil accepts no uploads
+	Dispatcher *dispatch.Dispatcher // serves connections of runners
 
 	ArtifactMaxJobBytes int64
-	ReleaseKeys         func() []string // that releases of the agent are signed with, such as ed25519:gOXG…
+	ReleaseKeys         func() []string // keys that sign releases of the agent, such as ed25519:gOXG…
 
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// A Server answers machines.
+// A Server serves the routes.
 type Server struct {
 	Config
 	uploads     *quota.Semaphore
 	takeover    takeover
 	authorities authorities
-	buffers     sync.Pool // of connections that are written to
+	buffers     sync.Pool // pool of write buffers for connections
 }
 
-// New returns a server that is ready to answer.
+// New returns a server.
 func New(c Config) *Server {
 	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorities()}
 }
 
-// Bounds returns every bound, for metrics.
+// Bounds returns the semaphores, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore { return []*quota.Semaphore{s.uploads} }
 
-// Operations returns the routes of machines, to be added to the API.
+// Operations returns the routes, to be added to the API.
 func (s *Server) Operations() []openapi.Mounted {
 	return slices.Concat(s.registrationRoutes(), s.artifactRoutes(), []openapi.Mounted{s.agentRoute()})
 }

@@ -18,8 +18,8 @@ import (
 	"svc/http/reply"
 )
 
-// Why a machine is not let in. What is wrong with a certificate nobody is told whose
-// certificate it is not; that there is none at all, or a runner's end, helps who has one.
+// Errors of admission. All invalid certificates get the same answer, so that nobody can probe them.
+// A missing certificate and the state of a known runner have answers of their own, to help its owner.
 var (
 	ErrOff                 = fault.New(fault.NotFound, "farm_off", "There is no build farm here.")
 	ErrCertificateRequired = fault.New(fault.Unauthenticated, "runner_certificate_required",
@@ -31,31 +31,31 @@ var (
 	errRunnerRetired = fault.New(fault.Denied, "runner_retired", "This runner has done the jobs that it was enrolled for.")
 )
 
-// A Runner is who makes a request: a machine with a certificate that counts.
+// A Runner is an authenticated runner that makes a request.
 type Runner struct {
 	Workspace, ID events.ID
 	Name          string
-	State         events.RunnerState // when the request came in
+	State         events.RunnerState // at the time of the request
 	Serial        string             // of the certificate
 	NotAfter      time.Time          // of the certificate
-	Version       string             // of the agent, as it said last
-	Envelope      events.Envelope    // of what the runner does
+	Version       string             // of the agent, as last reported
+	Envelope      events.Envelope    // for the events that it causes
 }
 
-// Meta begins a command of the runner's.
+// Meta returns the metadata of a command of the runner.
 func (r *Runner) Meta() commands.Meta {
 	return commands.Meta{Envelope: r.Envelope, Workspace: r.Workspace}
 }
 
 type runnerKey struct{}
 
-// RunnerOf returns who made a request that [Server.Admit] has let in.
+// RunnerOf returns the runner of a request that [Server.Admit] has admitted.
 func RunnerOf(ctx context.Context) *Runner { return ctx.Value(runnerKey{}).(*Runner) }
 
-// Admit is what stands before the routes of runners; it is an [openapi.Guard].
+// Admit returns the guard of the routes of runners, an [openapi.Guard].
 func (s *Server) Admit(maxBody int64) func(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
 	return func(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
-		if err := s.readable(r, maxBody); err != nil {
+		if err := s.checkRequest(r, maxBody); err != nil {
 			return nil, nil, err
 		}
 		runner, err := s.identify(w, r)
@@ -66,25 +66,28 @@ func (s *Server) Admit(maxBody int64) func(w http.ResponseWriter, r *http.Reques
 	}
 }
 
-// readable refuses a request that is none, and any where there is no farm.
-func (s *Server) readable(r *http.Request, maxBody int64) error {
-	if err := reply.CheckForm(r, maxBody); err != nil {
+// checkRequest refuses a malformed request, and any request if the farm is off.
+func (s *Server) checkRequest(r *http.Request, maxBody int64) error {
+	if err := reply.CheckRequest(r, maxBody); err != nil {
 		return err
 	}
-	if !s.On {
+	if !s.Enabled {
 		return ErrOff
 	}
 	return nil
 }
 
-// identify says which runner makes a request, unless it has to wait. It looks in the database,
-// never in memory: a runner that is revoked is not let in once that is answered. Requests are
-// counted by their runner, and by their address if they cannot show one: before anything is
-// looked up, unless an authority that is remembered has signed the certificate, so that whoever
-// makes certificates up holds up no runner of the same address, which may be a proxy's.
+// identify authenticates the runner of a request, and applies the rate limits. It reads the
+// database and no cache, so that a revoked runner is not admitted once the revocation is
+// acknowledged.
+//
+// Requests are counted per runner, and per address if they have no valid certificate. The address
+// is counted before the database is read, unless a cached authority has signed the certificate.
+// Forged certificates therefore cost no query, and do not use up the limit of runners behind the
+// same address, such as a proxy's.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, error) {
 	byAddress := func() error { return s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)) }
-	shown, named, err := s.shown(r)
+	shown, named, err := s.shownCertificate(r)
 	if err != nil {
 		return nil, cmp.Or(byAddress(), err)
 	}
@@ -94,7 +97,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, erro
 			return nil, err
 		}
 	}
-	runner, err := s.runner(r, shown, named, true)
+	runner, err := s.lookupRunner(r, shown, named, true)
 	switch f := fault.As(err); {
 	case f != nil && f.Kind == fault.Unauthenticated && signed:
 		return nil, cmp.Or(byAddress(), err)
@@ -106,10 +109,10 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, erro
 	return runner, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(runner.ID))
 }
 
-// shown returns the certificate that the gateway forwards, which nobody has judged, and whom it
-// names.
-func (s *Server) shown(r *http.Request) (shown *x509.Certificate, named certificate.Identity, err error) {
-	if s.Header == "" || !s.believed(r) {
+// shownCertificate returns the forwarded certificate, which is not verified yet, and the identity
+// that it claims.
+func (s *Server) shownCertificate(r *http.Request) (shown *x509.Certificate, named certificate.Identity, err error) {
+	if s.Header == "" || !s.isTrustedPeer(r) {
 		return nil, named, errNoCertificate
 	}
 	shown, err = certificate.FromHeader(r.Header.Values(s.Header))
@@ -120,30 +123,30 @@ func (s *Server) shown(r *http.Request) (shown *x509.Certificate, named certific
 		named, err = certificate.IdentityOf(shown)
 	}
 	if err != nil {
-		return nil, named, s.refused(r, err)
+		return nil, named, s.refuseCertificate(r, err)
 	}
 	return shown, named, nil
 }
 
-// believed reports whether the peer of the connection is a gateway. Whom it forwards for
-// does not matter: whoever else connects can write any header.
-func (s *Server) believed(r *http.Request) bool {
-	if s.Trusted == nil {
+// isTrustedPeer reports whether the peer of the connection is a trusted gateway. The forwarded
+// address does not count, since anybody else can send any header.
+func (s *Server) isTrustedPeer(r *http.Request) bool {
+	if s.TrustedProxy == nil {
 		return true
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && s.Trusted(peer.Addr())
+	return err == nil && s.TrustedProxy(peer.Addr())
 }
 
-// refused is what anybody is told of a certificate that does not do.
-func (s *Server) refused(r *http.Request, why error) error {
+// refuseCertificate logs why a certificate is invalid, and returns the common error.
+func (s *Server) refuseCertificate(r *http.Request, why error) error {
 	s.Log.DebugContext(r.Context(), "a certificate is refused", "why", why)
 	return ErrCertificateRequired
 }
 
-// runner looks up whom a certificate names, and whether it is theirs. The first use of a
-// renewed one is noted, after which it is asked again.
-func (s *Server) runner(r *http.Request, shown *x509.Certificate, named certificate.Identity, note bool) (*Runner, error) {
+// lookupRunner verifies a certificate against the database and returns its runner. The first use of
+// a renewed certificate is recorded if noteFirstUse is set, and then looked up again.
+func (s *Server) lookupRunner(r *http.Request, shown *x509.Certificate, named certificate.Identity, noteFirstUse bool) (*Runner, error) {
 	h, err := s.Runners.Holder(r.Context(), named.Workspace, named.Runner)
 	if err != nil {
 		return nil, err
@@ -157,37 +160,37 @@ func (s *Server) runner(r *http.Request, shown *x509.Certificate, named certific
 		authorities = append(authorities, a)
 	}
 	if err := certificate.Verify(shown, authorities, s.Now()); err != nil {
-		return nil, s.refused(r, err)
+		return nil, s.refuseCertificate(r, err)
 	}
 	s.authorities.remember(named.Workspace, authorities)
 	if h.State == nil {
-		return nil, s.refused(r, errors.New("there is no such runner"))
+		return nil, s.refuseCertificate(r, errors.New("there is no such runner"))
 	}
 	c := &Runner{
 		Workspace: named.Workspace, ID: named.Runner, Name: *h.Name, State: *h.State, Serial: named.Serial, NotAfter: named.NotAfter,
 		Version: *h.Version, Envelope: envelopeOf(r, events.Actor{Type: events.ByRunner, ID: named.Runner, Name: *h.Name}),
 	}
-	if err := refusedState(*h.State); err != nil {
+	if err := stateError(*h.State); err != nil {
 		return nil, err
 	}
 	if named.Serial == *h.Serial {
 		return c, nil
 	}
-	if !note {
-		return nil, s.refused(r, errors.New("its serial number is not current"))
+	if !noteFirstUse {
+		return nil, s.refuseCertificate(r, errors.New("its serial number is not current"))
 	}
 	show := commands.ShowCertificate{Meta: c.Meta(), Runner: c.ID, Serial: c.Serial}
 	if _, err := s.Commands.ShowCertificate(r.Context(), show); err != nil {
 		if f := fault.As(err); f != nil && f.Kind == fault.Conflict {
-			return nil, s.refused(r, err)
+			return nil, s.refuseCertificate(r, err)
 		}
 		return nil, err
 	}
-	return s.runner(r, shown, named, false)
+	return s.lookupRunner(r, shown, named, false)
 }
 
-// refusedState returns why a runner in a state is not let in, nil if it is.
-func refusedState(state events.RunnerState) error {
+// stateError returns why a runner in a state is not admitted, or nil.
+func stateError(state events.RunnerState) error {
 	switch state {
 	case events.RunnerIsSuspended:
 		return errRunnerSuspended

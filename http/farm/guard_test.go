@@ -17,8 +17,8 @@ import (
 	"svc/vault"
 )
 
-// The header is believed from the gateway alone, whoever the peer says it forwards for.
-func TestTheHeaderIsBelievedFromTheGatewayAlone(t *testing.T) {
+// The header is accepted only from the gateway's own address, not from a forwarded one.
+func TestHeaderIsAcceptedOnlyFromGateway(t *testing.T) {
 	s := newSite(t)
 	_, certificate := s.enrol(t)
 	s.a.self(t, certificate).is(t, 200, "")
@@ -34,16 +34,15 @@ func TestTheHeaderIsBelievedFromTheGatewayAlone(t *testing.T) {
 	a := s.a.ask(t, "GET", "/registrations/self", nil, func(r *http.Request) { r.Header["X_svc_client_cert"] = []string{url.PathEscape(certificate)} })
 	require.Equal(t, "no_certificate", a.is(t, 401, "runner_certificate_required").body.Get("details.reason").String())
 
-	anybody := newSite(t, func(c *farm.Config) { c.Trusted = nil })
+	anybody := newSite(t, func(c *farm.Config) { c.TrustedProxy = nil })
 	_, certificate = anybody.enrol(t)
 	anybody.a.ask(t, "GET", "/registrations/self", nil, shows(certificate), from("192.0.2.1:1")).is(t, 200, "")
 	unset := newSite(t, func(c *farm.Config) { c.Header = "" })
 	unset.a.self(t, certificate).is(t, 401, "runner_certificate_required")
 }
 
-// A certificate that does not do is answered alike, whatever is wrong with it and
-// whosever it is.
-func TestBadCertificatesAreAnsweredAlike(t *testing.T) {
+// All invalid certificates get the same answer, whatever is wrong with them.
+func TestInvalidCertificatesGetSameAnswer(t *testing.T) {
 	s := newSite(t)
 	runner, good := s.enrol(t)
 	globex, owner := s.newWorkspace(t, "globex")
@@ -60,8 +59,8 @@ func TestBadCertificatesAreAnsweredAlike(t *testing.T) {
 	}
 	theirs := s.authority(t, globex)
 	ours := s.authority(t, s.workspace)
-	fresh := certificate.Next(ours.ID, request.Hash, epoch)
-	old := certificate.Next(ours.ID, request.Hash, epoch.Add(-8*24*time.Hour))
+	fresh := certificate.NewLeaf(ours.ID, request.Hash, epoch)
+	old := certificate.NewLeaf(ours.ID, request.Hash, epoch.Add(-8*24*time.Hour))
 	want := s.a.self(t, "x").is(t, 401, "runner_certificate_required").body.Raw
 	for name, text := range map[string]string{
 		"another workspace's authority, our name": by(theirs, s.workspace, runner, fresh),
@@ -81,7 +80,7 @@ func TestBadCertificatesAreAnsweredAlike(t *testing.T) {
 	require.NotContains(t, s.kinds(t, s.workspace), "runner.suspended")
 }
 
-// authority is that of a workspace, key and all.
+// authority returns a workspace's authority with its key.
 func (s *site) authority(t *testing.T, workspace events.ID) *certificate.Authority {
 	t.Helper()
 	key, text, err := s.a.server.Secrets.GetOrCreate(t.Context(), certificate.SecretName(workspace), nil)
@@ -91,9 +90,9 @@ func (s *site) authority(t *testing.T, workspace events.ID) *certificate.Authori
 	return a
 }
 
-// Who makes certificates up is counted by address before anything is looked up, and holds up no
-// runner there.
-func TestCertificatesThatAreMadeUpCostNoLookUp(t *testing.T) {
+// Forged certificates are counted by address before any query, and do not use up the limit of
+// runners at that address.
+func TestForgedCertificatesCostNoQuery(t *testing.T) {
 	perMinute, err := limit.PerMinute(5)
 	require.NoError(t, err)
 	s := newSite(t, func(c *farm.Config) { c.Limit = perMinute })
@@ -104,12 +103,12 @@ func TestCertificatesThatAreMadeUpCostNoLookUp(t *testing.T) {
 	require.NoError(t, err)
 	theirs, err := certificate.OpenAuthority(text, key)
 	require.NoError(t, err)
-	bad, err := theirs.Issue("farm.example", s.workspace, runner, certificate.Next(theirs.ID, request.Hash, epoch), request)
+	bad, err := theirs.Issue("farm.example", s.workspace, runner, certificate.NewLeaf(theirs.ID, request.Hash, epoch), request)
 	require.NoError(t, err)
 
 	s.a.self(t, good).is(t, 200, "")
 	lookups := func() int64 { return s.a.server.Runners.DB.Stat().AcquireCount() }
-	for range 4 { // the good one was not known before either
+	for range 4 { // the authority was not cached before
 		s.a.self(t, bad).is(t, 401, "runner_certificate_required")
 	}
 	before := lookups()
@@ -125,7 +124,7 @@ func TestCertificatesThatAreMadeUpCostNoLookUp(t *testing.T) {
 	s.a.self(t, good).is(t, 429, "rate_limited")
 }
 
-func TestARenewedCertificateTakesThePlaceOfTheOneBefore(t *testing.T) {
+func TestRenewedCertificateReplacesPreviousOne(t *testing.T) {
 	s := newSite(t)
 	_, first := s.enrol(t)
 	s.clock.move(5 * 24 * time.Hour)
@@ -152,8 +151,8 @@ func TestARenewedCertificateTakesThePlaceOfTheOneBefore(t *testing.T) {
 	require.Equal(t, kinds, s.kinds(t, s.workspace), "it is recorded once")
 }
 
-// One that was replaced before anybody used it opens nothing, and suspends nobody.
-func TestACertificateThatWasNeverUsedSuspendsNobody(t *testing.T) {
+// A certificate that was replaced before its first use is refused, and does not suspend the runner.
+func TestUnusedReplacedCertificateDoesNotSuspend(t *testing.T) {
 	s := newSite(t)
 	_, first := s.enrol(t)
 	s.clock.move(5 * 24 * time.Hour)
@@ -166,8 +165,8 @@ func TestACertificateThatWasNeverUsedSuspendsNobody(t *testing.T) {
 	s.b.self(t, kept).is(t, 200, "")
 }
 
-// Each renewal is an event: whoever has a certificate cannot fill the log with them.
-func TestARunnerRenewsNoOftenerThanItHasTo(t *testing.T) {
+// Each renewal is an event, so a runner must not be able to fill the log with them.
+func TestRenewalsAreRateLimited(t *testing.T) {
 	s := newSite(t)
 	_, first := s.enrol(t)
 	before := len(s.kinds(t, s.workspace))
@@ -185,7 +184,7 @@ func TestARunnerRenewsNoOftenerThanItHasTo(t *testing.T) {
 	s.a.renew(t, second, newKey(t)).is(t, 429, "renewal_too_early")
 }
 
-func TestARevokedRunnerIsNotLetInAtAnyReplica(t *testing.T) {
+func TestRevokedRunnerIsRefusedAtEveryReplica(t *testing.T) {
 	s := newSite(t)
 	runner, certificate := s.enrol(t)
 	s.a.self(t, certificate).is(t, 200, "")
@@ -200,7 +199,7 @@ func TestARevokedRunnerIsNotLetInAtAnyReplica(t *testing.T) {
 	require.Equal(t, "runner.revoked", kinds[len(kinds)-1])
 }
 
-func TestARetiredAuthorityOpensNothing(t *testing.T) {
+func TestRetiredAuthorityIsNotAccepted(t *testing.T) {
 	s := newSite(t)
 	_, certificate := s.enrol(t)
 	_, err := s.db.Exec(t.Context(), `update authorities set retired = true where workspace_id = $1`, s.workspace)
@@ -208,9 +207,9 @@ func TestARetiredAuthorityOpensNothing(t *testing.T) {
 	s.a.self(t, certificate).is(t, 401, "runner_certificate_required")
 }
 
-// A vault key that is lost keeps nobody out who has a certificate. With another authority
-// in its place machines are enrolled again, and the certificates of the one before last.
-func TestWhatALostVaultKeyMeans(t *testing.T) {
+// If the vault key is lost, runners with a certificate are still admitted. After the authority is
+// replaced, machines enrol again.
+func TestLostVaultKey(t *testing.T) {
 	s := newSite(t)
 	_, old := s.enrol(t)
 	token := s.mint(t, s.owner)

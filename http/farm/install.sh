@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs svc-runner and makes this machine a runner of a build farm. Nothing happens
-# before the last line has been read, so a script that breaks off does nothing.
+# Installs svc-runner and makes this machine a runner of a build farm. Only the last line
+# runs anything, so a truncated download does nothing.
 set -eu
 
 farm_url=__FARM_URL__
 version=__VERSION__
-keys=__KEYS__ # of which one must have signed the release
+keys=__KEYS__ # one of these must have signed the release
 
 usage() {
 	cat <<END
@@ -35,7 +35,7 @@ need() {
 	command -v "$1" >/dev/null 2>&1 || fail "this needs $1: install it first"
 }
 
-# options sets what the arguments say.
+# options parses the arguments.
 options() {
 	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
 	while [ $# -gt 0 ]; do
@@ -84,7 +84,7 @@ value() {
 	esac
 }
 
-# platform is what Go calls it.
+# platform sets os and arch as Go names them.
 platform() {
 	case $(uname -s) in
 	Linux) os=linux ;;
@@ -125,7 +125,7 @@ sum_of() {
 	fi
 }
 
-# fetch puts the program of the release into $work, verified.
+# fetch downloads the program of the release into $work and verifies it.
 fetch() {
 	file=svc-runner_${os}_$arch.gz
 	download "runner/$version/SHA256SUMS" "$work/SHA256SUMS"
@@ -138,21 +138,21 @@ fetch() {
 		fail "$file is not what release $version says (its SHA-256 differs); nothing was installed"
 	gzip -dc "$work/$file" >"$work/svc-runner"
 	chmod 755 "$work/svc-runner"
-	# Says the same where there is no OpenSSL, and that the program runs here.
+	# Verifies the release where there is no OpenSSL, and shows that the program runs here.
 	"$work/svc-runner" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" ||
 		fail "release $version could not be verified; nothing was installed"
-	# An old release is signed too, and whoever can write to the folder of releases can have it be the latest again.
+	# Whoever can write to the folder of releases can make an old release, which is signed too, the latest again.
 	[ -n "$chosen" ] || [ ! -e "$bin" ] || "$bin" verify --keys "$(echo "$keys" | tr ' ' ',')" "$work/$file" ||
 		fail "the svc-runner that is here does not make way for release $version; with --version $version it is installed all the same"
 	say "svc-runner $version for $os/$arch: checksum and signature are right"
 }
 
-# check_signature asks OpenSSL, if it knows Ed25519, before anything that was downloaded runs.
+# check_signature verifies the signature with OpenSSL, if it supports Ed25519, before anything downloaded runs.
 check_signature() {
 	case $(openssl version 2>/dev/null) in "OpenSSL "[3-9]*) ;; *) return 0 ;; esac
 	openssl base64 -d -A -in "$work/SHA256SUMS.sig" -out "$work/signature" || fail "the signature of release $version is malformed"
 	for key in $keys; do
-		# What comes before the key in base64 is what says that it is an Ed25519 one.
+		# The base64 prefix is the DER header of an Ed25519 public key.
 		printf -- '-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA%s\n-----END PUBLIC KEY-----\n' "${key#ed25519:}" >"$work/key"
 		if openssl pkeyutl -verify -pubin -inkey "$work/key" -rawin -in "$work/SHA256SUMS" -sigfile "$work/signature" >/dev/null 2>&1; then
 			return 0
@@ -161,7 +161,7 @@ check_signature() {
 	fail "the signature of release $version is by none of this farm's keys; nothing was installed"
 }
 
-# place installs the program by a rename: one that runs is not written into.
+# place installs the program by a rename, since a running program cannot be overwritten.
 place() {
 	mkdir -p "${bin%/*}"
 	cp "$work/svc-runner" "$bin.new"
@@ -186,7 +186,7 @@ make_user() {
 		fail "could not make the user svc-runner"
 }
 
-# enrol hands the token on in the environment, which other users cannot see.
+# enrol passes the token in the environment, which other users cannot read.
 enrol() {
 	[ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
 	ca=''

@@ -13,14 +13,14 @@ import (
 	"svc/events"
 )
 
-// A revocation, and a use of the runner's certificate, of one of many runners.
+// Inputs of the model: a revocation of a runner, and a use of its certificate.
 type (
 	revocation struct{ runner int }
 	showing    struct{ runner int }
 )
 
-// revocations is what porcupine holds the answers against: a certificate opens its runner's
-// doors until the runner is revoked, and not after that.
+// revocations is the porcupine model: a certificate is accepted until its runner is revoked, and
+// never after.
 var revocations = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byRunner := map[int][]porcupine.Operation{}
@@ -50,9 +50,9 @@ var revocations = porcupine.Model{
 	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%T%+v → %v", in, in, out) },
 }
 
-// A revoked runner is let in at no replica once that is answered, whoever asks meanwhile.
-// What a cache in front of the guard would do is found.
-func TestARevocationCountsAtOnceAtEveryReplica(t *testing.T) {
+// No replica admits a runner after its revocation is acknowledged, whatever requests run at the
+// same time. The test also finds the error that a cache in front of the guard would make.
+func TestRevocationIsLinearizable(t *testing.T) {
 	s := newSite(t)
 	const runners = 12
 	for name, remember := range map[string]time.Duration{"as it is": 0, "with a cache": time.Minute} {
@@ -71,7 +71,7 @@ func TestARevocationCountsAtOnceAtEveryReplica(t *testing.T) {
 	}
 }
 
-// A history notes who asked for what, and when that was answered.
+// A history records operations with their start and end.
 type history struct {
 	mu    sync.Mutex
 	began time.Time
@@ -87,8 +87,7 @@ func (h *history) note(client int, in any, do func() any) {
 	h.list = append(h.list, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: answered})
 }
 
-// race lets some show a runner's certificate, at both replicas in turn, while another
-// revokes the runner.
+// race uses a runner's certificate at both replicas concurrently while the runner is revoked.
 func (s *site) race(t *testing.T, h *history, n int, runner events.ID, certificate string, remember time.Duration) {
 	t.Helper()
 	const clients, uses = 4, 20

@@ -42,10 +42,10 @@ var epoch = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 const (
 	header  = "X-Svc-Client-Cert"
-	gateway = "10.0.0.7:4711" // a peer that is trusted
+	gateway = "10.0.0.7:4711" // a trusted peer
 )
 
-// A clock is what replicas take for the time. Only the test moves it.
+// A clock is what replicas use as time. Only the test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -63,7 +63,7 @@ func (c *clock) move(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// A site is a database, two replicas on it, and a workspace with an Owner.
+// A site is a database, two replicas, and a workspace with an Owner.
 type site struct {
 	db        *pgxpool.Pool
 	clock     *clock
@@ -105,9 +105,9 @@ func (s *site) newReplica(t *testing.T, address string, change []func(*farm.Conf
 	require.NoError(t, err)
 	h := commands.New(log, s.clock.now)
 	c := farm.Config{
-		On: true, Commands: h, Runners: projections.Runners{DB: db}, Secrets: vault.Secrets{DB: db, Ring: ring},
+		Enabled: true, Commands: h, Runners: projections.Runners{DB: db}, Secrets: vault.Secrets{DB: db, Ring: ring},
 		PublicURL: &url.URL{Scheme: "https", Host: "farm.example:4443"}, Header: header,
-		Trusted:             func(peer netip.Addr) bool { return peer == netip.MustParseAddr("10.0.0.7") },
+		TrustedProxy:        func(peer netip.Addr) bool { return peer == netip.MustParseAddr("10.0.0.7") },
 		ArtifactMaxJobBytes: 1 << 20, ReleaseKeys: func() []string { return []string{"ed25519:AAAA"} },
 		Now: s.clock.now, Log: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
@@ -135,7 +135,7 @@ func (s *site) newWorkspace(t *testing.T, slug string) (events.ID, commands.Meta
 	return workspace, owner
 }
 
-// mint makes an enrolment that lasts 15 minutes.
+// mint creates an enrolment that is valid for 15 minutes.
 func (s *site) mint(t *testing.T, by commands.Meta, change ...func(*commands.MintEnrollment)) commands.EnrollmentToken {
 	t.Helper()
 	authority, err := s.a.server.Authority(t.Context(), by.Workspace)
@@ -166,7 +166,7 @@ func csr(t testing.TB, key crypto.Signer) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// An answer is what a request came to.
+// An answer is the result of a request.
 type answer struct {
 	status int
 	header http.Header
@@ -180,7 +180,7 @@ func (a answer) is(t *testing.T, status int, code string) answer {
 	return a
 }
 
-// ask sends a request by way of the gateway, unless change says otherwise.
+// ask sends a request through the gateway, unless change says otherwise.
 func (r *replica) ask(t *testing.T, method, path string, body any, change ...func(*http.Request)) answer {
 	t.Helper()
 	var text string
@@ -226,7 +226,7 @@ func (r *replica) renew(t *testing.T, certificate string, key crypto.Signer) ans
 	return r.ask(t, "POST", "/registrations/renew", map[string]any{"csr": csr(t, key)}, shows(certificate))
 }
 
-// enrol makes a runner of a new machine, and returns its certificate.
+// enrol registers a new machine and returns its certificate.
 func (s *site) enrol(t *testing.T) (runner events.ID, certificate string) {
 	t.Helper()
 	a := s.a.register(t, s.mint(t, s.owner), newKey(t)).is(t, 201, "")
@@ -235,7 +235,7 @@ func (s *site) enrol(t *testing.T) (runner events.ID, certificate string) {
 	return runner, a.body.Get("certificate").String()
 }
 
-// kinds lists what is in the log of a workspace about the farm.
+// kinds returns the kinds of a workspace's events about the farm.
 func (s *site) kinds(t *testing.T, workspace events.ID) (list []string) {
 	t.Helper()
 	rows, err := s.db.Query(t.Context(), `

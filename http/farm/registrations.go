@@ -18,70 +18,70 @@ import (
 	"svc/http/reply"
 )
 
-// registrationLimits are those of all three routes: what a machine sends is small.
+// registrationLimits are the limits of all three routes, whose bodies are small.
 var registrationLimits = middleware.Limits{Body: 64 << 10}
 
 func (s *Server) registrationRoutes() []openapi.Mounted {
-	certified := append(common(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired)
+	certified := append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired)
 	posted := []*fault.Fault{reply.TooLarge(registrationLimits.Body), openapi.ErrUnsupportedMedia, commands.ErrOutcomeUnknown}
 	return []openapi.Mounted{
 		{Operation: openapi.Operation{
-			Method: "POST", Path: prefix + "/registrations", Limits: registrationLimits, Guard: s.admitAnybody,
+			Method: "POST", Path: prefix + "/registrations", Limits: registrationLimits, Guard: s.admitUnregistered,
 			ID: "registerRunner", Tag: "Build farm", Summary: "Become a runner", Status: http.StatusCreated,
-			Text: "A machine shows the token that a person minted, and a request for a certificate (CSR, in PEM) with a key of its own: Ed25519, " +
+			Description: "A machine shows the token that a person minted, and a request for a certificate (CSR, in PEM) with a key of its own: Ed25519, " +
 				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used once; the same key " +
 				"may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, all together 100 times.\n\n" +
 				"For: whoever has the token.",
-			Faults:   append(append(common(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
+			Faults:   append(append(commonFaults(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
 			Security: []map[string][]string{{}}, // the token is in the body
-			Sent: map[string]any{
+			RequestExample: map[string]any{
 				"token": "tok_enr_…", "csr": examplePEM("CERTIFICATE REQUEST"), "name": "builder-1", "labels": []string{"disk=ssd"}, "capacity": 2,
 				"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "sandboxes": []string{"none", "bubblewrap"}},
 			},
-			Answered: exampleRegistration,
+			AnswerExample: exampleRegistration,
 		}, Handler: openapi.Handle(s.register)},
 		{Operation: openapi.Operation{
 			Method: "POST", Path: prefix + "/registrations/renew", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
 			ID: "renewRunnerCertificate", Tag: "Build farm", Summary: "Renew a certificate",
-			Text: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until the new one is " +
+			Description: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until the new one is " +
 				"used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended. " +
 				"Ask from `renewAfter` on: before a third of its life is over, and within an hour of another renewal that was not used, " +
 				"it is too early, unless it is for the key that was asked with last, or the authority is another by now.\n\n" + forRunners,
-			Faults:   append(append([]*fault.Fault{aggregates.ErrSerialUnknown, aggregates.ErrRenewalEarly}, certified...), posted...),
-			Security: bySecurity,
-			Sent:     map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, Answered: exampleRegistration,
+			Faults:         append(append([]*fault.Fault{aggregates.ErrSerialUnknown, aggregates.ErrRenewalEarly}, certified...), posted...),
+			Security:       certificateSecurity,
+			RequestExample: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, AnswerExample: exampleRegistration,
 		}, Handler: openapi.Handle(s.renew)},
 		{Operation: openapi.Operation{
 			Method: "GET", Path: prefix + "/registrations/self", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
 			ID: "getOwnRegistration", Tag: "Build farm", Summary: "Say who a runner is",
-			Text:   "What the service knows of the runner whose certificate is shown, for the agent's diagnostics.\n\n" + forRunners,
-			Faults: certified, Security: bySecurity,
-			Answered: exampleSelf,
+			Description: "What the service knows of the runner whose certificate is shown, for the agent's diagnostics.\n\n" + forRunners,
+			Faults:      certified, Security: certificateSecurity,
+			AnswerExample: exampleSelf,
 		}, Handler: openapi.Handle(s.self)},
 	}
 }
 
 const forRunners = "For: a runner, by its client certificate, through the farm's gateway."
 
-// bySecurity is how the document names the certificate.
-var bySecurity = []map[string][]string{{"runnerCertificate": {}}}
+// certificateSecurity names the client certificate in the document.
+var certificateSecurity = []map[string][]string{{"runnerCertificate": {}}}
 
-// common are the faults of every route.
-func common() []*fault.Fault {
+// commonFaults returns the faults of every route.
+func commonFaults() []*fault.Fault {
 	return []*fault.Fault{
 		ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, ErrAuthorityUnavailable,
 	}
 }
 
-// admitAnybody is what stands before enrolment: who asks has no certificate yet.
-func (s *Server) admitAnybody(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
-	if err := s.readable(r, registrationLimits.Body); err != nil {
+// admitUnregistered is the guard of registration, where the machine has no certificate yet.
+func (s *Server) admitUnregistered(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
+	if err := s.checkRequest(r, registrationLimits.Body); err != nil {
 		return nil, nil, err
 	}
-	if err := s.Enrolments.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
+	if err := s.EnrolmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
 		return nil, nil, err
 	}
-	if err := s.AllEnrolments.Allow(r.Context(), w.Header(), "everybody"); err != nil {
+	if err := s.TotalEnrolmentLimit.Allow(r.Context(), w.Header(), "everybody"); err != nil {
 		return nil, nil, err
 	}
 	anybody := &Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}
@@ -148,20 +148,21 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	now := s.Now()
 	b := in.Body
 	done, err := s.Commands.RegisterRunner(ctx, commands.RegisterRunner{
-		Meta: RunnerOf(ctx).Meta(), Token: token, Authority: created(a), Runner: events.NewID(now),
+		Meta: RunnerOf(ctx).Meta(), Token: token, Authority: authorityEvent(a), Runner: events.NewID(now),
 		Machine: aggregates.Machine{Name: b.Name, Key: request.Hash, Hello: aggregates.Hello{
 			Labels: b.Labels, Capacity: b.Capacity,
 			Agent: events.Agent{Version: b.Agent.Version, OS: b.Agent.OS, Arch: b.Agent.Arch, Sandboxes: b.Agent.Sandboxes},
 		}},
-		Certificate: certificate.Next(a.ID, request.Hash, now),
+		Certificate: certificate.NewLeaf(a.ID, request.Hash, now),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.certified(a, workspace, done.Runner, done.Name, done.Certificate, request)
+	return s.certificateAnswer(a, workspace, done.Runner, done.Name, done.Certificate, request)
 }
 
-// readRequest refuses a CSR that no certificate can be made of.
+// readRequest parses a CSR, and returns a fault about the field if no certificate can be issued for
+// it.
 func readRequest(text string) (certificate.Request, error) {
 	r, err := certificate.ReadRequest(text)
 	switch {
@@ -181,7 +182,7 @@ type renewal struct {
 
 func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, error) {
 	c := RunnerOf(ctx)
-	if err := s.Enrolments.Allow(ctx, http.Header{}, limit.Caller(c.ID)); err != nil {
+	if err := s.EnrolmentLimit.Allow(ctx, http.Header{}, limit.Caller(c.ID)); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)
@@ -193,16 +194,16 @@ func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, e
 		return nil, err
 	}
 	renewed, err := s.Commands.RenewCertificate(ctx, commands.RenewCertificate{
-		Meta: c.Meta(), Runner: c.ID, Authority: created(a), Shown: c.Serial, Certificate: certificate.Next(a.ID, request.Hash, s.Now()),
+		Meta: c.Meta(), Runner: c.ID, Authority: authorityEvent(a), Shown: c.Serial, Certificate: certificate.NewLeaf(a.ID, request.Hash, s.Now()),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.certified(a, c.Workspace, c.ID, c.Name, renewed, request)
+	return s.certificateAnswer(a, c.Workspace, c.ID, c.Name, renewed, request)
 }
 
-// certified is the answer with a certificate.
-func (s *Server) certified(
+// certificateAnswer issues a certificate and returns the answer with it.
+func (s *Server) certificateAnswer(
 	a *certificate.Authority, workspace, runner events.ID, name string, c events.Certificate, r certificate.Request,
 ) (*registrationAnswer, error) {
 	host, agent := "farm", ""
@@ -216,7 +217,7 @@ func (s *Server) certified(
 	return &registrationAnswer{CacheControl: "no-store", Body: registration{
 		RunnerID: runner.String(), WorkspaceID: workspace.String(), Name: name,
 		Certificate: text, CACertificate: a.PEM(), Serial: c.Serial,
-		NotBefore: at(c.NotBefore), NotAfter: at(c.NotAfter), RenewAfter: at(certificate.RenewAfter(c)),
+		NotBefore: formatTime(c.NotBefore), NotAfter: formatTime(c.NotAfter), RenewAfter: formatTime(certificate.RenewAfter(c)),
 		AgentURL: agent, HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), ArtifactMaxJobBytes: s.ArtifactMaxJobBytes,
 		ReleaseKeys: s.releaseKeys(),
 	}}, nil
@@ -245,6 +246,6 @@ func (s *Server) self(ctx context.Context, _ *struct{}) (*selfAnswer, error) {
 	c := RunnerOf(ctx)
 	return &selfAnswer{Body: self{
 		RunnerID: c.ID.String(), WorkspaceID: c.Workspace.String(), Name: c.Name, State: c.State,
-		Serial: c.Serial, NotAfter: at(c.NotAfter), ServerTime: at(s.Now()),
+		Serial: c.Serial, NotAfter: formatTime(c.NotAfter), ServerTime: formatTime(s.Now()),
 	}}, nil
 }

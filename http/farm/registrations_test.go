@@ -17,7 +17,7 @@ import (
 	"svc/projections"
 )
 
-func TestAMachineBecomesARunner(t *testing.T) {
+func TestMachineBecomesRunner(t *testing.T) {
 	s := newSite(t)
 	token := s.mint(t, s.owner)
 	a := s.a.register(t, token, newKey(t)).is(t, 201, "")
@@ -52,7 +52,7 @@ func TestAMachineBecomesARunner(t *testing.T) {
 	require.NotContains(t, s.logged.String(), token.Reveal())
 }
 
-func TestATokenIsUsedOnce(t *testing.T) {
+func TestTokenIsUsedOnce(t *testing.T) {
 	s := newSite(t)
 	token, key := s.mint(t, s.owner), newKey(t)
 	first := s.a.register(t, token, key).is(t, 201, "")
@@ -78,8 +78,8 @@ func TestATokenIsUsedOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Whoever shows a token that opens nothing learns nothing of why.
-func TestTokensThatOpenNothingAreAnsweredAlike(t *testing.T) {
+// All invalid tokens get the same answer.
+func TestInvalidTokensGetSameAnswer(t *testing.T) {
 	s := newSite(t)
 	late, revoked, taken := s.mint(t, s.owner), s.mint(t, s.owner), events.NewID(epoch)
 	withdrawn := s.mint(t, s.owner, func(c *commands.MintEnrollment) { c.Enrollment = taken })
@@ -105,7 +105,7 @@ func TestTokensThatOpenNothingAreAnsweredAlike(t *testing.T) {
 	require.Equal(t, append(before, "enrollment.expired"), s.kinds(t, s.workspace), "that somebody tried is recorded once")
 }
 
-func TestOfManyMachinesWithOneTokenOneIsEnrolled(t *testing.T) {
+func TestOneOfManyMachinesWithSameTokenIsEnrolled(t *testing.T) {
 	s := newSite(t)
 	for range 5 {
 		token := s.mint(t, s.owner)
@@ -131,7 +131,7 @@ func TestOfManyMachinesWithOneTokenOneIsEnrolled(t *testing.T) {
 	require.Equal(t, 5, runners)
 }
 
-func TestABadRequestSpendsNoToken(t *testing.T) {
+func TestBadRequestDoesNotUseToken(t *testing.T) {
 	s := newSite(t)
 	token := s.mint(t, s.owner)
 	agent := map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64"}
@@ -156,7 +156,7 @@ func TestEnrolmentAttemptsAreBounded(t *testing.T) {
 		return l
 	}
 	perAddress, ofAll := perMinute(10), perMinute(100)
-	s := newSite(t, func(c *farm.Config) { c.Enrolments, c.AllEnrolments = perAddress, ofAll })
+	s := newSite(t, func(c *farm.Config) { c.EnrolmentLimit, c.TotalEnrolmentLimit = perAddress, ofAll })
 	key, none := newKey(t), commands.NewEnrollmentToken()
 	for range 10 {
 		s.a.register(t, none, key, from("192.0.2.1:1")).is(t, 401, "enrollment_invalid")
@@ -174,8 +174,8 @@ func TestEnrolmentAttemptsAreBounded(t *testing.T) {
 	require.InDelta(t, 100, allowed, 2, "of all together: the limit's clock is the real one")
 }
 
-func TestWhereThereIsNoFarmEveryRouteSaysSo(t *testing.T) {
-	s := newSite(t, func(c *farm.Config) { c.On = false })
+func TestRoutesWhenFarmIsOff(t *testing.T) {
+	s := newSite(t, func(c *farm.Config) { c.Enabled = false })
 	for _, m := range s.a.server.Operations() {
 		path := strings.TrimPrefix(m.Operation.Path, "/api/v1/farm")
 		s.a.ask(t, m.Operation.Method, strings.ReplaceAll(path, "{id}", s.workspace.String()), nil).is(t, 404, "farm_off")

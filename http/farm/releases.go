@@ -27,17 +27,17 @@ var installer string
 
 var errNoRelease = fault.New(fault.NotFound, "release_missing", "There is no release of the runner to install here.")
 
-// Releases serves what a machine needs to become a runner: the installer at /install.sh, and
-// below /runner/ the releases of the agent. Whoever asks need not say who they are.
+// Releases serves what a machine needs to become a runner: the installer at /install.sh, and the
+// releases of the agent below /runner/. No authentication is needed.
 type Releases struct {
-	On        bool
+	Enabled   bool
 	Folder    *release.Folder
-	PublicURL *url.URL // of the gateway; nil if it is not known, and then there is no installer
+	PublicURL *url.URL // of the gateway; if nil there is no installer
 	Log       *slog.Logger
 }
 
-// A slow line has so long for a program.
-const downloads = 15 * time.Minute
+// downloads is the time limit of a download on a slow line.
+const downloadTimeout = 15 * time.Minute
 
 // Handler returns the handler of /install.sh and /runner/.
 func (s Releases) Handler() http.Handler {
@@ -50,29 +50,29 @@ func (s Releases) Handler() http.Handler {
 		"/runner/{version}/{name}": s.version,
 	} {
 		routes.Handle(router.Route{
-			Method: http.MethodGet, Path: path, Limits: middleware.Limits{Time: downloads},
+			Method: http.MethodGet, Path: path, Limits: middleware.Limits{Time: downloadTimeout},
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, serve) }),
 		})
 	}
 	return routes
 }
 
-// A file is what is downloaded.
+// A file is a download.
 type file struct {
 	fs.File
-	text []byte // if there is no File
-	kind string // its media type
-	tag  string // changes when it does
+	text []byte // content if File is nil
+	kind string // media type
+	tag  string // entity tag, which changes with the content
 	at   time.Time
 }
 
 func (s Releases) serve(w http.ResponseWriter, r *http.Request, open func(*http.Request) (file, error)) {
-	if !s.On {
+	if !s.Enabled {
 		reply.Error(w, r, s.Log, ErrOff)
 		return
 	}
 	f, err := file{}, error(router.ErrNotFound)
-	if !strings.Contains(r.URL.EscapedPath(), "%") { // names have one spelling, whichever proxy is before us
+	if !strings.Contains(r.URL.EscapedPath(), "%") { // escaped names are refused, since proxies disagree on them
 		f, err = open(r)
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (s Releases) serve(w http.ResponseWriter, r *http.Request, open func(*http.
 		return
 	}
 	w.Header().Set("Content-Type", f.kind)
-	w.Header().Set("Cache-Control", "no-cache") // to be kept, and asked for with the tag
+	w.Header().Set("Cache-Control", "no-cache") // cacheable, but must be revalidated
 	w.Header().Set("Etag", `"`+f.tag+`"`)
 	if f.File == nil {
 		http.ServeContent(w, r, "", f.at, bytes.NewReader(f.text))
@@ -104,7 +104,7 @@ func (s Releases) version(r *http.Request) (file, error) {
 	return file{}, router.ErrNotFound
 }
 
-// open opens a file of the folder, and nothing that a link in it leads to elsewhere.
+// open opens a file of the releases folder. Links cannot lead out of the folder.
 func (s Releases) open(name, kind string) (file, error) {
 	root, err := s.Folder.Open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func (s Releases) open(name, kind string) (file, error) {
 	return file{File: f, kind: kind, tag: tag, at: info.ModTime()}, nil
 }
 
-// installer is there only while the release that it would install is complete, and signed.
+// installer returns install.sh only if the latest release is complete and signed.
 func (s Releases) installer(r *http.Request) (file, error) {
 	latest, err := s.Folder.Release()
 	if err != nil {
@@ -144,7 +144,7 @@ func (s Releases) installer(r *http.Request) (file, error) {
 	return file{text: text, kind: "text/x-shellscript; charset=utf-8", tag: fmt.Sprintf("%x", sha256.Sum256(text))}, nil
 }
 
-// script fills in what the installer knows of this service.
+// script returns install.sh with the values of this service filled in.
 func script(gateway *url.URL, latest release.Release) string {
 	var keys []string
 	for _, key := range latest.Keys {
@@ -156,5 +156,5 @@ func script(gateway *url.URL, latest release.Release) string {
 	).Replace(installer)
 }
 
-// quote makes one word of the shell of any text.
+// quote returns text as a single shell word.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -19,7 +19,7 @@ import (
 	"svc/farm/release"
 )
 
-// releases are served of a folder with a release of two programs and much that is no release.
+// releases serves a folder with a release of two programs, and other files.
 func releases(t *testing.T) (dir string, handler http.Handler) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "releases")
@@ -42,7 +42,7 @@ func served(t *testing.T, dir string, on bool) http.Handler {
 	t.Helper()
 	address, err := url.Parse("https://farm.example:4443/")
 	require.NoError(t, err)
-	return Releases{On: on, Folder: release.NewFolder(dir, nil), PublicURL: address, Log: slog.New(slog.DiscardHandler)}.Handler()
+	return Releases{Enabled: on, Folder: release.NewFolder(dir, nil), PublicURL: address, Log: slog.New(slog.DiscardHandler)}.Handler()
 }
 
 func ask(t *testing.T, handler http.Handler, method, target string, header ...string) *http.Response {
@@ -121,7 +121,7 @@ func TestNothingElseIsServed(t *testing.T) {
 	require.NotContains(t, text(t, res), "outside")
 }
 
-func TestTheInstallerIsThereWithItsRelease(t *testing.T) {
+func TestInstallerRequiresCompleteRelease(t *testing.T) {
 	t.Parallel()
 	dir, handler := releases(t)
 	res := ask(t, handler, "GET", "/install.sh")
@@ -148,8 +148,8 @@ func TestTheInstallerIsThereWithItsRelease(t *testing.T) {
 	}
 }
 
-// Whatever an operator writes is one word of the shell.
-func TestAnAddressIsNoCommand(t *testing.T) {
+// Any configured address is quoted as a single shell word.
+func TestInstallerQuotesAddress(t *testing.T) {
 	t.Parallel()
 	address := &url.URL{Scheme: "https", Host: "a'$(id)`id`\"\\.example"}
 	text := script(address, release.Release{Latest: release.Latest{Version: "1.2.3"}})

@@ -9,8 +9,9 @@ import (
 	"svc/projections"
 )
 
-// A manifest leaves out an artifact that the job requires: what it names is kept, and the job fails.
-func TestAManifestWithoutARequiredArtifact(t *testing.T) {
+// The manifest lacks an artifact that the job requires: the files in it are kept, and the job
+// fails.
+func TestManifestWithoutRequiredArtifactFailsJob(t *testing.T) {
 	_, change := stored(t)
 	s := newSite(t, change)
 	u := &upload{site: s, epoch: 1}
@@ -32,6 +33,6 @@ func TestAManifestWithoutARequiredArtifact(t *testing.T) {
 	require.Equal(t, string(events.JobFailed), j.Attempts[0].Ended)
 	require.Equal(t, "complete", j.Artifacts.State)
 	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
-	u.send(t, u.a, manifestPart(u.manifest([]byte("a")))).is(t, 200, "") // again, and no more happens
+	u.send(t, u.a, manifestPart(u.manifest([]byte("a")))).is(t, 200, "") // a repetition has no effect
 	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifacts_completed"}, u.happened(t))
 }

@@ -7,8 +7,8 @@ import (
 	"svc/events"
 )
 
-// A takeover lets the newest upload of a runner's job go on in a process, and ends those before: a
-// runner whose connection broke comes again while the other end of that still waits.
+// A takeover lets only the newest upload of a runner's job continue. A runner whose connection
+// broke may send again while the old request still waits for data.
 type takeover struct {
 	mu  sync.Mutex
 	end map[runnersJob]*context.CancelFunc
@@ -16,7 +16,8 @@ type takeover struct {
 
 type runnersJob struct{ runner, job events.ID }
 
-// begin ends the upload that there is. Call done when this one has ended.
+// begin cancels the current upload of the job, if any, and starts a new one. The caller must call
+// done when it ends.
 func (t *takeover) begin(ctx context.Context, runner, job events.ID) (_ context.Context, done func()) {
 	key := runnersJob{runner, job}
 	ctx, cancel := context.WithCancel(ctx)

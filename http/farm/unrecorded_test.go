@@ -13,9 +13,9 @@ import (
 	"svc/projections"
 )
 
-// A file is sealed, and its replica dies before it tells the log: it goes when the upload was given
-// up, and what the log knows of stays.
-func TestAFileOfWhichTheLogNeverHeardIsRemoved(t *testing.T) {
+// A replica dies after it sealed a file and before it recorded the event. The file is removed once
+// the upload is abandoned, and recorded files stay.
+func TestUnrecordedFileIsRemoved(t *testing.T) {
 	u := newUpload(t, 2)
 	texts := [][]byte{[]byte("a"), []byte("b")}
 	u.send(t, u.a, manifestPart(u.manifest(texts...)), part{"f0.0", texts[0]}).is(t, 200, "")
@@ -27,7 +27,7 @@ func TestAFileOfWhichTheLogNeverHeardIsRemoved(t *testing.T) {
 
 	view := projections.Artifacts{DB: u.db}
 	sweep := func() int {
-		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.StoredOfAbandoned, time.Now().Add(2*artifacts.Unrecorded), time.Nanosecond)
+		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.StoredOfAbandoned, time.Now().Add(2*artifacts.UnrecordedRetention), time.Nanosecond)
 		require.NoError(t, err)
 		return n
 	}

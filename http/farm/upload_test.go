@@ -31,7 +31,7 @@ const (
 	jobLimit   = 12 << 20
 )
 
-// stored makes the replicas of a site keep artifacts, each by itself, in one directory.
+// stored returns a store directory, and a change that makes each replica of a site use it.
 func stored(t *testing.T) (dir string, change func(*farm.Config)) {
 	dir = t.TempDir()
 	return dir, func(c *farm.Config) {
@@ -42,7 +42,7 @@ func stored(t *testing.T) (dir string, change func(*farm.Config)) {
 	}
 }
 
-// An upload is what a runner does with a job of its.
+// An upload is a runner's work on one of its jobs.
 type upload struct {
 	*site
 	job         events.ID
@@ -55,7 +55,7 @@ func system(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}, Origin: events.FromSystem}}
 }
 
-// newUpload makes a runner, and a job of its that has ended and left so many files.
+// newUpload returns a runner with a finished job that left a number of files.
 func newUpload(t *testing.T, files int) *upload {
 	t.Helper()
 	_, change := stored(t)
@@ -67,7 +67,7 @@ func newUpload(t *testing.T, files int) *upload {
 	return u
 }
 
-// run gives a runner a job, which it begins. It leaves dist, and what more is asked for.
+// run starts a job on a runner. The job's artifacts are dist and those given.
 func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpec) (job events.ID) {
 	t.Helper()
 	job = events.NewID(s.clock.now())
@@ -107,7 +107,7 @@ func content(seed byte, size int) []byte {
 	return b
 }
 
-// manifest declares texts as f0, f1 …
+// manifest declares texts as files f0, f1 and so on.
 func (u *upload) manifest(texts ...[]byte) artifacts.Manifest {
 	m := artifacts.Manifest{Epoch: u.epoch, Files: []artifacts.File{}}
 	for i, text := range texts {
@@ -119,7 +119,7 @@ func (u *upload) manifest(texts ...[]byte) artifacts.Manifest {
 	return m
 }
 
-// A part is one of a body.
+// A part is a part of a multipart body.
 type part struct {
 	name string
 	text []byte
@@ -130,7 +130,7 @@ func manifestPart(m artifacts.Manifest) part {
 	return part{"manifest", text}
 }
 
-// chunks are the parts of a file.
+// chunks returns the parts of a file.
 func chunks(file int, text []byte) (list []part) {
 	for n := 0; n*chunkBytes < len(text); n++ {
 		list = append(list, part{fmt.Sprintf("f%d.%d", file, n), text[n*chunkBytes : min((n+1)*chunkBytes, len(text))]})
@@ -140,7 +140,7 @@ func chunks(file int, text []byte) (list []part) {
 
 const boundary = "boundary-of-the-test"
 
-// body makes a body of parts.
+// body encodes parts.
 func body(t *testing.T, parts ...part) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -175,7 +175,7 @@ func (u *upload) send(t *testing.T, at *replica, parts ...part) answer {
 	return u.post(t, at, bytes.NewReader(body(t, parts...)))
 }
 
-// happened lists what happened to the artifacts of the job.
+// happened returns the events about the job's artifacts.
 func (u *upload) happened(t *testing.T) (list []string) {
 	t.Helper()
 	rows, err := u.db.Query(t.Context(), `
@@ -191,7 +191,7 @@ func (u *upload) happened(t *testing.T) (list []string) {
 	return list
 }
 
-// readable returns what readers of the job's files get, by path.
+// readable returns the job's files as readers see them, by path.
 func (u *upload) readable(t *testing.T) map[string][]byte {
 	t.Helper()
 	list, total, ok, err := projections.Artifacts{DB: u.db}.Page(t.Context(), u.workspace, u.job, 100, 0)

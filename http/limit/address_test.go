@@ -10,8 +10,8 @@ import (
 	"svc/http/limit"
 )
 
-// Whoever has an IPv6 network has one limit, whichever of its addresses they use.
-func TestAddressesOfOneNetworkAreOneCaller(t *testing.T) {
+// All addresses of an IPv6 /64 share one limit.
+func TestIPv6NetworkIsOneCaller(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.7":                "address 192.0.2.7",
 		"192.0.2.8":                "address 192.0.2.8",

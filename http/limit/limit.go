@@ -1,4 +1,4 @@
-// Package limit keeps callers from asking too often.
+// Package limit limits the rate of requests per caller.
 package limit
 
 import (
@@ -18,26 +18,25 @@ import (
 	"svc/http/reply"
 )
 
-// ErrLimited says that a caller has to wait.
+// ErrLimited says that a caller has exceeded its rate.
 var ErrLimited = fault.New(fault.RateLimited, "rate_limited", "Too many requests. Wait as long as Retry-After says.")
 
-// callers is how many callers a limit remembers; it forgets the ones that were
-// quiet longest.
+// callers is how many callers a limit remembers. It forgets the least recently seen ones.
 const callers = 100_000
 
-// tries is how often at most a request is counted anew because another one of its
-// caller's was counted at the same moment.
-const tries = 10_000
+// tries limits the compare-and-swap attempts to count a request while other requests of the same
+// caller are counted.
+const maxTries = 10_000
 
-// A Limit is a number of requests a minute, for each caller by itself. It is
-// kept in the process: each replica has its own. A nil Limit lets all pass.
+// A Limit is a rate of requests per minute for each caller. It is kept in the process, so each
+// replica has its own. A nil Limit allows everything.
 type Limit struct {
 	limiter *throttled.GCRARateLimiterCtx
 	refused atomic.Int64
 }
 
-// PerMinute returns a limit of n requests a minute, all of which may come at
-// once. n = 0 is no limit.
+// PerMinute returns a limit of n requests a minute, all of which may come in one burst. For n = 0
+// it returns nil, which is no limit.
 func PerMinute(n int) (*Limit, error) {
 	if n == 0 {
 		return nil, nil
@@ -50,12 +49,12 @@ func PerMinute(n int) (*Limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
-	limiter.SetMaxCASAttemptsLimit(tries)
+	limiter.SetMaxCASAttemptsLimit(maxTries)
 	return &Limit{limiter: limiter}, nil
 }
 
-// Allow counts a request of caller, tells the caller by headers what is
-// left, and returns [ErrLimited] if they have to wait.
+// Allow counts a request of caller, sets the RateLimit headers, and returns [ErrLimited] with
+// Retry-After if the caller has exceeded its rate.
 func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) error {
 	if l == nil {
 		return nil
@@ -75,28 +74,27 @@ func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) er
 	return nil
 }
 
-// Caller is how a limit knows a person or a service account, by whichever door
-// they come.
+// Caller returns the key of a person or service account, which is the same however they sign in.
 func Caller(id events.ID) string { return id.String() }
 
-// network is how many bits of an IPv6 address are given to one customer at least.
-// The rest is theirs to choose.
-const network = 64
+// network is the length of the IPv6 prefix that counts as one caller, since a customer usually gets
+// a whole /64.
+const networkBits = 64
 
-// Address is how a limit knows a caller who has not said, or shown, who they are:
-// by an IPv4 address, or the network of an IPv6 one.
+// Address returns the key of an unauthenticated caller: the IPv4 address, or the network of the
+// IPv6 address.
 func Address(r *http.Request) string {
 	text := middleware.Address(r)
 	if ip, err := netip.ParseAddr(text); err == nil {
 		text = ip.Unmap().String()
 		if ip.Unmap().Is6() {
-			text = netip.PrefixFrom(ip.WithZone(""), network).Masked().String()
+			text = netip.PrefixFrom(ip.WithZone(""), networkBits).Masked().String()
 		}
 	}
 	return "address " + text
 }
 
-// Refused returns how many requests had to wait so far.
+// Refused returns the number of requests refused so far.
 func (l *Limit) Refused() int64 {
 	if l == nil {
 		return 0

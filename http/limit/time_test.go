@@ -15,7 +15,7 @@ import (
 	"svc/http/limit"
 )
 
-// ask makes a request of caller's, and returns what they are told.
+// ask counts a request of a caller, and returns the headers.
 func ask(t *testing.T, l *limit.Limit, caller string) (http.Header, error) {
 	header := http.Header{}
 	return header, l.Allow(t.Context(), header, caller)
@@ -27,7 +27,7 @@ func perMinute(t *testing.T, n int) *limit.Limit {
 	return l
 }
 
-func TestLimitLetsAllOfAMinuteComeAtOnce(t *testing.T) {
+func TestBurstOfOneMinuteIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := perMinute(t, 10)
 		for i := range 10 {
@@ -48,9 +48,9 @@ func TestLimitLetsAllOfAMinuteComeAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsAsLongAsToldIsLetIn(t *testing.T) {
+func TestRetryAfterIsLongEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := perMinute(t, 7) // 60 seconds do not divide by it
+		l := perMinute(t, 7) // does not divide 60 seconds
 		for range 7 {
 			_, err := ask(t, l, "zoe")
 			require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestWhoWaitsAsLongAsToldIsLetIn(t *testing.T) {
 	})
 }
 
-func TestWhoIsRefusedDoesNotWaitLongerForIt(t *testing.T) {
+func TestRefusedRequestsDoNotExtendWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := perMinute(t, 1)
 		_, err := ask(t, l, "zoe")
@@ -84,7 +84,7 @@ func TestWhoIsRefusedDoesNotWaitLongerForIt(t *testing.T) {
 	})
 }
 
-func TestAMinuteLaterAllMayComeAtOnceAgain(t *testing.T) {
+func TestBurstIsAllowedAgainAfterMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := perMinute(t, 10)
 		for range 2 {
@@ -99,7 +99,7 @@ func TestAMinuteLaterAllMayComeAtOnceAgain(t *testing.T) {
 	})
 }
 
-func TestCallersAreLimitedApart(t *testing.T) {
+func TestCallersHaveSeparateLimits(t *testing.T) {
 	l := perMinute(t, 1)
 	for _, caller := range []string{"zoe", "yan", ""} {
 		_, err := ask(t, l, caller)
@@ -109,7 +109,7 @@ func TestCallersAreLimitedApart(t *testing.T) {
 	require.ErrorIs(t, err, limit.ErrLimited)
 }
 
-func TestLimitsAreApart(t *testing.T) {
+func TestLimitsAreIndependent(t *testing.T) {
 	for _, l := range []*limit.Limit{perMinute(t, 1), perMinute(t, 1)} {
 		_, err := ask(t, l, "zoe")
 		require.NoError(t, err)
@@ -131,10 +131,10 @@ func TestLimitCannotBeNegative(t *testing.T) {
 	require.ErrorContains(t, err, "limit of -1")
 }
 
-// Requests of one caller that come at the same moment are all counted, none
-// twice, and none fails over another.
+// Concurrent requests of one caller are each counted exactly once, and none fails because of
+// another.
 func TestLimitUnderConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // its clock stands still meanwhile
+	synctest.Test(t, func(t *testing.T) { // its clock does not advance meanwhile
 		const allowed, callers, each = 500, 50, 40
 		l := perMinute(t, allowed)
 		var passed, refused atomic.Int64

@@ -11,7 +11,7 @@ import (
 
 const token = "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUVabcdef"
 
-// serve lets a handler answer a request, traced.
+// serve serves a request with a traced handler.
 func serve(j *journal.Log, r *http.Request, handle http.HandlerFunc) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	middleware.Traced(j.Logger(), handle).ServeHTTP(w, r)

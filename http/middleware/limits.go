@@ -7,38 +7,35 @@ import (
 	"time"
 )
 
-// Limits are what a request may take, and what a browser may do with its answer. Of a
-// field that is zero the default holds.
+// Limits are the limits of a request and its answer. A zero field has the default in its comment.
 type Limits struct {
-	Body   int64         // bytes of its body; 1 MiB
-	Time   time.Duration // from its header to the end of its answer; 30 s
-	Policy string        // Content-Security-Policy of the answer; nothing is allowed
+	Body   int64         // largest body in bytes; 1 MiB
+	Time   time.Duration // from the request's header to the end of the answer; 30 s
+	Policy string        // Content-Security-Policy of the answer; allows nothing
 
-	// Stream is set where the answer is written bit by bit for as long as Time lets it,
-	// and nobody may ask for its header alone. How long a reader may take over a part
-	// the handler says with [http.ResponseController].
+	// Stream is set if the answer is written in pieces for up to Time. HEAD is not allowed then. The
+	// handler sets a deadline for each piece with [http.ResponseController].
 	Stream bool
 
-	// Hijack is set where the handler takes the connection over, as for a WebSocket.
-	// It has no deadlines then but those of the handler.
+	// Hijack is set if the handler takes over the connection, as for a WebSocket. The handler sets
+	// all deadlines then.
 	Hijack bool
 }
 
 const (
-	maxBody = 1 << 20
-	maxTime = 30 * time.Second
-	policy  = "default-src 'none'; frame-ancestors 'none'"
+	defaultBody   = 1 << 20
+	defaultTime   = 30 * time.Second
+	defaultPolicy = "default-src 'none'; frame-ancestors 'none'"
 )
 
-// OrDefault returns l with the defaults in the place of what is zero.
+// OrDefault returns l with zero fields replaced by the defaults.
 func (l Limits) OrDefault() Limits {
-	l.Body, l.Time, l.Policy = cmp.Or(l.Body, maxBody), cmp.Or(l.Time, maxTime), cmp.Or(l.Policy, policy)
+	l.Body, l.Time, l.Policy = cmp.Or(l.Body, defaultBody), cmp.Or(l.Time, defaultTime), cmp.Or(l.Policy, defaultPolicy)
 	return l
 }
 
-// Limited holds requests to limits, and sets the headers that keep browsers from doing
-// anything unasked with an answer, such as to keep it: a handler whose answers may be
-// kept says so. A body that is too large ends with [http.MaxBytesError].
+// Limited applies limits to requests, and sets restrictive security and caching headers, which a
+// handler may override. Reading a too large body fails with [http.MaxBytesError].
 func Limited(l Limits, next http.Handler) http.Handler {
 	l = l.OrDefault()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,14 +53,14 @@ func Limited(l Limits, next http.Handler) http.Handler {
 
 		read, write := deadline, deadline
 		if l.Hijack {
-			read, write = time.Time{}, time.Time{} // a connection that is taken over keeps what is set here
+			read, write = time.Time{}, time.Time{} // deadlines set here would stay on a hijacked connection
 		}
 		c := http.NewResponseController(w)
-		_ = c.SetReadDeadline(read) // only a connection that is gone refuses
+		_ = c.SetReadDeadline(read) // fails only if the connection is gone
 		_ = c.SetWriteDeadline(write)
 		next.ServeHTTP(w, r)
-		if l.Time > maxTime && !l.Hijack { // what is left of the body is still read, and nobody waits for that for long
-			_ = c.SetReadDeadline(time.Now().Add(maxTime))
+		if l.Time > defaultTime && !l.Hijack { // the server reads the rest of the body, which must not take long
+			_ = c.SetReadDeadline(time.Now().Add(defaultTime))
 		}
 	})
 }

@@ -32,8 +32,8 @@ func TestAnswersAreSafeInABrowser(t *testing.T) {
 	}
 }
 
-// The length that a request states may be a lie, or be missing.
-func TestABodyEndsAtItsLimit(t *testing.T) {
+// The limit applies whether the stated length is right, wrong or missing.
+func TestBodyLimitIsEnforced(t *testing.T) {
 	for size, ok := range map[int]bool{0: true, 1 << 20: true, 1<<20 + 1: false} {
 		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(strings.NewReader(strings.Repeat("x", size))))
 		var n int
@@ -54,7 +54,7 @@ func TestABodyEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestARequestHasADeadline(t *testing.T) {
+func TestRequestHasDeadline(t *testing.T) {
 	begin := time.Now()
 	middleware.Limited(middleware.Limits{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		deadline, ok := r.Context().Deadline()
@@ -63,9 +63,8 @@ func TestARequestHasADeadline(t *testing.T) {
 	})).ServeHTTP(httptest.NewRecorder(), get("/"))
 }
 
-// What a route says of itself holds instead of the defaults, also around an upload that
-// fits into no memory.
-func TestARouteHasLimitsOfItsOwn(t *testing.T) {
+// The limits of a route replace the defaults, also for an upload larger than memory.
+func TestRouteLimitsReplaceDefaults(t *testing.T) {
 	const most = 256 << 20
 	for size, fits := range map[int64]bool{most: true, most + 1: false} {
 		begin := time.Now()
@@ -88,8 +87,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// served answers a request that is written as it is by a handler under limits, as the
-// service does it.
+// served sends a raw request to a handler under limits, with the same middleware as in the service.
 func served(t *testing.T, l middleware.Limits, sent string, handle http.HandlerFunc) (net.Conn, *journal.Log) {
 	t.Helper()
 	log := &journal.Log{}
@@ -104,8 +102,8 @@ func served(t *testing.T, l middleware.Limits, sent string, handle http.HandlerF
 	return conn, log
 }
 
-// A request under long limits still ends when its caller goes away.
-func TestALongRequestEndsWithItsCaller(t *testing.T) {
+// A request with a long time limit still ends when the caller disconnects.
+func TestLongRequestEndsWhenCallerDisconnects(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	conn, _ := served(t, middleware.Limits{Time: time.Hour, Stream: true}, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)
@@ -121,9 +119,9 @@ func TestALongRequestEndsWithItsCaller(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// A connection that a handler takes over is led to it through all middleware, has no
-// deadline that it did not set, and is in the log as what it is.
-func TestAConnectionCanBeTakenOver(t *testing.T) {
+// A hijacked connection reaches the handler through all middleware, has no deadlines, and is logged
+// with status 101.
+func TestConnectionCanBeHijacked(t *testing.T) {
 	limits := middleware.Limits{Time: 50 * time.Millisecond, Hijack: true}
 	conn, log := served(t, limits, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n", func(w http.ResponseWriter, r *http.Request) {
 		taken, buffered, err := http.NewResponseController(w).Hijack()

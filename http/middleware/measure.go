@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A Request is one that was answered, for those who count them. Nothing of it
-// is the caller's choice, but for which route and when.
+// A Request describes an answered request, for metrics. Its labels do not depend on input of the
+// caller, except for the choice of route.
 type Request struct {
-	Method, Route string        // as in Routed; both are empty where no route took it
-	Status        int           // 0 if the answer broke off before it began
-	Took          time.Duration // from its header to the end of its answer
+	Method, Route string        // as given to Routed; empty if no route matched
+	Status        int           // 0 if the handler aborted before the answer began
+	Took          time.Duration // from the request's header to the end of the answer
 }
 
 type requestKey struct{}
 
-// Measured lets observe see each request once it is answered. It goes around [Traced],
-// so that it sees what became of a panic.
+// Measured calls observe with each request after it is answered. It must wrap [Traced], which turns
+// panics into answers.
 func Measured(observe func(Request), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start, answer, request := time.Now(), &recorder{ResponseWriter: w}, &Request{}
@@ -25,7 +25,7 @@ func Measured(observe func(Request), next http.Handler) http.Handler {
 		defer func() {
 			request.Status, request.Took = answer.status, time.Since(start)
 			if request.Status == 0 && !aborted {
-				request.Status = http.StatusOK // what the server sends for a handler that said nothing
+				request.Status = http.StatusOK // what the server sends if the handler wrote nothing
 			}
 			observe(*request)
 		}()
@@ -34,18 +34,18 @@ func Measured(observe func(Request), next http.Handler) http.Handler {
 	})
 }
 
-// Route says by which route the request of ctx came: a method and a template
-// such as /api/v1/runs/{id}, both of our own choice.
-func Route(ctx context.Context, method, template string) {
+// SetRoute records the route of the request of ctx: a method and a template such as
+// /api/v1/runs/{id}.
+func SetRoute(ctx context.Context, method, template string) {
 	if request, ok := ctx.Value(requestKey{}).(*Request); ok {
 		request.Method, request.Route = method, template
 	}
 }
 
-// Routed is [Route] for all requests of a handler.
+// Routed calls [SetRoute] for all requests of a handler.
 func Routed(method, template string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Route(r.Context(), method, template)
+		SetRoute(r.Context(), method, template)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"svc/test/journal"
 )
 
-func TestEachRequestIsToldWhenItIsAnswered(t *testing.T) {
+func TestMeasuredObservesEachRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		handle http.HandlerFunc
 		want   middleware.Request
@@ -50,7 +50,7 @@ func TestEachRequestIsToldWhenItIsAnswered(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutARouteTellsNothingOfItself(t *testing.T) {
+func TestRequestWithoutRouteHasNoLabels(t *testing.T) {
 	var told middleware.Request
 	h := middleware.Measured(func(r middleware.Request) { told = r }, http.NotFoundHandler())
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("CHOSEN", "/chosen", nil))
@@ -58,7 +58,7 @@ func TestARequestWithoutARouteTellsNothingOfItself(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, told.Status)
 }
 
-func TestARouteIsToldToNobody(t *testing.T) {
+func TestSetRouteWithoutMeasuredIsIgnored(t *testing.T) {
 	w := httptest.NewRecorder()
 	middleware.Routed("GET", "/cups", http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/cups", nil))
 	require.Equal(t, http.StatusNotFound, w.Code)

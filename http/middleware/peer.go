@@ -13,8 +13,8 @@ import (
 
 type addressKey struct{}
 
-// Address returns the IP address of the caller: that of the connection, or the
-// one that [Forwarded] found behind it.
+// Address returns the caller's IP address: the one that [Forwarded] has found, or the peer of the
+// connection.
 func Address(r *http.Request) string {
 	if address, ok := r.Context().Value(addressKey{}).(string); ok {
 		return address
@@ -26,22 +26,22 @@ func Address(r *http.Request) string {
 	return host
 }
 
-// Forwarded lets [Address] see the caller behind trusted proxies. It goes around
-// [Traced], whose log lines say the address too.
+// Forwarded makes [Address] return the address that trusted proxies forward. It must wrap [Traced],
+// which logs the address.
 func Forwarded(trusted func(netip.Addr) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if address, ok := behind(r, trusted); ok {
+		if address, ok := forwardedAddress(r, trusted); ok {
 			r = r.WithContext(context.WithValue(r.Context(), addressKey{}, address))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// behind follows X-Forwarded-For from its end for as long as whoever wrote it is
-// trusted, so that a caller cannot choose an address by sending a header of their
-// own. Where a proxy wrote something else than an address, that proxy is as far as
-// anybody knows. ok is false if the peer is not trusted, or says nothing.
-func behind(r *http.Request, trusted func(netip.Addr) bool) (address string, ok bool) {
+// forwardedAddress walks X-Forwarded-For from its end as long as the writer of an entry is trusted,
+// so that a caller cannot choose an address by sending the header. If a proxy wrote something other
+// than an address, that proxy's own address is returned. ok is false if the peer is not trusted, or
+// has sent no address.
+func forwardedAddress(r *http.Request, trusted func(netip.Addr) bool) (address string, ok bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return "", false
@@ -52,7 +52,7 @@ func behind(r *http.Request, trusted func(netip.Addr) bool) (address string, ok 
 			comma := strings.LastIndexByte(hops, ',')
 			hop := strings.TrimSpace(hops[comma+1:])
 			hops = hops[:max(comma, 0)]
-			if hop == "" { // lists may have empty elements: RFC 9110, 5.6.1
+			if hop == "" { // lists may have empty elements (RFC 9110, 5.6.1)
 				continue
 			}
 			from, err := parseHop(hop)
@@ -65,7 +65,7 @@ func behind(r *http.Request, trusted func(netip.Addr) bool) (address string, ok 
 	return at.String(), ok
 }
 
-// parseHop reads an address that may have a port, as some proxies write it.
+// parseHop parses an address, with an optional port as some proxies add it.
 func parseHop(text string) (netip.Addr, error) {
 	if hop, err := netip.ParseAddrPort(text); err == nil {
 		return hop.Addr().Unmap().WithZone(""), nil
@@ -77,5 +77,5 @@ func parseHop(text string) (netip.Addr, error) {
 	return hop.Unmap().WithZone(""), err
 }
 
-// UserAgent returns what the caller says of itself, made fit to be kept.
+// UserAgent returns the User-Agent header, sanitized for storage.
 func UserAgent(r *http.Request) string { return input.UserAgent(r.UserAgent()) }

@@ -14,7 +14,7 @@ import (
 	"svc/test/journal"
 )
 
-// proxies are 10.0.0.0/8, 192.0.2.7 and 2001:db8:1::/48.
+// proxies trusts 10.0.0.0/8, 192.0.2.7 and 2001:db8:1::/48.
 func proxies(t *testing.T) func(netip.Addr) bool {
 	var list config.CIDRs
 	require.NoError(t, list.UnmarshalText([]byte("10.0.0.0/8, 192.0.2.7, 2001:db8:1::/48")))
@@ -34,8 +34,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Headers by which somebody claims another address are not believed.
-func TestAddressIsTheConnections(t *testing.T) {
+// Forwarding headers are ignored without trusted proxies.
+func TestAddressIgnoresForwardingHeaders(t *testing.T) {
 	r := get("/")
 	r.RemoteAddr = "192.0.2.7:4711"
 	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "True-Client-Ip"} {
@@ -98,7 +98,7 @@ func TestAddressBehindTrustedProxies(t *testing.T) {
 	}
 }
 
-func TestUserAgentIsMadeFitToBeKept(t *testing.T) {
+func TestUserAgentIsSanitized(t *testing.T) {
 	for name, c := range map[string]struct{ sent, want string }{
 		"none":                       {"", ""},
 		"a browser":                  {"Mozilla/5.0 (X11; Linux)", "Mozilla/5.0 (X11; Linux)"},

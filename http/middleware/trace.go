@@ -1,5 +1,5 @@
-// Package middleware wraps the handlers of every service: each request gets an id, a
-// line in the log, limits, and is counted once it is answered.
+// Package middleware wraps the handlers of every service: it gives each request an id, a log line
+// and limits, and reports it to metrics.
 package middleware
 
 import (
@@ -22,15 +22,14 @@ import (
 
 type requestIDKey struct{}
 
-// RequestID returns the id of the request that ctx belongs to, "" if to none.
+// RequestID returns the id of the request of ctx, "" if there is none.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
 
-// Traced gives each request an id, the caller's if it is sane, and one line in
-// the log. A panic becomes a 500 that says nothing; if the answer had begun it
-// is broken off.
+// Traced gives each request an id, the caller's own if it is well-formed, and one log line. A panic
+// is answered with a generic 500, or aborts the answer if that has begun.
 func Traced(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -51,10 +50,10 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 				}
 			}
 			if v == nil && answer.status == 0 {
-				answer.status = http.StatusOK // what the server sends for a handler that said nothing
+				answer.status = http.StatusOK // what the server sends if the handler wrote nothing
 			}
 			level := slog.LevelInfo
-			if strings.HasPrefix(r.URL.Path, "/health") && answer.status < 400 { // probes ask every few seconds
+			if strings.HasPrefix(r.URL.Path, "/health") && answer.status < 400 { // probes come every few seconds
 				level = slog.LevelDebug
 			}
 			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path),
@@ -68,7 +67,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// A recorder remembers what was answered.
+// A recorder records the status and size of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -91,7 +90,7 @@ func (s *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack takes the connection over: whatever protocol goes on there, to HTTP it is a 101.
+// Hijack takes over the connection, which counts as status 101.
 func (s *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(s.ResponseWriter).Hijack()
 	if err == nil && s.status == 0 {
@@ -100,13 +99,13 @@ func (s *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// Unwrap leads [http.ResponseController] to the connection.
+// Unwrap is for [http.ResponseController].
 func (s *recorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// A Logger is a handler of logs that adds the request's id to each line.
+// A Logger is a log handler that adds the request's id to each line.
 type Logger struct{ slog.Handler }
 
-// Handle adds the id.
+// Handle implements [slog.Handler].
 func (l Logger) Handle(ctx context.Context, r slog.Record) error {
 	if id := RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
@@ -114,10 +113,10 @@ func (l Logger) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps adding the id.
+// WithAttrs implements [slog.Handler].
 func (l Logger) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return Logger{l.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup keeps adding the id.
+// WithGroup implements [slog.Handler].
 func (l Logger) WithGroup(name string) slog.Handler { return Logger{l.Handler.WithGroup(name)} }

@@ -16,8 +16,8 @@ import (
 	"svc/test/journal"
 )
 
-// traced serves a request with that X-Request-Id, and returns the id that the
-// handler, the answer and the log agree on.
+// traced serves a request with an X-Request-Id, and returns the id after checking that handler,
+// answer and log agree.
 func traced(t *testing.T, sent ...string) string {
 	t.Helper()
 	var log journal.Log
@@ -70,7 +70,7 @@ func TestOtherRequestIDsAreReplaced(t *testing.T) {
 	require.NotEqual(t, traced(t), traced(t))
 }
 
-func TestWhatIsNoRequestHasNoID(t *testing.T) {
+func TestRequestIDOutsideRequestIsEmpty(t *testing.T) {
 	require.Empty(t, middleware.RequestID(t.Context()))
 	var log journal.Log
 	log.Logger().InfoContext(t.Context(), "start")
@@ -143,8 +143,8 @@ func TestPanicBeforeTheAnswerIsA500(t *testing.T) {
 	require.EqualValues(t, 500, log.Line(t, "request")["status"])
 }
 
-// A client must not take half an answer for a whole one.
-func TestPanicAfterTheAnswerBeganBreaksItOff(t *testing.T) {
+// A client must not take a truncated answer for a complete one.
+func TestPanicAfterAnswerBeganAbortsIt(t *testing.T) {
 	for name, value := range map[string]any{"a panic": errors.New("the reason"), "a handler that gives up": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
 			var log journal.Log
@@ -162,7 +162,7 @@ func TestPanicAfterTheAnswerBeganBreaksItOff(t *testing.T) {
 			body, err := io.ReadAll(answer.Body)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			require.Equal(t, "half", string(body))
-			server.Close() // what is still logged is logged now
+			server.Close() // waits until everything is logged
 			require.EqualValues(t, 200, log.Line(t, "request")["status"])
 			if err, _ := value.(error); !errors.Is(err, http.ErrAbortHandler) {
 				require.Equal(t, "the reason", log.Line(t, "panic")["panic"])

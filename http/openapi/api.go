@@ -1,7 +1,7 @@
-// Package openapi makes an HTTP API of Go types. An operation decodes its input, refuses
-// what does not fit with the body of every error, and is described, with examples, in
-// an OpenAPI document, which comes with a page to read it. Underneath is huma. What the
-// API is about this package does not know.
+// Package openapi builds an HTTP API from Go types, on top of huma. An operation decodes and
+// validates its input, answers invalid input with the common error body, and is described with
+// examples in an OpenAPI document, which is served with a page to read it. The package knows
+// nothing about the product.
 package openapi
 
 import (
@@ -15,15 +15,15 @@ import (
 	"svc/http/router"
 )
 
-// Config is what an API is made of.
+// A Config configures an API.
 type Config struct {
 	Title, Version string
-	Describe       func(*huma.OpenAPI) // what the document says beside operations
-	ExampleID      string              // stands in the document for every id
+	Describe       func(*huma.OpenAPI) // adds to the document what is not about operations
+	ExampleID      string              // example of every id in the document
 	Log            *slog.Logger
 }
 
-// An API serves operations, and plain paths beside them.
+// An API serves operations, and other paths.
 type API struct {
 	huma      huma.API
 	router    *router.Router
@@ -44,21 +44,22 @@ func New(c Config) *API {
 	return &API{huma: huma.NewAPI(config, adapter{routes}), router: routes, exampleID: c.ExampleID, log: c.Log}
 }
 
-// Get serves a path that is no operation.
+// Get adds a path that is not an operation of the document.
 func (a *API) Get(path string, l middleware.Limits, serve http.HandlerFunc) {
 	a.router.Handle(router.Route{Method: http.MethodGet, Path: path, Limits: l, Handler: serve})
 }
 
-// ServeHTTP serves everything that was added.
+// ServeHTTP serves all added operations and paths.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
 
-// adapter makes routes of what huma registers.
+// An adapter adds the operations that huma registers to a router.
 type adapter struct{ *router.Router }
 
-// limitsKey is where [API.Add] leaves the limits of an operation.
+// limitsKey is the metadata key under which [API.Add] passes the limits of an operation to the
+// adapter.
 const limitsKey = "limits"
 
-// Handle adds an operation.
+// Handle implements [huma.Adapter].
 func (a adapter) Handle(o *huma.Operation, serve func(huma.Context)) {
 	limits, _ := o.Metadata[limitsKey].(middleware.Limits)
 	a.Router.Handle(router.Route{

@@ -39,8 +39,8 @@ type greeted struct {
 
 var errShy = fault.New(fault.Conflict, "shy", "Not now.")
 
-// parlour is an API of one operation, whose guard knows a word.
-func parlour(t *testing.T) (api *openapi.API, left *int) {
+// newAPI returns an API with one operation, whose guard requires an Authorization header.
+func newAPI(t *testing.T) (api *openapi.API, left *int) {
 	t.Helper()
 	left = new(int)
 	api = openapi.New(openapi.Config{
@@ -48,7 +48,7 @@ func parlour(t *testing.T) (api *openapi.API, left *int) {
 	})
 	type word struct{}
 	api.Add(openapi.Operation{
-		Method: http.MethodPut, Path: "/greetings/{id}", ID: "greet", Tag: "Greetings", Summary: "Greet", Text: "Says hello.",
+		Method: http.MethodPut, Path: "/greetings/{id}", ID: "greet", Tag: "Greetings", Summary: "Greet", Description: "Says hello.",
 		Limits: middleware.Limits{Body: 1 << 10},
 		Guard: func(_ http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
 			if r.Header.Get("Authorization") == "" {
@@ -56,8 +56,8 @@ func parlour(t *testing.T) (api *openapi.API, left *int) {
 			}
 			return context.WithValue(r.Context(), word{}, "Hello, "), func() { *left++ }, nil
 		},
-		Faults: []*fault.Fault{fault.ErrUnauthenticated, fault.ErrValidation, errShy, reply.TooLarge(1 << 10)},
-		Sent:   map[string]string{"name": "Zoë"}, Answered: map[string]string{"text": "Hello, Zoë"},
+		Faults:         []*fault.Fault{fault.ErrUnauthenticated, fault.ErrValidation, errShy, reply.TooLarge(1 << 10)},
+		RequestExample: map[string]string{"name": "Zoë"}, AnswerExample: map[string]string{"text": "Hello, Zoë"},
 	}, openapi.Handle(func(ctx context.Context, in *greeting) (*greeted, error) {
 		if in.ID == "0" {
 			return nil, errShy
@@ -70,8 +70,8 @@ func parlour(t *testing.T) (api *openapi.API, left *int) {
 	return api, left
 }
 
-func TestAnOperation(t *testing.T) {
-	api, left := parlour(t)
+func TestOperation(t *testing.T) {
+	api, left := newAPI(t)
 	for name, c := range map[string]struct {
 		path, authorization, body string
 		status                    int
@@ -110,9 +110,9 @@ func TestAnOperation(t *testing.T) {
 	require.Equal(t, 15, *left, "whoever was let in leaves")
 }
 
-// The document has the examples, every refusal, and lets answers grow.
-func TestTheDocument(t *testing.T) {
-	api, _ := parlour(t)
+// The document has the examples and every error, and lets answers gain properties.
+func TestDocument(t *testing.T) {
+	api, _ := newAPI(t)
 	get := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

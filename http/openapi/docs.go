@@ -15,8 +15,8 @@ import (
 	"github.com/swaggest/swgui/v5/static"
 )
 
-// The documentation page is Swagger UI from the binary. It asks no other site
-// for anything, and its policy forbids it to.
+// docsPage is Swagger UI, embedded in the binary. It loads nothing from other sites, and its
+// Content-Security-Policy forbids it.
 var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -37,21 +37,21 @@ const (
 		"connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-// serveDocs serves the page that shows a document, and what it is made of.
+// serveDocs serves the page that shows a document, and its assets.
 func (a *API) serveDocs(docs, document string) {
 	var page bytes.Buffer
 	if err := docsPage.Execute(&page, map[string]string{"Title": a.huma.OpenAPI().Info.Title, "Docs": docs}); err != nil {
-		panic(err) // it is our own template
+		panic(err) // the template is constant
 	}
-	a.Get(docs, middleware.Limits{Policy: docsPolicy}, content("text/html; charset=utf-8", page.Bytes))
+	a.Get(docs, middleware.Limits{Policy: docsPolicy}, serveText("text/html; charset=utf-8", page.Bytes))
 	script := func() []byte { return fmt.Appendf(nil, docsScript, document) }
-	a.Get(docs+"/start.js", middleware.Limits{}, content("text/javascript; charset=utf-8", script))
+	a.Get(docs+"/start.js", middleware.Limits{}, serveText("text/javascript; charset=utf-8", script))
 	for _, name := range []string{"swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"} {
 		a.Get(docs+"/"+name, middleware.Limits{}, asset(name))
 	}
 }
 
-// asset serves a file of Swagger UI, which is kept compressed.
+// asset serves a file of Swagger UI, which is stored compressed.
 func asset(name string) http.HandlerFunc {
 	packed, err := static.FS.ReadFile(name + ".gz")
 	plain := err != nil
@@ -59,7 +59,7 @@ func asset(name string) http.HandlerFunc {
 		packed, err = static.FS.ReadFile(name)
 	}
 	if err != nil {
-		panic(err) // the module that we pinned has it
+		panic(err) // the pinned module has the file
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -74,7 +74,7 @@ func asset(name string) http.HandlerFunc {
 			_, _ = w.Write(packed)
 		default:
 			if unpacked, err := gzip.NewReader(bytes.NewReader(packed)); err == nil {
-				_, _ = io.Copy(w, unpacked) //nolint:gosec // it is a file of our own binary
+				_, _ = io.Copy(w, unpacked) //nolint:gosec // it is embedded in the binary
 			}
 		}
 	}

@@ -14,9 +14,8 @@ import (
 
 var errBody = errors.New("must be JSON that fits the description")
 
-// unmarshal reads JSON whose texts can be kept as they are. Its error
-// is shown to the caller, and so it is one of ours: the decoder's own
-// would quote what was sent.
+// unmarshal decodes JSON whose strings can be stored unchanged. It returns its own error, since the
+// decoder's would quote the input, and errors are shown to the caller.
 func unmarshal(data []byte, v any) error {
 	if !reply.Storable(data) || json.Unmarshal(data, v) != nil {
 		return errBody
@@ -24,11 +23,11 @@ func unmarshal(data []byte, v any) error {
 	return checkFields(data)
 }
 
-// encoded is an answer as it is sent.
+// encoded is an encoded answer.
 type encoded []byte
 
-// encode encodes an answer while its header can still say how long it is. It is
-// then sent at one stroke, which takes half the time of sending it in chunks.
+// encode encodes an answer before its header is written, to set Content-Length. Sending the answer
+// in one piece takes half the time of chunked encoding.
 func encode(ctx huma.Context, status string, answer any) (any, error) {
 	if status == "204" || status == "304" {
 		return answer, nil
@@ -46,9 +45,8 @@ func writeEncoded(w io.Writer, answer any) error {
 	return err
 }
 
-// checkFields refuses a field that a valid body has twice, of which the decoder
-// would take the last one and others the first, and one that is null: no field may
-// be, and to the decoder it is as good as absent.
+// checkFields refuses fields that a valid body has twice, since decoders disagree on which one
+// counts, and fields that are null, since the decoder takes null for absent.
 func checkFields(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if start, _ := d.Token(); start != json.Delim('{') {
@@ -57,15 +55,15 @@ func checkFields(body []byte) error {
 	return checkObject(d, "")
 }
 
-// checkObject checks what follows the beginning of an object; place is that of the object,
+// checkObject checks an object after its opening brace. path is the prefix of its fields' names,
 // such as "steps.0.", or empty.
-func checkObject(d *json.Decoder, place string) error {
+func checkObject(d *json.Decoder, path string) error {
 	seen := map[string]bool{}
 	for d.More() {
 		key, _ := d.Token()
 		name, _ := key.(string)
 		if seen[name] {
-			return errors.New(twice + place + name)
+			return errors.New(duplicateMark + path + name)
 		}
 		seen[name] = true
 		value, err := d.Token()
@@ -73,9 +71,9 @@ func checkObject(d *json.Decoder, place string) error {
 		case err != nil:
 			return errBody
 		case value == nil:
-			return errors.New(nothing + place + name)
+			return errors.New(nullMark + path + name)
 		}
-		if err := checkInside(d, value, place+name+"."); err != nil {
+		if err := checkValue(d, value, path+name+"."); err != nil {
 			return err
 		}
 	}
@@ -83,18 +81,18 @@ func checkObject(d *json.Decoder, place string) error {
 	return nil
 }
 
-// checkInside checks what is in a value that is an object or a list.
-func checkInside(d *json.Decoder, value json.Token, place string) error {
+// checkValue checks the fields in a value that is an object or a list.
+func checkValue(d *json.Decoder, value json.Token, path string) error {
 	switch value {
 	case json.Delim('{'):
-		return checkObject(d, place)
+		return checkObject(d, path)
 	case json.Delim('['):
 		for i := 0; d.More(); i++ {
 			item, err := d.Token()
 			if err != nil {
 				return errBody
 			}
-			if err := checkInside(d, item, place+strconv.Itoa(i)+"."); err != nil {
+			if err := checkValue(d, item, path+strconv.Itoa(i)+"."); err != nil {
 				return err
 			}
 		}

@@ -17,56 +17,55 @@ import (
 	"svc/http/reply"
 )
 
-// An Operation is a method of a path: its limits, who lets requests in, and what the
-// document says of it.
+// An Operation is a method and path of the API, with its limits, its guard and its documentation.
 type Operation struct {
-	Method, Path string // the path has parameters in braces, such as /runs/{id}
+	Method, Path string // the path has parameters in braces, as in /runs/{id}
 	Limits       middleware.Limits
 	Guard        Guard
 
-	ID, Tag, Summary, Text string
-	Status                 int            // of success; 200 if 0
-	Faults                 []*fault.Fault // all that may be refused
-	Security               []map[string][]string
-	Parameters             []*huma.Param // beside those of its input
-	Sent, Answered         any           // examples; needed where there is JSON
+	ID, Tag, Summary, Description string
+	Status                        int            // on success; 200 if 0
+	Faults                        []*fault.Fault // all faults that it may return
+	Security                      []map[string][]string
+	Parameters                    []*huma.Param // in addition to those of the input type
+	RequestExample, AnswerExample any           // examples of request and answer; required for JSON
 
-	// Body describes what is sent where that is no JSON; the handler reads it.
+	// Body describes a request body that is not JSON. The handler reads it.
 	Body *huma.RequestBody
 
-	// Responses are those that are neither the usual one nor an error, by status, and
-	// Answer describes the usual one where that is no JSON.
+	// Responses are answers other than the usual one and errors, by status. Answer describes the
+	// usual one if its type does not.
 	Responses map[string]*huma.Response
 	Answer    func(huma.Registry) *huma.Response
 }
 
-// A Guard lets a request in, or returns why not. The context is that of the handler,
-// and done is called when the answer has been written.
+// A Guard admits a request or returns an error. The handler runs with the returned context, and
+// done is called after the answer is written.
 type Guard func(w http.ResponseWriter, r *http.Request) (ctx context.Context, done func(), err error)
 
-// A Handler adds an operation that a function answers to an API.
+// A Handler adds an operation with its implementation to an API.
 type Handler func(*API, huma.Operation)
 
-// A Mounted operation has what answers it, to be added to an API.
+// A Mounted is an operation with its handler, to be added to an API.
 type Mounted struct {
 	Operation Operation
 	Handler   Handler
 }
 
-// Handle makes a handler of a function from a request to an answer.
+// Handle returns a handler that decodes I, calls serve and encodes O.
 func Handle[I, O any](serve func(context.Context, *I) (*O, error)) Handler {
 	return func(a *API, o huma.Operation) {
 		huma.Register(a.huma, o, func(ctx context.Context, in *I) (*O, error) {
 			out, err := serve(ctx, in)
 			if err != nil {
-				return nil, a.refusal(ctx, err)
+				return nil, a.errorAnswer(ctx, err)
 			}
 			return out, nil
 		})
 	}
 }
 
-// Stream returns an answer that is written bit by bit.
+// Stream returns an answer that write writes itself.
 func Stream(write func(w http.ResponseWriter, r *http.Request)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
@@ -85,19 +84,19 @@ func (a *API) Add(o Operation, handler Handler) {
 		responses["200"] = o.Answer(a.huma.OpenAPI().Components.Schemas)
 	}
 	handler(a, huma.Operation{
-		OperationID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: o.Text, Tags: []string{o.Tag},
+		OperationID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: o.Description, Tags: []string{o.Tag},
 		DefaultStatus: o.Status, Errors: o.statuses(), Security: o.Security, Parameters: o.Parameters, Responses: responses,
-		MaxBodyBytes: -1, BodyReadTimeout: -1, // the route has limits
+		MaxBodyBytes: -1, BodyReadTimeout: -1, // the route limits them
 		Middlewares: huma.Middlewares{a.guarded(o.Guard), a.checkQuery, a.refuseBody},
 		Metadata:    map[string]any{limitsKey: o.Limits},
 	})
-	if o.Body != nil { // huma would read it, had it known before
-		a.described(o).RequestBody = o.Body
+	if o.Body != nil { // set afterwards, or huma would read the body
+		a.documented(o).RequestBody = o.Body
 	}
-	a.illustrate(o)
+	a.addExamples(o)
 }
 
-// statuses lists those of all that may be refused.
+// statuses returns the distinct statuses of the faults.
 func (o Operation) statuses() (list []int) {
 	for _, f := range o.Faults {
 		list = append(list, f.Kind.Status())
@@ -106,7 +105,7 @@ func (o Operation) statuses() (list []int) {
 	return slices.Compact(list)
 }
 
-// guarded asks the guard before anything of the request is validated.
+// guarded calls the guard before the request is validated.
 func (a *API) guarded(guard Guard) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
@@ -120,30 +119,29 @@ func (a *API) guarded(guard Guard) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// checkQuery refuses parameters of the operation that are empty, which huma takes
-// for absent, or repeated, of which it takes the first. Parameters that the operation
-// does not have are huma's to refuse.
+// checkQuery refuses query parameters that are empty, which huma takes for absent, or repeated, of
+// which huma takes the first. Unknown parameters are refused by huma.
 func (a *API) checkQuery(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	if wrong := wrongQuery(ctx.Operation().Parameters, r.URL.Query()); len(wrong) > 0 {
+	if wrong := queryProblems(ctx.Operation().Parameters, r.URL.Query()); len(wrong) > 0 {
 		reply.Error(w, r, a.log, fault.Fields(wrong))
 		return
 	}
 	next(ctx)
 }
 
-func wrongQuery(parameters []*huma.Param, query url.Values) map[string][]string {
+func queryProblems(parameters []*huma.Param, query url.Values) map[string][]string {
 	wrong := map[string][]string{}
 	for _, p := range parameters {
-		if text := reply.Once(query[p.Name]); p.In == "query" && text != "" {
+		if text := reply.SingleValueProblem(query[p.Name]); p.In == "query" && text != "" {
 			wrong[p.Name] = []string{text}
 		}
 	}
 	return wrong
 }
 
-// refuseBody answers 422 to a body where none is wanted, as to any field that is
-// not known; none, or {}, is what clients send that always send something.
+// refuseBody refuses a body for operations without one. An empty body and {} are accepted, since
+// some clients always send a body.
 func (a *API) refuseBody(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	if ctx.Operation().RequestBody == nil && r.Method != http.MethodGet {

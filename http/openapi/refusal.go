@@ -14,48 +14,48 @@ import (
 	"svc/input"
 )
 
-// A refusal is the body of every error, as huma writes it.
-type refusal struct {
+// An errorBody is the body of every error, as a huma error.
+type errorBody struct {
 	reply.Body
 	status int
 }
 
-func (r *refusal) Error() string { return r.Code + ": " + r.Message }
+func (r *errorBody) Error() string { return r.Code + ": " + r.Message }
 
-// GetStatus returns the HTTP status.
-func (r *refusal) GetStatus() int { return r.status }
+// GetStatus implements [huma.StatusError].
+func (r *errorBody) GetStatus() int { return r.status }
 
-func refuse(f *fault.Fault) *refusal { return &refusal{reply.BodyOf(f), f.Kind.Status()} }
+func newErrorBody(f *fault.Fault) *errorBody { return &errorBody{reply.BodyOf(f), f.Kind.Status()} }
 
-// refusal turns an error of a handler into its answer.
-func (a *API) refusal(ctx context.Context, err error) error {
+// errorAnswer turns an error of a handler into its answer.
+func (a *API) errorAnswer(ctx context.Context, err error) error {
 	f := reply.Fault(ctx, a.log, err)
-	return huma.ErrorWithHeaders(refuse(f), reply.Headers(f))
+	return huma.ErrorWithHeaders(newErrorBody(f), reply.Headers(f))
 }
 
-// ErrUnsupportedMedia refuses what is no JSON as it is.
+// ErrUnsupportedMedia refuses a body that is not uncompressed JSON.
 var ErrUnsupportedMedia = fault.New(fault.UnsupportedMedia, "unsupported_media_type",
 	"Send the body as application/json, and not compressed.")
 
-// missing stands in huma's text of a property that is not there. The name of
-// the property follows, because huma reports it of the object around it.
-const missing = "\x00missing "
+// missingMark replaces huma's text about a missing property. The property's name follows it, since
+// huma reports the location of the surrounding object.
+const missingMark = "\x00missing "
 
-// twice stands before the name of a field that a body has twice.
-const twice = "\x00twice "
+// duplicateMark precedes the name of a field that a body has twice.
+const duplicateMark = "\x00twice "
 
-// nothing stands before the name of a field that is null.
-const nothing = "\x00nothing "
+// nullMark precedes the name of a field that is null.
+const nullMark = "\x00nothing "
 
-func init() { // huma keeps these for the whole process
+func init() { // these are global variables of huma
 	huma.NewError = func(status int, text string, errs ...error) huma.StatusError {
-		return refuse(faultOf(status, text, errs))
+		return newErrorBody(faultOf(status, text, errs))
 	}
 	huma.NewErrorWithContext = func(_ huma.Context, status int, text string, errs ...error) huma.StatusError {
-		return refuse(faultOf(status, text, errs))
+		return newErrorBody(faultOf(status, text, errs))
 	}
-	huma.ValidateStrictCasing = true // Name is not name
-	validation.MsgExpectedRequiredProperty = missing + "%s"
+	huma.ValidateStrictCasing = true // field names are case-sensitive
+	validation.MsgExpectedRequiredProperty = missingMark + "%s"
 	validation.MsgUnexpectedProperty = "is not known here"
 	validation.MsgExpectedOneOf = `must be one of "%s"`
 	validation.MsgExpectedNumber = "must be a number"
@@ -72,19 +72,19 @@ func init() { // huma keeps these for the whole process
 	validation.MsgExpectedMaxItems = "must have %d items or fewer"
 	validation.MsgExpectedMinProperties = "must have %d or more fields"
 	validation.MsgExpectedBePattern = "must %s"
-	validation.MsgExpectedRFC4122UUID = "must be an id%.0s" // huma adds an error that would echo the value
+	validation.MsgExpectedRFC4122UUID = "must be an id%.0s" // drops huma's error, which would echo the value
 	validation.MsgExpectedRFC5322Email = "must be an e-mail address%.0s"
 	validation.MsgExpectedRFC3339DateTime = "must be a time such as 2026-11-20T23:56:25.123Z"
 }
 
-// faultOf sorts what huma found wrong with a request. None of the values that
-// were sent, and no error of ours, goes into the answer.
+// faultOf converts huma's errors about a request. The answer contains neither sent values nor
+// internal errors.
 func faultOf(status int, text string, errs []error) *fault.Fault {
 	large, tooLarge := errors.AsType[*http.MaxBytesError](errors.Join(errs...))
 	switch {
 	case tooLarge:
 		return reply.TooLarge(large.Limit)
-	case text == "cannot read request body": // it ends early, or its chunks are none: to huma a 500
+	case text == "cannot read request body": // a truncated or malformed body, which huma takes for a 500
 		return fault.Field("body", "could not be read")
 	case status == http.StatusUnsupportedMediaType:
 		return ErrUnsupportedMedia
@@ -92,10 +92,10 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 		return fault.ErrInternal
 	}
 	wrong := map[string][]string{}
-	for _, err := range errs[:min(len(errs), problems)] {
+	for _, err := range errs[:min(len(errs), maxProblems)] {
 		if d, ok := err.(huma.ErrorDetailer); ok {
 			field, message := fieldOf(d.ErrorDetail())
-			field = input.Redact(field) // the caller may have named it
+			field = input.Redact(field) // the caller may have chosen the name
 			wrong[field] = append(wrong[field], message)
 		}
 	}
@@ -105,30 +105,28 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 	return fault.Fields(wrong)
 }
 
-// problems is how many of a request's are told: whoever sends thousands has
-// made one mistake.
-const problems = 20
+// maxProblems limits how many problems of a request are reported: more usually have one cause.
+const maxProblems = 20
 
-// fieldOf names the field of the request that a detail is about: "status" for
-// query.status, "scopes" for body.scopes[0], "steps.0.run" for body.steps[0].run, "body"
-// for the whole of it.
+// fieldOf returns the name of the field that a detail is about: "status" for query.status, "scopes"
+// for body.scopes[0], "steps.0.run" for body.steps[0].run, "body" for the whole body.
 func fieldOf(d *huma.ErrorDetail) (field, message string) {
 	part, rest, _ := strings.Cut(d.Location, ".")
 	dotted := strings.NewReplacer("[", ".", "]", "").Replace(rest)
-	if name, ok := strings.CutPrefix(d.Message, missing); ok {
+	if name, ok := strings.CutPrefix(d.Message, missingMark); ok {
 		if dotted != "" {
 			name = dotted + "." + name
 		}
 		return name, "is missing"
 	}
 	field = dotted
-	if strings.HasSuffix(rest, "]") { // of a list of plain values
+	if strings.HasSuffix(rest, "]") { // an element of a list of plain values
 		field, _, _ = strings.Cut(rest, "[")
 	}
-	if name, ok := strings.CutPrefix(d.Message, twice); ok {
+	if name, ok := strings.CutPrefix(d.Message, duplicateMark); ok {
 		return name, "must not be there twice"
 	}
-	if name, ok := strings.CutPrefix(d.Message, nothing); ok {
+	if name, ok := strings.CutPrefix(d.Message, nullMark); ok {
 		return name, "must not be null"
 	}
 	if field == "" {
@@ -140,14 +138,14 @@ func fieldOf(d *huma.ErrorDetail) (field, message string) {
 	if part == "body" && d.Location == "body" && strings.HasPrefix(d.Message, "invalid") {
 		return field, bodyProblem(d.Message)
 	}
-	what, _, _ := strings.Cut(d.Message, " for format ") // which would be Go's
+	what, _, _ := strings.Cut(d.Message, " for format ") // drop the name of Go's time layout
 	if text, ok := unparsable[what]; ok {
 		return field, text
 	}
 	return field, d.Message
 }
 
-// unparsable translates huma's words on parameters that cannot be parsed.
+// unparsable translates huma's messages about parameters that cannot be parsed.
 var unparsable = map[string]string{
 	"invalid integer":   "must be an integer",
 	"invalid number":    "must be a number",

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNumbersAreWrittenPlainly(t *testing.T) {
+func TestNumbersInErrorsHaveNoExponent(t *testing.T) {
 	t.Parallel()
 	most, least := 1e9, -2.5
 	s := &huma.Schema{Type: huma.TypeNumber, Maximum: &most, Minimum: &least}

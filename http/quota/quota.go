@@ -1,6 +1,6 @@
-// Package quota bounds what goes on at once in a process, such as exports, by
-// semaphores whose slots are shared out: no person and no workspace holds more
-// than a quarter of them, and the last quarter is for those who hold none.
+// Package quota limits concurrent work of a process, such as exports, by semaphores whose slots are
+// shared fairly: no person and no workspace holds more than a quarter of the slots, and the last
+// quarter is reserved for those who hold none.
 package quota
 
 import (
@@ -13,35 +13,35 @@ import (
 	"svc/fault"
 )
 
-// share is the part of the slots, one in so many, that one person or workspace
-// may hold, and that is kept for those who hold none.
-const share = 4
+// shareDivisor defines the share of a person or workspace, and the reserve for those who hold no
+// slot: slots divided by it.
+const shareDivisor = 4
 
-// restFactor is how much longer than its use a slot rests: whoever insists has each
-// of theirs for a quarter of the time.
-const restFactor = 3
+// cooldownFactor is how many times the duration of its use a slot cools down. A holder that always
+// has more waiting uses its slots a quarter of the time.
+const cooldownFactor = 3
 
-// ErrShare says that whoever asks has their share already.
+// ErrShare says that the holder has its whole share already.
 var ErrShare = fault.New(fault.RateLimited, "rate_limited",
 	"As many of these are under way for you, or for the workspace, as may be. Wait for one to end.")
 
-// A Bound is how many of something may go on at once in a process.
+// A Bound configures a semaphore.
 type Bound struct {
-	Name   string        // for metrics
-	Slots  int           // in all
-	Caller int           // of those, for one person or service account; 0: their share
-	Part   int           // of those, for one person or workspace; 0: a quarter
-	Queue  int           // how many may wait for a slot, with shares as of the slots; 0: nobody waits
-	Wait   time.Duration // for a slot, at most
-	Retry  time.Duration // what those are told to wait who get none
-	Alone  time.Duration // who has been alone for as long may hold all but the last part; 0: nobody
-	Rest   time.Duration // of a slot after its use, at most, if its holder has more waiting; 0: none
+	Name        string        // for metrics
+	Slots       int           // total
+	PerCaller   int           // slots of one person or service account; 0 is no limit beyond the share
+	PerParty    int           // slots of one person or workspace; 0 is a quarter
+	Queue       int           // length of the queue, which is shared like the slots; 0 is no queue
+	Wait        time.Duration // longest wait for a slot
+	Retry       time.Duration // Retry-After of a refusal
+	IdleAfter   time.Duration // a holder without competition for this long may use all slots except the reserve; 0 is never
+	MaxCooldown time.Duration // longest cooldown of a slot whose holder has more waiting; 0 is none
 }
 
-// A Holder is who has a slot. It counts for each of these that is not zero.
+// A Holder is who holds a slot. The slot counts against each id that is not zero.
 type Holder struct{ Caller, Person, Workspace events.ID }
 
-// A role is in what way somebody holds a slot.
+// A role is the kind of an id in a Holder.
 type role int
 
 const (
@@ -50,6 +50,7 @@ const (
 	asWorkspace
 )
 
+// A party is an id whose slots are counted.
 type party struct {
 	role role
 	id   events.ID
@@ -65,86 +66,86 @@ func (h Holder) parties() []party {
 	return list
 }
 
-// A Semaphore gives out the slots of a bound.
+// A Semaphore hands out the slots of a Bound.
 type Semaphore struct {
 	bound Bound
 
-	mu      sync.Mutex
-	slots   count
-	waiting count
-	queue   []*waiter // those who wait, the first come first
-	refused Refused
-	asked   [2]asking // the last two of different people in different workspaces
+	mu           sync.Mutex
+	slots        usage
+	waiting      usage
+	queue        []*waiter // in order of arrival
+	refused      Refused
+	lastRequests [2]lastRequest // the last two by unrelated holders
 }
 
-// An asking is who asked for a slot, and when.
-type asking struct {
+// A lastRequest is the last request of a holder.
+type lastRequest struct {
 	holder Holder
 	at     time.Time
 }
 
-// Refused counts those who got no slot.
+// Refused counts refusals: for using up the share, and for a full semaphore.
 type Refused struct{ Share, Full int64 }
 
-// A count is of slots, or of those who wait for one.
-type count struct {
-	all int
-	of  map[party]int
+// A usage counts slots, or places in the queue.
+type usage struct {
+	all     int
+	byParty map[party]int
 }
 
-func (c *count) add(list []party, n int) {
+func (c *usage) add(list []party, n int) {
 	c.all += n
 	for _, p := range list {
-		if c.of[p] += n; c.of[p] == 0 {
-			delete(c.of, p)
+		if c.byParty[p] += n; c.byParty[p] == 0 {
+			delete(c.byParty, p)
 		}
 	}
 }
 
-// refusal returns why one more of most is not for those parties, each of which may
-// hold part of them; nil if it is.
-func (c *count) refusal(list []party, most, part, caller int) *fault.Fault {
+// refusal returns nil if the parties may have one more of total, and otherwise why not. Each party
+// may hold perParty, and a caller perCaller if that is above 0.
+func (c *usage) refusal(list []party, total, perParty, perCaller int) *fault.Fault {
 	holdsNone := true
 	for _, p := range list {
-		limit := part
-		if p.role == asCaller && caller > 0 {
-			limit = min(caller, part)
+		limit := perParty
+		if p.role == asCaller && perCaller > 0 {
+			limit = min(perCaller, perParty)
 		}
-		if c.of[p] >= limit {
+		if c.byParty[p] >= limit {
 			return ErrShare
 		}
-		holdsNone = holdsNone && c.of[p] == 0
+		holdsNone = holdsNone && c.byParty[p] == 0
 	}
-	if free := most - c.all; free <= 0 || free <= kept(most) && !holdsNone {
+	if free := total - c.all; free <= 0 || free <= reserved(total) && !holdsNone {
 		return fault.ErrBusy
 	}
 	return nil
 }
 
-// kept is how many of most are for those who hold none.
-func kept(most int) int { return most / share }
+// reserved returns how many of total are reserved for those who hold none.
+func reserved(total int) int { return total / shareDivisor }
 
-// A waiter waits for a slot.
+// A waiter is an entry of the queue.
 type waiter struct {
 	holder  Holder
 	parties []party
 	granted chan struct{} // closed under the semaphore's lock
 }
 
-// New returns a semaphore with all its slots.
+// New returns a semaphore with all slots free.
 func New(b Bound) *Semaphore {
-	return &Semaphore{bound: b, slots: count{of: map[party]int{}}, waiting: count{of: map[party]int{}}}
+	return &Semaphore{bound: b, slots: usage{byParty: map[party]int{}}, waiting: usage{byParty: map[party]int{}}}
 }
 
-// Acquire takes a slot, and waits for one as long as the bound says. Call
-// release once, when it is over. Whoever holds their share, or has as many
-// waiting, is refused with [ErrShare]; if it is for others that there is no
-// slot, with [fault.ErrBusy].
+// Acquire takes a slot, and waits for one as long as the bound allows. The caller must call release
+// once when the work ends. It returns [ErrShare] if the holder uses, or waits for, its whole share
+// already, [fault.ErrBusy] if there is no slot because of others, and the error of ctx if that ends
+// first.
 func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err error) {
 	parties := h.parties()
-	w, err := s.enter(h, parties)
+	w, err := s.acquireOrQueue(h, parties)
 	begun := time.Now()
-	release = func() { s.restThenRelease(h, parties, time.Since(begun)) }
+	release = func() { s.releaseAfterCooldown(h, parties, time.Since(begun)) }
 	switch {
 	case err != nil:
 		return nil, err
@@ -160,27 +161,27 @@ func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err 
 	case <-late.C:
 	case <-ctx.Done():
 	}
-	if err := s.leave(ctx, w); err != nil {
+	if err := s.leaveQueue(ctx, w); err != nil {
 		return nil, err
 	}
 	return release, nil
 }
 
-// enter takes a slot, or a place in the queue: then it returns that.
-func (s *Semaphore) enter(h Holder, parties []party) (*waiter, error) {
+// acquireOrQueue takes a slot, or else returns a place in the queue.
+func (s *Semaphore) acquireOrQueue(h Holder, parties []party) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note(h)
+	s.noteRequest(h)
 	refusal := s.refusal(h, parties)
 	if refusal == nil {
 		s.slots.add(parties, 1)
 		return nil, nil
 	}
 	if s.bound.Queue == 0 {
-		return nil, s.refuse(refusal)
+		return nil, s.countRefusal(refusal)
 	}
-	if full := s.waiting.refusal(parties, s.bound.Queue, s.part(h, s.bound.Queue), 0); full != nil {
-		return nil, s.refuse(full)
+	if full := s.waiting.refusal(parties, s.bound.Queue, s.shareOf(h, s.bound.Queue), 0); full != nil {
+		return nil, s.countRefusal(full)
 	}
 	w := &waiter{holder: h, parties: parties, granted: make(chan struct{})}
 	s.waiting.add(parties, 1)
@@ -188,9 +189,9 @@ func (s *Semaphore) enter(h Holder, parties []party) (*waiter, error) {
 	return w, nil
 }
 
-// leave takes w out of the queue and returns why it got no slot, nil if it has
-// got one at the last moment.
-func (s *Semaphore) leave(ctx context.Context, w *waiter) error {
+// leaveQueue removes w from the queue and returns why it got no slot, or nil if it got one at the
+// last moment.
+func (s *Semaphore) leaveQueue(ctx context.Context, w *waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, other := range s.queue {
@@ -202,16 +203,17 @@ func (s *Semaphore) leave(ctx context.Context, w *waiter) error {
 			return ctx.Err()
 		}
 		refusal := s.refusal(w.holder, w.parties)
-		if refusal == nil { // a slot that was given back meanwhile
+		if refusal == nil { // a slot was released meanwhile
 			s.slots.add(w.parties, 1)
 			return nil
 		}
-		return s.refuse(refusal)
+		return s.countRefusal(refusal)
 	}
 	return nil
 }
 
-func (s *Semaphore) refuse(f *fault.Fault) error {
+// countRefusal counts a refusal and completes its error.
+func (s *Semaphore) countRefusal(f *fault.Fault) error {
 	if f == ErrShare {
 		s.refused.Share++
 	} else {
@@ -220,68 +222,69 @@ func (s *Semaphore) refuse(f *fault.Fault) error {
 	return f.With("bound", s.bound.Name).After(s.bound.Retry)
 }
 
-// refusal returns why a holder gets no slot, nil if they may have one.
+// refusal returns nil if a holder may have a slot now, and otherwise why not.
 func (s *Semaphore) refusal(h Holder, parties []party) *fault.Fault {
-	part := s.part(h, s.bound.Slots)
-	if s.bound.Part > 0 && !s.alone(h) {
-		part = min(part, s.bound.Part)
+	part := s.shareOf(h, s.bound.Slots)
+	if s.bound.PerParty > 0 && !s.idle(h) {
+		part = min(part, s.bound.PerParty)
 	}
-	return s.slots.refusal(parties, s.bound.Slots, part, s.bound.Caller)
+	return s.slots.refusal(parties, s.bound.Slots, part, s.bound.PerCaller)
 }
 
-// part is how many of most a holder may have.
-func (s *Semaphore) part(h Holder, most int) int {
-	if s.bound.Alone > 0 && s.alone(h) {
-		return most - kept(most)
+// shareOf returns how many of total a holder may have.
+func (s *Semaphore) shareOf(h Holder, total int) int {
+	if s.bound.IdleAfter > 0 && s.idle(h) {
+		return total - reserved(total)
 	}
-	return max(most/share, 1)
+	return max(total/shareDivisor, 1)
 }
 
-// note notes that a holder asks.
-func (s *Semaphore) note(h Holder) {
-	if s.bound.Alone == 0 {
+// noteRequest records that a holder requests a slot.
+func (s *Semaphore) noteRequest(h Holder) {
+	if s.bound.IdleAfter == 0 {
 		return
 	}
-	if !s.asked[0].holder.related(h) {
-		s.asked[1] = s.asked[0]
+	if !s.lastRequests[0].holder.related(h) {
+		s.lastRequests[1] = s.lastRequests[0]
 	}
-	s.asked[0] = asking{h, time.Now()}
+	s.lastRequests[0] = lastRequest{h, time.Now()}
 }
 
-// alone reports whether nobody else has asked of late.
-func (s *Semaphore) alone(h Holder) bool {
-	for _, a := range s.asked {
-		if !a.holder.related(h) && time.Since(a.at) < s.bound.Alone {
+// idle reports whether no unrelated holder has requested a slot recently.
+func (s *Semaphore) idle(h Holder) bool {
+	for _, a := range s.lastRequests {
+		if !a.holder.related(h) && time.Since(a.at) < s.bound.IdleAfter {
 			return false
 		}
 	}
 	return true
 }
 
-// related reports whether two are of one person, or in one workspace.
+// related reports whether two holders belong to one person or one workspace.
 func (h Holder) related(to Holder) bool { return h.Person == to.Person || h.Workspace == to.Workspace }
 
-// restThenRelease gives a slot back after its use, or when it has rested.
-func (s *Semaphore) restThenRelease(h Holder, parties []party, took time.Duration) {
-	if rest := min(restFactor*took, s.bound.Rest); rest > 0 && s.insists(h, parties) {
-		time.AfterFunc(rest, func() { s.release(parties) })
+// releaseAfterCooldown frees a slot, after a cooldown if the holder has more waiting.
+func (s *Semaphore) releaseAfterCooldown(h Holder, parties []party, took time.Duration) {
+	if cooldown := min(cooldownFactor*took, s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(h, parties) {
+		time.AfterFunc(cooldown, func() { s.release(parties) })
 		return
 	}
 	s.release(parties)
 }
 
-// insists reports whether a holder has more waiting than gets a slot. Where a holder
-// may have more while alone, it takes others too, whom that may hold up.
-func (s *Semaphore) insists(h Holder, parties []party) bool {
+// hasWaiting reports whether any party of a holder waits for more slots. It is false while the
+// semaphore is idle, if an idle holder may use more than its share: a cooldown would then only
+// waste slots.
+func (s *Semaphore) hasWaiting(h Holder, parties []party) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bound.Alone > 0 && s.alone(h) {
+	if s.bound.IdleAfter > 0 && s.idle(h) {
 		return false
 	}
-	return slices.ContainsFunc(parties, func(p party) bool { return s.waiting.of[p] > 0 })
+	return slices.ContainsFunc(parties, func(p party) bool { return s.waiting.byParty[p] > 0 })
 }
 
-// release gives a slot back, to the first in the queue who may have it.
+// release frees a slot and grants it to the first waiter that its share allows.
 func (s *Semaphore) release(parties []party) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,8 +306,7 @@ func (s *Semaphore) dequeue(i int) {
 	s.queue = append(s.queue[:i], s.queue[i+1:]...)
 }
 
-// Usage returns how many hold a slot, how many wait for one, and how many got
-// none so far.
+// Usage returns the number of slots in use, the length of the queue, and the refusals so far.
 func (s *Semaphore) Usage() (held, waiting int, refused Refused) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 func newID() events.ID { return events.NewID(time.Now()) }
 
-// fill takes slots for a holder until one is refused.
+// fill takes slots for holders until one is refused.
 func fill(t *testing.T, s *Semaphore, h func() Holder) (held int, refusal error) {
 	t.Helper()
 	for {
@@ -29,8 +29,8 @@ func fill(t *testing.T, s *Semaphore, h func() Holder) (held int, refusal error)
 	}
 }
 
-// A person who has many workspaces, and in each of them many service accounts,
-// holds a quarter all the same; so does a workspace of many people.
+// A person in many workspaces, with many service accounts in each, holds no more than a quarter.
+// The same goes for a workspace of many people.
 func TestNobodyHoldsMoreThanAQuarter(t *testing.T) {
 	for _, slots := range []int{1, 2, 3, 4, 7, 8, 100} {
 		one := newID()
@@ -48,8 +48,8 @@ func TestNobodyHoldsMoreThanAQuarter(t *testing.T) {
 	}
 }
 
-func TestTheSlotsOfOneCallerMayBeFewer(t *testing.T) {
-	s, one, workspace := New(Bound{Slots: 100, Caller: 3}), newID(), newID()
+func TestCallerLimitBelowShare(t *testing.T) {
+	s, one, workspace := New(Bound{Slots: 100, PerCaller: 3}), newID(), newID()
 	held, err := fill(t, s, func() Holder { return Holder{Caller: one, Person: one, Workspace: workspace} })
 	require.Equal(t, 3, held)
 	require.ErrorIs(t, err, ErrShare)
@@ -57,8 +57,8 @@ func TestTheSlotsOfOneCallerMayBeFewer(t *testing.T) {
 	require.Equal(t, 22, held, "the others of the workspace")
 }
 
-// However many conspire, the last quarter is for those who hold none.
-func TestThereIsRoomForWhoeverHoldsNone(t *testing.T) {
+// However many holders cooperate, the last quarter stays free for those who hold none.
+func TestLastQuarterIsReserved(t *testing.T) {
 	const slots = 40
 	s := New(Bound{Slots: slots})
 	greedy := make([]Holder, 8)
@@ -84,7 +84,7 @@ func TestThereIsRoomForWhoeverHoldsNone(t *testing.T) {
 	require.Equal(t, Refused{Full: 2}, refused)
 }
 
-func TestASlotThatIsGivenBackIsFree(t *testing.T) {
+func TestReleasedSlotIsFree(t *testing.T) {
 	s, h := New(Bound{Slots: 4}), Holder{Caller: newID(), Person: newID(), Workspace: newID()}
 	for range 10 {
 		release, err := s.Acquire(t.Context(), h)
@@ -96,12 +96,12 @@ func TestASlotThatIsGivenBackIsFree(t *testing.T) {
 	held, waiting, _ := s.Usage()
 	require.Zero(t, held)
 	require.Zero(t, waiting)
-	require.Empty(t, s.slots.of, "nobody is remembered")
+	require.Empty(t, s.slots.byParty, "nobody is remembered")
 }
 
-// Many take and wait for slots at once: never are more given out than there are, nor
-// more to one than their share, and nothing is left over.
-func TestManyAtOnce(t *testing.T) {
+// Many goroutines take and wait for slots at once. No limit is exceeded, and all slots are free at
+// the end.
+func TestLimitsUnderConcurrency(t *testing.T) {
 	s := New(Bound{Slots: 8, Queue: 64, Wait: 50 * time.Millisecond})
 	holders := make([]Holder, 6)
 	for i := range holders {
@@ -147,5 +147,5 @@ func TestManyAtOnce(t *testing.T) {
 	require.Zero(t, slots)
 	require.Zero(t, waiting)
 	require.Empty(t, s.queue)
-	require.Empty(t, s.waiting.of)
+	require.Empty(t, s.waiting.byParty)
 }

@@ -24,9 +24,8 @@ func waiting(t *testing.T, s *Semaphore, h Holder) <-chan error {
 
 func person() Holder { return Holder{Caller: newID(), Person: newID(), Workspace: newID()} }
 
-// Those who wait come in the order in which they came; who may have none does
-// not hold up the others.
-func TestTheFirstInTheQueueWhoMayIsNext(t *testing.T) {
+// Slots are granted in order of arrival. A waiter that its share blocks does not block the others.
+func TestQueueGrantsFirstEligibleWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, greedy, other, third := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute}), person(), person(), person()
 		giveBack, err := s.Acquire(t.Context(), greedy)
@@ -49,7 +48,7 @@ func TestTheFirstInTheQueueWhoMayIsNext(t *testing.T) {
 	})
 }
 
-func TestAQueueHasAnEnd(t *testing.T) {
+func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, greedy := New(Bound{Slots: 4, Queue: 8, Wait: time.Minute}), person()
 		_, err := s.Acquire(t.Context(), greedy)
@@ -83,7 +82,7 @@ func TestAQueueHasAnEnd(t *testing.T) {
 	})
 }
 
-func TestWhoGoesAwayLeavesTheQueue(t *testing.T) {
+func TestCancelledWaiterLeavesQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := New(Bound{Slots: 4, Queue: 8, Wait: time.Minute}), person()
 		release, err := s.Acquire(t.Context(), h)
@@ -100,11 +99,11 @@ func TestWhoGoesAwayLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// Who is alone has all but the part that is kept for others, who find it free at
-// once; from then on everybody has a quarter, until they are alone again.
-func TestWhoIsAloneHasMore(t *testing.T) {
+// A holder without competition may use all slots except the reserve, which a newcomer finds free.
+// From then on everybody has a quarter, until they are alone again.
+func TestIdleHolderMayUseMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, one, other := New(Bound{Slots: 8, Alone: time.Second}), person(), person()
+		s, one, other := New(Bound{Slots: 8, IdleAfter: time.Second}), person(), person()
 		colleague := Holder{Person: newID(), Workspace: one.Workspace}
 		held, err := fill(t, s, func() Holder { return one })
 		require.Equal(t, 6, held)
@@ -127,9 +126,9 @@ func TestWhoIsAloneHasMore(t *testing.T) {
 	})
 }
 
-func TestThePartOfOneMayBeLessThanAQuarter(t *testing.T) {
+func TestPartyLimitBelowQuarter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, one, other := New(Bound{Slots: 64, Part: 4, Alone: time.Second}), person(), person()
+		s, one, other := New(Bound{Slots: 64, PerParty: 4, IdleAfter: time.Second}), person(), person()
 		_, err := s.Acquire(t.Context(), other)
 		require.NoError(t, err)
 		held, _ := fill(t, s, func() Holder { return one })
@@ -140,11 +139,11 @@ func TestThePartOfOneMayBeLessThanAQuarter(t *testing.T) {
 	})
 }
 
-// Whoever wants more than their part has it for a quarter of the time, and for all
-// of it if that holds up nobody.
-func TestTheSlotsOfWhoInsistsRest(t *testing.T) {
+// A holder with more waiting uses its slots a quarter of the time, and all of the time if it has no
+// competition.
+func TestSlotsCoolDownWhileHolderWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, one, other := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, Alone: time.Second, Rest: 10 * time.Second}), person(), person()
+		s, one, other := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, IdleAfter: time.Second, MaxCooldown: 10 * time.Second}), person(), person()
 		use := func(h Holder, d time.Duration) {
 			t.Helper()
 			giveBack, err := s.Acquire(t.Context(), h)
@@ -170,21 +169,21 @@ func TestTheSlotsOfWhoInsistsRest(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, <-next)
 
-		time.Sleep(time.Second) // and nobody else asks
+		time.Sleep(time.Second) // without competition
 		more := []<-chan error{waiting(t, s, one), waiting(t, s, one), waiting(t, s, one)}
 		require.NoError(t, <-more[0])
 		require.NoError(t, <-more[1])
 		require.Empty(t, more[2])
-		s.restThenRelease(one, one.parties(), time.Minute)
+		s.releaseAfterCooldown(one, one.parties(), time.Minute)
 		synctest.Wait()
 		require.NoError(t, <-more[2], "at once")
 	})
 }
 
-// A slot rests no longer than the bound says.
-func TestARestHasAnEnd(t *testing.T) {
+// A cooldown is no longer than the bound says.
+func TestCooldownIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, one := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, Rest: time.Second}), person()
+		s, one := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, MaxCooldown: time.Second}), person()
 		giveBack, err := s.Acquire(t.Context(), one)
 		require.NoError(t, err)
 		next := waiting(t, s, one)

@@ -1,5 +1,5 @@
-// Package reply writes answers, every error with the same body, and judges what has
-// to be true of any request.
+// Package reply writes answers, with the same body for all errors, and checks what every request
+// must satisfy.
 package reply
 
 import (
@@ -16,36 +16,36 @@ import (
 	"svc/fault"
 )
 
-// A Body is what every error is answered with. Details is never null.
+// A Body is the body of every error. Details is never null.
 type Body struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
 }
 
-// JSON writes v with a status.
+// JSON answers with a status and v as JSON.
 func JSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a type that cannot be encoded is a bug
+		panic(err) // the type is a bug
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-store")
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // if it fails the caller has gone
+	_, _ = w.Write(append(text, '\n')) // fails only if the caller has gone
 }
 
-// Error writes what err means to the caller. What is no fault is logged and
-// answered with a 500 that says nothing.
+// Error answers with the fault that err wraps. Any other error is logged and answered with a
+// generic 500 or 503.
 func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	f := Fault(r.Context(), log, err)
 	maps.Copy(w.Header(), Headers(f))
 	JSON(w, f.Kind.Status(), BodyOf(f))
 }
 
-// Headers returns what else the answer to a fault says.
+// Headers returns the headers of a fault's answer.
 func Headers(f *fault.Fault) http.Header {
 	switch {
 	case f.Kind == fault.Unauthenticated:
@@ -58,8 +58,8 @@ func Headers(f *fault.Fault) http.Header {
 	return http.Header{}
 }
 
-// Seconds writes a duration as Retry-After has it, rounded up, so that whoever
-// waits that long is let in.
+// Seconds formats a duration for Retry-After. It rounds up, so that a caller who waits that long is
+// not too early.
 func Seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
 // BodyOf returns the body of a fault. A 5xx has no details.
@@ -70,7 +70,7 @@ func BodyOf(f *fault.Fault) Body {
 	return Body{f.Code, f.Message, f.Details}
 }
 
-// Fault returns what err means to the caller, and logs what they are not told.
+// Fault returns the fault to answer err with, and logs what the caller is not told.
 func Fault(ctx context.Context, log *slog.Logger, err error) *fault.Fault {
 	f := fault.As(err)
 	switch {

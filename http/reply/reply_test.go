@@ -19,8 +19,7 @@ import (
 	"svc/test/journal"
 )
 
-// requireSilent500 checks that an answer says that something went wrong, and
-// nothing else.
+// requireSilent500 checks that an answer is a generic 500.
 func requireSilent500(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	require.Equal(t, http.StatusInternalServerError, w.Code)
@@ -43,7 +42,7 @@ func failWith(log *journal.Log, r *http.Request, err error) *httptest.ResponseRe
 	return w
 }
 
-func TestA500SaysNothingAndTheLogSaysWhy(t *testing.T) {
+func TestUnknownErrorIsGeneric500AndLogged(t *testing.T) {
 	var log journal.Log
 	w := fail(&log, errors.New("password authentication of svc went wrong"))
 	requireSilent500(t, w)
@@ -54,7 +53,7 @@ func TestA500SaysNothingAndTheLogSaysWhy(t *testing.T) {
 	require.Equal(t, "req-7", w.Header().Get("X-Request-Id"))
 }
 
-func TestFaultIsAnsweredAsItIs(t *testing.T) {
+func TestFaultIsAnsweredUnchanged(t *testing.T) {
 	var log journal.Log
 	taken := fault.New(fault.Conflict, "taken", "It is taken.").With("name", "ci-bot")
 	w := fail(&log, fmt.Errorf("create: %w", taken))
@@ -63,12 +62,12 @@ func TestFaultIsAnsweredAsItIs(t *testing.T) {
 	require.Empty(t, log.Lines(t, "request failed"), "what the caller is told is not for the log")
 }
 
-func TestDetailsAreAnObjectNeverNull(t *testing.T) {
+func TestDetailsAreNeverNull(t *testing.T) {
 	w := fail(&journal.Log{}, fault.New(fault.NotFound, "gone", "It is gone."))
 	require.Equal(t, `{"code":"gone","message":"It is gone.","details":{}}`+"\n", w.Body.String())
 }
 
-func TestA5xxHasNoDetails(t *testing.T) {
+func Test5xxHasNoDetails(t *testing.T) {
 	var log journal.Log
 	w := fail(&log, fmt.Errorf("append: %w", fault.ErrBusy.With("host", "10.0.0.7")))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -102,7 +101,7 @@ func TestHeadersOfErrors(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotAnswerIsA503(t *testing.T) {
+func TestUnreachableDependencyIs503(t *testing.T) {
 	for name, err := range map[string]error{
 		"a replica that has to move on": fmt.Errorf("list: %w", &pgconn.PgError{Code: "40001", Message: "canceling statement due to conflict with recovery"}),
 		"a connection that is refused":  fmt.Errorf("find: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}),
@@ -119,7 +118,7 @@ func TestWhatDoesNotAnswerIsA503(t *testing.T) {
 	}
 }
 
-func TestCallerWhoWentAwayIsNoFailure(t *testing.T) {
+func TestDisconnectedCallerIsNotAnError(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	var log journal.Log
@@ -129,8 +128,8 @@ func TestCallerWhoWentAwayIsNoFailure(t *testing.T) {
 	require.Empty(t, log.Lines(t, "request failed"))
 }
 
-// Something of ours that was cancelled while the caller still waits is a bug.
-func TestCancellationThatIsNotTheCallersIsAFailure(t *testing.T) {
+// A cancellation while the caller still waits is a bug of the service.
+func TestOtherCancellationIsAnError(t *testing.T) {
 	var log journal.Log
 	requireSilent500(t, fail(&log, context.Canceled))
 	log.Line(t, "request failed")
@@ -145,7 +144,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, `{"list":[],"name":"\u003cci-bot\u003e"}`+"\n", w.Body.String())
 }
 
-func TestJSONKeepsWhatWasSaidOfCaching(t *testing.T) {
+func TestJSONKeepsCacheControl(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Cache-Control", "private, no-cache")
 	reply.JSON(w, http.StatusOK, nil)

@@ -31,28 +31,28 @@ const restMost = time.Second
 func newBounds() bounds {
 	return bounds{
 		reads: quota.New(quota.Bound{
-			Name: "reads", Slots: 64, Part: readsPart(),
-			Queue: 4096, Wait: 5 * time.Second, Retry: time.Second, Alone: time.Second, Rest: restMost,
+			Name: "reads", Slots: 64, PerParty: readsPart(),
+			Queue: 4096, Wait: 5 * time.Second, Retry: time.Second, IdleAfter: time.Second, MaxCooldown: restMost,
 		}),
 		streams: quota.New(quota.Bound{
-			Name: "streams", Slots: 1024, Caller: 12,
+			Name: "streams", Slots: 1024, PerCaller: 12,
 			Queue: 512, Wait: time.Second, Retry: 10 * time.Second,
 		}),
 		exports: quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
 		downloads: quota.New(quota.Bound{
-			Name: "downloads", Slots: 64, Caller: 8,
+			Name: "downloads", Slots: 64, PerCaller: 8,
 			Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
 		}),
 		verifications: quota.New(quota.Bound{
 			Name: "verifications", Slots: 4,
-			Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second, Rest: restMost,
+			Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second, MaxCooldown: restMost,
 		}),
 		histories: quota.New(quota.Bound{
 			Name: "histories", Slots: 4,
-			Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second, Rest: restMost,
+			Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second, MaxCooldown: restMost,
 		}),
 		positions: quota.New(quota.Bound{
-			Name: "positions", Slots: 512, Caller: 16,
+			Name: "positions", Slots: 512, PerCaller: 16,
 			Queue: 512, Wait: time.Second, Retry: time.Second,
 		}),
 	}

@@ -132,7 +132,7 @@ func (s *Server) recordDenial(r *http.Request, row route, c *caller, refusal err
 }
 
 func checkForm(r *http.Request, maxBody int64) error {
-	if err := reply.CheckForm(r, maxBody); err != nil {
+	if err := reply.CheckRequest(r, maxBody); err != nil {
 		return err
 	}
 	if err := checkHeaders(r.Header); err != nil {

@@ -24,9 +24,9 @@ func checkHeaders(h http.Header) error {
 	for _, name := range onceHeaders {
 		switch values := h.Values(name); {
 		case len(values) > 1:
-			return fault.Field(name, reply.SentTwice)
+			return fault.Field(name, reply.RepeatedValue)
 		case len(values) == 1 && values[0] == "" && slices.Contains(filledHeaders, name):
-			return fault.Field(name, reply.SentEmpty)
+			return fault.Field(name, reply.EmptyValue)
 		}
 	}
 	if lines := h.Values("If-None-Match"); len(lines) > 1 {

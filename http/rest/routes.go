@@ -113,12 +113,12 @@ func (s *Server) mount(api *openapi.API) {
 func (s *Server) operation(tag string, r route) openapi.Operation {
 	o := openapi.Operation{
 		Method: r.method, Path: prefix + r.path, Limits: r.limits, Guard: s.admit(r),
-		ID: r.id, Tag: tag, Summary: r.summary, Text: r.text + "\n\nFor: " + r.guard.String() + ".", Status: r.status,
+		ID: r.id, Tag: tag, Summary: r.summary, Description: r.text + "\n\nFor: " + r.guard.String() + ".", Status: r.status,
 		Faults: r.faults(), Security: r.security(), Parameters: r.parameters(),
-		Sent: r.sent, Answered: r.answered, Responses: r.responses, Answer: r.answer,
+		RequestExample: r.sent, AnswerExample: r.answered, Responses: r.responses, Answer: r.answer,
 	}
 	if r.more != "" {
-		o.Text += "\n\n" + r.more
+		o.Description += "\n\n" + r.more
 	}
 	return o
 }

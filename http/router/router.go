@@ -1,5 +1,5 @@
-// Package router leads requests to handlers by method and path, each under the limits
-// of its route. A GET answers HEAD as well; nothing is redirected.
+// Package router routes requests to handlers by method and path, each with the limits of its route.
+// A GET route also answers HEAD, and nothing is redirected.
 package router
 
 import (
@@ -14,47 +14,47 @@ import (
 	"svc/http/reply"
 )
 
-// What a path that is none, and a method that a path does not have, are refused with.
+// Errors for unknown paths, and for methods that a path does not have.
 var (
 	ErrNotFound = fault.New(fault.NotFound, "not_found", "There is nothing here.")
 	ErrMethod   = fault.New(fault.MethodNotAllowed, "method_not_allowed", "This path has no such method. Allow names those it has.")
 )
 
-// Refuse answers every request with a refusal.
+// Refuse returns a handler that answers every request with f.
 func Refuse(log *slog.Logger, f *fault.Fault) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, log, f) })
 }
 
-// A Route is a row of what a service serves.
+// A Route is a method and path with its handler.
 type Route struct {
 	Method  string
-	Path    string // of words and {names}, or :names, whose values [http.Request.PathValue] has
+	Path    string // with parameters as {name} or :name, whose values [http.Request.PathValue] returns
 	Limits  middleware.Limits
 	Handler http.Handler
 }
 
-// A Router serves routes. Paths of words alone, such as /audit/export, come before those
-// with a name in their place, such as /audit/{id}: one tree has no room for both.
-type Router struct{ words, names *httprouter.Router }
+// A Router serves routes. Static paths, such as /audit/export, take precedence over paths with a
+// parameter in the same position, such as /audit/{id}. They are in separate trees, since httprouter
+// does not allow both in one.
+type Router struct{ static, params *httprouter.Router }
 
-// New returns a router without routes. notFound answers for paths that no route has,
-// and notAllowed for methods that no route of a path has; Allow names those that there
-// are. If it is nil the path is not found either.
+// New returns a router without routes. notFound handles unknown paths, and notAllowed known paths
+// with another method, for which Allow is set. If notAllowed is nil such requests go to notFound.
 func New(notFound, notAllowed http.Handler) *Router {
 	r := &Router{httprouter.New(), httprouter.New()}
-	for _, tree := range []*httprouter.Router{r.words, r.names} {
+	for _, tree := range []*httprouter.Router{r.static, r.params} {
 		tree.RedirectTrailingSlash, tree.RedirectFixedPath, tree.HandleOPTIONS = false, false, false
 		tree.HandleMethodNotAllowed = notAllowed != nil
 		if notAllowed != nil {
 			tree.MethodNotAllowed = middleware.Limited(middleware.Limits{}, withoutOptions(notAllowed))
 		}
 	}
-	r.names.NotFound = middleware.Limited(middleware.Limits{}, notFound)
-	r.words.NotFound = r.names
+	r.params.NotFound = middleware.Limited(middleware.Limits{}, notFound)
+	r.static.NotFound = r.params
 	return r
 }
 
-// withoutOptions takes OPTIONS out of Allow, where the tree puts it: no route has it.
+// withoutOptions removes OPTIONS from Allow. httprouter adds it, but no route has it.
 func withoutOptions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -70,9 +70,9 @@ func withoutOptions(next http.Handler) http.Handler {
 
 // Handle adds a route.
 func (r *Router) Handle(route Route) {
-	tree := r.words
+	tree := r.static
 	if strings.ContainsAny(route.Path, "{:") {
-		tree = r.names
+		tree = r.params
 	}
 	handler := middleware.Routed(route.Method, route.Path, middleware.Limited(route.Limits, route.Handler))
 	path := strings.NewReplacer("{", ":", "}", "").Replace(route.Path)
@@ -85,12 +85,12 @@ func (r *Router) Handle(route Route) {
 	tree.Handle(route.Method, path, serve)
 	if route.Method == http.MethodGet && !route.Limits.Stream {
 		tree.Handle(http.MethodHead, path, func(w http.ResponseWriter, r *http.Request, names httprouter.Params) {
-			r = r.WithContext(r.Context()) // the server, which leaves out the body, keeps the one that says HEAD
+			r = r.WithContext(r.Context()) // a copy: the server omits the body because its own request still says HEAD
 			r.Method = http.MethodGet
 			serve(w, r, names)
 		})
 	}
 }
 
-// ServeHTTP leads a request to its route.
-func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.words.ServeHTTP(w, req) }
+// ServeHTTP routes a request.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.static.ServeHTTP(w, req) }

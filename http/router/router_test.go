@@ -13,8 +13,8 @@ import (
 	"svc/http/router"
 )
 
-// say answers with which route it is, and what the path names.
-func say(route string) http.Handler {
+// say answers with the name of the route and the path's parameters.
+func nameRoute(route string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(r.Method + " " + route + " " + r.PathValue("id")))
 	})
@@ -23,10 +23,10 @@ func say(route string) http.Handler {
 func routes() http.Handler {
 	log := slog.New(slog.DiscardHandler)
 	r := router.New(router.Refuse(log, router.ErrNotFound), router.Refuse(log, router.ErrMethod))
-	r.Handle(router.Route{Method: "GET", Path: "/runs/{id}", Handler: say("one")})
-	r.Handle(router.Route{Method: "PATCH", Path: "/runs/{id}", Handler: say("change")})
-	r.Handle(router.Route{Method: "GET", Path: "/runs/export", Limits: middleware.Limits{Stream: true}, Handler: say("export")})
-	r.Handle(router.Route{Method: "GET", Path: "/page", Limits: middleware.Limits{Policy: "default-src 'self'"}, Handler: say("page")})
+	r.Handle(router.Route{Method: "GET", Path: "/runs/{id}", Handler: nameRoute("one")})
+	r.Handle(router.Route{Method: "PATCH", Path: "/runs/{id}", Handler: nameRoute("change")})
+	r.Handle(router.Route{Method: "GET", Path: "/runs/export", Limits: middleware.Limits{Stream: true}, Handler: nameRoute("export")})
+	r.Handle(router.Route{Method: "GET", Path: "/page", Limits: middleware.Limits{Policy: "default-src 'self'"}, Handler: nameRoute("page")})
 	return r
 }
 
@@ -69,17 +69,17 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestARouteHasThePolicyOfItsOwn(t *testing.T) {
+func TestRoutePolicyReplacesDefault(t *testing.T) {
 	w := httptest.NewRecorder()
 	routes().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/page", nil))
 	require.Equal(t, "default-src 'self'", w.Header().Get("Content-Security-Policy"))
 }
 
-// Without an answer for methods a path that has others is not found.
-func TestAMethodMayBeNotFound(t *testing.T) {
+// Without a handler for other methods, a known path with another method is not found.
+func TestUnknownMethodWithoutHandlerIsNotFound(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	r := router.New(router.Refuse(log, router.ErrNotFound), nil)
-	r.Handle(router.Route{Method: "GET", Path: "/callback/:provider", Handler: say("callback")})
+	r.Handle(router.Route{Method: "GET", Path: "/callback/:provider", Handler: nameRoute("callback")})
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/callback/github", nil))
 	require.Equal(t, http.StatusNotFound, w.Code)

@@ -12,8 +12,8 @@ import (
 	"svc/config"
 )
 
-// URL returns where a server that listens on addr can be asked from its own
-// machine: http://127.0.0.1:4001 for :4001.
+// URL returns the URL at which a server that listens on addr is reached from its own machine, such
+// as http://127.0.0.1:4001 for :4001.
 func URL(addr config.Addr) string {
 	host, port, err := net.SplitHostPort(string(addr))
 	if err != nil {
@@ -25,8 +25,8 @@ func URL(addr config.Addr) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// Healthcheck checks path at a server of this machine that listens on addr, the
-// value of variable. It is what the -healthcheck flag of the services does.
+// Healthcheck checks path at a server on this machine that listens on addr, the value of the
+// environment variable. It implements the services' -healthcheck flag.
 func Healthcheck(ctx context.Context, variable string, addr config.Addr, path string) error {
 	if _, handed := addr.FD(); handed {
 		return fmt.Errorf("%s: nobody can ask at a socket that was handed down; set the address that it has", variable)
@@ -34,7 +34,7 @@ func Healthcheck(ctx context.Context, variable string, addr config.Addr, path st
 	return Check(ctx, URL(addr)+path)
 }
 
-// Check asks url and returns an error unless the answer is 200 within 5 s.
+// Check requests url and returns an error unless the answer is 200 within 5 s.
 func Check(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

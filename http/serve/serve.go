@@ -1,4 +1,4 @@
-// Package serve runs an HTTP server, from listening to a graceful stop.
+// Package serve runs an HTTP server, from listening to graceful shutdown.
 package serve
 
 import (
@@ -16,11 +16,11 @@ import (
 	"svc/config"
 )
 
-// Listen opens addr, or takes the socket that it names. Its error names
-// variable, the environment variable that addr came from.
+// Listen listens on addr, or on the inherited socket that it names. Its errors name the environment
+// variable that addr came from.
 func Listen(ctx context.Context, variable string, addr config.Addr) (net.Listener, error) {
 	if n, handed := addr.FD(); handed {
-		return inherit(variable, n)
+		return inheritedListener(variable, n)
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", string(addr))
 	switch {
@@ -32,34 +32,33 @@ func Listen(ctx context.Context, variable string, addr config.Addr) (net.Listene
 	return ln, nil
 }
 
-func inherit(variable string, n uintptr) (net.Listener, error) {
+func inheritedListener(variable string, n uintptr) (net.Listener, error) {
 	listens, err := syscall.GetsockoptInt(int(n), syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
-	if err == nil && listens == 0 { // it is a file of somebody else's
+	if err == nil && listens == 0 { // the descriptor is something else
 		err = syscall.EINVAL
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: no listening socket was handed down as file %d: %w", variable, n, err)
 	}
 	f := os.NewFile(n, variable)
-	defer f.Close() // the listener has a copy
+	defer f.Close() // the listener has duplicated it
 	return net.FileListener(f)
 }
 
-// A Server answers requests with Handler.
+// A Server serves HTTP requests with Handler.
 //
-// It limits how long a request's header may take and how long a connection
-// may idle. Bodies and answers have no limit, for some are streams: handlers
-// set theirs with [http.ResponseController].
+// It limits how long a request's header may take and how long a connection may be idle. Bodies and
+// answers have no time limit, since some are streams: handlers set deadlines with
+// [http.ResponseController].
 type Server struct {
 	Handler   http.Handler
 	Log       *slog.Logger
-	StopLimit time.Duration     // for requests in flight when the server stops; 10 s if 0
-	HTTP2     *http.HTTP2Config // where the listener speaks TLS; nil for the defaults of net/http
+	StopLimit time.Duration     // for requests in flight at shutdown; 10 s if 0
+	HTTP2     *http.HTTP2Config // for TLS listeners; nil is the defaults of net/http
 }
 
-// Run says that it is listening, serves ln until ctx is done and then stops:
-// no new connections, and the requests in flight are answered. Those that
-// take longer than StopLimit are cut off, with a warning.
+// Run serves ln until ctx is done, and then shuts down: it accepts no connections and waits for the
+// requests in flight. Those that take longer than StopLimit are cut off, with a warning.
 func (s Server) Run(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
 		Handler:           s.Handler,
@@ -68,7 +67,7 @@ func (s Server) Run(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		HTTP2:             s.HTTP2,
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is for the handler to answer, as is all else
+		DisableGeneralOptionsHandler: true, // the handler answers OPTIONS * too
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 	}
 	s.Log.Info("listening", "address", ln.Addr().String())

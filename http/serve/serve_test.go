@@ -46,7 +46,7 @@ func run(t *testing.T, limit time.Duration, h http.HandlerFunc) *running {
 	return r
 }
 
-// A buffer is a log that a test reads while it is written.
+// A buffer is a log that can be read while it is written.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -99,7 +99,7 @@ func TestRunAnswersRequestsInFlightBeforeItStops(t *testing.T) {
 	require.NotContains(t, r.logs.String(), "cut off")
 }
 
-func TestRunCutsOffWhatTakesTooLong(t *testing.T) {
+func TestRunCutsOffSlowRequests(t *testing.T) {
 	entered, ended := make(chan struct{}), make(chan struct{})
 	r := run(t, 10*time.Millisecond, func(_ http.ResponseWriter, req *http.Request) {
 		defer close(ended)
@@ -129,18 +129,18 @@ func TestListenNamesTheVariableAndTheAddress(t *testing.T) {
 	_, err = Listen(t.Context(), "SVC_ENGINE_ADDR", config.Addr(ln.Addr().String()))
 	require.EqualError(t, err, "SVC_ENGINE_ADDR: the address "+ln.Addr().String()+" is in use by another program")
 
-	_, err = Listen(t.Context(), "SVC_ENGINE_ADDR", "192.0.2.1:4001") // an address no machine has
+	_, err = Listen(t.Context(), "SVC_ENGINE_ADDR", "192.0.2.1:4001") // an address that no machine has
 	require.ErrorContains(t, err, "SVC_ENGINE_ADDR: ")
 	require.ErrorContains(t, err, "192.0.2.1:4001")
 }
 
-func TestListensOnASocketThatIsHandedDown(t *testing.T) {
+func TestListenOnInheritedSocket(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	f, err := ln.(*net.TCPListener).File()
 	require.NoError(t, err)
 	require.NoError(t, ln.Close())
-	fd, err := syscall.Dup(int(f.Fd())) // as a child has it: nobody else closes it
+	fd, err := syscall.Dup(int(f.Fd())) // as in a child process: nobody else closes it
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 

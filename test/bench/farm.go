@@ -107,7 +107,7 @@ func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity in
 	for i := range list {
 		group.Go(func() error {
 			id := events.NewID(now)
-			c := certificate.Next(authority.ID, request.Hash, now)
+			c := certificate.NewLeaf(authority.ID, request.Hash, now)
 			text, err := authority.Issue("farm.example", workspace, id, c, request)
 			if err != nil {
 				return err

@@ -104,7 +104,7 @@ func newSite(t *testing.T) *site {
 	address, err := url.Parse(s.url)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	rest := httptest.NewServer(farm.Releases{On: true, Folder: release.NewFolder(s.releases, nil), PublicURL: address, Log: log}.Handler())
+	rest := httptest.NewServer(farm.Releases{Enabled: true, Folder: release.NewFolder(s.releases, nil), PublicURL: address, Log: log}.Handler())
 	t.Cleanup(rest.Close)
 	behind, err := url.Parse(rest.URL)
 	require.NoError(t, err)

@@ -46,11 +46,11 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	hello := aggregates.Hello{Capacity: 2, Agent: agent}
 	r, err := h.RegisterRunner(ctx, commands.RegisterRunner{
 		Token: mint.Token, Authority: authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
-		Certificate: certificate.Next(authority.Authority, events.KeyHash{}, epoch.AddDate(0, 0, -3)), // old enough to be renewed
+		Certificate: certificate.NewLeaf(authority.Authority, events.KeyHash{}, epoch.AddDate(0, 0, -3)), // old enough to be renewed
 	})
 	require.NoError(t, err)
 	itself := commands.Meta{Workspace: p.acme, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm}}
-	next := certificate.Next(authority.Authority, events.KeyHash{1}, epoch)
+	next := certificate.NewLeaf(authority.Authority, events.KeyHash{1}, epoch)
 	_, err = h.RenewCertificate(ctx, commands.RenewCertificate{
 		Meta: itself, Runner: r.Runner, Authority: authority, Shown: r.Certificate.Serial, Certificate: next,
 	})

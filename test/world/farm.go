@@ -49,7 +49,7 @@ func (p *Player) enrols(ctx context.Context, owner commands.Meta) (runner comman
 	hello := aggregates.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}}}
 	r, err := p.Commands.RegisterRunner(ctx, commands.RegisterRunner{
 		Token: mint.Token, Authority: authority, Runner: NewID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
-		Certificate: certificate.Next(authority.Authority, events.KeyHash{}, Epoch),
+		Certificate: certificate.NewLeaf(authority.Authority, events.KeyHash{}, Epoch),
 	})
 	if err != nil {
 		return runner, err

@@ -1,13 +1,13 @@
-// Package mask keeps secrets out of a stream of bytes, such as a build's output.
+// Package mask removes secrets from a stream of bytes, such as a build's output.
 //
-// A [Set] is made of the secrets, a [Writer] replaces every occurrence of one of its
-// needles by [Mark], wherever the stream is cut into writes. What it passes on is
-// exactly this: of the whole stream, each byte that lies in some occurrence of a needle
-// is hidden, and each longest run of hidden bytes becomes one mark.
+// A [Set] is built from the secrets, and a [Writer] replaces every occurrence of one of its needles
+// by [Mark], however the stream is split into writes. Precisely: each byte of the whole stream that
+// lies in an occurrence of a needle is hidden, and each maximal run of hidden bytes becomes one
+// mark.
 //
-// Matching is Aho and Corasick's automaton with the bytes of its current state held
-// back. The libraries at hand search whole texts and keep the first of overlapping
-// matches, which would let the rest of an overlapping secret through.
+// Matching uses the Aho-Corasick automaton, and holds back the bytes of its current state. Existing
+// libraries search whole texts and report only the first of overlapping matches, which would reveal
+// the rest of an overlapping secret.
 package mask
 
 import (
@@ -15,45 +15,45 @@ import (
 	"io"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "***"
 
-// A Writer passes on what is written to it without the secrets. It holds bytes back
-// while they may be the beginning of one, however long that takes, until [Writer.Close].
-// It is not for concurrent use.
+// A Writer passes on what is written to it with secrets masked. It holds back bytes that may be the
+// beginning of a secret, until more is written or [Writer.Close] is called. It is not safe for
+// concurrent use.
 type Writer struct {
 	to     io.Writer
 	set    *Set
-	at     int32
-	held   []byte // not passed on yet, from start on: at least the bytes of the current state
-	hidden []bool // beside each byte of held, whether it is in a needle for certain
+	state  int32
+	held   []byte // bytes not passed on yet, from start on; includes those of the current state
+	hidden []bool // whether the byte of held is known to be in a needle
 	start  int
-	marked bool // the last that was passed on is a mark, and the run may go on
+	marked bool // the output ends with a mark, which may still extend
 	out    []byte
 }
 
-// NewWriter returns a Writer that passes on to w.
+// NewWriter returns a Writer that writes to w.
 func (s *Set) NewWriter(w io.Writer) *Writer { return &Writer{to: w, set: s} }
 
-// Write takes in all of p, or returns the error of the writer behind.
+// Write accepts all of p. Its error is that of the underlying writer.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.out = w.out[:0]
 	for _, b := range p {
-		w.at = w.set.step(w.at, b)
-		if w.at == none && w.start == len(w.held) { // what most bytes are
+		w.state = w.set.step(w.state, b)
+		if w.state == rootState && w.start == len(w.held) { // the common case
 			w.out, w.marked = append(w.out, b), false
 			continue
 		}
 		w.held, w.hidden = append(w.held, b), append(w.hidden, false)
-		for i := len(w.held) - w.set.matched(w.at); i < len(w.held); i++ {
+		for i := len(w.held) - w.set.matched(w.state); i < len(w.held); i++ {
 			w.hidden[i] = true
 		}
-		w.release(len(w.held) - int(w.set.nodes[w.at].depth))
+		w.release(len(w.held) - int(w.set.nodes[w.state].depth))
 	}
 	return len(p), w.flush()
 }
 
-// release passes on the held bytes before end: no needle that may yet end has any of them.
+// release passes on the held bytes before end, which no unfinished match can include.
 func (w *Writer) release(end int) {
 	for ; w.start < end; w.start++ {
 		if !w.hidden[w.start] {
@@ -62,7 +62,7 @@ func (w *Writer) release(end int) {
 			w.out, w.marked = append(w.out, Mark...), true
 		}
 	}
-	if 2*w.start >= len(w.held) { // moves as many bytes as were passed on, at the most
+	if 2*w.start >= len(w.held) { // so that the cost of moving is amortized
 		w.held = w.held[:copy(w.held, w.held[w.start:])]
 		w.hidden = w.hidden[:copy(w.hidden, w.hidden[w.start:])]
 		w.start = 0
@@ -79,13 +79,13 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Held is the number of bytes that wait for what comes next.
+// Held returns the number of bytes held back.
 func (w *Writer) Held() int { return len(w.held) - w.start }
 
-// Close passes on what was held back: the stream has ended, so it begins no needle.
+// Close passes on the bytes held back, since no match can be completed any more.
 func (w *Writer) Close() error {
 	w.out = w.out[:0]
 	w.release(len(w.held))
-	w.at, w.marked = none, false
+	w.state, w.marked = rootState, false
 	return w.flush()
 }

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive hides by looking for each needle at each place.
+// naive masks text by searching for each needle at each position.
 func naive(needles [][]byte, text []byte) string {
 	hidden := make([]bool, len(text))
 	for _, n := range needles {
@@ -43,8 +43,8 @@ func naive(needles [][]byte, text []byte) string {
 	return out.String()
 }
 
-// through writes text in pieces that end at cuts.
-func through(t require.TestingT, s *Set, text []byte, cuts ...int) string {
+// maskInPieces masks text, written in pieces that end at cuts.
+func maskInPieces(t require.TestingT, s *Set, text []byte, cuts ...int) string {
 	var out bytes.Buffer
 	w := s.NewWriter(&out)
 	from := 0
@@ -59,7 +59,7 @@ func through(t require.TestingT, s *Set, text []byte, cuts ...int) string {
 	return out.String()
 }
 
-func TestItHidesWhatANaiveSearchHides(t *testing.T) {
+func TestMaskMatchesNaiveSearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		few := rapid.SliceOfN(rapid.SampledFrom([]byte("abc")), 1, 9) // overlaps, often
@@ -71,7 +71,7 @@ func TestItHidesWhatANaiveSearchHides(t *testing.T) {
 				cuts[i] = max(cuts[i], cuts[i-1])
 			}
 		}
-		require.Equal(t, naive(needles, text), through(t, newSet(needles), text, cuts...))
+		require.Equal(t, naive(needles, text), maskInPieces(t, newSet(needles), text, cuts...))
 	})
 }
 
@@ -91,12 +91,12 @@ func TestOverlappingAndNestedNeedles(t *testing.T) {
 			needles = append(needles, []byte(n))
 		}
 		for cut := range len(c.text) + 1 {
-			require.Equal(t, c.want, through(t, newSet(needles), []byte(c.text), cut), "%s cut at %d", c.text, cut)
+			require.Equal(t, c.want, maskInPieces(t, newSet(needles), []byte(c.text), cut), "%s cut at %d", c.text, cut)
 		}
 	}
 }
 
-func TestFormsOfASecret(t *testing.T) {
+func TestEncodingsOfSecretAreMasked(t *testing.T) {
 	t.Parallel()
 	const secret = `p&ss "w<rd/ü+1`
 	set := New(secret)
@@ -119,7 +119,7 @@ func TestFormsOfASecret(t *testing.T) {
 				"base64 url":  base64.URLEncoding.EncodeToString([]byte(before + secret + after)),
 				"header user": "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(before+":"+secret+after)),
 			} {
-				got := through(t, set, []byte(line))
+				got := maskInPieces(t, set, []byte(line))
 				require.Contains(t, got, Mark, name)
 				if strings.HasPrefix(name, "base64") || strings.HasPrefix(name, "header") {
 					decoded, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(got[strings.LastIndex(got, Mark)+3:], "="))
@@ -131,27 +131,27 @@ func TestFormsOfASecret(t *testing.T) {
 	}
 }
 
-func TestLinesOfASecret(t *testing.T) {
+func TestLinesOfSecretAreMasked(t *testing.T) {
 	t.Parallel()
 	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nshort\nhkiG9w0BAQEFAASC\n-----END KEY-----\n"
 	set := New(key)
-	require.Equal(t, "a "+Mark+"\nb short\nc "+Mark+"\n", through(t, set, []byte("a MIIEvQIBADANBgkq\nb short\nc hkiG9w0BAQEFAASC\n")))
-	require.Equal(t, Mark, through(t, set, []byte(key)))
-	require.Equal(t, Mark, through(t, set, []byte(strings.ReplaceAll(key, "\n", "\r\n"))))
-	require.Equal(t, "["+Mark+"]", through(t, New("  token-123\n"), []byte("[token-123]")))
+	require.Equal(t, "a "+Mark+"\nb short\nc "+Mark+"\n", maskInPieces(t, set, []byte("a MIIEvQIBADANBgkq\nb short\nc hkiG9w0BAQEFAASC\n")))
+	require.Equal(t, Mark, maskInPieces(t, set, []byte(key)))
+	require.Equal(t, Mark, maskInPieces(t, set, []byte(strings.ReplaceAll(key, "\n", "\r\n"))))
+	require.Equal(t, "["+Mark+"]", maskInPieces(t, New("  token-123\n"), []byte("[token-123]")))
 }
 
 func TestShortSecretsHideNothing(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "a", "true", "12345", "   ab   "} {
-		require.Equal(t, "a true 12345 b", through(t, New(s), []byte("a true 12345 b")), "%q", s)
+		require.Equal(t, "a true 12345 b", maskInPieces(t, New(s), []byte("a true 12345 b")), "%q", s)
 	}
-	require.Equal(t, Mark, through(t, New("123456"), []byte("123456")))
-	// A JSON file as a secret has lines of brackets, which are no secrets.
-	require.Equal(t, "{\n} "+Mark, through(t, New("{\n\"key\":\"value-of-it\"\n}"), []byte("{\n} \"key\":\"value-of-it\"")))
+	require.Equal(t, Mark, maskInPieces(t, New("123456"), []byte("123456")))
+	// Lines with only brackets of a JSON secret are not masked.
+	require.Equal(t, "{\n} "+Mark, maskInPieces(t, New("{\n\"key\":\"value-of-it\"\n}"), []byte("{\n} \"key\":\"value-of-it\"")))
 }
 
-func TestWhatMayBeginASecretIsHeldBackUntilTheEnd(t *testing.T) {
+func TestPossibleBeginningsAreHeldBack(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w := New("secret-word").NewWriter(&out)
@@ -163,8 +163,8 @@ func TestWhatMayBeginASecretIsHeldBackUntilTheEnd(t *testing.T) {
 	require.Equal(t, "say secret-", out.String())
 }
 
-// A secret may have 32 KiB, and a job has fifty: they are in the memory of the machine beside
-// what the job may take. Not in parallel, or others would be measured too.
+// A secret may have 32 KiB and a job fifty secrets, whose memory comes on top of what the job may
+// use. The test is not parallel, since it measures memory.
 func TestLongSecretsTakeLittleMemory(t *testing.T) {
 	random := make([]byte, 24<<10)
 	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(random); i++ {
@@ -175,19 +175,19 @@ func TestLongSecretsTakeLittleMemory(t *testing.T) {
 		secret string
 		most   uint64
 	}{
-		"of one line": {text, 16 << 20},
-		"of lines":    {strings.Join(slices.Collect(chunks(text, 64)), "\n"), 48 << 20},
+		"single line": {text, 16 << 20},
+		"many lines":  {strings.Join(slices.Collect(chunks(text, 64)), "\n"), 48 << 20},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		s := New(c.secret)
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, c.most, name)
-		require.Equal(t, "a "+Mark+" b", through(t, s, []byte("a "+c.secret+" b")), name)
+		require.Equal(t, "a "+Mark+" b", maskInPieces(t, s, []byte("a "+c.secret+" b")), name)
 	}
 }
 
-// chunks cuts a text.
+// chunks splits a text into pieces of a size.
 func chunks(text string, size int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for ; len(text) > size; text = text[size:] {
@@ -203,7 +203,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestAnErrorBehindIsReturned(t *testing.T) {
+func TestWriterErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	w := New("secret-word").NewWriter(broken{})
 	_, err := io.WriteString(w, "hello")
@@ -221,8 +221,8 @@ func FuzzMask(f *testing.F) {
 		}
 		at := max(0, min(cut, len(text)))
 		want := naive(Needles(secret), text)
-		require.Equal(t, want, through(t, New(secret), text, at))
-		require.Equal(t, want, through(t, New(secret), text))
+		require.Equal(t, want, maskInPieces(t, New(secret), text, at))
+		require.Equal(t, want, maskInPieces(t, New(secret), text))
 	})
 }
 

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// What is shorter is not looked for: hiding each "true" of a log would hide the log,
-// and tell what the secret is besides.
+// Shorter needles are not searched for. Masking every "true" would make the log useless, and reveal
+// the secret.
 const (
-	leastNeedle = 6 // bytes of a secret, or of one of its forms
-	leastLine   = 8 // bytes of a line of a secret that has several
+	minNeedle = 6 // bytes of a secret, or of one of its forms
+	minLine   = 8 // bytes of a line of a secret that has several
 )
 
-// New returns what hides secrets, each of their lines, and both of them as base64 at
-// any alignment, in hexadecimal, in an address and in a JSON string.
+// New returns the set of needles of all secrets. Each secret, and each line of it, is also found as
+// base64 at any alignment, in hexadecimal, URL-encoded, and in a JSON string.
 func New(secrets ...string) *Set {
 	var needles [][]byte
 	for _, s := range secrets {
@@ -27,12 +27,12 @@ func New(secrets ...string) *Set {
 	return newSet(needles)
 }
 
-// Needles returns all that is looked for because of one secret.
+// Needles returns everything that is searched for because of one secret.
 func Needles(secret string) [][]byte {
 	var needles [][]byte
-	for _, plain := range plains(secret) {
-		for _, form := range forms(plain) {
-			if len(form) >= leastNeedle {
+	for _, plain := range variants(secret) {
+		for _, form := range encodings(plain) {
+			if len(form) >= minNeedle {
 				needles = append(needles, []byte(form))
 			}
 		}
@@ -41,48 +41,49 @@ func Needles(secret string) [][]byte {
 	return slices.CompactFunc(needles, bytes.Equal)
 }
 
-// plains are the secret, without the white space around it too, as programs that read
-// it from a file print it, and its lines.
-func plains(secret string) []string {
+// variants returns the secret, the secret without surrounding white space, as programs that read it
+// from a file print it, and its lines.
+func variants(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret)}
 	if lines := strings.FieldsFunc(secret, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
 		for _, l := range lines {
-			if l = strings.TrimSpace(l); len(l) >= leastLine {
+			if l = strings.TrimSpace(l); len(l) >= minLine {
 				list = append(list, l)
 			}
 		}
 		unix := strings.ReplaceAll(secret, "\r\n", "\n")
 		list = append(list, unix, strings.ReplaceAll(unix, "\n", "\r\n"))
 	}
-	return slices.DeleteFunc(list, func(s string) bool { return len(s) < leastNeedle })
+	return slices.DeleteFunc(list, func(s string) bool { return len(s) < minNeedle })
 }
 
-func forms(plain string) []string {
+func encodings(plain string) []string {
 	list := []string{plain, url.QueryEscape(plain), url.PathEscape(plain), strings.ReplaceAll(url.QueryEscape(plain), "+", "%20")}
 	digits := hex.EncodeToString([]byte(plain))
-	list = append(list, digits, strings.ToUpper(digits), quoted(plain, true), quoted(plain, false))
+	list = append(list, digits, strings.ToUpper(digits), jsonString(plain, true), jsonString(plain, false))
 	for before := range 3 {
-		list = append(list, inBase64(base64.RawStdEncoding, before, plain), inBase64(base64.RawURLEncoding, before, plain))
+		list = append(list, base64Core(base64.RawStdEncoding, before, plain), base64Core(base64.RawURLEncoding, before, plain))
 	}
 	return list
 }
 
-// quoted is the inside of a JSON string, in which encoders escape <, > and & or not.
-func quoted(plain string, escapeHTML bool) string {
+// jsonString returns plain as it appears inside a JSON string, with <, > and & escaped or not.
+func jsonString(plain string, escapeHTML bool) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(escapeHTML)
 	if err := e.Encode(plain); err != nil {
-		return "" // of a string there is none
+		return "" // cannot happen with a string
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
 }
 
-// inBase64 is what plain is in base64 when so many bytes, counted from a multiple of
-// three, stand before it: the characters that are the same whatever stands around it.
-func inBase64(enc *base64.Encoding, before int, plain string) string {
+// inBase64 returns the base64 characters that plain always produces when it starts at an offset of
+// before bytes, modulo three, in the encoded data. Characters that also depend on neighbouring
+// bytes are cut off.
+func base64Core(enc *base64.Encoding, before int, plain string) string {
 	text := enc.EncodeToString(append(make([]byte, before), plain...))
-	first := (before*8 + 5) / 6 // characters that have bits of what is before
+	first := (before*8 + 5) / 6 // characters that contain bits of the bytes before
 	last := (before + len(plain)) * 8 / 6
 	return text[first:last]
 }

@@ -5,64 +5,65 @@ import (
 	"slices"
 )
 
-// none is the state in which nothing of a needle has been seen.
-const none = 0
+// rootState is the state in which no prefix of a needle is matched.
+const rootState = 0
 
-// A node is a prefix of a needle. Most have one successor, which lies behind them: there are
-// twenty nodes for each byte of a secret, so that what few of them have is kept beside them.
+// A node is a state of the automaton: a prefix of a needle. Most nodes have a single successor,
+// which is the next element of Set.nodes. There are about twenty nodes per byte of secret, so rare
+// data is kept in maps beside them.
 type node struct {
-	fail  int32 // its longest proper suffix that is a prefix of a needle too
-	depth int32 // its length
-	next  byte  // by which the node behind it follows, if it goesOn
+	fail  int32 // state of the longest proper suffix that is also a prefix of a needle
+	depth int32 // length of the prefix
+	next  byte  // byte that leads to the next element, if hasNext
 	flags uint8
 }
 
 const (
-	goesOn   = 1 << iota // the node behind it is its successor
-	branches             // it has successors in Set.branches
-	ends                 // a needle ends with it, of the length in Set.match
+	hasNext     = 1 << iota // the next element is a successor
+	hasBranches             // has successors in Set.branches
+	isMatch                 // ends with a needle, whose length is in Set.match
 )
 
-// An edge is a successor that does not lie behind its node.
+// An edge leads to a successor that is not the next element.
 type edge struct {
-	by byte
+	on byte
 	to int32
 }
 
-// A Set is what to hide. It does not change and may be shared.
+// A Set is an immutable set of needles. It may be shared between goroutines.
 type Set struct {
 	nodes    []node
-	root     [256]int32 // successors of none
+	root     [256]int32 // successors of rootState
 	branches map[int32][]edge
-	match    map[int32]int32 // length of the longest needle that a node ends with
+	match    map[int32]int32 // length of the longest needle that ends at a node
 }
 
-// Len is the number of prefixes that are told apart, a measure of memory.
+// Len returns the number of states, a measure of memory use.
 func (s *Set) Len() int { return len(s.nodes) }
 
-// newSet builds the automaton of needles, none of which is empty. It puts them in order.
+// newSet builds the automaton of needles, none of which is empty. It sorts needles.
 func newSet(needles [][]byte) *Set {
 	slices.SortFunc(needles, bytes.Compare)
 	count, longest := 1, 0
 	for i, n := range needles {
 		count, longest = count+len(n), max(longest, len(n))
 		if i > 0 {
-			count -= shared(needles[i-1], n)
+			count -= commonPrefix(needles[i-1], n)
 		}
 	}
 	s := &Set{nodes: make([]node, 1, count), branches: map[int32][]edge{}, match: map[int32]int32{}}
 	var before []byte
-	path := make([]int32, longest+1) // the nodes of the needle before, by their depth
+	path := make([]int32, longest+1) // nodes of the previous needle, by depth
 	for _, n := range needles {
-		s.add(n, path, shared(before, n))
+		s.add(n, path, commonPrefix(before, n))
 		before = n
 	}
 	s.link(longest)
 	return s
 }
 
-// shared is the length of the longest prefix of both.
-func shared(a, b []byte) int {
+// commonPrefix returns the length of the longest common prefix.
+func commonPrefix(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
@@ -70,52 +71,52 @@ func shared(a, b []byte) int {
 	return n
 }
 
-// add adds a needle of which the first bytes are in path already.
+// add adds a needle whose first from bytes have nodes in path already.
 func (s *Set) add(needle []byte, path []int32, from int) {
 	for depth := from; depth < len(needle); depth++ {
 		at, to, b := path[depth], int32(len(s.nodes)), needle[depth]
 		s.nodes = append(s.nodes, node{depth: int32(depth + 1)})
 		switch n := &s.nodes[at]; {
-		case at == none:
+		case at == rootState:
 			s.root[b] = to
 		case at+1 == to:
-			n.next, n.flags = b, n.flags|goesOn
+			n.next, n.flags = b, n.flags|hasNext
 		default:
-			n.flags |= branches
+			n.flags |= hasBranches
 			s.branches[at] = append(s.branches[at], edge{b, to})
 		}
 		path[depth+1] = to
 	}
 	end := path[len(needle)]
-	s.nodes[end].flags |= ends
+	s.nodes[end].flags |= isMatch
 	s.match[end] = int32(len(needle))
 }
 
-// link sets where each state goes on that its byte does not continue, the shortest first:
-// the suffix of a state is shorter than it.
+// link sets the fail states in order of depth, since a fail state is always shallower than its
+// node.
 func (s *Set) link(longest int) {
 	for _, at := range s.byDepth(longest) {
 		n := s.nodes[at]
-		if n.flags&goesOn != 0 {
-			s.follow(at+1, s.step(n.fail, n.next))
+		if n.flags&hasNext != 0 {
+			s.setFail(at+1, s.step(n.fail, n.next))
 		}
 		for _, e := range s.branches[at] {
-			s.follow(e.to, s.step(n.fail, e.by))
+			s.setFail(e.to, s.step(n.fail, e.on))
 		}
 	}
 }
 
-// follow notes the longest suffix of a node, whose needles end with the node too.
-func (s *Set) follow(to, fail int32) {
+// setFail sets the fail state of a node. A needle that ends at the fail state ends at the node too.
+func (s *Set) setFail(to, fail int32) {
 	n := &s.nodes[to]
 	n.fail = fail
 	if most := max(s.match[to], s.match[fail]); most > 0 {
-		n.flags |= ends
+		n.flags |= isMatch
 		s.match[to] = most
 	}
 }
 
-// byDepth lists all nodes but none in the order of their depths.
+// byDepth returns all nodes except the root in order of depth, by counting sort.
 func (s *Set) byDepth(longest int) []int32 {
 	from := make([]int32, longest+2)
 	for _, n := range s.nodes[1:] {
@@ -132,16 +133,16 @@ func (s *Set) byDepth(longest int) []int32 {
 	return list
 }
 
-// step returns the state after b.
+// step returns the state that follows on byte b.
 func (s *Set) step(at int32, b byte) int32 {
-	for at != none {
+	for at != rootState {
 		n := &s.nodes[at]
-		if n.flags&goesOn != 0 && n.next == b {
+		if n.flags&hasNext != 0 && n.next == b {
 			return at + 1
 		}
-		if n.flags&branches != 0 {
+		if n.flags&hasBranches != 0 {
 			for _, e := range s.branches[at] {
-				if e.by == b {
+				if e.on == b {
 					return e.to
 				}
 			}
@@ -151,9 +152,9 @@ func (s *Set) step(at int32, b byte) int32 {
 	return s.root[b]
 }
 
-// matched is the length of the longest needle that ends with the state, or 0.
+// matched returns the length of the longest needle that ends at a state, or 0.
 func (s *Set) matched(at int32) int {
-	if s.nodes[at].flags&ends == 0 {
+	if s.nodes[at].flags&isMatch == 0 {
 		return 0
 	}
 	return int(s.match[at])

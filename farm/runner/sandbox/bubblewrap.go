@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// readable are the files of /etc that programs need to find libraries, hosts, times and
-// authorities. Nothing else of /etc is in the sandbox.
-var readable = []string{
+// etcPaths are the parts of /etc that programs need to find libraries, hosts, time zones and
+// certificate authorities. The sandbox shows nothing else of /etc.
+var etcPaths = []string{
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/debian_version", "/etc/gai.conf", "/etc/hosts",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf",
 	"/etc/os-release", "/etc/pki", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/timezone",
 }
 
-// The people that a sandbox knows: its own user, which is nobody elsewhere.
+// Files passwd and group of the sandbox. Its user has the id that is nobody elsewhere.
 const (
 	accounts = "root:x:0:0:root:/root:/usr/sbin/nologin\nrunner:x:65534:65534:runner:/home/runner:/bin/sh\n"
 	groups   = "root:x:0:\nrunner:x:65534:\n"
@@ -30,15 +30,15 @@ func writeAccounts(dir string) error {
 	return nil
 }
 
-// wrap returns the command line with which bubblewrap runs args. It holds no secret: a
-// step's variables are in the environment of bubblewrap, which passes it on.
-func (j *Job) wrap(args []string) []string {
+// bubblewrapArgs returns the command line that runs args in bubblewrap. It contains no secrets: a
+// step's variables are passed in the environment.
+func (j *Job) bubblewrapArgs(args []string) []string {
 	w := []string{
 		"bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
 		"--hostname", "runner", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
 		"--ro-bind", "/usr", "/usr",
 	}
-	if j.Network {
+	if j.HostNetwork {
 		w = append(w, "--share-net")
 		if resolved, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil { // often a link into /run
 			w = append(w, "--ro-bind", resolved, "/etc/resolv.conf")
@@ -51,7 +51,7 @@ func (j *Job) wrap(args []string) []string {
 			w = append(w, "--ro-bind", name, name)
 		}
 	}
-	for _, name := range append(readable, j.Mounts...) {
+	for _, name := range append(etcPaths, j.Mounts...) {
 		w = append(w, "--ro-bind-try", name, name)
 	}
 	w = append(w,
@@ -63,7 +63,7 @@ func (j *Job) wrap(args []string) []string {
 	return append(w, args...)
 }
 
-// CheckMounts refuses folders that would show a step what is the runner's own.
+// CheckMounts returns an error if a mount would show the runner's own folder to steps.
 func CheckMounts(mounts []string, own string) error {
 	own, err := filepath.Abs(own)
 	if err != nil {
@@ -77,15 +77,15 @@ func CheckMounts(mounts []string, own string) error {
 		if err != nil || !filepath.IsAbs(m) {
 			return fmt.Errorf("mount %s: want a folder that is there, by its absolute path", m)
 		}
-		if within(own, resolved) || within(resolved, own) {
+		if isWithin(own, resolved) || isWithin(resolved, own) {
 			return fmt.Errorf("mount %s: it would show steps the runner's key in %s", m, own)
 		}
 	}
 	return nil
 }
 
-// within reports whether path is folder, or in it.
-func within(path, folder string) bool {
+// isWithin reports whether path is folder, or is in it.
+func isWithin(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }

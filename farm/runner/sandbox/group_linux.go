@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// A group is the control groups of one job: a folder of version 2, or one for each
-// controller of version 1. A nil group limits nothing.
+// A group is the control groups of one job: one folder in version 2, or one per controller in
+// version 1. A nil group limits nothing.
 type group struct {
-	folders []string
-	events  string // the file that counts what was killed for memory
-	word    string // the word before the count
+	folders    []string
+	eventsFile string // name of the file with the number of OOM kills
+	eventKey   string // key of that number in the file
 }
 
-// A hierarchy is where groups of jobs are made.
+// A hierarchy has the folders in which control groups of jobs can be created.
 type hierarchy struct {
-	two         string // folder in version 2, or none
-	memory, cpu string // folders in version 1, or none
+	v2          string // in version 2, "" if there is none
+	memory, cpu string // in version 1, "" if there are none
 }
 
-// mayGroup finds out once where this process may make groups.
-var mayGroup = sync.OnceValue(func() hierarchy { return findHierarchy("/proc/self/cgroup", "/proc/self/mountinfo") })
+// ownHierarchy finds the hierarchy of this process once.
+var ownHierarchy = sync.OnceValue(func() hierarchy { return findHierarchy("/proc/self/cgroup", "/proc/self/mountinfo") })
 
-// findHierarchy reads where this process is, and takes the folder beneath which it may make groups.
+// findHierarchy returns the folders below which this process may create groups.
 func findHierarchy(cgroups, mounts string) (h hierarchy) {
-	own := map[string]string{} // by controller; version 2 has none
+	own := map[string]string{} // this process's group by controller; "" for version 2
 	text, _ := os.ReadFile(cgroups)
 	for line := range strings.Lines(string(text)) {
 		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
@@ -43,8 +43,8 @@ func findHierarchy(cgroups, mounts string) (h hierarchy) {
 		}
 	}
 	for _, m := range groupMounts(mounts) {
-		if m.version == 2 && h.two == "" {
-			h.two = delegate(filepath.Join(m.at, own[""]))
+		if m.version == 2 && h.v2 == "" {
+			h.v2 = delegate(filepath.Join(m.at, own[""]))
 			continue
 		}
 		for name := range strings.SplitSeq(m.options, ",") {
@@ -65,7 +65,7 @@ type groupMount struct {
 	version     int
 }
 
-// groupMounts finds the mounts of control groups.
+// groupMounts returns the mounts of control groups in a mountinfo file.
 func groupMounts(file string) (list []groupMount) {
 	text, _ := os.ReadFile(file)
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -87,15 +87,15 @@ func groupMounts(file string) (list []groupMount) {
 
 func writable(dir string) bool { return syscall.Access(dir, 2) == nil }
 
-// delegate makes dir, whose processes are this one and its children, one that has groups
-// below it: the kernel wants its processes in one of them. It returns "" where the
-// controllers are not there, or this process may not.
+// delegate prepares the version 2 group dir, which has this process and its children, for groups
+// below it. Since the kernel does not allow processes in an inner group, they are moved to a child
+// group. It returns "" if the controllers are missing or permission is denied.
 func delegate(dir string) string {
 	offered, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil || !bytes.Contains(offered, []byte("memory")) || dir == "/sys/fs/cgroup" {
 		return ""
 	}
-	if filepath.Base(dir) == "supervisor" { // a child, of the process that has moved there
+	if filepath.Base(dir) == "supervisor" { // moved there already, by this process or its parent
 		return filepath.Dir(dir)
 	}
 	own := filepath.Join(dir, "supervisor")
@@ -104,28 +104,28 @@ func delegate(dir string) string {
 	}
 	pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	for pid := range strings.FieldsSeq(string(pids)) {
-		if put(own, "cgroup.procs", pid) != nil {
+		if writeSetting(own, "cgroup.procs", pid) != nil {
 			return ""
 		}
 	}
-	if put(dir, "cgroup.subtree_control", "+memory +cpu +pids") != nil {
+	if writeSetting(dir, "cgroup.subtree_control", "+memory +cpu +pids") != nil {
 		return ""
 	}
 	return dir
 }
 
-func put(dir, file, text string) error {
+func writeSetting(dir, file, text string) error {
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("control group: %w", err)
 	}
 	return nil
 }
 
-// Prepare has this process take the place from which jobs get control groups, and tells
-// how memory and processors of a job are limited.
+// Prepare moves this process so that control groups can be created for jobs, and describes how
+// memory and processors of a job are limited.
 func Prepare() string {
-	switch h := mayGroup(); {
-	case h.two != "":
+	switch h := ownHierarchy(); {
+	case h.v2 != "":
 		return "control groups, version 2"
 	case h.memory != "":
 		return "control groups, version 1"
@@ -133,14 +133,14 @@ func Prepare() string {
 	return "memory of each process alone (RLIMIT_DATA); no control groups may be made"
 }
 
-func newGroup(name string, l Limits) *group { return mayGroup().group(name, l) }
+func newGroup(name string, l Limits) *group { return ownHierarchy().newGroup(name, l) }
 
 const groupPrefix = "svc-job-"
 
-// left names the groups that a job may have had.
-func (h hierarchy) left(name string) *group {
+// leftover returns the groups that a job may have left.
+func (h hierarchy) leftover(name string) *group {
 	g := &group{}
-	for _, dir := range []string{h.two, h.memory, h.cpu} {
+	for _, dir := range []string{h.v2, h.memory, h.cpu} {
 		if dir != "" {
 			g.folders = append(g.folders, filepath.Join(dir, groupPrefix+name))
 		}
@@ -148,22 +148,22 @@ func (h hierarchy) left(name string) *group {
 	return g
 }
 
-// group makes the groups of a job. Where that fails there are none.
-func (h hierarchy) group(name string, l Limits) *group {
+// group creates the groups of a job. It returns nil if that fails or there are no limits.
+func (h hierarchy) newGroup(name string, l Limits) *group {
 	const period = 100_000 // microseconds
 	g := &group{}
 	var err error
 	switch name = groupPrefix + name; {
 	case l == Limits{}:
 		return nil
-	case h.two != "":
-		g.events, g.word = "memory.events", "oom_kill"
-		err = g.add(filepath.Join(h.two, name), map[string]string{
+	case h.v2 != "":
+		g.eventsFile, g.eventKey = "memory.events", "oom_kill"
+		err = g.add(filepath.Join(h.v2, name), map[string]string{
 			"memory.max": bytesOf(l.MemoryBytes, "max"), "memory.swap.max": "0",
 			"cpu.max": fmt.Sprintf("%s %d", bytesOf(int64(l.CPUs*period), "max"), period),
 		})
 	case h.memory != "":
-		g.events, g.word = "memory.oom_control", "oom_kill"
+		g.eventsFile, g.eventKey = "memory.oom_control", "oom_kill"
 		err = g.add(filepath.Join(h.memory, name), map[string]string{"memory.limit_in_bytes": bytesOf(l.MemoryBytes, "-1")})
 		if h.cpu != "" && err == nil && l.CPUs > 0 {
 			err = g.add(filepath.Join(h.cpu, name), map[string]string{"cpu.cfs_quota_us": bytesOf(int64(l.CPUs*period), "-1")})
@@ -191,14 +191,14 @@ func (g *group) add(dir string, settings map[string]string) error {
 	}
 	g.folders = append(g.folders, dir)
 	for file, text := range settings {
-		if err := put(dir, file, text); err != nil && file != "memory.swap.max" { // there may be no swap
+		if err := writeSetting(dir, file, text); err != nil && file != "memory.swap.max" { // the machine may have no swap
 			return err
 		}
 	}
 	return nil
 }
 
-// files are those by which a process enters.
+// files returns the files through which a process enters the groups.
 func (g *group) files() (list []string) {
 	if g == nil {
 		return nil
@@ -209,14 +209,14 @@ func (g *group) files() (list []string) {
 	return list
 }
 
-// kills is how many processes were killed for memory.
+// kills returns how many processes were killed for lack of memory.
 func (g *group) kills() int {
 	if g == nil {
 		return 0
 	}
-	text, _ := os.ReadFile(filepath.Join(g.folders[0], g.events))
+	text, _ := os.ReadFile(filepath.Join(g.folders[0], g.eventsFile))
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == g.word {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == g.eventKey {
 			n, _ := strconv.Atoi(f[1])
 			return n
 		}
@@ -224,13 +224,13 @@ func (g *group) kills() int {
 	return 0
 }
 
-// remove kills what is in the groups and removes them.
+// remove kills the processes in the groups and removes the groups.
 func (g *group) remove() {
 	if g == nil {
 		return
 	}
 	for _, dir := range g.folders {
-		for late := time.Now().Add(killingLimit); time.Now().Before(late); time.Sleep(killingPause) {
+		for late := time.Now().Add(killTimeout); time.Now().Before(late); time.Sleep(killPause) {
 			if err := syscall.Rmdir(dir); err == nil || errors.Is(err, os.ErrNotExist) {
 				break
 			}

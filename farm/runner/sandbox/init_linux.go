@@ -14,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orders are what a step's first process is told, by a file in memory: as an argument they could
-// have 128 KiB, and a script takes up to six times its size in JSON. There is no secret in them.
-type orders struct {
+// An initSpec tells a step's first process what to do. It is passed in a memory file: an argument
+// is limited to 128 KiB, and a script takes up to six times its size in JSON. It has no secrets.
+type initSpec struct {
 	Args   []string `json:"args"`
-	Groups []string `json:"groups,omitempty"` // files by which a process enters control groups
-	Data   uint64   `json:"data,omitempty"`   // bytes of RLIMIT_DATA
-	Reap   bool     `json:"reap,omitempty"`   // stay, adopt and reap; otherwise become Args
-	Mount  bool     `json:"mount,omitempty"`  // mount a /proc of the new PID namespace
+	Groups []string `json:"groups,omitempty"` // cgroup.procs files of the control groups to enter
+	Data   uint64   `json:"data,omitempty"`   // RLIMIT_DATA in bytes
+	Reap   bool     `json:"reap,omitempty"`   // start Args and reap orphans, instead of exec
+	Mount  bool     `json:"mount,omitempty"`  // mount /proc for a new PID namespace
 }
 
 const (
-	niceness   = 5        // below the runner, whose heartbeats have to be in time
-	ordersFile = 3        // the descriptor of the orders in the process that is told
-	maxOrders  = 16 << 20 // bytes, many times the largest job's
+	niceness = 5        // keeps the runner's heartbeats on time
+	specFD   = 3        // file descriptor of the spec in the new process
+	maxSpec  = 16 << 20 // bytes, many times the size of the largest job
 )
 
-// file returns the orders to be read by a process whose descriptor ordersFile it is.
-func (o orders) file() (*os.File, error) {
+// file returns a memory file with the spec, to be passed as descriptor specFD.
+func (o initSpec) file() (*os.File, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("write orders: %w", err)
@@ -47,11 +47,11 @@ func (o orders) file() (*os.File, error) {
 	return f, nil
 }
 
-// readOrders reads the orders and closes their file: what the step becomes does not have it.
-func readOrders() (o orders, err error) {
-	f := os.NewFile(ordersFile, "orders")
+// readSpec reads the spec and closes its file, so that the step does not inherit it.
+func readSpec() (o initSpec, err error) {
+	f := os.NewFile(specFD, "orders")
 	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxOrders)) // its offset is shared with who wrote it
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxSpec)) // the file offset is shared with the writer
 	if err != nil {
 		return o, fmt.Errorf("read orders: %w", err)
 	}
@@ -61,9 +61,9 @@ func readOrders() (o orders, err error) {
 	return o, nil
 }
 
-// Init is a step's first process. It returns the exit status.
+// Init is the main function of a step's first process. It returns the exit status.
 func Init(args []string) int {
-	o, err := readOrders()
+	o, err := readSpec()
 	if err != nil || len(args) != 0 || len(o.Args) == 0 {
 		fmt.Fprintln(os.Stderr, "step-init is a part of svc-runner and not for people")
 		return 2
@@ -75,13 +75,13 @@ func Init(args []string) int {
 			return status
 		}
 	} else if err == nil {
-		err = o.become()
+		err = o.execArgs()
 	}
 	fmt.Fprintln(os.Stderr, "svc-runner:", err)
 	return 127
 }
 
-func (o orders) enter() error {
+func (o initSpec) enter() error {
 	for _, file := range o.Groups {
 		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
 			return fmt.Errorf("enter control group: %w", err)
@@ -99,9 +99,9 @@ func (o orders) enter() error {
 	return nil
 }
 
-// become runs Args in place of this process.
-func (o orders) become() error {
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) // it may be nicer already
+// execArgs replaces this process by Args.
+func (o initSpec) execArgs() error {
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) // fails if its niceness is higher already
 	limits := map[int]uint64{unix.RLIMIT_CORE: 0}
 	if o.Data > 0 {
 		limits[unix.RLIMIT_DATA] = o.Data
@@ -118,23 +118,23 @@ func (o orders) become() error {
 	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, o.Args, os.Environ()))
 }
 
-// reap runs Args, adopts what they leave behind and kills it when they have ended, or when
-// the runner has, of which SIGTERM tells.
-func (o orders) reap() (int, error) {
+// reap runs Args and adopts orphans. When Args have ended, or SIGTERM says that the runner has
+// died, it kills what is left.
+func (o initSpec) reap() (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
 	over := make(chan os.Signal, 1)
 	signal.Notify(over, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
-	o.Reap, o.Mount, o.Groups = false, false, nil // entered, and inherited
-	told, err := o.file()
+	o.Reap, o.Mount, o.Groups = false, false, nil // done, or inherited from this process
+	spec, err := o.file()
 	if err != nil {
 		return 0, err
 	}
 	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand}, //nolint:gosec // this program, with what its parent told it
-		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, told.Fd()}})
-	_ = told.Close() // the step has its own
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, spec.Fd()}})
+	_ = spec.Close() // the step has its own
 	if err != nil {
 		return 0, fmt.Errorf("start step: %w", err)
 	}
@@ -148,7 +148,7 @@ func (o orders) reap() (int, error) {
 	return status, nil
 }
 
-// waitFor reaps children until main is among them.
+// waitFor reaps children until main has ended, and returns its exit status.
 func waitFor(main int) int {
 	for {
 		var s syscall.WaitStatus

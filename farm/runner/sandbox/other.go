@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// What a step leaves behind can be found on Linux alone, so that it is run nowhere else.
+// errSystem is the error on all systems except Linux, where the processes that a step leaves cannot
+// be found.
 var errSystem = fmt.Errorf("sandboxes on another system than Linux: %w", errors.ErrUnsupported)
 
 type group struct{}
@@ -17,19 +18,19 @@ func newGroup(string, Limits) *group { return nil }
 
 func (*group) remove() {}
 
-// Adopt makes this process the parent of orphans below it.
+// Adopt returns an error: it is only supported on Linux.
 func Adopt() error { return errSystem }
 
-// Init is a step's first process.
+// Init fails: it is only supported on Linux.
 func Init([]string) int { return 127 }
 
-// Sweep kills what is left of a job: nothing, as there was none.
+// Sweep does nothing: there are no jobs.
 func Sweep(string) int { return 0 }
 
-// Usage is what the descendants of processes take: nobody knows.
-func Usage([]int) map[int]Taken { return nil }
+// Usage returns nil: it is only supported on Linux.
+func Usage([]int) map[int]Resources { return nil }
 
-// Prepare tells how memory and processors of a job are limited.
+// Prepare says that sandboxes are not supported.
 func Prepare() string { return errSystem.Error() }
 
 func (*Job) run(context.Context, context.Context, Command) (Result, error) {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-const probeLimit = 20 * time.Second
+const probeTimeout = 20 * time.Second
 
-// Probe runs a command in that kind of sandbox, beneath the folder dir, and returns why that
-// cannot be done, if it cannot.
+// Probe runs a command in a temporary sandbox below c.Dir, and returns an error if that does not
+// work.
 func Probe(ctx context.Context, c Config) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("probe sandbox: %w", err)
@@ -29,7 +29,7 @@ func Probe(ctx context.Context, c Config) error {
 		return err
 	}
 	defer func() { _ = j.Remove() }()
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var out bytes.Buffer
 	r, err := j.Run(ctx, ctx, Command{Args: []string{"/bin/sh", "-c", "echo ready >probe && cat probe"}, Env: j.Env(), Output: &out})

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// drainLimit is how long output is read on when no process of the step is left.
-	drainLimit = 5 * time.Second
-	// termRetry is how soon a step that had no process yet is asked to end again.
+	// drainTimeout limits reading output after no process of the step is left.
+	drainTimeout = 5 * time.Second
+	// termRetry is the pause before SIGTERM is sent again to a step that had no process yet.
 	termRetry = 20 * time.Millisecond
 )
 
-// adopted is whether orphans of steps become children of this process.
+// adopted says whether orphans of steps become children of this process.
 var adopted atomic.Bool
 
-// Adopt makes this process the parent of orphans below it: of steps that killed their first
-// process. From then on all its children are steps' and end when [Job.Run] does.
+// Adopt makes this process the subreaper of its descendants, which adopts steps that outlive their
+// first process. Afterwards all children of this process must belong to steps; they are killed when
+// [Job.Run] ends.
 func Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)
@@ -34,8 +35,8 @@ func Adopt() error {
 	return nil
 }
 
-// clearRest kills what a step that has ended left, and reports whether nothing is left.
-func clearRest(pid int) bool {
+// killRest kills what a step has left, and reports whether nothing is left.
+func killRest(pid int) bool {
 	if !adopted.Load() {
 		return killDescendants(pid)
 	}
@@ -47,39 +48,40 @@ func clearRest(pid int) bool {
 	}
 }
 
-// command prepares the step's first process. The caller closes told once that has started.
-func (j *Job) command(c Command) (cmd *exec.Cmd, told *os.File, shallow int, err error) {
-	o := orders{Args: c.Args, Groups: j.group.files()}
+// command prepares a step's first process. The caller closes spec after it has started.
+// firstGeneration is the depth at which the step's own processes begin.
+func (j *Job) command(c Command) (cmd *exec.Cmd, spec *os.File, firstGeneration int, err error) {
+	o := initSpec{Args: c.Args, Groups: j.group.files()}
 	if j.group == nil {
 		o.Data = uint64(j.Limits.MemoryBytes)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	shallow = 1 // the generation at which the step itself begins
+	firstGeneration = 1 // below the first process
 	switch {
-	case j.Kind == Bubblewrap && !c.Plain:
-		o.Args, shallow = j.wrap(c.Args), 2
+	case j.Kind == Bubblewrap && !c.Unsandboxed:
+		o.Args, firstGeneration = j.bubblewrapArgs(c.Args), 2
 	case os.Geteuid() == 0:
 		o.Reap, o.Mount = true, true
 		attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	default:
 		o.Reap = true
-		attr.Pdeathsig = syscall.SIGTERM // it has others to kill first
+		attr.Pdeathsig = syscall.SIGTERM // it kills its descendants first
 	}
-	if told, err = o.file(); err != nil {
+	if spec, err = o.file(); err != nil {
 		return nil, nil, 0, err
 	}
-	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it ends by signals, in order
+	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it is ended by signals
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = j.Work(), c.Env, attr
-	cmd.ExtraFiles = []*os.File{told} // the first of these is ordersFile
-	return cmd, told, shallow, nil
+	cmd.ExtraFiles = []*os.File{spec} // becomes specFD
+	return cmd, spec, firstGeneration, nil
 }
 
-func (j *Job) run(ctx, polite context.Context, c Command) (r Result, err error) {
-	cmd, told, shallow, err := j.command(c)
+func (j *Job) run(ctx, graceful context.Context, c Command) (r Result, err error) {
+	cmd, spec, firstGeneration, err := j.command(c)
 	if err != nil {
 		return r, err
 	}
-	defer told.Close()
+	defer spec.Close()
 	from, to, err := os.Pipe()
 	if err != nil {
 		return r, fmt.Errorf("pipe of a step: %w", err)
@@ -93,15 +95,15 @@ func (j *Job) run(ctx, polite context.Context, c Command) (r Result, err error) 
 		return r, fmt.Errorf("start step: %w", err)
 	}
 	copied := make(chan error, 1)
-	go func() { copied <- pass(c.Output, from) }()
+	go func() { copied <- copyOutput(c.Output, from) }()
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its state says more
+		_ = cmd.Wait() // ProcessState has the details
 		close(ended)
 	}()
 
-	r.Stopped = supervise(ctx, polite, cmd.Process.Pid, shallow, ended)
-	left := !clearRest(cmd.Process.Pid)
+	r.Stopped = supervise(ctx, graceful, cmd.Process.Pid, firstGeneration, ended)
+	left := !killRest(cmd.Process.Pid)
 	err = drain(from, copied)
 	r.fill(cmd.ProcessState)
 	r.OOM = j.group.kills() > before
@@ -111,59 +113,59 @@ func (j *Job) run(ctx, polite context.Context, c Command) (r Result, err error) 
 	return r, err
 }
 
-// pass copies what a step writes. When it cannot be passed on it is still read, so that
-// the step does not hang.
-func pass(to io.Writer, from io.Reader) error {
+// copyOutput copies what a step writes. After a write error it goes on reading, so that the step
+// does not block.
+func copyOutput(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)
 	if err != nil {
-		_, _ = io.Copy(io.Discard, from) // the first error is told
+		_, _ = io.Copy(io.Discard, from) // the first error is returned
 	}
 	return err
 }
 
-// supervise returns when the first process has ended, and the order by which, if any.
-func supervise(ctx, polite context.Context, pid, shallow int, ended <-chan struct{}) (stopped *Stop) {
-	asked, forced := polite.Done(), ctx.Done()
+// supervise returns when the first process has ended, and the Stop that ended it, if any.
+func supervise(ctx, graceful context.Context, pid, firstGeneration int, ended <-chan struct{}) (stopped *Stop) {
+	asked, forced := graceful.Done(), ctx.Done()
 	var grace, again <-chan time.Time
 	kill := func() {
 		asked, forced, grace, again = nil, nil, nil, nil
-		_ = killDescendants(pid)               // what is left of them goes when the step has ended
-		_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet: ended tells of that
+		_ = killDescendants(pid)               // killRest kills any that are left
+		_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so the pid is still its own
 	}
 	for {
 		select {
 		case <-ended:
 			return stopped
 		case <-asked:
-			asked, stopped = nil, cause(polite)
+			asked, stopped = nil, stopCause(graceful)
 			if stopped.Grace <= 0 {
 				kill()
 				break
 			}
 			grace = time.After(stopped.Grace)
-			if !terminate(pid, shallow) {
+			if !terminate(pid, firstGeneration) {
 				again = time.After(termRetry)
 			}
-		case <-again: // it had not begun
+		case <-again: // it had no processes yet
 			again = nil
-			if !terminate(pid, shallow) {
+			if !terminate(pid, firstGeneration) {
 				again = time.After(termRetry)
 			}
 		case <-grace:
 			kill()
 		case <-forced:
-			if stopped == nil || context.Cause(ctx) != context.Canceled { //nolint:errorlint // the bare one names no order
-				stopped = cause(ctx)
+			if stopped == nil || context.Cause(ctx) != context.Canceled { //nolint:errorlint // a bare context.Canceled has no Stop
+				stopped = stopCause(ctx)
 			}
 			kill()
 		}
 	}
 }
 
-// drain waits for the rest of the output. Nobody is left to write: if the pipe does not
-// end, somebody outside of the step got hold of it.
+// drain waits for the rest of the output. No process of the step is left, so if the pipe does not
+// end, a process outside of the step holds it.
 func drain(from *os.File, copied <-chan error) error {
-	late := time.AfterFunc(drainLimit, func() { _ = from.SetReadDeadline(time.Now()) })
+	late := time.AfterFunc(drainTimeout, func() { _ = from.SetReadDeadline(time.Now()) })
 	defer late.Stop()
 	if err := <-copied; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("pass on output of a step: %w", err)

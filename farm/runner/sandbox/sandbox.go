@@ -1,21 +1,20 @@
 // Package sandbox runs the steps of a job as processes, and leaves none of them behind.
 //
-// There are two kinds. None is the runner's own user, with a home of the job's own: it
-// separates jobs from each other by folders alone. Bubblewrap is namespaces of Linux: a
-// step sees its working directory, a home and a /tmp of the job, and /usr, and with
-// network "none" only a loopback of its own.
+// There are two kinds. None runs steps as the runner's own user with a home of the job's own, so
+// jobs are separated only by folders. Bubblewrap uses Linux namespaces: a step sees the job's
+// working directory, home and /tmp, and /usr; with network "none" it has only a loopback device.
 //
-// Whatever a step starts ends with it, though it has left the process group and the session:
-// in bubblewrap, and as root, a PID namespace ends with its first process; otherwise the
-// step's first process adopts orphans (PR_SET_CHILD_SUBREAPER) and all descendants are
-// stopped and killed by a walk of /proc. When the process that runs the steps is killed
-// itself, the kernel tells the step's first process (PR_SET_PDEATHSIG), which does the same.
+// Everything that a step starts ends with it, even processes that left its process group and
+// session. In bubblewrap, and as root, the kernel ends a PID namespace with its first process.
+// Otherwise the step's first process adopts orphans (PR_SET_CHILD_SUBREAPER), and all descendants
+// found in /proc are stopped and killed. If the process that runs the steps is killed, the kernel
+// signals the step's first process (PR_SET_PDEATHSIG), which then does the same.
 //
-// Memory and processors are limited by a control group of the job where the runner may make
-// one: version 2 when systemd delegates it (Delegate=yes), version 1 as root. Where it may
-// not, memory is limited for each process alone (RLIMIT_DATA), and processors are not.
+// Memory and processors are limited by a control group of the job where the runner may create one:
+// version 2 if systemd delegates it (Delegate=yes), version 1 as root. Otherwise memory is limited
+// per process (RLIMIT_DATA), and processors are not limited.
 //
-// The program that uses this package answers the argument [InitCommand] by calling [Init].
+// A program that uses this package must call [Init] when its argument is [InitCommand].
 package sandbox
 
 import (
@@ -28,37 +27,37 @@ import (
 	"time"
 )
 
-// The kinds.
+// Kinds of sandboxes.
 const (
 	None       = "none"
 	Bubblewrap = "bubblewrap"
 )
 
-// InitCommand is the argument with which a step's first process is started.
+// InitCommand is the argument that starts a step's first process.
 const InitCommand = "step-init"
 
-// Marker is a variable of all that belongs to a job: [Sweep] finds by it what a runner
-// left that was killed.
+// Marker is an environment variable of all processes of a job. [Sweep] finds by it the processes
+// that a killed runner left behind.
 const Marker = "SVC_RUNNER_JOB"
 
-// A Config is what the steps of a job run in.
+// A Config describes the sandbox of a job.
 type Config struct {
-	Name    string // of the job, no other has it
-	Dir     string // the job's own folder; it is made, and must not exist
-	Program string // this program, or one that answers InitCommand as it does
-	Kind    string
-	Network bool // that of the machine
-	Limits  Limits
-	Mounts  []string // folders that bubblewrap shows read-only, besides /usr
+	Name        string // of the job, unique on this machine
+	Dir         string // the job's folder, which New creates
+	Program     string // path of a program that calls Init on InitCommand
+	Kind        string
+	HostNetwork bool // whether steps use the machine's network
+	Limits      Limits
+	Mounts      []string // folders mounted read-only in bubblewrap, besides /usr
 }
 
-// Limits are what a job may take; 0 is no limit.
+// Limits limit the resources of a job; 0 is no limit.
 type Limits struct {
 	MemoryBytes int64
 	CPUs        float64
 }
 
-// A Job is the folder in which steps run one after the other.
+// A Job is a sandbox in which steps run one after the other.
 type Job struct {
 	Config
 	group *group // nil if there is none
@@ -71,7 +70,8 @@ const (
 	tempFolder = "tmp"
 )
 
-// New makes the folder. [Job.Remove] has to be called.
+// New creates the job's folder and control group. The caller must call [Job.Remove]. The error
+// wraps [errors.ErrUnsupported] for an unknown kind.
 func New(c Config) (*Job, error) {
 	if c.Kind != None && c.Kind != Bubblewrap {
 		return nil, fmt.Errorf("sandbox %q: %w", c.Kind, errors.ErrUnsupported)
@@ -89,13 +89,13 @@ func New(c Config) (*Job, error) {
 	return &Job{Config: c, group: newGroup(c.Name, c.Limits)}, nil
 }
 
-// Work is the working directory of the steps, as it is outside of the sandbox.
+// Work returns the steps' working directory, as a path outside of the sandbox.
 func (j *Job) Work() string { return filepath.Join(j.Dir, workFolder) }
 
-// Home is the home of the steps, as it is outside of the sandbox.
+// Home returns the steps' home, as a path outside of the sandbox.
 func (j *Job) Home() string { return filepath.Join(j.Dir, homeFolder) }
 
-// Env are the variables that a step has besides its own: where it is.
+// Env returns the variables that the sandbox gives to each step.
 func (j *Job) Env() []string {
 	path := "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	if j.Kind == Bubblewrap {
@@ -107,13 +107,13 @@ func (j *Job) Env() []string {
 	return []string{path, "HOME=" + j.Home(), "TMPDIR=" + filepath.Join(j.Dir, tempFolder), "LANG=C.UTF-8", Marker + "=" + j.Name}
 }
 
-// Remove ends what is still there of the job and removes its folder.
+// Remove kills what is left of the job and removes its folder.
 func (j *Job) Remove() error {
 	j.group.remove()
 	return RemoveAll(j.Dir)
 }
 
-// RemoveAll removes a folder, though steps have taken the right to write from folders in it.
+// RemoveAll removes a folder, even if steps have removed the write permission of folders in it.
 func RemoveAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -130,31 +130,31 @@ func RemoveAll(dir string) error {
 	return nil
 }
 
-// A Command is a step.
+// A Command is a command to run in the sandbox.
 type Command struct {
-	Args   []string
-	Env    []string // all of it: nothing is inherited
-	Output io.Writer
-	Plain  bool // in the kind None, though the job has another one: for the runner's own helpers
+	Args        []string
+	Env         []string // complete; nothing is inherited
+	Output      io.Writer
+	Unsandboxed bool // run as in kind None, whatever the job's kind; for the runner's own helpers
 }
 
-// A Result is how a step ended.
+// A Result says how a command ended.
 type Result struct {
-	ExitCode int    // 128 and the signal's number if a signal ended it
+	ExitCode int    // 128 plus the signal's number if a signal ended it
 	Signal   string // such as SIGTERM
-	Stopped  *Stop  // the order that ended it, if one did
-	OOM      bool   // the job has had more memory than it may
+	Stopped  *Stop  // the stop that ended it, nil if none did
+	OOM      bool   // the job exceeded its memory limit
 	CPU      time.Duration
-	MaxRSS   int64 // bytes, of its largest process
+	MaxRSS   int64 // bytes, of the largest process
 }
 
-// Taken is what a job has taken of the machine.
-type Taken struct {
-	CPU time.Duration // by those of its processes that are there, and those that they have waited for
+// Taken is the resource usage of a job.
+type Resources struct {
+	CPU time.Duration // of the running processes, and of the children that they have waited for
 	RSS int64         // bytes
 }
 
-// A Stop is the cause with which the context of a step is cancelled to end it politely.
+// A Stop is the cause of cancelling a step's context.
 type Stop struct {
 	Reason string
 	Grace  time.Duration // between SIGTERM and SIGKILL
@@ -162,16 +162,16 @@ type Stop struct {
 
 func (s *Stop) Error() string { return "stopped: " + s.Reason }
 
-// Run runs a step. When polite is done the step's processes get SIGTERM and, when the
-// grace of the [Stop] that is its cause has passed, SIGKILL; when ctx is done they get that
-// at once. Run returns when none of them is left and all that they wrote was passed on.
-// The error says why the step did not run.
-func (j *Job) Run(ctx, polite context.Context, c Command) (Result, error) {
-	return j.run(ctx, polite, c)
+// Run runs a command. When graceful is done, the processes get SIGTERM, and SIGKILL after the grace
+// period of the [Stop] that is its cause. When ctx is done they get SIGKILL at once. Run returns
+// when no process is left and all output was passed on. An error says that the command did not run,
+// that its output was lost, or that processes survived.
+func (j *Job) Run(ctx, graceful context.Context, c Command) (Result, error) {
+	return j.run(ctx, graceful, c)
 }
 
-// cause returns the order with which a context was cancelled.
-func cause(ctx context.Context) *Stop {
+// stopCause returns the Stop that cancelled a context.
+func stopCause(ctx context.Context) *Stop {
 	var s *Stop
 	if errors.As(context.Cause(ctx), &s) {
 		return s

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test's program is also a step's first process, and a process that runs a step and
-// is killed.
+// TestMain is also the main function of a step's first process, and of a process that runs a step
+// and is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == InitCommand {
 		os.Exit(Init(os.Args[2:]))
@@ -49,8 +49,8 @@ func runAStep(kind, dir, script string) int {
 
 const patience = 20 * time.Second
 
-// kinds are those that can be tested here: bubblewrap where it works, of which
-// [TestBubblewrapWorksHere] tells.
+// kinds returns the kinds that can be tested here. [TestBubblewrapWorksHere] fails if bubblewrap is
+// installed and left out.
 func kinds(t *testing.T) []string {
 	if bubblewrapError(t) != nil {
 		return []string{None}
@@ -62,7 +62,7 @@ func bubblewrapError(t *testing.T) error {
 	return Probe(t.Context(), Config{Dir: t.TempDir(), Program: "/proc/self/exe", Kind: Bubblewrap})
 }
 
-// Where bubblewrap is installed it has to work, or its tests would be left out in silence.
+// If bubblewrap is installed it must work, or its tests would be skipped silently.
 func TestBubblewrapWorksHere(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bwrap"); err != nil {
@@ -104,7 +104,7 @@ func eachKind(t *testing.T, test func(*testing.T, string)) {
 	}
 }
 
-func TestAStep(t *testing.T) {
+func TestStepResult(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
 		r, out := j.sh(t, "echo $GREETING; echo bad >&2; echo kept >file; echo kept >$HOME/file; echo kept >$TMPDIR/file; exit 3", "GREETING=hello")
@@ -129,8 +129,8 @@ func TestAStep(t *testing.T) {
 	})
 }
 
-// A script may have 64 KiB, and each < takes six bytes in the JSON of its orders.
-func TestALongScript(t *testing.T) {
+// A script may have 64 KiB, and each < takes six bytes in the JSON of the spec.
+func TestLongScript(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		script := "ls -l /proc/$$/fd | grep orders\n#" + strings.Repeat("<", 64<<10-20) + "\necho done"
 		r, out := job(t, kind).sh(t, script)
@@ -139,7 +139,7 @@ func TestALongScript(t *testing.T) {
 	})
 }
 
-func TestAProgramThatIsNotThere(t *testing.T) {
+func TestMissingProgram(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
 		var out bytes.Buffer
@@ -150,7 +150,7 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	})
 }
 
-// alive lists the processes that have text in their command line or environment.
+// alive returns the processes with text in their command line or environment.
 func alive(text string) (list []int) {
 	for _, p := range processes() {
 		cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
@@ -162,8 +162,8 @@ func alive(text string) (list []int) {
 	return list
 }
 
-// Escapees: in the background, out of the session, orphaned twice, and with no variable left.
-const escape = `
+// escapees starts processes in the background, in other sessions, orphaned twice, and without environment.
+const escapees = `
 sleep 600 &
 setsid sleep 600 &
 (setsid sh -c 'trap "" TERM HUP; sleep 600 & exec env -i sleep 600' &)
@@ -173,14 +173,14 @@ setsid sh -c '(setsid env -i NAME=$NAME sh -c "trap \"\" TERM; while :; do sleep
 func TestNothingOutlivesAStep(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
-		r, out := j.sh(t, escape+"echo done")
+		r, out := j.sh(t, escapees+"echo done")
 		require.Zero(t, r.ExitCode)
 		require.Equal(t, "done\n", out)
 		require.Empty(t, alive(j.Name))
 	})
 }
 
-// A watched closes seen when text is in what was written to it.
+// A watched closes seen when text has been written to it.
 type watched struct {
 	got  bytes.Buffer
 	seen chan struct{}
@@ -199,7 +199,7 @@ func (w *watched) Write(p []byte) (int, error) {
 }
 
 func stopped(t *testing.T, j *Job, script string, order *Stop, force bool) (Result, string, time.Duration) {
-	polite, stop := context.WithCancelCause(t.Context())
+	graceful, stop := context.WithCancelCause(t.Context())
 	ctx, kill := context.WithCancelCause(t.Context())
 	defer stop(nil)
 	defer kill(nil)
@@ -215,12 +215,12 @@ func stopped(t *testing.T, j *Job, script string, order *Stop, force bool) (Resu
 			stop(order)
 		}
 	}()
-	r, err := j.Run(ctx, polite, Command{Args: []string{"/bin/sh", "-c", script}, Env: append(j.Env(), "NAME="+j.Name), Output: out})
+	r, err := j.Run(ctx, graceful, Command{Args: []string{"/bin/sh", "-c", script}, Env: append(j.Env(), "NAME="+j.Name), Output: out})
 	require.NoError(t, err)
 	return r, out.String(), time.Since(since)
 }
 
-func TestACancelIsPoliteAtFirst(t *testing.T) {
+func TestCancelSendsSIGTERMFirst(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
 		order := &Stop{Reason: "cancel", Grace: time.Minute}
@@ -236,11 +236,11 @@ func TestACancelIsPoliteAtFirst(t *testing.T) {
 	})
 }
 
-func TestACancelIsForcedAfterTheGrace(t *testing.T) {
+func TestCancelKillsAfterGracePeriod(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
 		const grace = 500 * time.Millisecond
-		r, _, took := stopped(t, j, escape+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "cancel", Grace: grace}, false)
+		r, _, took := stopped(t, j, escapees+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "cancel", Grace: grace}, false)
 		require.Equal(t, "SIGKILL", r.Signal)
 		require.Equal(t, "cancel", r.Stopped.Reason)
 		require.GreaterOrEqual(t, took, grace)
@@ -249,10 +249,10 @@ func TestACancelIsForcedAfterTheGrace(t *testing.T) {
 	})
 }
 
-func TestAFencedStepEndsAtOnce(t *testing.T) {
+func TestFencedStepIsKilledAtOnce(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
-		r, _, took := stopped(t, j, escape+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "fenced", Grace: time.Hour}, true)
+		r, _, took := stopped(t, j, escapees+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "fenced", Grace: time.Hour}, true)
 		require.Equal(t, "fenced", r.Stopped.Reason)
 		require.Equal(t, "SIGKILL", r.Signal)
 		require.Less(t, took, patience)
@@ -260,13 +260,13 @@ func TestAFencedStepEndsAtOnce(t *testing.T) {
 	})
 }
 
-// A step that was told to end before it began ends all the same.
-func TestAStepThatIsStoppedBeforeItBegins(t *testing.T) {
+// A stop that comes before the step has started still ends it.
+func TestStopBeforeStepStarts(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
-		polite, stop := context.WithCancelCause(t.Context())
+		graceful, stop := context.WithCancelCause(t.Context())
 		stop(&Stop{Reason: "step_timeout", Grace: time.Minute})
-		r, err := j.Run(t.Context(), polite, Command{Args: []string{"/bin/sleep", "600"}, Env: j.Env(), Output: &bytes.Buffer{}})
+		r, err := j.Run(t.Context(), graceful, Command{Args: []string{"/bin/sleep", "600"}, Env: j.Env(), Output: &bytes.Buffer{}})
 		require.NoError(t, err)
 		require.Equal(t, "step_timeout", r.Stopped.Reason)
 	})
@@ -277,17 +277,17 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		base := t.TempDir()
 		dir := filepath.Join(base, "killed-"+strconv.FormatInt(time.Now().UnixNano(), 36))
-		// As another user too, where this is root: without its own PID namespace.
+		// As root, also as another user: without a PID namespace of its own.
 		for _, nobody := range []bool{false, true} {
 			if nobody && os.Geteuid() != 0 {
 				break
 			}
-			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run-a-step", kind, dir, "export NAME="+filepath.Base(dir)+escape+"echo ready; sleep 600")
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run-a-step", kind, dir, "export NAME="+filepath.Base(dir)+escapees+"echo ready; sleep 600")
 			if nobody {
 				dir += "-nobody"
 				cmd.Args[3] = dir
-				cmd.Args[4] = "export NAME=" + filepath.Base(dir) + escape + "echo ready; sleep 600"
-				openWay(t, base)
+				cmd.Args[4] = "export NAME=" + filepath.Base(dir) + escapees + "echo ready; sleep 600"
+				makeAccessible(t, base)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			}
 			out, err := cmd.StdoutPipe()
@@ -305,8 +305,8 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 	})
 }
 
-// openWay lets nobody make folders in base, and reach it.
-func openWay(t *testing.T, base string) {
+// openWay gives everybody access to base, so that another user can create folders there.
+func makeAccessible(t *testing.T, base string) {
 	require.NoError(t, os.Chmod(base, 0o777))
 	for dir := filepath.Dir(base); dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		require.NoError(t, os.Chmod(dir, 0o755))
@@ -348,7 +348,7 @@ func TestMemoryIsLimited(t *testing.T) {
 func TestWhatBubblewrapShows(t *testing.T) {
 	t.Parallel()
 	if bubblewrapError(t) != nil {
-		return // of which TestBubblewrapWorksHere tells
+		return // TestBubblewrapWorksHere reports it
 	}
 	outside := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(outside, []byte("key"), 0o644))
@@ -365,14 +365,14 @@ func TestWhatBubblewrapShows(t *testing.T) {
 		r, out := j.sh(t, script)
 		require.NotZero(t, r.ExitCode, "%s: %s", script, out)
 	}
-	shared := job(t, Bubblewrap, func(c *Config) { c.Network = true })
+	shared := job(t, Bubblewrap, func(c *Config) { c.HostNetwork = true })
 	own, err := os.ReadFile("/proc/net/dev")
 	require.NoError(t, err)
 	_, out = shared.sh(t, "cat /proc/net/dev | wc -l")
 	require.Equal(t, fmt.Sprintln(strings.Count(string(own), "\n")), out, "the machine's own network")
 }
 
-func TestMountsThatWouldShowTheKey(t *testing.T) {
+func TestMountsOfRunnerFolderAreRefused(t *testing.T) {
 	t.Parallel()
 	own := t.TempDir()
 	require.NoError(t, CheckMounts(nil, own))
@@ -386,7 +386,7 @@ func TestMountsThatWouldShowTheKey(t *testing.T) {
 	require.Error(t, CheckMounts([]string{link}, own))
 }
 
-func TestFoldersThatCannotBeWrittenAreRemoved(t *testing.T) {
+func TestUnwritableFoldersAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "job")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700))

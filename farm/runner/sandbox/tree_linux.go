@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A process is a row of /proc.
+// A process is an entry of /proc.
 type process struct {
 	pid, parent int
-	dead        bool  // a zombie, which waits for its parent
-	ticks       int64 // of processors that it and the children it has waited for have had
-	pages       int64 // that it has in memory
+	dead        bool  // a zombie
+	ticks       int64 // processor time of the process and of the children it has waited for
+	pages       int64 // resident pages
 }
 
-// processes lists all that can be seen.
+// processes returns all visible processes.
 func processes() []process {
 	entries, _ := os.ReadDir("/proc")
 	list := make([]process, 0, len(entries))
@@ -32,7 +32,7 @@ func processes() []process {
 	return list
 }
 
-// readStat reads what stands behind the name, which may have anything in it.
+// readStat parses the stat file from behind the program's name, which may contain anything.
 func readStat(pid int) (process, bool) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -52,18 +52,18 @@ func readStat(pid int) (process, bool) {
 	return p, err == nil
 }
 
-// tick is the unit of time in /proc, which is the same on all architectures that Go knows.
+// tick is the unit of time in /proc, the same on all architectures that Go supports.
 const tick = 10 * time.Millisecond
 
-// Usage is what the descendants of processes take at the moment, and have taken, by process.
-func Usage(pids []int) map[int]Taken {
+// Usage returns the resource usage of the descendants of each process.
+func Usage(pids []int) map[int]Resources {
 	children := map[int][]process{}
 	for _, p := range processes() {
 		children[p.parent] = append(children[p.parent], p)
 	}
-	all := map[int]Taken{}
+	all := map[int]Resources{}
 	for _, pid := range pids {
-		var sum Taken
+		var sum Resources
 		for at := []int{pid}; len(at) > 0; {
 			next := children[at[0]]
 			at = at[1:]
@@ -78,22 +78,22 @@ func Usage(pids []int) map[int]Taken {
 	return all
 }
 
-// A relative is a living descendant, and by how many generations.
-type relative struct{ pid, depth int }
+// A descendant is a living descendant of a process, depth generations below it.
+type descendant struct{ pid, depth int }
 
-// descendants lists the living descendants of root, nearer ones first.
-func descendants(root int) []relative {
+// descendants returns the living descendants of root, in order of depth.
+func descendants(root int) []descendant {
 	children := map[int][]process{}
 	for _, p := range processes() {
 		children[p.parent] = append(children[p.parent], p)
 	}
-	var list []relative
-	at := []relative{{root, 0}}
+	var list []descendant
+	at := []descendant{{root, 0}}
 	for len(at) > 0 {
 		r := at[0]
 		at = at[1:]
 		for _, c := range children[r.pid] {
-			next := relative{c.pid, r.depth + 1}
+			next := descendant{c.pid, r.depth + 1}
 			at = append(at, next)
 			if !c.dead {
 				list = append(list, next)
@@ -103,19 +103,19 @@ func descendants(root int) []relative {
 	return list
 }
 
-// How long killing goes on, and between two looks: a killed process is gone when the
-// kernel has freed its memory, and one that waits for a disk when that has answered.
+// Timeout of killing, and the pause between two rounds. A killed process is gone only when the kernel
+// has freed its memory, and one that waits for a disk when that has answered.
 const (
-	killingLimit = 10 * time.Second
-	killingPause = 5 * time.Millisecond
+	killTimeout = 10 * time.Second
+	killPause   = 5 * time.Millisecond
 )
 
-// killDescendants kills all descendants of root until there is none. Each is stopped
-// first, so that none makes another while they are counted. It reports whether none is left.
+// killDescendants kills all descendants of root, and reports whether none is left. Each is stopped
+// first, so that none forks while they are listed.
 func killDescendants(root int) bool {
-	for late := time.Now().Add(killingLimit); time.Now().Before(late); {
+	for late := time.Now().Add(killTimeout); time.Now().Before(late); {
 		stopped := map[int]bool{}
-		for range 100 { // generations that come faster than that are killed in the next turn
+		for range 100 { // if processes fork faster than that, the next round kills them
 			found := false
 			for _, r := range descendants(root) {
 				if !stopped[r.pid] {
@@ -131,15 +131,15 @@ func killDescendants(root int) bool {
 			return true
 		}
 		for pid := range stopped {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // the same
+			_ = syscall.Kill(pid, syscall.SIGKILL) // as above
 		}
-		time.Sleep(killingPause)
+		time.Sleep(killPause)
 	}
 	return false
 }
 
-// terminate asks the descendants of root to end, from that generation on, and reports
-// whether there was one.
+// terminate sends SIGTERM to the descendants of root from a generation on, and reports whether
+// there were any.
 func terminate(root, from int) (found bool) {
 	for _, r := range descendants(root) {
 		if r.depth >= from {
@@ -150,11 +150,10 @@ func terminate(root, from int) (found bool) {
 	return found
 }
 
-// Sweep kills what is left of a job whose runner was killed: processes of this user that
-// have the job's [Marker] among their variables, and those in its control groups. It
-// returns how many of the former there were.
+// Sweep kills what is left of a job whose runner was killed: processes of this user with the job's
+// [Marker], and those in its control groups. It returns the number of the former.
 func Sweep(name string) (n int) {
-	defer mayGroup().left(name).remove()
+	defer ownHierarchy().leftover(name).remove()
 	want := []byte(Marker + "=" + name + "\x00")
 	for range 100 {
 		found := false
@@ -171,7 +170,7 @@ func Sweep(name string) (n int) {
 		if !found {
 			break
 		}
-		time.Sleep(killingPause)
+		time.Sleep(killPause)
 	}
 	return n
 }

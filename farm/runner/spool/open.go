@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// A record's head: length of the data (4), checksum of all that follows it (4), number (8), kind (1).
+// Size of a record's header: data length (4), checksum of what follows it (4), number (8), kind (1).
 const headSize = 4 + 4 + 8 + 1
 
-// maxData is far more than a record has; a length beyond it is no length.
+// maxData is more than any record has. A larger length is corrupt.
 const maxData = 16 << 20
 
 var (
@@ -33,8 +33,8 @@ func encode(r Record) []byte {
 	return b
 }
 
-// decode reads the record at the beginning of b, which has to have the number seq, and
-// returns how long it is. Data is a part of b.
+// decode decodes the record at the beginning of b, which must have the number seq, and returns its
+// encoded length. Data aliases b.
 func decode(b []byte, seq int64) (r Record, n int, err error) {
 	if len(b) < headSize {
 		return r, 0, errTorn
@@ -51,35 +51,34 @@ func decode(b []byte, seq int64) (r Record, n int, err error) {
 	return r, n, nil
 }
 
-// Open opens a folder that [Create] made, after whatever happened to the process or the
-// machine, and calls visit, if not nil, with each record that is there, in order.
-// Data is only good during the call.
+// Open opens a folder created by [Create], after a crash of the process or the machine too. It
+// calls visit, if not nil, with each record in order. Data is valid only during the call.
 func Open(dir string, visit func(Record)) (*Spool, error) {
 	firsts, err := segments(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Spool{dir: dir, segment: segmentSize, next: 1}
-	if len(firsts) == 0 { // cut off while it was created
-		if err := s.begin(); err != nil {
+	s := &Spool{dir: dir, maxSegment: segmentSize, next: 1}
+	if len(firsts) == 0 { // interrupted by a crash while it was created
+		if err := s.startSegment(); err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
 	s.next = firsts[0]
 	for i, first := range firsts {
-		if first != s.next { // the one before was torn; nothing after it was synced
-			return s, errors.Join(s.drop(firsts[i:]), s.settle())
+		if first != s.next { // the previous segment was torn, so nothing after it was synced
+			return s, errors.Join(s.removeSegments(firsts[i:]), s.syncAll())
 		}
-		if err := s.load(first, visit); err != nil {
+		if err := s.loadSegment(first, visit); err != nil {
 			_ = s.Close()
 			return nil, err
 		}
 	}
-	return s, s.settle()
+	return s, s.syncAll()
 }
 
-// segments lists the numbers with which the files begin.
+// segments returns the first numbers of the segments, in order.
 func segments(dir string) (firsts []int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -95,8 +94,8 @@ func segments(dir string) (firsts []int64, err error) {
 	return firsts, nil
 }
 
-// load reads a segment and cuts off what is torn.
-func (s *Spool) load(first int64, visit func(Record)) error {
+// load reads a segment and cuts off a torn record.
+func (s *Spool) loadSegment(first int64, visit func(Record)) error {
 	name := filepath.Join(s.dir, fileName(first))
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -116,7 +115,7 @@ func (s *Spool) load(first int64, visit func(Record)) error {
 		if visit != nil {
 			visit(r)
 		}
-		s.positions = append(s.positions, position{in: g, at: g.size, size: len(r.Data)})
+		s.positions = append(s.positions, position{segment: g, at: g.size, size: len(r.Data)})
 		g.size += int64(n)
 		s.next++
 	}
@@ -128,16 +127,16 @@ func (s *Spool) load(first int64, visit func(Record)) error {
 	return nil
 }
 
-// drop removes segments that follow a torn one.
-func (s *Spool) drop(firsts []int64) (err error) {
+// drop removes the segments after a torn one.
+func (s *Spool) removeSegments(firsts []int64) (err error) {
 	for _, first := range firsts {
 		err = errors.Join(err, os.Remove(filepath.Join(s.dir, fileName(first))))
 	}
 	return err
 }
 
-// settle makes last what was found, and what was cut.
-func (s *Spool) settle() error {
+// syncAll makes what was found, and what was cut off, durable.
+func (s *Spool) syncAll() error {
 	s.dirty = true
 	return errors.Join(s.sync(), syncFolder(s.dir))
 }

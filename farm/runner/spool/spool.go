@@ -1,10 +1,10 @@
-// Package spool keeps numbered records on a disk until somebody else has them: what a
-// job says, from when it is said until the service has acknowledged it.
+// Package spool stores numbered records on disk until they are acknowledged. A runner keeps in it
+// what a job reports until the service has stored that.
 //
-// A spool is a folder of segments. A segment is a file named by the number of its first
-// record; a record is its length, a checksum (CRC-32C), its number, a kind and bytes. What
-// a power cut left of a record that was being written is cut off when the folder is opened;
-// what was synced before is there. Segments of which all is acknowledged are removed.
+// A spool is a folder of segments. A segment is a file named by the number of its first record. A
+// record is its length, a checksum (CRC-32C), its number, a kind and data. A record torn by a power
+// cut is cut off when the folder is opened; everything synced before is kept. A segment is removed
+// when all its records are acknowledged.
 package spool
 
 import (
@@ -15,24 +15,24 @@ import (
 	"sync"
 )
 
-// segmentSize is how long a file becomes, about.
+// segmentSize is the size in bytes from which on a new segment is started.
 const segmentSize = 4 << 20
 
-// ErrGone is the error of reading a record that was acknowledged, or was never written.
+// ErrGone is returned for a record that was acknowledged or never written.
 var ErrGone = errors.New("no such record")
 
-// A Record is what was appended.
+// A Record is a stored record.
 type Record struct {
 	Seq  int64
 	Kind byte
 	Data []byte
 }
 
-// A position is where a record is. The list of positions has one for each unacknowledged record.
+// A position is the location of a record.
 type position struct {
-	in   *segment
-	at   int64
-	size int // of the data
+	segment *segment
+	at      int64
+	size    int // of the data in bytes
 }
 
 type segment struct {
@@ -41,33 +41,34 @@ type segment struct {
 	size  int64
 }
 
-// A Spool is an open folder. It may be used by many goroutines.
+// A Spool is an open spool folder. It may be used by several goroutines.
 type Spool struct {
-	dir     string
-	segment int64 // length at which a file ends
+	dir        string
+	maxSegment int64 // segmentSize, except in tests
 
 	mu        sync.Mutex
-	segments  []*segment // the last one is written to
-	positions []position // of the records from next-len(positions) on
+	segments  []*segment // the last one is appended to
+	positions []position // of the unacknowledged records, the last of which is next-1
 	next      int64
 	dirty     bool
 	closed    bool
 }
 
-// Create makes the folder dir, which must not exist.
+// Create creates the folder dir, which must not exist, and opens it.
 func Create(dir string) (*Spool, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create spool: %w", err)
 	}
-	s := &Spool{dir: dir, segment: segmentSize, next: 1}
-	if err := s.begin(); err != nil {
+	s := &Spool{dir: dir, maxSegment: segmentSize, next: 1}
+	if err := s.startSegment(); err != nil {
 		return nil, err
 	}
 	return s, syncFolder(filepath.Dir(dir))
 }
 
-// begin starts a segment with the next record. The caller holds the lock, if anybody else knows s.
-func (s *Spool) begin() error {
+// startSegment starts a segment with the next record. The caller holds s.mu, unless s is not shared
+// yet.
+func (s *Spool) startSegment() error {
 	name := filepath.Join(s.dir, fileName(s.next))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *Spool) begin() error {
 
 func fileName(first int64) string { return fmt.Sprintf("%016x.log", first) }
 
-// syncFolder makes the names in it last.
+// syncFolder makes changes of names in a folder durable.
 func syncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -92,29 +93,29 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// Append adds a record and returns its number. It is on the disk after the next [Spool.Sync].
-// After an error nothing is added.
+// Append adds a record and returns its number. The record is durable after the next [Spool.Sync].
+// If Append fails nothing is added.
 func (s *Spool) Append(kind byte, data []byte) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, fmt.Errorf("append to spool %s: %w", s.dir, os.ErrClosed)
 	}
-	if s.last().size >= s.segment {
+	if s.last().size >= s.maxSegment {
 		if err := s.sync(); err != nil {
 			return 0, err
 		}
-		if err := s.begin(); err != nil {
+		if err := s.startSegment(); err != nil {
 			return 0, err
 		}
 	}
 	to := s.last()
 	record := encode(Record{Seq: s.next, Kind: kind, Data: data})
 	if _, err := to.file.WriteAt(record, to.size); err != nil {
-		_ = to.file.Truncate(to.size) // what of it is there is overwritten by the next, or cut when opened
+		_ = to.file.Truncate(to.size) // if this fails, the partial record is overwritten, or cut off by Open
 		return 0, fmt.Errorf("append to spool: %w", err)
 	}
-	s.positions = append(s.positions, position{in: to, at: to.size, size: len(data)})
+	s.positions = append(s.positions, position{segment: to, at: to.size, size: len(data)})
 	to.size += int64(len(record))
 	s.next++
 	s.dirty = true
@@ -123,7 +124,7 @@ func (s *Spool) Append(kind byte, data []byte) (int64, error) {
 
 func (s *Spool) last() *segment { return s.segments[len(s.segments)-1] }
 
-// Sync returns when all that was appended is on the disk.
+// Sync makes all appended records durable.
 func (s *Spool) Sync() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,25 +145,25 @@ func (s *Spool) sync() error {
 	return nil
 }
 
-// Last is the number of the last record, 0 if there was none yet.
+// Last returns the number of the last record, 0 if there is none.
 func (s *Spool) Last() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next - 1
 }
 
-// Acked is the number up to which all is acknowledged, as far as this Spool knows:
-// after it was opened anew that may be less than what was acknowledged before.
+// Acked returns the number up to which all records are acknowledged. After Open it may be less than
+// before, since only whole segments are removed.
 func (s *Spool) Acked() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.first() - 1
+	return s.firstUnacked() - 1
 }
 
-// first is the number of the first record that is not acknowledged, or the next one's.
-func (s *Spool) first() int64 { return s.next - int64(len(s.positions)) }
+// first returns the number of the first unacknowledged record, or of the next one.
+func (s *Spool) firstUnacked() int64 { return s.next - int64(len(s.positions)) }
 
-// Bytes is the length of all files.
+// Bytes returns the size of all segments.
 func (s *Spool) Bytes() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,17 +173,17 @@ func (s *Spool) Bytes() (n int64) {
 	return n
 }
 
-// Get returns the record of that number.
+// Get returns a record. Its error wraps [ErrGone] if the record is not there.
 func (s *Spool) Get(seq int64) (Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := seq - s.first()
+	i := seq - s.firstUnacked()
 	if s.closed || i < 0 || i >= int64(len(s.positions)) {
 		return Record{}, fmt.Errorf("record %d of spool %s: %w", seq, s.dir, ErrGone)
 	}
 	p := s.positions[i]
 	b := make([]byte, headSize+p.size)
-	if _, err := p.in.file.ReadAt(b, p.at); err != nil {
+	if _, err := p.segment.file.ReadAt(b, p.at); err != nil {
 		return Record{}, fmt.Errorf("record %d of spool: %w", seq, err)
 	}
 	r, _, err := decode(b, seq)
@@ -192,20 +193,20 @@ func (s *Spool) Get(seq int64) (Record, error) {
 	return r, nil
 }
 
-// Ack says that all records up to that number are stored elsewhere. Numbers that were
-// acknowledged before, or never given, change nothing.
+// Ack acknowledges all records up to a number. A number that is acknowledged already, or not
+// written yet, has no effect.
 func (s *Spool) Ack(upto int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := upto - s.first() + 1; n > 0 && upto < s.next {
+	if n := upto - s.firstUnacked() + 1; n > 0 && upto < s.next {
 		s.positions = s.positions[n:]
 	}
 	return s.prune()
 }
 
-// prune removes segments of which nothing is left, but for the last.
+// prune removes all segments whose records are acknowledged, except the last.
 func (s *Spool) prune() error {
-	for !s.closed && len(s.segments) > 1 && s.segments[1].first <= s.first() {
+	for !s.closed && len(s.segments) > 1 && s.segments[1].first <= s.firstUnacked() {
 		g := s.segments[0]
 		s.segments = s.segments[1:]
 		_ = g.file.Close() // it is removed
@@ -216,8 +217,8 @@ func (s *Spool) prune() error {
 	return nil
 }
 
-// SkipTo has the next record follow number seq, where that is further than the records go
-// that are here: a power cut took what had been sent and acknowledged already.
+// SkipTo makes the next record follow number seq, if seq is beyond the last record. That happens
+// after a power cut has lost records that were sent and acknowledged.
 func (s *Spool) SkipTo(seq int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,14 +226,14 @@ func (s *Spool) SkipTo(seq int64) error {
 		return nil
 	}
 	s.positions, s.next = nil, seq+1
-	if err := s.begin(); err != nil {
+	if err := s.startSegment(); err != nil {
 		return err
 	}
 	s.dirty = false
 	return s.prune()
 }
 
-// Close closes the files and leaves them.
+// Close syncs and closes the files.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +248,7 @@ func (s *Spool) Close() error {
 	return err
 }
 
-// Remove closes the files and removes the folder with all that is in it.
+// Remove closes the files and removes the folder.
 func (s *Spool) Remove() error {
 	err := s.Close()
 	return errors.Join(err, os.RemoveAll(s.dir))

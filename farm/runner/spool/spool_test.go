@@ -27,7 +27,7 @@ func reopen(t require.TestingT, dir string) (*Spool, []string) {
 	return s, found
 }
 
-func TestRecordsAreThereAfterAReopening(t *testing.T) {
+func TestRecordsSurviveReopening(t *testing.T) {
 	t.Parallel()
 	s, dir := create(t)
 	require.Zero(t, s.Last())
@@ -53,10 +53,10 @@ func TestRecordsAreThereAfterAReopening(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-func TestWhatIsAcknowledgedIsRemoved(t *testing.T) {
+func TestAcknowledgedRecordsAreRemoved(t *testing.T) {
 	t.Parallel()
 	s, dir := create(t)
-	s.segment = 100
+	s.maxSegment = 100
 	for range 20 {
 		_, err := s.Append('l', bytes.Repeat([]byte("x"), 40))
 		require.NoError(t, err)
@@ -90,9 +90,9 @@ func TestWhatIsAcknowledgedIsRemoved(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The machine stops while a record is being written: whatever part of it, or garbage in its
-// place, reached the disk, all records before are there, and the next follows them.
-func TestATornTailIsCutAtEveryByte(t *testing.T) {
+// The machine stops while a record is being written. Whatever part of it, or garbage in its place,
+// reached the disk, all earlier records are kept and the next one follows them.
+func TestTornTailIsCut(t *testing.T) {
 	t.Parallel()
 	s, dir := create(t)
 	for _, text := range []string{"one", "two", "three"} {
@@ -131,8 +131,8 @@ func TestATornTailIsCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// A flipped bit is no record, and ends what is believed of the file.
-func TestNoFlippedBitIsRead(t *testing.T) {
+// A flipped bit invalidates its record, and all records after it in the segment.
+func TestCorruptRecordsAreNotRead(t *testing.T) {
 	t.Parallel()
 	s, dir := create(t)
 	for _, text := range []string{"one", "two"} {
@@ -155,11 +155,11 @@ func TestNoFlippedBitIsRead(t *testing.T) {
 	}
 }
 
-// What follows a torn segment was never synced, and its numbers are given again.
+// What follows a torn segment was never synced, so its numbers are used again.
 func TestSegmentsAfterATornOneAreDropped(t *testing.T) {
 	t.Parallel()
 	s, dir := create(t)
-	s.segment = 30
+	s.maxSegment = 30
 	for range 6 {
 		_, err := s.Append('e', []byte("0123456789"))
 		require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestSegmentsAfterATornOneAreDropped(t *testing.T) {
 	require.Equal(t, "4 e ", found[3])
 }
 
-func TestNumbersGoOnAfterWhatOthersHave(t *testing.T) {
+func TestSkipToContinuesNumbers(t *testing.T) {
 	t.Parallel()
 	s, dir := create(t)
 	for range 3 {
@@ -199,7 +199,7 @@ func TestNumbersGoOnAfterWhatOthersHave(t *testing.T) {
 	require.EqualValues(t, 8, s.Last())
 }
 
-func TestAFolderOfOtherThings(t *testing.T) {
+func TestOtherFilesAreIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"job.json", "x.log", "0000000000000000.log", "1.log"} {
@@ -214,8 +214,8 @@ func TestAFolderOfOtherThings(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Appending, acknowledging, syncing, stopping and power cuts in any order: the records that
-// were synced are there in order, none is invented, and none comes back with other bytes.
+// Records are appended, acknowledged and synced, and the spool is reopened after crashes and power
+// cuts, in random order. Synced records are kept in order and unchanged, and no record is made up.
 func TestNothingSyncedIsLost(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -227,7 +227,7 @@ func TestNothingSyncedIsLost(t *testing.T) {
 		require.NoError(t, err)
 		model := map[int64]string{}
 		var last, synced, acked int64
-		s.segment = 200
+		s.maxSegment = 200
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
 				text := rapid.StringN(0, 60, -1).Draw(t, "text")
@@ -250,7 +250,7 @@ func TestNothingSyncedIsLost(t *testing.T) {
 				current := s.last()
 				size := current.size
 				require.NoError(t, s.Close())
-				keep := size // of the last file what was not synced may be gone
+				keep := size // unsynced data of the last file may be lost
 				for seq := last; seq > max(synced, current.first-1); seq-- {
 					keep -= int64(headSize + len(model[seq]))
 				}
@@ -259,7 +259,7 @@ func TestNothingSyncedIsLost(t *testing.T) {
 				}
 				s, err = Open(dir, func(r Record) { require.Equal(t, model[r.Seq], string(r.Data)) })
 				require.NoError(t, err)
-				s.segment = 200
+				s.maxSegment = 200
 				require.GreaterOrEqual(t, s.Last(), synced)
 				require.LessOrEqual(t, s.Last(), last)
 				require.LessOrEqual(t, s.Acked(), acked)

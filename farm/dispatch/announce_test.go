@@ -12,8 +12,8 @@ import (
 	"svc/farm/wire"
 )
 
-// A runner that comes and goes, each time with other labels, says so in the log only so often.
-func TestARunnerThatChangesWithoutEnd(t *testing.T) {
+// The runner connects and disconnects, each time with other labels.
+func TestAnnouncementsAreRateLimited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -30,14 +30,14 @@ func TestARunnerThatChangesWithoutEnd(t *testing.T) {
 		a := dial(t, r, s.ws, runner)
 		h := hello
 		h.Labels = []string{fmt.Sprintf("disk=%d", i)}
-		a.say(h, events.ID{}, 0, 0)
+		a.send(h, events.ID{}, 0, 0)
 		a.next(wire.TypeWelcome)
 		return a
 	}
 	for i := range 30 {
 		a := come(i)
 		if i%2 == 1 {
-			a.say(wire.Goodbye{}, events.ID{}, 0, 0)
+			a.send(wire.Goodbye{}, events.ID{}, 0, 0)
 			require.Equal(t, websocket.CloseNormalClosure, a.closes())
 		}
 	}
@@ -45,10 +45,10 @@ func TestARunnerThatChangesWithoutEnd(t *testing.T) {
 	require.LessOrEqual(t, said(), 22)
 	require.NotContains(t, labels(), "disk=99")
 
-	s.submit(r) // it is there all the same, as the log knows it
+	s.submit(r) // connected all the same, with what the log has
 	a.assigned()
-	s.clock.move(11 * time.Minute)
-	a.say(wire.Heartbeat{Seq: 1, Free: 1}, events.ID{}, 0, 0)
+	s.clock.advance(11 * time.Minute)
+	a.send(wire.Heartbeat{Seq: 1, Free: 1}, events.ID{}, 0, 0)
 	require.Eventually(t, func() bool {
 		for _, label := range labels() {
 			if label == "disk=99" {
@@ -56,12 +56,12 @@ func TestARunnerThatChangesWithoutEnd(t *testing.T) {
 			}
 		}
 		return false
-	}, patience, 10*time.Millisecond, "what has changed is said later")
+	}, waitLimit, 10*time.Millisecond, "what has changed is said later")
 }
 
-// A runner that connects anew each second is one that is connected. One that falls silent and
-// comes back all day is said to go only now and then.
-func TestARunnerOnABadLine(t *testing.T) {
+// A runner that reconnects every second counts as connected. One that falls silent and comes back
+// all day is marked offline only now and then.
+func TestFlappingRunnerIsAnnouncedRarely(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -73,27 +73,27 @@ func TestARunnerOnABadLine(t *testing.T) {
 	a := dial(t, r, s.ws, runner)
 	a.greet()
 	for seq := range int64(50) {
-		s.clock.move(time.Second)
+		s.clock.advance(time.Second)
 		a = dial(t, r, s.ws, runner)
 		a.greet()
-		a.say(wire.Heartbeat{Seq: seq + 1, Free: 2}, events.ID{}, 0, 0)
+		a.send(wire.Heartbeat{Seq: seq + 1, Free: 2}, events.ID{}, 0, 0)
 		a.next(wire.TypeHeartbeatAck)
 		r.SweepOnce(t.Context())
 	}
 	require.Equal(t, 2, said(), "enrolled, and online")
 	for range 200 { // in 200 minutes
 		a.cut()
-		s.clock.move(time.Minute)
+		s.clock.advance(time.Minute)
 		r.SweepOnce(t.Context())
 		a = dial(t, r, s.ws, runner)
 		a.greet()
 	}
 	require.LessOrEqual(t, said(), 70)
 	s.submit(r)
-	a.assigned() // it is there all the same
+	a.assigned() // connected all the same
 
 	a.cut()
-	s.clock.move(20 * time.Minute)
+	s.clock.advance(20 * time.Minute)
 	r.SweepOnce(t.Context())
-	s.untilRunner(events.RunnerIsOffline, runner)
+	s.waitForRunner(events.RunnerIsOffline, runner)
 }

@@ -11,7 +11,7 @@ import (
 	"svc/http/reply"
 )
 
-func TestCheckForm(t *testing.T) {
+func TestCheckRequest(t *testing.T) {
 	text := func(field string) error { return fault.Field(field, "must be UTF-8 text without NUL") }
 	for name, c := range map[string]struct {
 		path, query string
@@ -38,7 +38,7 @@ func TestCheckForm(t *testing.T) {
 		"the same parameter several times": {path: "/", query: "q=a&q=b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := reply.CheckForm(&http.Request{URL: &url.URL{Path: c.path, RawQuery: c.query}, ContentLength: c.length}, 1<<20)
+			err := reply.CheckRequest(&http.Request{URL: &url.URL{Path: c.path, RawQuery: c.query}, ContentLength: c.length}, 1<<20)
 			require.Equal(t, c.want, err)
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"svc/input"
 )
 
-// TooLarge says that the body of a request has more than so many bytes.
+// TooLarge returns the fault for a body of more than limit bytes.
 func TooLarge(limit int64) *fault.Fault {
 	size := fmt.Sprintf("%d bytes", limit)
 	switch {
@@ -27,16 +27,16 @@ func TooLarge(limit int64) *fault.Fault {
 
 const idempotencyKey = "Idempotency-Key"
 
-// CheckForm refuses a request that cannot be read: a body that has more bytes than it
-// may by its own word, and text that is not UTF-8 or holds a NUL.
-func CheckForm(r *http.Request, maxBody int64) error {
+// CheckRequest returns a fault if the stated length of the body exceeds maxBody, if the path, query
+// or Idempotency-Key is not UTF-8 text without NUL, or if the key, which is stored, has a token in it.
+func CheckRequest(r *http.Request, maxBody int64) error {
 	if r.ContentLength > maxBody {
 		return TooLarge(maxBody)
 	}
 	if !readable(r.URL.Path) {
 		return fault.Field("path", "must be UTF-8 text without NUL")
 	}
-	if key := r.Header.Get(idempotencyKey); !readable(key) || input.HasToken(key) { // it is kept
+	if key := r.Header.Get(idempotencyKey); !readable(key) || input.HasToken(key) { // the key is stored
 		return fault.Field(idempotencyKey, "must be UTF-8 text and no token")
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -56,14 +56,13 @@ func CheckForm(r *http.Request, maxBody int64) error {
 	return nil
 }
 
-// Storable reports whether PostgreSQL can keep the texts in JSON as they are:
-// UTF-8 without NUL, and without half of a surrogate pair, which a decoder
-// would silently replace.
+// Storable reports whether PostgreSQL can store the strings of JSON text unchanged: UTF-8, without
+// NUL, and without unpaired surrogates, which a decoder would silently replace.
 func Storable(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
 	}
-	low := false // whether the second half of a pair is due
+	low := false // whether a low surrogate must follow
 	for {
 		i := bytes.IndexByte(text, '\\')
 		if i < 0 || i+1 == len(text) {
@@ -76,7 +75,7 @@ func Storable(text []byte) bool {
 		text = text[i+2:]
 		unit := uint64(1)
 		if escape == 'u' && len(text) >= 4 {
-			unit, _ = strconv.ParseUint(string(text[:4]), 16, 16) // no number is 0, and no JSON either
+			unit, _ = strconv.ParseUint(string(text[:4]), 16, 16) // 0 on error, which is refused below
 			text = text[4:]
 		}
 		second := unit >= 0xDC00 && unit <= 0xDFFF

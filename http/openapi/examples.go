@@ -9,23 +9,23 @@ import (
 	"svc/http/reply"
 )
 
-// illustrate adds to an operation of the document an example of what is sent and
-// answered, and each refusal that there is.
-func (a *API) illustrate(o Operation) {
-	op := a.described(o)
+// addExamples adds examples of the request, the answer and each error to an operation of the
+// document.
+func (a *API) addExamples(o Operation) {
+	op := a.documented(o)
 	for _, p := range op.Parameters {
 		if p.In == "path" {
 			p.Example = a.exampleID
 		}
 	}
 	if op.RequestBody != nil {
-		example(op.RequestBody.Content, o.Sent)
+		setExample(op.RequestBody.Content, o.RequestExample)
 	}
 	for status, response := range op.Responses {
 		if status[0] == '2' {
-			example(response.Content, o.Answered)
+			setExample(response.Content, o.AnswerExample)
 		}
-		a.illustrateHeaders(status, response)
+		a.addHeaders(status, response)
 	}
 	for _, f := range o.Faults {
 		for _, media := range op.Responses[strconv.Itoa(f.Kind.Status())].Content {
@@ -37,8 +37,8 @@ func (a *API) illustrate(o Operation) {
 	}
 }
 
-// described returns an operation as the document has it.
-func (a *API) described(o Operation) *huma.Operation {
+// documented returns an operation of the document.
+func (a *API) documented(o Operation) *huma.Operation {
 	item := a.huma.OpenAPI().Paths[o.Path]
 	return map[string]*huma.Operation{
 		http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post,
@@ -46,8 +46,8 @@ func (a *API) described(o Operation) *huma.Operation {
 	}[o.Method]
 }
 
-// illustrateHeaders describes the headers that answers have whatever the route.
-func (a *API) illustrateHeaders(status string, response *huma.Response) {
+// addHeaders describes the headers that all answers with a status have.
+func (a *API) addHeaders(status string, response *huma.Response) {
 	if response.Headers == nil {
 		response.Headers = map[string]*huma.Param{}
 	}
@@ -68,8 +68,8 @@ func (a *API) illustrateHeaders(status string, response *huma.Response) {
 	}
 }
 
-// example shows what is sent or answered as JSON.
-func example(content map[string]*huma.MediaType, value any) {
+// setExample sets the example of JSON content.
+func setExample(content map[string]*huma.MediaType, value any) {
 	if media := content["application/json"]; media != nil {
 		if value == nil {
 			panic("an operation has no example")

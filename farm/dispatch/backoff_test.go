@@ -12,25 +12,25 @@ import (
 	"svc/projections"
 )
 
-// A runner that takes nothing of what it is given, whether it says so or nothing, is given ever
-// less. Once it takes a job it is given as much as before.
-func TestARunnerThatTakesNothing(t *testing.T) {
+// A runner that declines everything, or does not answer, is given fewer and fewer jobs. Once it
+// accepts a job it is given as many as before.
+func TestDecliningRunnerBacksOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers bool
 		each    time.Duration // between two heartbeats
-		most    int           // jobs that are given in an hour
+		most    int           // most jobs assigned in an hour
 	}{
-		"it declines": {true, 10 * time.Second, 20}, "it says nothing": {false, 21 * time.Second, 30},
+		"it declines": {true, 10 * time.Second, 20}, "it does not answer": {false, 21 * time.Second, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
-			r := s.replica(func(c *dispatch.Config) { c.Look = 5 * time.Millisecond })
+			r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = 5 * time.Millisecond })
 			runner := s.enrol(r, "builder", 4, 0)
 			a := dial(t, r, s.ws, runner)
 			wide := hello
 			wide.Capacity = 4
-			a.say(wide, events.ID{}, 0, 0)
+			a.send(wide, events.ID{}, 0, 0)
 			var last events.ID
 			for range 100 {
 				last = s.submit(r, func(j *events.JobSpec) { j.Timeouts.QueueSeconds = 86400 })
@@ -44,13 +44,13 @@ func TestARunnerThatTakesNothing(t *testing.T) {
 				return n
 			}
 			for seq := range int64(time.Hour / c.each) {
-				if seq%30 == 29 { // to come anew changes nothing
+				if seq%30 == 29 { // reconnecting changes nothing
 					a = dial(t, r, s.ws, runner)
-					a.say(wide, events.ID{}, 0, 0)
+					a.send(wide, events.ID{}, 0, 0)
 					a.next(wire.TypeWelcome)
 				}
-				s.clock.move(c.each)
-				a.say(wire.Heartbeat{Seq: seq + 1, Free: 4}, events.ID{}, 0, 0)
+				s.clock.advance(c.each)
+				a.send(wire.Heartbeat{Seq: seq + 1, Free: 4}, events.ID{}, 0, 0)
 				a.declineUntilAcked(c.answers, open)
 				r.SweepOnce(t.Context())
 			}
@@ -69,12 +69,12 @@ func TestARunnerThatTakesNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, projections.WaitsForRest, waits.Reason(job))
 
-			a = dial(t, r, s.ws, runner) // it may have a job that it said nothing of: it is told again
-			a.say(wide, events.ID{}, 0, 0)
+			a = dial(t, r, s.ws, runner) // a job that it did not answer is sent again
+			a.send(wide, events.ID{}, 0, 0)
 			a.next(wire.TypeWelcome)
-			s.clock.move(11 * time.Minute)
+			s.clock.advance(11 * time.Minute)
 			first, epoch, _ := a.assigned()
-			a.say(wire.Accept{}, first, epoch, 0)
+			a.send(wire.Accept{}, first, epoch, 0)
 			for range 3 {
 				a.assigned()
 			}
@@ -82,39 +82,39 @@ func TestARunnerThatTakesNothing(t *testing.T) {
 	}
 }
 
-// A runner that was told of a job and took no notice of it has its place free again.
-func TestAPlaceThatARunnerDoesNotKnowOf(t *testing.T) {
+// A runner that ignored an assignment has its slot back after the time to accept it.
+func TestUnansweredAssignmentFreesSlot(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	r := s.replica(func(c *dispatch.Config) { c.Look = 5 * time.Millisecond })
+	r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = 5 * time.Millisecond })
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
 	first := s.submit(r)
 	a.assigned()
-	s.clock.move(21 * time.Second)
+	s.clock.advance(21 * time.Second)
 	r.SweepOnce(t.Context())
-	s.until(events.JobQueued, first)
+	s.waitForState(events.JobQueued, first)
 	second := s.submit(r)
 	job, _, _ := a.assigned()
 	require.Equal(t, second, job)
 }
 
-// declineUntilAcked answers what the runner is given until its heartbeat is acknowledged and, if
-// it answers at all, there is nothing that it has not answered.
+// declineUntilAcked declines the assigned jobs, if it answers at all, until its heartbeat is
+// acknowledged and no assignment is open.
 func (a *agent) declineUntilAcked(answers bool, open func() int) {
 	a.t.Helper()
 	decline := func(e wire.Envelope) {
 		job, err := events.ParseID(e.Job)
 		require.NoError(a.t, err)
 		if answers {
-			a.say(wire.Decline{Reason: "disk_full"}, job, e.Epoch, 0)
+			a.send(wire.Decline{Reason: "disk_full"}, job, e.Epoch, 0)
 		}
 	}
-	for _, e := range a.given {
+	for _, e := range a.assignments {
 		decline(e)
 	}
-	a.given = nil
-	look, limit := time.NewTicker(2*time.Millisecond), time.After(patience)
+	a.assignments = nil
+	look, limit := time.NewTicker(2*time.Millisecond), time.After(waitLimit)
 	defer look.Stop()
 	for acked := false; !acked || answers && open() > 0; {
 		select {

@@ -1,0 +1,74 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"svc/commands"
+	"svc/events"
+)
+
+// Rate limit on the events that a runner causes by connecting and disconnecting. Without it a
+// broken or hostile runner, or one on a bad line, could fill the log of its workspace. A runner over
+// its limit that goes away counts as online for longer; its last heartbeat is still shown.
+const (
+	presenceBurst = 20
+	presenceEvery = 10 * time.Minute
+)
+
+// A presenceLimiter limits the online and offline events of each runner in this process.
+type presenceLimiter struct {
+	byRunner *lru.Cache[events.ID, *rate.Limiter]
+}
+
+func newPresenceLimiter(runners int) presenceLimiter {
+	c, err := lru.New[events.ID, *rate.Limiter](runners)
+	if err != nil {
+		panic(err) // a size below 1
+	}
+	return presenceLimiter{c}
+}
+
+func (c presenceLimiter) limit(runner events.ID) *rate.Limiter {
+	fresh := rate.NewLimiter(rate.Every(presenceEvery), presenceBurst)
+	if l, ok, _ := c.byRunner.PeekOrAdd(runner, fresh); ok {
+		c.byRunner.Get(runner) // marks it as recently used
+		return l
+	}
+	return fresh
+}
+
+// announceOnline records in the log that the runner is online, and what its hello says. Over its
+// rate limit a runner's changes are recorded later: the connection is unannounced.
+func (c *connection) announceOnline(ctx context.Context) error {
+	limit, now := c.d.presence.limit(c.runner.ID), c.d.Now()
+	c.mu.Lock()
+	hello := c.hello
+	c.mu.Unlock()
+	quiet := limit.TokensAt(now) < 1
+	done, err := c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{
+		Meta: c.runner.meta(), Runner: c.runner.ID, Hello: hello, Quiet: quiet,
+	})
+	if err != nil {
+		return err
+	}
+	if !done.Idle {
+		limit.AllowN(now, 1)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unannounced = quiet && done.Idle
+	return nil
+}
+
+// announceOffline records in the log that the runner has left. Over its rate limit a runner is
+// marked offline by the sweep instead, once it has been silent for a while.
+func (c *connection) announceOffline(ctx context.Context) error {
+	if !c.d.presence.limit(c.runner.ID).AllowN(c.d.Now(), 1) {
+		return nil
+	}
+	return c.d.markOffline(ctx, c.runner, c.id, events.OfflineDrained)
+}

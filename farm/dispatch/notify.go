@@ -1,0 +1,134 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/farm/wire"
+)
+
+// notifyRunners applies the current rows of runners to their connections: it closes those of
+// revoked runners and tells the others of a drain.
+func (f *farm) notifyRunners(ctx context.Context, list []*connection) error {
+	rows, _ := f.d.DB.Query(ctx, selectRunners, f.workspace, idsOf(list))
+	states, err := pgx.CollectRows(rows, pgx.RowToStructByPos[runnerRow])
+	if err != nil {
+		return fmt.Errorf("runners of %s: %w", f.workspace, err)
+	}
+	by := make(map[events.ID]runnerRow, len(states))
+	for _, r := range states {
+		by[r.ID] = r
+	}
+	for _, c := range list {
+		r, ok := by[c.runner.ID]
+		switch {
+		case !ok || r.State.Barred():
+			c.close(wire.CloseRevoked, "revoked")
+		case c.isGreeted():
+			alive := c.applyRunner(r)
+			// A live runner is offline in the log if it was silent, or if the sweep ran just before its hello.
+			if alive && (c.isUnannounced() || r.State == events.RunnerIsOffline) {
+				f.d.warn("announce a runner", c.announceOnline(ctx), "runner", c.runner.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// applyRunner takes over the runner's row, and sends a drain message if the wish to drain has
+// changed. It reports whether the runner is alive: it was heard recently and has not said goodbye.
+func (c *connection) applyRunner(r runnerRow) (alive bool) {
+	c.mu.Lock()
+	c.jobsLeft, c.capacity, c.labels, c.exclusive = r.Left, r.Capacity, r.Labels, r.Exclusive
+	changed := c.drainAsked != r.Draining
+	c.drainAsked = r.Draining
+	c.draining = c.drainAsked || c.drainsItself
+	alive = !c.saidGoodbye && c.d.Now().Sub(c.lastSeen) <= c.d.OfflineAfter
+	c.mu.Unlock()
+	if changed {
+		c.send(wire.Drain{End: !r.Draining}, events.ID{}, 0)
+	}
+	return alive
+}
+
+// isUnannounced reports whether something about the runner has changed that the log does not have.
+func (c *connection) isUnannounced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unannounced
+}
+
+// notifyCancelled tells runners which of the given jobs they must cancel; nil means all jobs that
+// are being cancelled.
+func (f *farm) notifyCancelled(ctx context.Context, jobs []events.ID) error {
+	rows, _ := f.d.DB.Query(ctx, `
+		select j.job_id, j.epoch, j.runner_id, j.cancel->>'reason', j.due_at
+		from jobs j where j.workspace_id = $1 and j.state = 'cancelling' and ($2::uuid[] is null or j.job_id = any($2))`, f.workspace, jobs)
+	var job, runner events.ID
+	var epoch int
+	var reason string
+	var deadline time.Time
+	_, err := pgx.ForEachRow(rows, []any{&job, &epoch, &runner, &reason, &deadline}, func() error {
+		for _, c := range f.connectionsOf(runner) {
+			c.sendCancel(job, epoch, deadline, reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cancelled jobs of %s: %w", f.workspace, err)
+	}
+	return nil
+}
+
+// sendCancel tells the runner to cancel a job, once, and again if the deadline moved closer.
+func (c *connection) sendCancel(job events.ID, epoch int, deadline time.Time, reason string) {
+	c.mu.Lock()
+	h := c.jobs[job]
+	tell := h != nil && h.epoch == epoch && (h.cancelDeadline.IsZero() || deadline.Before(h.cancelDeadline))
+	if tell {
+		h.cancelDeadline = deadline
+	}
+	c.mu.Unlock()
+	if tell {
+		c.send(wire.Cancel{GraceSeconds: c.d.graceSeconds(deadline), Reason: reason}, job, epoch)
+	}
+}
+
+// graceSeconds returns how many seconds a job has to end by itself before it is cancelled by force
+// at the deadline, rounded up.
+func (d *Dispatcher) graceSeconds(deadline time.Time) int {
+	left := deadline.Sub(d.Now()) - aggregates.ForceAfter
+	return int(max(0, left+time.Second-1) / time.Second)
+}
+
+// handleDrain notes that the runner stops taking jobs, or takes them again.
+func (c *connection) handleDrain(e wire.Envelope) error {
+	m, err := wire.Read[wire.Drain](e)
+	if err != nil {
+		return malformed(err)
+	}
+	c.mu.Lock()
+	c.drainsItself = !m.End
+	c.draining = c.drainAsked || c.drainsItself
+	c.mu.Unlock()
+	c.farm.nudge()
+	return nil
+}
+
+// handleGoodbye marks the runner offline and closes the connection.
+func (c *connection) handleGoodbye() error {
+	c.mu.Lock()
+	c.saidGoodbye, c.draining, c.drainsItself = true, true, true
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.ctx, workTimeout)
+	defer cancel()
+	if err := c.announceOffline(ctx); err != nil {
+		return err
+	}
+	return &violation{code: closeNormal, text: "goodbye"}
+}
