@@ -108,7 +108,7 @@ func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 			require.LessOrEqual(t, many, few+60, "%d blocks in a short log", few)
 		})
 	}
-	t.Run("a text that there is not, in parts", func(t *testing.T) {
+	t.Run("a missing text, in parts", func(t *testing.T) {
 		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "not there"}}
 		var pages []int64
 		for {
@@ -123,7 +123,7 @@ func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 		}
 		require.Equal(t, []int64{34_433, 0}, pages)
 	})
-	t.Run("a text that there is not, from the beginning on", func(t *testing.T) {
+	t.Run("a missing text, from the beginning", func(t *testing.T) {
 		var pages []int64
 		for after := int64(0); ; after = pages[len(pages)-1] {
 			page, err := projections.Audit{DB: w.DB}.PageAfter(t.Context(), long, f{Q: "not there"}, after, 10)

@@ -22,7 +22,8 @@ func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 		{web, 1, "queued", nil},
 		{web, 2, "analyzing", stagesEntered(events.StageAnalyze)},
 		{api, 3, "asks", append(stagesEntered(events.StageAnalyze), question)},
-		{api, 4, "codes again", append(stagesEntered(events.StageImplementing), events.RunStageEntered{Stage: events.StageImplementing, Attempt: 2})},
+		{api, 4, "codes again", append(stagesEntered(events.StageImplementing),
+			events.RunStageEntered{Stage: events.StageImplementing, Attempt: 2})},
 		{web, 5, "ended", append(stagesEntered(events.StageAnalyze), events.RunFailed{Repo: web.ID})},
 	} {
 		queueAt(t, w, at(i), workspace, story)
@@ -76,7 +77,8 @@ func TestReposListsRepositoriesOfRuns(t *testing.T) {
 	w := world.New(t)
 	workspace := world.NewID()
 	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
-	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", nil}, runScript{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
+	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", nil},
+		runScript{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
 	queueAt(t, w, world.Epoch, world.NewID(), runScript{events.Repo{ID: world.NewID(), Name: "other/one"}, 1, "x", nil})
 	list, err := projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
 	require.NoError(t, err)

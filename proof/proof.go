@@ -59,8 +59,8 @@ type ownCheckpoint struct {
 // ownCacheSize is the size of the cache own.
 const ownCacheSize = 10_000
 
-// A signingKey signs checkpoints. public is its verifier key, derived from the private key; shown is the
-// verifier key that the database shows.
+// A signingKey signs checkpoints. public is its verifier key, derived from the private key; stored is the
+// verifier key in the database.
 type signingKey struct {
 	signer         note.Signer
 	verifier       note.Verifier

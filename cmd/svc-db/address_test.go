@@ -11,8 +11,8 @@ import (
 	"svc/config"
 )
 
-// addressParts describes the parts of an address.
-type addressParts struct {
+// parts describes the parts of an address.
+type parts struct {
 	host           string
 	port           uint16
 	name           string
@@ -24,26 +24,26 @@ func TestAddresses(t *testing.T) {
 	for name, test := range map[string]struct {
 		environ []string
 		args    []string
-		want    addressParts
+		want    parts
 	}{
-		"environment":         {env, nil, addressParts{"env", 5432, "svc", "eu", "ep"}},
-		"all of it":           {append(env, "SVC_DB_PORT=6000", "SVC_DB_NAME=n"), nil, addressParts{"env", 6000, "n", "eu", "ep"}},
-		"flags before it":     {env, []string{"-user=fu", "-password=fp"}, addressParts{"env", 5432, "svc", "fu", "fp"}},
-		"socket":              {append(env, "SVC_DB_HOST=/run/pg sql"), nil, addressParts{"/run/pg sql", 5432, "svc", "eu", "ep"}},
-		"IPv6":                {append(env, "SVC_DB_HOST=::1"), nil, addressParts{"::1", 5432, "svc", "eu", "ep"}},
-		"odd characters":      {append(env, "SVC_DB_NAME=a/b?c", "SVC_DB_USER=u@h:1", "SVC_DB_PASSWORD=p+ &=%/@#?'\\é"), nil, addressParts{"env", 5432, "a/b?c", "u@h:1", "p+ &=%/@#?'\\é"}},
-		"postgres":            {nil, []string{"-url=postgres://u:p@h:6000/db"}, addressParts{"h", 6000, "db", "u", "p"}},
-		"postgresql":          {nil, []string{"-url=postgresql://u:p@h/db"}, addressParts{"h", 5432, "db", "u", "p"}},
-		"URL before it":       {append(env, "SVC_DB_PORT=6000"), []string{"-url=postgres://u:p@h/db"}, addressParts{"h", 5432, "db", "u", "p"}},
-		"URL without user":    {env, []string{"-url=postgres://h/db"}, addressParts{"h", 5432, "db", "eu", "ep"}},
-		"URL without word":    {env, []string{"-url=postgres://u@h/db"}, addressParts{"h", 5432, "db", "u", "ep"}},
-		"flags before URL":    {nil, []string{"-url=postgres://u:p@h/db", "-user=fu", "-password=f p"}, addressParts{"h", 5432, "db", "fu", "f p"}},
-		"percent-encoded":     {nil, []string{"-url=postgres://u%40x:p%2F%3D%26@h/db%20x"}, addressParts{"h", 5432, "db x", "u@x", "p/=&"}},
-		"user as parameter":   {nil, []string{"-url=postgres://h/db?user=u&password=p+q"}, addressParts{"h", 5432, "db", "u", "p+q"}},
-		"JDBC":                {nil, []string{"-url=jdbc:postgresql://h:6000/db?user=u&password=p"}, addressParts{"h", 6000, "db", "u", "p"}},
-		"JDBC, odd word":      {nil, []string{"-url=jdbc:postgresql://h/db?user=u&password=a%26b=c@d+e"}, addressParts{"h", 5432, "db", "u", "a&b=c@d e"}},
-		"JDBC, flags":         {nil, []string{"-url=jdbc:postgresql://h/db", "-user=fu", "-password=fp"}, addressParts{"h", 5432, "db", "fu", "fp"}},
-		"JDBC, no parameters": {env, []string{"-url=jdbc:postgresql://h/db?"}, addressParts{"h", 5432, "db", "eu", "ep"}},
+		"environment":         {env, nil, parts{"env", 5432, "svc", "eu", "ep"}},
+		"all of it":           {append(env, "SVC_DB_PORT=6000", "SVC_DB_NAME=n"), nil, parts{"env", 6000, "n", "eu", "ep"}},
+		"flags before it":     {env, []string{"-user=fu", "-password=fp"}, parts{"env", 5432, "svc", "fu", "fp"}},
+		"socket":              {append(env, "SVC_DB_HOST=/run/pg sql"), nil, parts{"/run/pg sql", 5432, "svc", "eu", "ep"}},
+		"IPv6":                {append(env, "SVC_DB_HOST=::1"), nil, parts{"::1", 5432, "svc", "eu", "ep"}},
+		"odd characters":      {append(env, "SVC_DB_NAME=a/b?c", "SVC_DB_USER=u@h:1", "SVC_DB_PASSWORD=p+ &=%/@#?'\\é"), nil, parts{"env", 5432, "a/b?c", "u@h:1", "p+ &=%/@#?'\\é"}},
+		"postgres":            {nil, []string{"-url=postgres://u:p@h:6000/db"}, parts{"h", 6000, "db", "u", "p"}},
+		"postgresql":          {nil, []string{"-url=postgresql://u:p@h/db"}, parts{"h", 5432, "db", "u", "p"}},
+		"URL before it":       {append(env, "SVC_DB_PORT=6000"), []string{"-url=postgres://u:p@h/db"}, parts{"h", 5432, "db", "u", "p"}},
+		"URL without user":    {env, []string{"-url=postgres://h/db"}, parts{"h", 5432, "db", "eu", "ep"}},
+		"URL without word":    {env, []string{"-url=postgres://u@h/db"}, parts{"h", 5432, "db", "u", "ep"}},
+		"flags before URL":    {nil, []string{"-url=postgres://u:p@h/db", "-user=fu", "-password=f p"}, parts{"h", 5432, "db", "fu", "f p"}},
+		"percent-encoded":     {nil, []string{"-url=postgres://u%40x:p%2F%3D%26@h/db%20x"}, parts{"h", 5432, "db x", "u@x", "p/=&"}},
+		"user as parameter":   {nil, []string{"-url=postgres://h/db?user=u&password=p+q"}, parts{"h", 5432, "db", "u", "p+q"}},
+		"JDBC":                {nil, []string{"-url=jdbc:postgresql://h:6000/db?user=u&password=p"}, parts{"h", 6000, "db", "u", "p"}},
+		"JDBC, odd word":      {nil, []string{"-url=jdbc:postgresql://h/db?user=u&password=a%26b=c@d+e"}, parts{"h", 5432, "db", "u", "a&b=c@d e"}},
+		"JDBC, flags":         {nil, []string{"-url=jdbc:postgresql://h/db", "-user=fu", "-password=fp"}, parts{"h", 5432, "db", "fu", "fp"}},
+		"JDBC, no parameters": {env, []string{"-url=jdbc:postgresql://h/db?"}, parts{"h", 5432, "db", "eu", "ep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env, err := config.Parse[environment](test.environ)
@@ -54,7 +54,7 @@ func TestAddresses(t *testing.T) {
 			require.NoError(t, err)
 			cfg, err := job{url: url}.connConfig()
 			require.NoError(t, err)
-			require.Equal(t, test.want, addressParts{cfg.Host, cfg.Port, cfg.Database, cfg.User, cfg.Password})
+			require.Equal(t, test.want, parts{cfg.Host, cfg.Port, cfg.Database, cfg.User, cfg.Password})
 		})
 	}
 }

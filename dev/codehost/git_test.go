@@ -135,9 +135,11 @@ func TestMalformedGitRequestsAreRejected(t *testing.T) {
 	}
 	want := pktLine("want " + exampleHead)
 	for name, body := range map[string]string{
-		"nothing": "", "no length": "hello", "a flush alone": flushPkt, "cut off": want[:20], "no flush": want, "too short": "0003", "too long": "ffff" + want,
-		"no commit": pktLine("want main") + flushPkt, "another verb": want + pktLine("push me") + flushPkt, "done too early": want + pktLine("done"),
-		"not squeezed": "\x1f\x8b", "squeezed without end": squeeze(strings.Repeat(pktLine("have "+exampleHead), 1<<16)),
+		"nothing": "", "no length": "hello", "a flush alone": flushPkt, "cut off": want[:20], "no flush": want,
+		"too short": "0003", "too long": "ffff" + want,
+		"no commit": pktLine("want main") + flushPkt, "another verb": want + pktLine("push me") + flushPkt,
+		"done too early": want + pktLine("done"),
+		"not squeezed":   "\x1f\x8b", "squeezed without end": squeeze(strings.Repeat(pktLine("have "+exampleHead), 1<<16)),
 	} {
 		var header []string
 		if strings.HasPrefix(body, "\x1f") {

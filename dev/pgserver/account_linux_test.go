@@ -15,7 +15,7 @@ import (
 // TestEveryAccount starts a server in each way that the present user can: root has four, an
 // ordinary user one.
 func TestEveryAccount(t *testing.T) {
-	t.Run("as we are", startsAndStops)
+	t.Run("as the current user", startsAndStops)
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func TestEveryAccount(t *testing.T) {
 		defer func() { namespaces = true }()
 		startsAndStops(t)
 	})
-	t.Run("root without user namespaces in a folder that is closed to others", func(t *testing.T) {
+	t.Run("root without user namespaces in a folder closed to others", func(t *testing.T) {
 		namespaces = false
 		defer func() { namespaces = true }()
 		dir := t.TempDir()

@@ -65,7 +65,8 @@ func Compare(ctx context.Context, db *pgxpool.Pool, views []View, workspace even
 	return compareWithin(ctx, db, views, workspace, maxComparedRows, pause)
 }
 
-func compareWithin(ctx context.Context, db *pgxpool.Pool, views []View, workspace events.ID, limit int, pause Pause) (CompareResult, error) {
+func compareWithin(ctx context.Context, db *pgxpool.Pool, views []View, workspace events.ID, limit int,
+	pause Pause) (CompareResult, error) {
 	c := &comparer{db: db, targets: views, workspace: workspace, limit: limit, pause: pause}
 	c.inSnapshot = func(ctx context.Context, do func(pgx.Tx) error) error {
 		return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)

@@ -9,7 +9,8 @@ import (
 )
 
 // RebuildIn is [Rebuild] with the given limits of a transaction.
-func RebuildIn(ctx context.Context, db *pgxpool.Pool, v View, logs int, most int64, progress func(done, total int64)) (RebuildResult, error) {
+func RebuildIn(ctx context.Context, db *pgxpool.Pool, v View, logs int, most int64,
+	progress func(done, total int64)) (RebuildResult, error) {
 	return rebuildIn(ctx, db, v, limits{logs, most}, progress)
 }
 

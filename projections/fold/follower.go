@@ -38,7 +38,8 @@ type Follower struct {
 // then processes the views for which leads returns true.
 func NewFollower(db *pgxpool.Pool, views []View, leads func(view string) bool, log *slog.Logger) *Follower {
 	f := &Follower{
-		db: db, log: log, views: ViewsWithMode(views, Followed), leads: leads, perView: map[string]*follow.Follower{}, waiters: newPositionWaiters(),
+		db: db, log: log, views: ViewsWithMode(views, Followed), leads: leads,
+		perView: map[string]*follow.Follower{}, waiters: newPositionWaiters(),
 	}
 	for _, v := range f.views {
 		f.perView[v.Name()] = follow.New(db, v.Name(), leads, log)

@@ -37,11 +37,11 @@ type viewKey struct {
 type position struct {
 	pollNow chan struct{} // holds a value when the view may have advanced
 
-	// Under positions.mu:
+	// Under positionWaiters.mu:
 	waiters int           // number of requests that wait
 	polled  bool          // one of them polls the database
 	seq     int64         // highest position seen
-	changed chan struct{} // closed and replaced when seq or asked changes
+	changed chan struct{} // closed and replaced when seq or polled changes
 }
 
 func newPositionWaiters() *positionWaiters { return &positionWaiters{byView: map[viewKey]*position{}} }
@@ -159,13 +159,13 @@ func (ps *positionWaiters) poll(ctx context.Context, w viewKey, p *position, seq
 }
 
 // publish publishes a position to the others, and whether somebody still polls.
-func (ps *positionWaiters) publish(p *position, seq int64, asked bool) {
+func (ps *positionWaiters) publish(p *position, seq int64, polled bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if seq <= p.seq && asked == p.polled {
+	if seq <= p.seq && polled == p.polled {
 		return
 	}
-	p.seq, p.polled = max(p.seq, seq), asked
+	p.seq, p.polled = max(p.seq, seq), polled
 	close(p.changed)
 	p.changed = make(chan struct{})
 }

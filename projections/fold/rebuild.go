@@ -73,7 +73,8 @@ type rebuild struct {
 
 func newRebuild(db *pgxpool.Pool, v View, suffix string, l limits, progress func(done, total int64)) *rebuild {
 	return &rebuild{
-		db: db, view: v, nextTable: v.Name() + suffix, limits: l, positions: map[events.ID]int64{}, indexed: map[string]bool{}, progress: progress,
+		db: db, view: v, nextTable: v.Name() + suffix, limits: l,
+		positions: map[events.ID]int64{}, indexed: map[string]bool{}, progress: progress,
 	}
 }
 

@@ -64,7 +64,8 @@ func (r *rebuild) nameRows(ctx context.Context, tx pgx.Tx, workspace events.ID) 
 		select coalesce(live.key, next.key), live.key is not null, next.key is not null, coalesce((%s), ''), coalesce((%s), '')
 		from live full join next on live.key = next.key
 		where live.row is distinct from next.row order by 1 limit $2`,
-		r.view.Name(), r.nextTable, fmt.Sprintf(differing, "live", "next"), fmt.Sprintf(differing, "next", "live")), workspace, left, maxTextShown)
+		r.view.Name(), r.nextTable, fmt.Sprintf(differing, "live", "next"), fmt.Sprintf(differing, "next", "live")),
+		workspace, left, maxTextShown)
 	d := Difference{Workspace: workspace, View: r.view.Name()}
 	var stored, logged bool
 	_, err := pgx.ForEachRow(rows, []any{&d.Key, &stored, &logged, &d.Stored, &d.Logged}, func() error {

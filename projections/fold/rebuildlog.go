@@ -14,7 +14,8 @@ import (
 // into a temporary table and then replaces the rows of the view. During the replacement a followed
 // view does not process this log; for an inline view, nothing can be appended to it. Parked events
 // are tried again.
-func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, progress func(done, total int64)) (RebuildResult, error) {
+func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID,
+	progress func(done, total int64)) (RebuildResult, error) {
 	return rebuildLogIn(ctx, db, v, workspace, foldLimits, progress)
 }
 
@@ -68,7 +69,8 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	}
 	var differ bool
 	sum := `select count(*), sum(hashtextextended(t::text, 0)) from %s t where workspace_id = $1`
-	err = tx.QueryRow(ctx, fmt.Sprintf(`select (`+asText(sum)+`) is distinct from (`+asText(sum)+`)`, live, r.nextTable), workspace).Scan(&differ)
+	compare := fmt.Sprintf(`select (`+asText(sum)+`) is distinct from (`+asText(sum)+`)`, live, r.nextTable)
+	err = tx.QueryRow(ctx, compare, workspace).Scan(&differ)
 	if err != nil {
 		return fmt.Errorf("compare with the live rows: %w", err)
 	}

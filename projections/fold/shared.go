@@ -40,7 +40,10 @@ type sharedPass struct {
 } // logs that are left to the views' own followers
 
 func newSharedPass(f *Follower) *sharedPass {
-	s := &sharedPass{Follower: f, next: &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}}, backoffs: map[events.ID]follow.Backoff{}}
+	s := &sharedPass{
+		Follower: f, next: &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}},
+		backoffs: map[events.ID]follow.Backoff{},
+	}
 	s.follow = follow.NewShared(f.db, func() []string { return names(s.led()) }, f.log)
 	return s
 }

@@ -26,7 +26,7 @@ type restarter struct {
 }
 
 // startRestarting starts a program and returns its first process. It restarts the program whenever it ends,
-// until the program exits with [runner.ExitRefused] or [keeper.stop] is called.
+// until the program exits with [runner.ExitRefused] or [restarter.stop] is called.
 func (s *stack) startRestarting(ctx context.Context, name string, command func() *exec.Cmd) (*restarter, *child, error) {
 	k := &restarter{s: s, name: name, command: command, done: make(chan struct{})}
 	c, err := k.launch()
