@@ -96,8 +96,8 @@ func (s *Store) lane(workspace events.ID) chan *pending {
 	return s.lanes[int(workspace[15])%laneCount]
 }
 
-// drive commits what waits in the lane until ctx ends.
-func (s *Store) drive(ctx context.Context, lane chan *pending) {
+// runLane commits what waits in the lane until ctx ends.
+func (s *Store) runLane(ctx context.Context, lane chan *pending) {
 	batch := make([]*pending, 0, maxBatch)
 	for {
 		select {

@@ -28,7 +28,7 @@ type snapshots struct {
 
 // EnableSnapshots lets s store and load snapshots of long streams. Decisions start from them,
 // so a snapshot that by does not authenticate is deleted, which is reported to log. Without
-// this call Keep and Snapshot do nothing. Call it before the first command.
+// this call SaveSnapshot and Snapshot do nothing. Call it before the first command.
 func (s *Store) EnableSnapshots(by Authenticator, log *slog.Logger) { s.snapshots = snapshots{by, log} }
 
 // A snapshotRow is a row of the table snapshots.

@@ -50,7 +50,7 @@ func New(db *pgxpool.Pool, views []View, onAppend func(workspace events.ID, head
 	}
 	for i := range s.lanes {
 		s.lanes[i] = make(chan *pending, laneCapacity)
-		s.running.Go(func() { s.drive(ctx, s.lanes[i]) })
+		s.running.Go(func() { s.runLane(ctx, s.lanes[i]) })
 	}
 	return s
 }
