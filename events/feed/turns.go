@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A turns runs costly actions of many callers one at a time, and rests after each for as
+// turns runs costly actions of many callers one at a time, and rests after each for as
 // long as it took. All callers together thus use at most half of one processor.
 //
 // The channel holds the time at which the next action may begin. It is empty while an
@@ -13,20 +13,20 @@ import (
 type turns chan time.Time
 
 func newTurns() turns {
-	p := make(turns, 1)
-	p <- time.Time{}
-	return p
+	t := make(turns, 1)
+	t <- time.Time{}
+	return t
 }
 
 // take waits for its turn, first come first served, and runs do.
-func (p turns) take(ctx context.Context, do func() error) error {
+func (t turns) take(ctx context.Context, do func() error) error {
 	var free time.Time
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case free = <-p:
+	case free = <-t:
 	}
-	defer func() { p <- free }()
+	defer func() { t <- free }()
 	wait := time.NewTimer(time.Until(free))
 	defer wait.Stop()
 	select {
