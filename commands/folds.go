@@ -66,7 +66,7 @@ type state interface {
 	Apply(e events.Event, by events.ID)
 }
 
-// Between two snapshots of a stream there are at least eventsBetween events. For a large
+// Between two snapshots of a stream there are at least minEventsPerSnapshot events. For a large
 // snapshot there are more, so that folding them takes about as long as writing it.
 const (
 	minEventsPerSnapshot = 500
@@ -108,7 +108,7 @@ func (f *fold) tryLock() bool {
 func (f *fold) unlock() { f.free <- struct{}{} }
 
 // catchUp applies the records after the newest event in the fold. The first record has to be
-// that event; if it is not, follow returns false and applies nothing.
+// that event; if it is not, catchUp returns false and applies nothing.
 func (f *fold) catchUp(records []events.Record) bool {
 	if f.version > 0 {
 		if len(records) == 0 || records[0].Version != f.version || records[0].Seq != f.seq || !f.last.IsZero() && records[0].ID != f.last {
